@@ -37,20 +37,30 @@ var imports = map[string][]string{
 	"transcript/filelog": {},
 	"transcript/redact":  {"internal/lazy"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
-	"transcript/convlog":        {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
-	"transcript/dialect":        {"internal/abstract", "internal/jsontext", "transcript"},
-	"rebuild":                   {"internal/jsontext", "transcript", "transcript/tokens"},
-	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
-	"rebuild/wire/wiretest":     {"internal/lazy", "transcript"},
-	"compact":                   {"internal/lazy", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
-	"guard":                     {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
-	"guard/guardtest":           {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
-	"session/driver":            {"transcript"},
-	"session/driver/filedriver": {"internal/ahead", "internal/blockgzip", "internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
-	"session/driver/memdriver":  {"session/driver", "transcript"},
-	"session/sessiontest":       {"session/driver", "transcript"},
-	"session/blobs":             {"internal/filename", "session/driver", "transcript/filelog"},
-	"session/blobs/blobstest":   {"session"},
+	"transcript/convlog": {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
+	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
+	"rebuild":            {"internal/jsontext", "transcript", "transcript/tokens"},
+	"rebuild/wire":       {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
+	// What the formats share. No format imports another, and the package above them none of them.
+	"rebuild/wire/internal/js":       {"internal/jsontext"},
+	"rebuild/wire/internal/format":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/js", "transcript"},
+	"rebuild/wire/internal/messages": {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},
+	"rebuild/wire/internal/openai":   {"internal/jsontext", "rebuild", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},
+	"rebuild/wire/anthropic":         {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/messages", "transcript"},
+	"rebuild/wire/bedrock":           {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/messages", "transcript"},
+	"rebuild/wire/gemini":            {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},
+	"rebuild/wire/openaichat":        {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
+	"rebuild/wire/openairesponses":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
+	"rebuild/wire/wiretest":          {"internal/lazy", "transcript"},
+	"compact":                        {"internal/lazy", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
+	"guard":                          {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
+	"guard/guardtest":                {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
+	"session/driver":                 {"transcript"},
+	"session/driver/filedriver":      {"internal/ahead", "internal/blockgzip", "internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
+	"session/driver/memdriver":       {"session/driver", "transcript"},
+	"session/sessiontest":            {"session/driver", "transcript"},
+	"session/blobs":                  {"internal/filename", "session/driver", "transcript/filelog"},
+	"session/blobs/blobstest":        {"session"},
 	"session": {
 		"compact", "guard", "internal/abstract", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "session/driver/filedriver",
@@ -63,7 +73,7 @@ var imports = map[string][]string{
 	"session/memory/memorytest": {"session/memory"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
-	"internal/copytest": {"compact", "rebuild/wire", "session", "session/exchange", "transcript", "transcript/dialect"},
+	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "transcript", "transcript/dialect"},
 	"session/serve":     {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
 	"examples/...":      {"..."},
 }
@@ -75,19 +85,26 @@ var onlyIn = map[[2]string]string{
 	{"session", "transcript/filelog"}:        "session/open.go",
 }
 
+// formats are the packages that speak to one API each, and what they share.
+var formats = []string{
+	"rebuild/wire", "rebuild/wire/anthropic", "rebuild/wire/bedrock", "rebuild/wire/gemini", "rebuild/wire/openaichat", "rebuild/wire/openairesponses",
+}
+
 // testImports holds what _test.go files may import beyond imports, their own
 // package and any xxxtest package.
 var testImports = map[string][]string{
-	"compact":             {"rebuild/wire"},
-	"guard/guardtest":     {"guard", "rebuild", "rebuild/wire"},
-	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
-	"rebuild":             {"rebuild/wire", "transcript/dialect"},
-	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
-	"session/blobs":       {"session"},
-	"session/memory":      {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
-	"session/serve":       {"rebuild/wire", "session/driver/memdriver", "transcript/convlog"},
-	"session/sessiontest": {"session/driver/memdriver"},
+	"compact":                      formats,
+	"guard/guardtest":              slices.Concat(formats, []string{"guard", "rebuild"}),
+	"guard":                        slices.Concat(formats, []string{"session", "session/driver/memdriver"}),
+	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
+	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
+	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
+	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
+	"session/blobs":                {"session"},
+	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
+	"session/exchange":             slices.Concat(formats, []string{"session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
+	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
+	"session/sessiontest":          {"session/driver/memdriver"},
 }
 
 // forTests are packages that no running program imports, examples included: only

@@ -14,7 +14,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -271,7 +271,7 @@ func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 // checkValid asserts that a history renders to a request that is accepted.
 func checkValid(t testing.TB, h rebuild.History) {
 	t.Helper()
-	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
+	body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
 	require.NoError(t, err)
 	var req transcript.Request
 	require.NoError(t, json.Unmarshal(body, &req))

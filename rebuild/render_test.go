@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -15,7 +15,7 @@ import (
 // referee look at what a provider would get.
 func checkRendered(t testing.TB, h rebuild.History) {
 	t.Helper()
-	for _, format := range []wire.Anthropic{{}, {Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}} {
+	for _, format := range []anthropic.Format{{}, {Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}} {
 		for _, model := range []string{"m", "other"} {
 			body, _, err := format.Request(transcript.Request{Model: model, System: h.System, Messages: h.Messages})
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -24,7 +25,7 @@ func (c client) Complete(ctx context.Context, req transcript.Request) (*transcri
 	if req.Model == "" {
 		req.Model = "m"
 	}
-	body, _, err := wire.Anthropic{}.Request(req)
+	body, _, err := anthropic.Format{}.Request(req)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (c client) Complete(ctx context.Context, req transcript.Request) (*transcri
 	if resp.StatusCode != http.StatusOK {
 		return nil, wire.NewAPIError(resp.StatusCode, text)
 	}
-	return wire.Anthropic{}.Response(text)
+	return anthropic.Format{}.Response(text)
 }
 
 // agent is the loop around a model.

@@ -7,7 +7,7 @@ import (
 	"log"
 	"os"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -40,13 +40,13 @@ func Example() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			body, _, err := wire.Anthropic{}.Request(transcript.Request{
+			body, _, err := anthropic.Format{}.Request(transcript.Request{
 				Model: "m", System: "Be brief." + history.System, Messages: history.Messages,
 			})
 			if err != nil {
 				log.Fatal(err)
 			}
-			resp, err := wire.Anthropic{}.Response(post(body))
+			resp, err := anthropic.Format{}.Response(post(body))
 			if err != nil {
 				log.Fatal(err)
 			}

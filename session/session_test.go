@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -143,7 +143,7 @@ func request(t testing.TB, s *session.Session) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
+	body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,11 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -30,13 +35,13 @@ type speaker struct {
 }
 
 var speakers = []speaker{
-	{"anthropic", "claude-opus-5-5", "/v1/messages", wire.Anthropic{Cache: wire.Cache5m}.Request, wire.Anthropic{}.Response},
-	{"openai-chat", "deepseek-v4", "/v1/chat/completions", wire.OpenAIChat{Reasoning: true}.Request, wire.OpenAIChat{}.Response},
-	{"openai-responses", "gpt-6", "/v1/responses", wire.OpenAIResponses{}.Request, wire.OpenAIResponses{}.Response},
-	{"gemini", "gemini-4", "/v1beta/models/gemini-4:generateContent", wire.Gemini{}.Request, wire.Gemini{}.Response},
+	{"anthropic", "claude-opus-5-5", "/v1/messages", anthropic.Format{Cache: wire.Cache5m}.Request, anthropic.Format{}.Response},
+	{"openai-chat", "deepseek-v4", "/v1/chat/completions", openaichat.Format{Reasoning: true}.Request, openaichat.Format{}.Response},
+	{"openai-responses", "gpt-6", "/v1/responses", openairesponses.Format{}.Request, openairesponses.Format{}.Response},
+	{"gemini", "gemini-4", "/v1beta/models/gemini-4:generateContent", gemini.Format{}.Request, gemini.Format{}.Response},
 	{
 		"bedrock", "anthropic.claude-opus-5-5-v1:0", "/model/anthropic.claude-opus-5-5-v1:0/converse",
-		wire.Bedrock{Cache: wire.Cache5m}.Request, wire.Bedrock{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
+		bedrock.Format{Cache: wire.Cache5m}.Request, bedrock.Format{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
 	},
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -126,7 +126,7 @@ func TestSoakLoad(t *testing.T) {
 // allSaid is all that is said in messages, as it is written.
 func allSaid(t *testing.T, messages []transcript.Message) string {
 	t.Helper()
-	body, _, err := wire.Anthropic{}.Request(transcript.Request{Messages: messages})
+	body, _, err := anthropic.Format{}.Request(transcript.Request{Messages: messages})
 	require.NoError(t, err)
 	var v any
 	require.NoError(t, json.Unmarshal(body, &v))

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -39,7 +39,7 @@ var messagesMember = []byte(`"messages":[`)
 
 // Complete implements guard.Client.
 func (m *soakModel) Complete(ctx context.Context, req transcript.Request) (resp *transcript.Response, prompt int, err error) {
-	body, _, err := wire.Anthropic{}.Request(req)
+	body, _, err := anthropic.Format{}.Request(req)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	messagesapi "github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -23,7 +24,7 @@ import (
 // understands.
 type anthropicSDK struct {
 	sdk    anthropic.Client
-	format wire.Anthropic
+	format messagesapi.Format
 }
 
 func openAnthropic(_ context.Context, at *endpoint, thinking json.RawMessage) (service, error) {
@@ -37,7 +38,7 @@ func openAnthropic(_ context.Context, at *endpoint, thinking json.RawMessage) (s
 	return &anthropicSDK{
 		sdk: anthropic.NewClient(opts...),
 		// The service finds by itself what it can take from its cache.
-		format: wire.Anthropic{Stream: true, Thinking: thinking, Params: map[string]json.RawMessage{
+		format: messagesapi.Format{Stream: true, Thinking: thinking, Params: map[string]json.RawMessage{
 			"cache_control": json.RawMessage(`{"type":"ephemeral"}`),
 		}},
 	}, nil
@@ -46,7 +47,7 @@ func openAnthropic(_ context.Context, at *endpoint, thinking json.RawMessage) (s
 func (a *anthropicSDK) complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error) {
 	format := a.format
 	if background {
-		format = wire.Anthropic{Stream: true}
+		format = messagesapi.Format{Stream: true}
 	}
 	body, _, err := format.Request(req)
 	if err != nil {

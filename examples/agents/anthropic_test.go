@@ -13,7 +13,7 @@ import (
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/rebuild/wire"
+	messagesapi "github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -94,7 +94,7 @@ func TestAnthropicAnswer(t *testing.T) {
 		t.Errorf("the answer is\n%s\nwant\n%s", got, want)
 	}
 
-	body, _, err := wire.Anthropic{}.Request(everyAnthropic())
+	body, _, err := messagesapi.Format{}.Request(everyAnthropic())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAnthropicAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := wire.Anthropic{}.Response([]byte(message.RawJSON()))
+	whole, err := messagesapi.Format{}.Response([]byte(message.RawJSON()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,7 +21,7 @@ import (
 // connections. Refusals are a [genai.APIError], which package guard understands.
 type geminiSDK struct {
 	sdk    *genai.Client
-	format wire.Gemini
+	format gemini.Format
 }
 
 func openGemini(ctx context.Context, at *endpoint, thinking json.RawMessage) (service, error) {
@@ -34,14 +35,14 @@ func openGemini(ctx context.Context, at *endpoint, thinking json.RawMessage) (se
 	if err != nil {
 		return nil, err
 	}
-	return &geminiSDK{sdk, wire.Gemini{Stream: true, Thinking: thinking}}, nil
+	return &geminiSDK{sdk, gemini.Format{Stream: true, Thinking: thinking}}, nil
 }
 
 func (a *geminiSDK) complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error) {
 	format := a.format
 	format.Model = req.Model
 	if background {
-		format = wire.Gemini{Stream: true}
+		format = gemini.Format{Stream: true}
 	}
 	config, err := requestConfig(format, req)
 	if err != nil {
@@ -76,7 +77,7 @@ func (a *geminiSDK) complete(ctx context.Context, req transcript.Request, backgr
 }
 
 // requestConfig makes the SDK send a request as it was rendered.
-func requestConfig(format wire.Gemini, req transcript.Request) (*genai.GenerateContentConfig, error) {
+func requestConfig(format gemini.Format, req transcript.Request) (*genai.GenerateContentConfig, error) {
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err

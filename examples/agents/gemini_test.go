@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -99,7 +99,7 @@ func meaning(t *testing.T, text []byte) any {
 
 func TestGeminiRequestTypes(t *testing.T) {
 	for _, req := range []transcript.Request{everyGemini(t), {Messages: everyGemini(t).Messages, Model: "gemini-4"}} {
-		body, _, err := wire.Gemini{Thinking: json.RawMessage(`{"includeThoughts":true,"thinkingBudget":100}`)}.Request(req)
+		body, _, err := gemini.Format{Thinking: json.RawMessage(`{"includeThoughts":true,"thinkingBudget":100}`)}.Request(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestGeminiRandomTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		body, _, err := wire.Gemini{}.Request(transcript.Request{Model: geminiModel, Messages: fold.History().Messages})
+		body, _, err := gemini.Format{}.Request(transcript.Request{Model: geminiModel, Messages: fold.History().Messages})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestGeminiAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := requestConfig(wire.Gemini{Stream: true, Model: geminiModel}, everyGemini(t))
+	config, err := requestConfig(gemini.Format{Stream: true, Model: geminiModel}, everyGemini(t))
 	if err != nil {
 		t.Fatal(err)
 	}

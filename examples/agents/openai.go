@@ -13,6 +13,8 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -37,12 +39,12 @@ type stream interface {
 
 // openChat opens Chat Completions, which does not give a model its reasoning back.
 func openChat(_ context.Context, at *endpoint, _ json.RawMessage) (service, error) {
-	format := wire.OpenAIChat{Stream: true}
+	format := openaichat.Format{Stream: true}
 	return &openaiSDK{openaiClient(at), "chat/completions", format.Request, func() stream { return format.NewStream() }}, nil
 }
 
 func openResponses(_ context.Context, at *endpoint, reasoning json.RawMessage) (service, error) {
-	format := wire.OpenAIResponses{Stream: true, Reasoning: reasoning}
+	format := openairesponses.Format{Stream: true, Reasoning: reasoning}
 	return &openaiSDK{openaiClient(at), "responses", format.Request, func() stream { return format.NewStream() }}, nil
 }
 

@@ -17,7 +17,8 @@ import (
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -69,7 +70,7 @@ func everyOpenAI() transcript.Request {
 // What is rendered decodes into the types of the SDK and encodes back to the
 // same.
 func TestOpenAIRequestTypes(t *testing.T) {
-	chat, _, err := wire.OpenAIChat{SystemRole: "developer"}.Request(everyOpenAI())
+	chat, _, err := openaichat.Format{SystemRole: "developer"}.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestOpenAIRequestTypes(t *testing.T) {
 		t.Errorf("the SDK reads %+v", chatParams.Messages)
 	}
 
-	format := wire.OpenAIResponses{Reasoning: json.RawMessage(`{"effort":"medium","summary":"auto"}`)}
+	format := openairesponses.Format{Reasoning: json.RawMessage(`{"effort":"medium","summary":"auto"}`)}
 	body, _, err := format.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
@@ -130,12 +131,12 @@ func TestOpenAIRandomRequestTypes(t *testing.T) {
 			req.Messages[0] = transcript.UserText("go")
 		}
 		req.Messages = req.Messages[:[]int{1, 3, 5}[rnd.IntN(3)]]
-		chat, _, err := wire.OpenAIChat{}.Request(req)
+		chat, _, err := openaichat.Format{}.Request(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sameJSON(t, chat, through(t, chat, new(openai.ChatCompletionNewParams)))
-		body, _, err := wire.OpenAIResponses{}.Request(req)
+		body, _, err := openairesponses.Format{}.Request(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +259,7 @@ func plain(resp *transcript.Response) string {
 }
 
 func typedChat(t *testing.T, sdk openai.Client) (whole, streamed *transcript.Response) {
-	body, _, err := wire.OpenAIChat{}.Request(everyOpenAI())
+	body, _, err := openaichat.Format{}.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,12 +269,12 @@ func typedChat(t *testing.T, sdk openai.Client) (whole, streamed *transcript.Res
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole, err = (wire.OpenAIChat{}).Response([]byte(completion.RawJSON())); err != nil {
+	if whole, err = (openaichat.Format{}).Response([]byte(completion.RawJSON())); err != nil {
 		t.Fatal(err)
 	}
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
 	events := sdk.Chat.Completions.NewStreaming(t.Context(), params)
-	in := wire.OpenAIChat{}.NewStream()
+	in := openaichat.Format{}.NewStream()
 	var acc openai.ChatCompletionAccumulator
 	for events.Next() {
 		acc.AddChunk(events.Current())
@@ -291,7 +292,7 @@ func typedChat(t *testing.T, sdk openai.Client) (whole, streamed *transcript.Res
 }
 
 func typedResponses(t *testing.T, sdk openai.Client) (whole, streamed *transcript.Response) {
-	body, _, err := wire.OpenAIResponses{}.Request(everyOpenAI())
+	body, _, err := openairesponses.Format{}.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,11 +305,11 @@ func typedResponses(t *testing.T, sdk openai.Client) (whole, streamed *transcrip
 	if response.OutputText() != "Two calls & \u2028." {
 		t.Errorf("the SDK reads %+v", response)
 	}
-	if whole, err = (wire.OpenAIResponses{}).Response([]byte(response.RawJSON())); err != nil {
+	if whole, err = (openairesponses.Format{}).Response([]byte(response.RawJSON())); err != nil {
 		t.Fatal(err)
 	}
 	events := sdk.Responses.NewStreaming(t.Context(), params)
-	in := wire.OpenAIResponses{}.NewStream()
+	in := openairesponses.Format{}.NewStream()
 	for events.Next() {
 		if _, err := in.Add([]byte(events.Current().RawJSON())); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -26,7 +27,7 @@ type strict struct {
 
 func (m *strict) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
 	req.Model = "m"
-	body, _, err := wire.Anthropic{}.Request(req)
+	body, _, err := anthropic.Format{}.Request(req)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (m *strict) Complete(ctx context.Context, req transcript.Request) (*transcr
 	if resp.StatusCode != http.StatusOK {
 		return nil, wire.NewAPIError(resp.StatusCode, answer)
 	}
-	return wire.Anthropic{}.Response(answer)
+	return anthropic.Format{}.Response(answer)
 }
 
 // talk runs the program on lines of input and returns what it printed and what

@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -97,7 +98,7 @@ func TestUnknownBlocks(t *testing.T) {
 // The events have the order and the names of the real ones.
 func TestEvents(t *testing.T) {
 	m := &guardtest.Model{Counter: counter{}, Answer: guardtest.Always(guardtest.Answer{Text: "Hi.", Calls: []transcript.ToolCallBlock{guardtest.Tool("f", `{"a":1}`)}})}
-	body, _, err := wire.Anthropic{Stream: true}.Request(hello())
+	body, _, err := anthropic.Format{Stream: true}.Request(hello())
 	require.NoError(t, err)
 	resp, err := inProcess(m).send(t.Context(), "/v1/messages", body)
 	require.NoError(t, err)

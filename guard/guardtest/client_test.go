@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -80,7 +81,7 @@ func (c client) refused(t *testing.T, body string) *wire.APIError {
 
 // ask sends a request and returns the answer as far as it came.
 func (c client) ask(ctx context.Context, stream bool, req transcript.Request) (*transcript.Response, error) {
-	format := wire.Anthropic{Stream: stream}
+	format := anthropic.Format{Stream: stream}
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err

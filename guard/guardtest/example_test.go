@@ -9,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -27,7 +28,7 @@ func Example() {
 	defer server.Close()
 
 	ask := func(text string) {
-		body, _, err := wire.Anthropic{}.Request(transcript.Request{
+		body, _, err := anthropic.Format{}.Request(transcript.Request{
 			Model: "model", MaxOutput: 50, Messages: []transcript.Message{transcript.UserText(text)},
 		})
 		if err != nil {
@@ -56,7 +57,7 @@ func Example() {
 			fmt.Println(e.Status, e.Type+":", e.Message)
 			return
 		}
-		said, err := wire.Anthropic{}.Response(answer)
+		said, err := anthropic.Format{}.Response(answer)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -38,7 +39,7 @@ func TestErrors(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) {
 				for _, stream := range []bool{false, true} {
 					m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
-					req, _, err := wire.Anthropic{Stream: stream}.Request(hello())
+					req, _, err := anthropic.Format{Stream: stream}.Request(hello())
 					require.NoError(t, err)
 					resp, err := start(m).send(t.Context(), "/v1/messages", req)
 					require.NoError(t, err)

@@ -13,6 +13,11 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -38,12 +43,12 @@ func FuzzBody(f *testing.F) {
 		whole  func([]byte) (*transcript.Response, error)
 		stream func() answerStream
 	}{
-		{"/v1/messages", wire.Anthropic{}.Response, func() answerStream { return wire.Anthropic{}.NewStream() }},
-		{"/v1/chat/completions", wire.OpenAIChat{}.Response, func() answerStream { return wire.OpenAIChat{}.NewStream() }},
-		{"/v1/responses", wire.OpenAIResponses{}.Response, func() answerStream { return wire.OpenAIResponses{}.NewStream() }},
-		{"/v1beta/models/gemini-3-pro:generateContent", wire.Gemini{}.Response, nil},
-		{"/v1beta/models/gemini-3-pro:streamGenerateContent", nil, func() answerStream { return wire.Gemini{}.NewStream() }},
-		{"/model/m/converse", wire.Bedrock{}.Response, nil},
+		{"/v1/messages", anthropic.Format{}.Response, func() answerStream { return anthropic.Format{}.NewStream() }},
+		{"/v1/chat/completions", openaichat.Format{}.Response, func() answerStream { return openaichat.Format{}.NewStream() }},
+		{"/v1/responses", openairesponses.Format{}.Response, func() answerStream { return openairesponses.Format{}.NewStream() }},
+		{"/v1beta/models/gemini-3-pro:generateContent", gemini.Format{}.Response, nil},
+		{"/v1beta/models/gemini-3-pro:streamGenerateContent", nil, func() answerStream { return gemini.Format{}.NewStream() }},
+		{"/model/m/converse", bedrock.Format{}.Response, nil},
 		{"/model/m/converse-stream", nil, nil},
 		{"/v1/messages/count_tokens", nil, nil},
 	}
@@ -72,7 +77,7 @@ func FuzzBody(f *testing.F) {
 				})
 				got = s.Response()
 			case kind == "application/vnd.amazon.eventstream":
-				s := wire.Bedrock{}.NewStream()
+				s := bedrock.Format{}.NewStream()
 				err = readFrames(answer, s)
 				got = s.Response()
 			case p.whole != nil:

@@ -17,6 +17,8 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -38,7 +40,7 @@ var (
 )
 
 func askGemini(ctx context.Context, c client, req transcript.Request, stream bool) (*transcript.Response, error) {
-	format := wire.Gemini{Stream: stream}
+	format := gemini.Format{Stream: stream}
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func askGemini(ctx context.Context, c client, req transcript.Request, stream boo
 }
 
 func askBedrock(ctx context.Context, c client, req transcript.Request, stream bool) (*transcript.Response, error) {
-	format := wire.Bedrock{Stream: stream, Model: req.Model, PureResults: strings.Contains(req.Model, "llama")}
+	format := bedrock.Format{Stream: stream, Model: req.Model, PureResults: strings.Contains(req.Model, "llama")}
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err
@@ -75,13 +77,13 @@ func askBedrock(ctx context.Context, c client, req transcript.Request, stream bo
 }
 
 // readFrames adds the events of a stream.
-func readFrames(data []byte, s *wire.Stream) error {
+func readFrames(data []byte, s wire.Stream) error {
 	for len(data) > 0 {
 		kind, payload, rest, ok := frame(data)
 		if !ok {
 			return io.ErrUnexpectedEOF
 		}
-		if _, err := s.Add(wire.BedrockEvent(kind, payload)); err != nil {
+		if _, err := s.Add(bedrock.Event(kind, payload)); err != nil {
 			return err
 		}
 		data = rest

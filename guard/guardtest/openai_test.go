@@ -15,6 +15,8 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -30,18 +32,18 @@ var openAIFormats = []openAIFormat{
 	{
 		"chat", "/v1/chat/completions",
 		func(stream bool, req transcript.Request) ([]byte, rebuild.Report, error) {
-			return wire.OpenAIChat{Stream: stream, Reasoning: true}.Request(req)
+			return openaichat.Format{Stream: stream, Reasoning: true}.Request(req)
 		},
-		wire.OpenAIChat{}.Response,
-		func() answerStream { return wire.OpenAIChat{}.NewStream() },
+		openaichat.Format{}.Response,
+		func() answerStream { return openaichat.Format{}.NewStream() },
 	},
 	{
 		"responses", "/v1/responses",
 		func(stream bool, req transcript.Request) ([]byte, rebuild.Report, error) {
-			return wire.OpenAIResponses{Stream: stream}.Request(req)
+			return openairesponses.Format{Stream: stream}.Request(req)
 		},
-		wire.OpenAIResponses{}.Response,
-		func() answerStream { return wire.OpenAIResponses{}.NewStream() },
+		openairesponses.Format{}.Response,
+		func() answerStream { return openairesponses.Format{}.NewStream() },
 	},
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -37,7 +37,7 @@ var providers = []speaker{
 
 // askClaude demands reasoning.
 func askClaude(ctx context.Context, c client, req transcript.Request, stream bool) (*transcript.Response, error) {
-	format := wire.Anthropic{Stream: stream, Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
+	format := anthropic.Format{Stream: stream, Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -37,7 +37,7 @@ func newClient(t testing.TB, m *guardtest.Model) *bedrockruntime.Client {
 	})
 }
 
-func render(t testing.TB, format wire.Bedrock, req transcript.Request) []byte {
+func render(t testing.TB, format bedrock.Format, req transcript.Request) []byte {
 	t.Helper()
 	body, _, err := format.Request(req)
 	if err != nil {
@@ -49,7 +49,7 @@ func render(t testing.TB, format wire.Bedrock, req transcript.Request) []byte {
 // whole asks for an answer that is not streamed.
 func whole(t testing.TB, c *bedrockruntime.Client, req transcript.Request) (*transcript.Response, error) {
 	t.Helper()
-	format := wire.Bedrock{Model: req.Model}
+	format := bedrock.Format{Model: req.Model}
 	out, err := c.Converse(t.Context(), input(t, req.Model, render(t, format, req)))
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func whole(t testing.TB, c *bedrockruntime.Client, req transcript.Request) (*tra
 // streamed asks for a stream.
 func streamed(t testing.TB, c *bedrockruntime.Client, req transcript.Request) (*transcript.Response, error) {
 	t.Helper()
-	format := wire.Bedrock{Model: req.Model, Stream: true}
+	format := bedrock.Format{Model: req.Model, Stream: true}
 	in := input(t, req.Model, render(t, format, req))
 	out, err := c.ConverseStream(t.Context(), &bedrockruntime.ConverseStreamInput{
 		ModelId: in.ModelId, Messages: in.Messages, System: in.System, ToolConfig: in.ToolConfig,
@@ -74,7 +74,7 @@ func streamed(t testing.TB, c *bedrockruntime.Client, req transcript.Request) (*
 	stream := format.NewStream()
 	for e := range events.Events() {
 		kind, payload := event(t, e)
-		if _, err := stream.Add(wire.BedrockEvent(kind, payload)); err != nil {
+		if _, err := stream.Add(bedrock.Event(kind, payload)); err != nil {
 			return stream.Response(), err
 		}
 	}
@@ -144,10 +144,10 @@ func same(t testing.TB, got, want []byte) {
 // A rendered request decodes into the SDK's types, and what the official client
 // makes of them means the same and is accepted.
 func TestRequest(t *testing.T) {
-	thinking := wire.Bedrock{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
+	thinking := bedrock.Format{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
 	m := &guardtest.Model{}
 	c := newClient(t, m)
-	for _, format := range []wire.Bedrock{{}, thinking} {
+	for _, format := range []bedrock.Format{{}, thinking} {
 		want := render(t, format, everything(t))
 		if _, err := c.Converse(t.Context(), input(t, model, want)); err != nil {
 			t.Fatal(err)
@@ -188,7 +188,7 @@ func TestRandomRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want := render(t, wire.Bedrock{}, transcript.Request{Model: model, Messages: fold.History().Messages})
+		want := render(t, bedrock.Format{}, transcript.Request{Model: model, Messages: fold.History().Messages})
 		if _, err := c.Converse(t.Context(), input(t, model, want)); err != nil {
 			t.Fatalf("%v\n%s", err, want)
 		}

@@ -5,7 +5,7 @@
 // The SDK has no raw bodies, so both ways are through its types: a rendered
 // request is decoded into them and sent by the official client, whose request
 // must mean the same; what the client has read of an answer is encoded again
-// and read by [wire.Bedrock].
+// and read by [bedrock.Format].
 //
-// [wire.Bedrock]: https://pkg.go.dev/github.com/convolog/convolog/rebuild/wire#Bedrock
+// [bedrock.Format]: https://pkg.go.dev/github.com/convolog/convolog/rebuild/wire/bedrock#Format
 package bedrocktest

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
@@ -57,7 +57,7 @@ func describe(ctx context.Context, w io.Writer, s *session.Session) error {
 }
 
 func request(ctx context.Context, s *session.Session, w io.Writer) error {
-	_, err := exchange.Request(ctx, s, w, wire.Anthropic{}, transcript.Request{Model: "m"})
+	_, err := exchange.Request(ctx, s, w, anthropic.Format{}, transcript.Request{Model: "m"})
 	return err
 }
 

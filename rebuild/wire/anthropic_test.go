@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -46,7 +46,7 @@ func message(t testing.TB, text string, o transcript.Origin) transcript.Message 
 	return m
 }
 
-func render(t testing.TB, a wire.Anthropic, req transcript.Request) (string, rebuild.Report) {
+func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := a.Request(req)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestRequestGolden(t *testing.T) {
 			comment, rest, _ := strings.Cut(string(data), "-- request --\n")
 			input, want, _ := strings.Cut(rest, "-- body --\n")
 			req := goldenRequest(t, input)
-			body, report := render(t, wire.Anthropic{}, req)
+			body, report := render(t, anthropic.Format{}, req)
 			var sb strings.Builder
 			sb.WriteString(strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`) + "\n-- report --\n")
 			for _, r := range report {
@@ -154,21 +154,21 @@ func TestRequestEnvelope(t *testing.T) {
 	user := []transcript.Message{transcript.UserText("hi <&> \u2028")}
 	tests := []struct {
 		name string
-		wire wire.Anthropic
+		wire anthropic.Format
 		req  transcript.Request
 		want string
 	}{
-		{"zero", wire.Anthropic{}, transcript.Request{}, `{"max_tokens":8192,"messages":[]}`},
+		{"zero", anthropic.Format{}, transcript.Request{}, `{"max_tokens":8192,"messages":[]}`},
 		{
 			"plain",
-			wire.Anthropic{},
+			anthropic.Format{},
 			transcript.Request{Model: "m", System: "s", Messages: user, MaxOutput: 5},
 			`{"model":"m","max_tokens":5,"system":"s","messages":[{"role":"user","content":"hi <&> \u2028"}]}`,
 		},
-		{"blank system", wire.Anthropic{}, transcript.Request{System: " \n"}, `{"max_tokens":8192,"messages":[]}`},
+		{"blank system", anthropic.Format{}, transcript.Request{System: " \n"}, `{"max_tokens":8192,"messages":[]}`},
 		{
 			"tools",
-			wire.Anthropic{Stream: true},
+			anthropic.Format{Stream: true},
 			transcript.Request{Tools: []transcript.Tool{
 				{Name: "a", Description: "d", InputSchema: json.RawMessage(`{"type": "object", "b": 1.0, "a": 2}`)}, {Name: "b"},
 			}},
@@ -176,7 +176,7 @@ func TestRequestEnvelope(t *testing.T) {
 		},
 		{
 			"thinking and params",
-			wire.Anthropic{
+			anthropic.Format{
 				Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`),
 				Params:   map[string]json.RawMessage{"tool_choice": json.RawMessage(`{"type":"auto"}`), "temperature": json.RawMessage(`1`)},
 			},
@@ -185,7 +185,7 @@ func TestRequestEnvelope(t *testing.T) {
 		},
 		{
 			"system and tools of one's own",
-			wire.Anthropic{Params: map[string]json.RawMessage{
+			anthropic.Format{Params: map[string]json.RawMessage{
 				"system": json.RawMessage(`[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`),
 				"tools":  json.RawMessage(`[{"type":"web_search_20250305","name":"web_search"}]`),
 			}},
@@ -202,34 +202,11 @@ func TestRequestEnvelope(t *testing.T) {
 	}
 }
 
-func TestRequestErrors(t *testing.T) {
-	tests := []struct {
-		name string
-		wire wire.Anthropic
-		req  transcript.Request
-		want string
-	}{
-		{"role", wire.Anthropic{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
-		{"thinking", wire.Anthropic{Thinking: json.RawMessage(`"on"`)}, transcript.Request{}, `wire: thinking "\"on\"" is not a JSON object`},
-		{"thinking without type", wire.Anthropic{Thinking: json.RawMessage(`{}`)}, transcript.Request{}, `wire: thinking "{}" has no type`},
-		{"param we write", wire.Anthropic{Params: map[string]json.RawMessage{"model": nil}}, transcript.Request{}, `wire: params: "model" is written from the request`},
-		{"bad param", wire.Anthropic{Params: map[string]json.RawMessage{"top_p": json.RawMessage(`.1`)}}, transcript.Request{}, `wire: params: "top_p" is not valid JSON: ".1"`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			body, _, err := tt.wire.Request(tt.req)
-			if err == nil || err.Error() != tt.want || body != nil {
-				t.Errorf("body %s, error %v, want %s", body, err, tt.want)
-			}
-		})
-	}
-}
-
 // A paused answer is sent back as it is.
 func TestRequestPaused(t *testing.T) {
 	const answer = `{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}]}`
 	req := transcript.Request{Model: model, Messages: []transcript.Message{transcript.UserText("go"), message(t, answer, native)}}
-	body, report := render(t, wire.Anthropic{}, req)
+	body, report := render(t, anthropic.Format{}, req)
 	if !strings.Contains(body, answer) || len(report) > 0 {
 		t.Errorf("body %s, report %v", body, report)
 	}
@@ -237,7 +214,7 @@ func TestRequestPaused(t *testing.T) {
 		t.Errorf("violations: %v", found)
 	}
 	req.Messages = append(req.Messages, transcript.UserText("stop that"))
-	body, report = render(t, wire.Anthropic{}, req)
+	body, report = render(t, anthropic.Format{}, req)
 	if strings.Contains(body, "srvtoolu") || rules(report) != "dropped-block dropped-thinking empty-message merged-messages" {
 		t.Errorf("body %s, report %v", body, report)
 	}
@@ -260,7 +237,7 @@ func TestRequestMarks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			body, report := render(t, wire.Anthropic{Params: tt.params}, transcript.Request{Messages: []transcript.Message{user}})
+			body, report := render(t, anthropic.Format{Params: tt.params}, transcript.Request{Messages: []transcript.Message{user}})
 			_, messages, _ := strings.Cut(body, `"messages"`)
 			if got := strings.Count(messages, "ephemeral"); got != tt.want || len(report) != 6-tt.want {
 				t.Errorf("%d marks, report %v", got, report)
@@ -288,14 +265,14 @@ func TestRequestOddValues(t *testing.T) {
 		{Role: transcript.RoleAssistant, Content: []transcript.Block{nil, transcript.RawBlock{}, transcript.ToolCallBlock{ID: "a"}}, Origins: []transcript.Origin{{}}},
 		{Role: transcript.RoleUser},
 	}}
-	render(t, wire.Anthropic{}, req)
+	render(t, anthropic.Format{}, req)
 }
 
 // Half a character in a call's input, which a cut answer may leave, would make
 // every later request of the session invalid.
 func TestHalfSurrogate(t *testing.T) {
 	m := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{"text":"\ud83d","whole":"\ud83d\ude00"}}]}`, native)
-	body, report, err := wire.Anthropic{}.Request(transcript.Request{Messages: []transcript.Message{
+	body, report, err := anthropic.Format{}.Request(transcript.Request{Messages: []transcript.Message{
 		transcript.UserText("go"), m, transcript.ToolResult("a", "ok"),
 	}})
 	if err != nil || !strings.Contains(string(body), `{"text":"\ufffd","whole":"\ud83d\ude00"}`) {
@@ -314,7 +291,7 @@ func TestErrorWithImage(t *testing.T) {
 	if v := wiretest.Validate(req); len(v) == 0 || v[0].Rule != "error-content" {
 		t.Errorf("violations %v", v)
 	}
-	body, report, err := wire.Anthropic{}.Request(req)
+	body, report, err := anthropic.Format{}.Request(req)
 	if err != nil || !strings.Contains(string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"},{"type":"text","text":"[t, s]\nfound"}]`) {
 		t.Errorf("%v: %s", err, body)
 	}

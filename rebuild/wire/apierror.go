@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
 )
 
 // APIError is a provider's refusal.
@@ -27,15 +28,15 @@ func NewAPIError(status int, body []byte) *APIError {
 	e := &APIError{Status: status}
 	body = jsontext.Trim(body)
 	if !jsontext.Valid(body) || !jsontext.IsObject(body) {
-		e.Message = excerpt(body)
+		e.Message = js.Excerpt(body)
 		return e
 	}
-	e.RequestID = stringMember(body, "request_id")
+	e.RequestID = js.String(body, "request_id")
 	detail, _ := jsontext.Member(body, "error")
 	switch {
 	case jsontext.IsObject(detail):
-		e.Type = cmp.Or(stringMember(detail, "type"), stringMember(detail, "status")) // the latter is Google's
-		e.Code, e.Message = stringMember(detail, "code"), stringMember(detail, "message")
+		e.Type = cmp.Or(js.String(detail, "type"), js.String(detail, "status")) // the latter is Google's
+		e.Code, e.Message = js.String(detail, "code"), js.String(detail, "message")
 		code, _ := jsontext.Member(detail, "code")
 		if n, ok := jsontext.Int(code); ok && status == 0 && n >= 400 && n < 600 {
 			e.Status = int(n)
@@ -43,10 +44,10 @@ func NewAPIError(status int, body []byte) *APIError {
 	case jsontext.IsString(detail):
 		e.Message, _ = jsontext.String(detail)
 	default:
-		e.Code, e.Message = stringMember(body, "code"), stringMember(body, "message")
+		e.Code, e.Message = js.String(body, "code"), js.String(body, "message")
 	}
 	if e.Message == "" {
-		e.Message = excerpt(body)
+		e.Message = js.Excerpt(body)
 	}
 	return e
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -25,7 +26,7 @@ var bedrockAnswers = map[string]string{
 }
 
 func TestBedrockResponse(t *testing.T) {
-	resp, err := wire.Bedrock{Model: bedrockModel}.Response([]byte(bedrockAnswers["text"]))
+	resp, err := bedrock.Format{Model: bedrockModel}.Response([]byte(bedrockAnswers["text"]))
 	require.NoError(t, err)
 	u := resp.Usage
 	if resp.API != "bedrock" || resp.Model != bedrockModel || resp.StopReason != transcript.StopEndTurn || resp.Message.Text() != "Hello, 世界 \u2028 <&>" ||
@@ -33,7 +34,7 @@ func TestBedrockResponse(t *testing.T) {
 		t.Errorf("response = %+v", resp)
 	}
 	const odd = `{"output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"x","name":"n","type":"server_tool_use","input":{}}},{"hologram":{"a":1e3}}]}},"stopReason":"content_filtered"}`
-	resp, err = wire.Bedrock{}.Response([]byte(odd))
+	resp, err = bedrock.Format{}.Response([]byte(odd))
 	if err != nil || resp.StopReason != transcript.StopRefusal || len(resp.Message.ToolCalls()) > 0 || string(resp.Message.Content[1].(transcript.RawBlock).JSON) != `{"type":"bedrock_block","block":{"hologram":{"a":1e3}}}` {
 		t.Errorf("response = %+v, %v", resp, err)
 	}
@@ -45,7 +46,7 @@ func TestBedrockResponse(t *testing.T) {
 		{`{"output":{"message":{}},"usage":3}`, `wire: the answer's usage is not an object: "3"`},
 		{`{"message":"Input is too long for requested model."}`, `wire: Input is too long for requested model.`},
 	} {
-		if resp, err := (wire.Bedrock{}).Response([]byte(tt.body)); resp != nil || err == nil || err.Error() != tt.want {
+		if resp, err := (bedrock.Format{}).Response([]byte(tt.body)); resp != nil || err == nil || err.Error() != tt.want {
 			t.Errorf("%s: error %v, want %s", tt.body, err, tt.want)
 		}
 	}
@@ -54,7 +55,7 @@ func TestBedrockResponse(t *testing.T) {
 // An answer that is recorded and sent again goes out as it came in.
 func TestBedrockRoundTrip(t *testing.T) {
 	for name, answer := range bedrockAnswers {
-		resp, err := wire.Bedrock{Model: bedrockModel}.Response([]byte(answer))
+		resp, err := bedrock.Format{Model: bedrockModel}.Response([]byte(answer))
 		require.NoError(t, err)
 		var results []transcript.Item
 		for _, c := range resp.Message.ToolCalls() {
@@ -64,7 +65,7 @@ func TestBedrockRoundTrip(t *testing.T) {
 			results = append(results, transcript.UserText("thanks"))
 		}
 		h := recorded(t, transcript.UserText("go"), resp, results)
-		body, report := renderBedrock(t, wire.Bedrock{}, transcript.Request{Model: bedrockModel, Messages: h.Messages, Tools: []transcript.Tool{{Name: "read"}}})
+		body, report := renderBedrock(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages, Tools: []transcript.Tool{{Name: "read"}}})
 		if len(report) > 0 {
 			t.Errorf("%s: report: %v", name, report)
 		}
@@ -84,11 +85,11 @@ func TestBedrockRoundTrip(t *testing.T) {
 			t.Errorf("sent %s\ncame %s", got, want)
 		}
 		// The same model at its maker's does not get it, and neither does another.
-		claude, _ := render(t, wire.Anthropic{}, transcript.Request{Model: bedrockModel, Messages: h.Messages})
+		claude, _ := render(t, anthropic.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages})
 		if found := wiretest.Validate(decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
 			t.Errorf("violations: %v in %s", found, claude)
 		}
-		other, _ := renderBedrock(t, wire.Bedrock{}, transcript.Request{Model: "amazon.nova", Messages: h.Messages})
+		other, _ := renderBedrock(t, bedrock.Format{}, transcript.Request{Model: "amazon.nova", Messages: h.Messages})
 		validBedrock(t, "amazon.nova", other)
 		if strings.Contains(other, "c2ln") {
 			t.Errorf("another model is given the reasoning: %s", other)

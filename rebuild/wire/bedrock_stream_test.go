@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -89,7 +90,7 @@ func bedrockEvents(t testing.TB, body string, n int) (events []bedrockEvent) {
 // A streamed answer is recorded as the whole one is; cut after any event, it
 // has everything that was shown and no half signature.
 func TestBedrockStream(t *testing.T) {
-	b := wire.Bedrock{Model: bedrockModel}
+	b := bedrock.Format{Model: bedrockModel}
 	for name, body := range bedrockAnswers {
 		whole, err := b.Response([]byte(body))
 		require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestBedrockStream(t *testing.T) {
 			var shown strings.Builder
 			done := false
 			for _, e := range bedrockEvents(t, body, n) {
-				event := wire.BedrockEvent(e.kind, []byte(e.payload))
+				event := bedrock.Event(e.kind, []byte(e.payload))
 				d, err := s.Add(event)
 				require.NoError(t, err, "%s", name)
 				clear(event) // the stream must not hold on to it
@@ -138,18 +139,18 @@ func TestBedrockStreamErrors(t *testing.T) {
 		{[]bedrockEvent{{"contentBlockDelta", `{"contentBlockIndex":0}`}}, `wire: stream: delta is not an object: `},
 	}
 	for _, tt := range tests {
-		s := wire.Bedrock{}.NewStream()
+		s := bedrock.Format{}.NewStream()
 		var err error
 		for _, e := range tt.events {
-			_, err = s.Add(wire.BedrockEvent(e.kind, []byte(e.payload)))
+			_, err = s.Add(bedrock.Event(e.kind, []byte(e.payload)))
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("error %v, want %s", err, tt.want)
 		}
 	}
-	s := wire.Bedrock{}.NewStream()
-	_, _ = s.Add(wire.BedrockEvent(text.kind, []byte(text.payload)))
-	_, err := s.Add(wire.BedrockEvent("modelStreamErrorException", []byte(`{"message":"it broke"}`)))
+	s := bedrock.Format{}.NewStream()
+	_, _ = s.Add(bedrock.Event(text.kind, []byte(text.payload)))
+	_, err := s.Add(bedrock.Event("modelStreamErrorException", []byte(`{"message":"it broke"}`)))
 	var apiErr *wire.APIError
 	if !errors.As(err, &apiErr) || apiErr.Type != "modelStreamErrorException" || apiErr.Message != "it broke" {
 		t.Errorf("error = %v", err)
@@ -161,7 +162,7 @@ func TestBedrockStreamErrors(t *testing.T) {
 
 // A start that says nothing begins a text, as does one that is missing.
 func TestBedrockStreamEmptyStart(t *testing.T) {
-	s := wire.Bedrock{}.NewStream()
+	s := bedrock.Format{}.NewStream()
 	for _, e := range []bedrockEvent{
 		{"contentBlockStart", `{"contentBlockIndex":0,"start":{}}`},
 		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}`},
@@ -169,7 +170,7 @@ func TestBedrockStreamEmptyStart(t *testing.T) {
 		{"contentBlockStop", `{"contentBlockIndex":0}`},
 		{"messageStop", `{"stopReason":"end_turn"}`},
 	} {
-		_, err := s.Add(wire.BedrockEvent(e.kind, []byte(e.payload)))
+		_, err := s.Add(bedrock.Event(e.kind, []byte(e.payload)))
 		require.NoError(t, err)
 	}
 	if content := s.Response().Message.Content; len(content) != 1 || s.Response().Message.Text() != "Hello" {
@@ -187,11 +188,11 @@ func FuzzBedrockStream(f *testing.F) {
 		f.Add([]byte(sb.String()))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := wire.Bedrock{}.NewStream()
+		s := bedrock.Format{}.NewStream()
 		var shown strings.Builder
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			kind, payload, _ := bytes.Cut(line, []byte(" "))
-			d, err := s.Add(wire.BedrockEvent(string(kind), payload))
+			d, err := s.Add(bedrock.Event(string(kind), payload))
 			if err == nil {
 				shown.WriteString(d.Text)
 			} else if d != (wire.Delta{}) {

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
 const bedrockModel = "anthropic.claude-x-v1:0"
 
-func renderBedrock(t testing.TB, b wire.Bedrock, req transcript.Request) (string, rebuild.Report) {
+func renderBedrock(t testing.TB, b bedrock.Format, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := b.Request(req)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func validBedrock(t testing.TB, model, body string) {
 
 func TestBedrockRequest(t *testing.T) {
 	req := transcript.Request{Model: bedrockModel, System: "be <brief>", MaxOutput: 4000, Messages: everyBlock(t)}
-	b := wire.Bedrock{Thinking: json.RawMessage(`{"type":"adaptive"}`), Params: map[string]json.RawMessage{
+	b := bedrock.Format{Thinking: json.RawMessage(`{"type":"adaptive"}`), Params: map[string]json.RawMessage{
 		"inferenceConfig": json.RawMessage(`{"temperature":1}`), "requestMetadata": json.RawMessage(`{"a":"b"}`),
 	}}
 	body, report := renderBedrock(t, b, req)
@@ -67,36 +67,10 @@ func TestBedrockRequest(t *testing.T) {
 		t.Errorf("report = %s, want %s\n%v", got, rulesWant, report)
 	}
 
-	body, _ = renderBedrock(t, wire.Bedrock{PureResults: true}, req)
+	body, _ = renderBedrock(t, bedrock.Format{PureResults: true}, req)
 	validBedrock(t, "meta.llama4", body)
 	if !strings.HasSuffix(body, `{"text":"hurry"}],"status":"error"}}]}]}`) {
 		t.Errorf("a text beside results: %s", body)
-	}
-}
-
-func TestBedrockRequestErrors(t *testing.T) {
-	param := func(name, value string) wire.Bedrock {
-		return wire.Bedrock{Params: map[string]json.RawMessage{name: json.RawMessage(value)}}
-	}
-	tests := []struct {
-		wire wire.Bedrock
-		req  transcript.Request
-		want string
-	}{
-		{wire.Bedrock{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
-		{wire.Bedrock{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
-		{param("messages", "[]"), transcript.Request{}, `wire: params: "messages" is written from the request`},
-		{param("requestMetadata", "{"), transcript.Request{}, `wire: params: "requestMetadata" is not valid JSON: "{"`},
-		{param("inferenceConfig", `{"maxTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: inferenceConfig: "maxTokens" is written from the request`},
-		{wire.Bedrock{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
-	}
-	for _, tt := range tests {
-		if body, _, err := tt.wire.Request(tt.req); err == nil || err.Error() != tt.want || body != nil {
-			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
-		}
-	}
-	if got := (wire.Bedrock{Stream: true}).Path("arn:aws:x/y"); got != "/model/arn:aws:x%2Fy/converse-stream" {
-		t.Errorf("path = %s", got)
 	}
 }
 
@@ -109,7 +83,7 @@ func TestBedrockDocuments(t *testing.T) {
 	for range 22 {
 		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}})
 	}
-	body, report := renderBedrock(t, wire.Bedrock{}, transcript.Request{Messages: []transcript.Message{
+	body, report := renderBedrock(t, bedrock.Format{}, transcript.Request{Messages: []transcript.Message{
 		{Role: transcript.RoleUser, Content: content[5:6]},
 		{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.TextBlock{Text: "ok"}}},
 		{Role: transcript.RoleUser, Content: content},
@@ -118,13 +92,13 @@ func TestBedrockDocuments(t *testing.T) {
 	if strings.Count(body, `"document":{`) != 5 || strings.Count(body, `"image":{`) != 20 || !strings.Contains(body, `"name":"a-b-c 5"`) {
 		t.Errorf("body %s\nreport %v", body, report)
 	}
-	body, _ = renderBedrock(t, wire.Bedrock{}, transcript.Request{Messages: []transcript.Message{{Role: transcript.RoleUser, Content: content[:1]}}})
+	body, _ = renderBedrock(t, bedrock.Format{}, transcript.Request{Messages: []transcript.Message{{Role: transcript.RoleUser, Content: content[:1]}}})
 	validBedrock(t, bedrockModel, body)
 }
 
 // Thinking is asked for only where the request can have it.
 func TestBedrockThinking(t *testing.T) {
-	enabled := wire.Bedrock{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":2048}`)}
+	enabled := bedrock.Format{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":2048}`)}
 	for limit, want := range map[int]string{0: "2048", 4096: "2048", 2048: "1536", 1000: ""} {
 		body, _ := renderBedrock(t, enabled, transcript.Request{MaxOutput: limit, Messages: []transcript.Message{transcript.UserText("hi")}})
 		validBedrock(t, bedrockModel, body)

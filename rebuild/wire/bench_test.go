@@ -7,7 +7,11 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -27,7 +31,7 @@ func BenchmarkRender(b *testing.B) {
 	for name, f := range map[string]interface {
 		Request(req transcript.Request) ([]byte, rebuild.Report, error)
 	}{
-		"anthropic": wire.Anthropic{}, "chat": wire.OpenAIChat{}, "responses": wire.OpenAIResponses{}, "gemini": wire.Gemini{}, "bedrock": wire.Bedrock{},
+		"anthropic": anthropic.Format{}, "chat": openaichat.Format{}, "responses": openairesponses.Format{}, "gemini": gemini.Format{}, "bedrock": bedrock.Format{},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -6,41 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
-
-// Blocks that only the Messages API understands go back to it as they came; the
-// result of a call says its toolset again.
-func TestAnthropicOwnBlocks(t *testing.T) {
-	const compaction = `{"type":"compaction", "content":"What was done.","signature":"c2ln","new_member":[1, 2]}`
-	const fallback = `{"type":"fallback","to":"claude-sonnet-5-5","trigger":{"type":"overloaded"}}`
-	const upload = `{"type":"container_upload","file_id":"file_1"}`
-	const body = `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[` + compaction + `,` + fallback + `,` + upload +
-		`,{"type":"tool_use","id":"toolu_1","name":"click","input":{},"toolset_name":"browser"}],"stop_reason":"tool_use","container":{"id":"container_1"},"usage":{"input_tokens":1,"output_tokens":2}}`
-	resp, err := wire.Anthropic{}.Response([]byte(body))
-	require.NoError(t, err)
-	require.JSONEq(t, `{"id":"container_1"}`, string(resp.Usage.Extra["container"]))
-	req := transcript.Request{Model: "claude-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.ToolResult("toolu_1", "ok")}}
-	sent, report, err := wire.Anthropic{}.Request(req)
-	require.NoError(t, err)
-	require.Empty(t, report)
-	require.Contains(t, string(sent), `"content":[`+compaction+`,`+fallback+`,`+upload+`,`)
-	require.Contains(t, string(sent), `{"type":"tool_result","tool_use_id":"toolu_1","content":"ok","toolset_name":"browser"}`)
-	_, found := wiretest.Anthropic{}.Decode(sent)
-	require.Len(t, found, 1, "%v", found) // members that are new to the referee
-	_, found = wiretest.Anthropic{}.Decode([]byte(strings.Replace(strings.Replace(string(sent), `,"new_member":[1, 2]`, "", 1), `"ok","toolset_name":"browser"`, `"ok"`, 1)))
-	require.Equal(t, "toolset", found[0].Rule)
-
-	// Another model gets none of it.
-	req.Messages[1].Origins = make([]transcript.Origin, 4)
-	sent, report, err = wire.Anthropic{}.Request(req)
-	require.NoError(t, err)
-	require.Len(t, report, 4)
-	require.NotContains(t, string(sent), "compaction")
-	require.NotContains(t, string(sent), "toolset")
-}
 
 // A block of a type that is not known goes back to its maker as it came, whole or
 // streamed; a call of such a type, and the result of one, with its other half.
@@ -48,12 +18,12 @@ func TestUnknownBlocks(t *testing.T) {
 	const thing = `{"type":"vision_board", "note":"a","z":[1, 2]}`
 	const call, result = `{"type":"swarm_use","id":"sw_1","input":{}}`, `{"type":"swarm_tool_result","tool_use_id":"sw_1","content":null}`
 	answer := func(blocks string) transcript.Message {
-		resp, err := wire.Anthropic{}.Response([]byte(`{"role":"assistant","model":"claude-x","content":[` + blocks + `]}`))
+		resp, err := anthropic.Format{}.Response([]byte(`{"role":"assistant","model":"claude-x","content":[` + blocks + `]}`))
 		require.NoError(t, err)
 		return resp.Message
 	}
 	sent := func(m transcript.Message) string {
-		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "claude-x", Messages: []transcript.Message{transcript.UserText("go"), m, transcript.UserText("more")}})
+		body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "claude-x", Messages: []transcript.Message{transcript.UserText("go"), m, transcript.UserText("more")}})
 		require.NoError(t, err)
 		require.Empty(t, wiretest.Check(wiretest.Anthropic{}, body))
 		return string(body)
@@ -67,7 +37,7 @@ func TestUnknownBlocks(t *testing.T) {
 	other.Origins = []transcript.Origin{{API: "anthropic", Model: "claude-y"}, {API: "anthropic", Model: "claude-y"}}
 	require.Contains(t, sent(other), `"content":[`+text+`]`)
 
-	s := wire.Anthropic{}.NewStream()
+	s := anthropic.Format{}.NewStream()
 	for _, event := range []string{
 		`{"type":"message_start","message":{"role":"assistant","model":"claude-x","content":[]}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"vision_board","note":"","z":1}}`,
@@ -91,34 +61,12 @@ func TestUnknownBlocks(t *testing.T) {
 		`{"type":"new_item"}`:                           false,
 		`{"type":"mcp_approval_request","id":"mcpr_1"}`: false,
 	} {
-		resp, err := wire.OpenAIResponses{}.Response([]byte(`{"model":"gpt-x","output":[` + items + `,{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`))
+		resp, err := openairesponses.Format{}.Response([]byte(`{"model":"gpt-x","output":[` + items + `,{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`))
 		require.NoError(t, err)
-		body, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.UserText("more")}})
+		body, _, err := openairesponses.Format{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.UserText("more")}})
 		require.NoError(t, err)
 		require.Equal(t, kept, strings.Contains(string(body), items), items)
 		require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, body))
-	}
-}
-
-// A compaction that comes over a stream is what it would have been otherwise.
-func TestAnthropicCompactionStream(t *testing.T) {
-	for content, want := range map[string]string{`"What was done."`: `"What was done."`, "null": "null"} {
-		s := wire.Anthropic{}.NewStream()
-		for _, event := range []string{
-			`{"type":"message_start","message":{"role":"assistant","content":[],"container":{"id":"c1"}}}`,
-			`{"type":"content_block_start","index":0,"content_block":{"type":"compaction","content":null}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":` + content + `}}`,
-			`{"type":"content_block_stop","index":0}`,
-			`{"type":"message_delta","delta":{"stop_reason":"compaction"}}`,
-			`{"type":"message_stop"}`,
-		} {
-			_, err := s.Add([]byte(event))
-			require.NoError(t, err)
-		}
-		resp := s.Response()
-		require.Equal(t, `{"type":"compaction","content":`+want+`}`, string(transcript.MarshalBlock(resp.Message.Content[0])))
-		require.Equal(t, `{"id":"c1"}`, string(resp.Usage.Extra["container"]))
-		require.Equal(t, transcript.StopReason("compaction"), resp.StopReason)
 	}
 }
 
@@ -145,13 +93,13 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 	}
 	for _, tt := range tests {
 		body := `{"id":"r","model":"gpt-x","status":"completed","output":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"e"},` + tt.item + `]}`
-		resp, err := wire.OpenAIResponses{}.Response([]byte(body))
+		resp, err := openairesponses.Format{}.Response([]byte(body))
 		require.NoError(t, err)
 		require.Equal(t, transcript.StopToolUse, resp.StopReason)
 		calls := resp.Message.ToolCalls()
 		require.Len(t, calls, 1)
 		require.NotEmpty(t, calls[0].Name)
-		events := wire.OpenAIResponses{}.NewStream()
+		events := openairesponses.Format{}.NewStream()
 		for _, e := range []string{`{"type":"response.output_item.added","output_index":0,"item":` + tt.item + `}`, `{"type":"response.output_item.done","output_index":0,"item":` + tt.item + `}`} {
 			d, err := events.Add([]byte(e))
 			require.NoError(t, err)
@@ -163,7 +111,7 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 		req := transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, result}}
 		own := transcript.Origin{API: "openai-responses", Model: "gpt-x", Entry: "a", Batch: 1}
 		req.Messages[1].Origins = []transcript.Origin{own, own}
-		sent, report, err := wire.OpenAIResponses{}.Request(req)
+		sent, report, err := openairesponses.Format{}.Request(req)
 		require.NoError(t, err)
 		require.Empty(t, report)
 		require.Contains(t, string(sent), tt.want)
@@ -172,159 +120,22 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 		require.NotEmpty(t, wiretest.Check(wiretest.OpenAIResponses{}, []byte(strings.Replace(string(sent), "_call_output", "_call_outputs", 1))))
 
 		req.Model = "gpt-y"
-		sent, _, err = wire.OpenAIResponses{}.Request(req)
+		sent, _, err = openairesponses.Format{}.Request(req)
 		require.NoError(t, err)
 		require.Contains(t, string(sent), `{"type":"function_call","call_id":"call_1","name":"`+calls[0].Name+`"`)
 		require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
 	}
 
 	// A picture that never came: the call goes as that of a function.
-	resp, err := wire.OpenAIResponses{}.Response([]byte(`{"model":"gpt-x","output":[` + tests[4].item + `]}`))
+	resp, err := openairesponses.Format{}.Response([]byte(`{"model":"gpt-x","output":[` + tests[4].item + `]}`))
 	require.NoError(t, err)
 	resp.Message.Origins = []transcript.Origin{{API: "openai-responses", Model: "gpt-x", Entry: "a"}}
-	sent, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+	sent, _, err := openairesponses.Format{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("go"), resp.Message, transcript.ToolResult("call_1", "interrupted"),
 	}})
 	require.NoError(t, err)
 	require.Contains(t, string(sent), `"type":"function_call"`)
 	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
-}
-
-// The phase of an answer is said again, with or without the rest of its item.
-func TestOpenAIResponsesPhase(t *testing.T) {
-	resp, err := wire.OpenAIResponses{}.Response([]byte(`{"model":"gpt-x","output":[{"type":"reasoning","id":"rs_1","summary":[]},` +
-		`{"type":"message","id":"msg_1","role":"assistant","status":"completed","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[]}]}]}`))
-	require.NoError(t, err)
-	own := transcript.Origin{API: "openai-responses", Model: "gpt-x", Entry: "a", Batch: 1}
-	resp.Message.Origins = []transcript.Origin{own, own}
-	sent, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
-		transcript.UserText("go"), resp.Message, transcript.UserText("on"),
-	}})
-	require.NoError(t, err)
-	require.Contains(t, string(sent), `{"type":"message","phase":"commentary","role":"assistant","content":"a"}`)
-	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
-}
-
-// Reasoning goes back in the way that each imitator wants it.
-func TestChatDialects(t *testing.T) {
-	const calls = `,"tool_calls":[{"id":"abcdefghi","type":"function","function":{"name":"f","arguments":"{}"}}]`
-	tests := []struct {
-		dialect              wire.Dialect
-		message, want, other string
-	}{
-		{wire.DeepSeek, `"content":null,"reasoning_content":"hm"`, `"reasoning_content":"hm","content":null`, `"reasoning_content":"","content":null`},
-		{wire.Kimi, `"content":null,"reasoning_content":"hm"`, `"reasoning_content":"hm","content":null`, `"reasoning_content":"","content":null`},
-		{wire.GLM, `"content":null,"reasoning_content":"hm"`, `"reasoning_content":"hm","content":null`, `"reasoning_content":"","content":null`},
-		{wire.Mistral, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"So."}]`, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"So."}]`, `"content":"So."`},
-		{wire.OpenRouter, `"content":null,"reasoning":"hm","reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]`, `"reasoning":"hm","reasoning_details":[{"type":"reasoning.encrypted","data":"x"}],"content":null`, `"content":null`},
-	}
-	for _, tt := range tests {
-		c := wire.OpenAIChat{Dialect: tt.dialect}
-		resp, err := c.Response([]byte(`{"model":"m","choices":[{"message":{"role":"assistant",` + tt.message + calls + `},"finish_reason":"tool_calls"}]}`))
-		require.NoError(t, err)
-		s := c.NewStream()
-		_, err = s.Add([]byte(`{"model":"m","choices":[{"delta":{"role":"assistant",` + tt.message + calls + `},"finish_reason":"tool_calls"}]}`))
-		require.NoError(t, err)
-		require.Equal(t, resp, s.Response())
-		require.Equal(t, "hm", resp.Message.Content[0].(transcript.ThinkingBlock).Thinking)
-		own := transcript.Origin{API: "openai-chat", Model: "m", Entry: "a"}
-		resp.Message.Origins = []transcript.Origin{own, own, own}
-		req := transcript.Request{Model: "m", Messages: []transcript.Message{
-			transcript.UserText("go"), resp.Message, transcript.ToolResult("abcdefghi", "r"), transcript.AssistantText("Done."), transcript.UserText("more"),
-		}}
-		referee := wiretest.OpenAIChat{Reasoning: true, ShortIDs: tt.dialect == wire.Mistral}
-		body, _, err := c.Request(req)
-		require.NoError(t, err)
-		require.Contains(t, string(body), `{"role":"assistant",`+tt.want+calls+`}`)
-		require.Empty(t, wiretest.Check(referee, body))
-		require.Equal(t, tt.dialect == wire.GLM, strings.Contains(string(body), `"clear_thinking":false`))
-
-		req.Model = "other"
-		body, _, err = c.Request(req)
-		require.NoError(t, err)
-		require.Contains(t, string(body), `{"role":"assistant",`+tt.other+calls+`}`)
-	}
-}
-
-// Audio that the model spoke goes back to it by ID and to other models as text;
-// audio from the user is sent unchanged.
-func TestChatAudio(t *testing.T) {
-	const want = `{"type":"text","text":"Good day.","ext":{"audio":{"id":"audio_1","expires_at":9,"data":"AAAAAAAA"}}}`
-	resp, err := wire.OpenAIChat{}.Response([]byte(`{"model":"gpt-audio","choices":[{"message":{"role":"assistant","content":null,` +
-		`"audio":{"id":"audio_1","expires_at":9,"data":"AAAAAAAA","transcript":"Good day."}},"finish_reason":"stop"}]}`))
-	require.NoError(t, err)
-	require.JSONEq(t, want, string(transcript.MarshalBlock(resp.Message.Content[0])))
-	s := wire.OpenAIChat{}.NewStream()
-	var text strings.Builder
-	for _, delta := range []string{
-		`{"role":"assistant","audio":{"id":"audio_1","transcript":"Good "}}`, `{"audio":{"data":"AAAA"}}`, `{"audio":{"transcript":"day.","data":"AAAA"}}`, `{"audio":{"expires_at":9}}`,
-	} {
-		d, err := s.Add([]byte(`{"model":"gpt-audio","choices":[{"index":0,"delta":` + delta + `}]}`))
-		require.NoError(t, err)
-		text.WriteString(d.Text)
-	}
-	require.Equal(t, "Good day.", text.String())
-	require.JSONEq(t, want, string(transcript.MarshalBlock(s.Response().Message.Content[0])))
-
-	heard := transcript.RawBlock{JSON: []byte(`{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`)}
-	resp.Message.Origins = []transcript.Origin{{API: "openai-chat", Model: "gpt-audio"}}
-	req := transcript.Request{Model: "gpt-audio", Messages: []transcript.Message{
-		{Role: transcript.RoleUser, Content: []transcript.Block{heard}}, resp.Message, transcript.UserText("And?"),
-	}}
-	body, report, err := wire.OpenAIChat{}.Request(req)
-	require.NoError(t, err)
-	require.Empty(t, report)
-	require.Contains(t, string(body), `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]},{"role":"assistant","content":null,"audio":{"id":"audio_1"}}`)
-	require.Empty(t, wiretest.Check(wiretest.OpenAIChat{}, body))
-	req.Model = "gpt-x"
-	body, _, err = wire.OpenAIChat{}.Request(req)
-	require.NoError(t, err)
-	require.Contains(t, string(body), `{"role":"assistant","content":"Good day."}`)
-}
-
-// Citations and the provider's own tools go back to the model of Converse that made
-// them, whole and streamed.
-func TestBedrockOwnBlocks(t *testing.T) {
-	const call = `{"toolUse":{"toolUseId":"t1","name":"nova_grounding","type":"server_tool_use","input":{"q":"x"}}}`
-	const result = `{"toolResult":{"toolUseId":"t1","type":"nova_grounding_result","status":"success","content":[{"json":{"a":1}}]}}`
-	const cited = `{"citationsContent":{"content":[{"text":"So."}],"citations":[{"location":{"web":{"url":"https://x.example"}}}]}}`
-	b := wire.Bedrock{Model: "amazon.nova"}
-	resp, err := b.Response([]byte(`{"output":{"message":{"role":"assistant","content":[` + call + `,` + result + `,` + cited + `]}},"stopReason":"end_turn"}`))
-	require.NoError(t, err)
-	s := b.NewStream()
-	for _, e := range [][2]string{
-		{"messageStart", `{"role":"assistant"}`},
-		{"contentBlockStart", `{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"t1","name":"nova_grounding","type":"server_tool_use"}}}`},
-		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{\"q\":"}}}`},
-		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"\"x\"}"}}}`},
-		{"contentBlockStop", `{"contentBlockIndex":0}`},
-		{"contentBlockStart", `{"contentBlockIndex":1,"start":{"toolResult":{"toolUseId":"t1","type":"nova_grounding_result","status":"success"}}}`},
-		{"contentBlockDelta", `{"contentBlockIndex":1,"delta":{"toolResult":[{"json":{"a":1}}]}}`},
-		{"contentBlockStop", `{"contentBlockIndex":1}`},
-		{"contentBlockDelta", `{"contentBlockIndex":2,"delta":{"text":"So."}}`},
-		{"contentBlockDelta", `{"contentBlockIndex":2,"delta":{"citation":{"location":{"web":{"url":"https://x.example"}}}}}`},
-		{"contentBlockStop", `{"contentBlockIndex":2}`},
-		{"messageStop", `{"stopReason":"end_turn"}`},
-	} {
-		_, err := s.Add(wire.BedrockEvent(e[0], []byte(e[1])))
-		require.NoError(t, err)
-	}
-	require.Equal(t, resp.Message, s.Response().Message)
-
-	own := transcript.Origin{API: "bedrock", Model: "amazon.nova", Entry: "a"}
-	resp.Message.Origins = []transcript.Origin{own, own, own}
-	req := transcript.Request{Model: "amazon.nova", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.UserText("on")}}
-	body, report, err := b.Request(req)
-	require.NoError(t, err)
-	require.Empty(t, report)
-	require.Contains(t, string(body), `"content":[`+call+`,`+result+`,`+cited+`]`)
-	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
-	req.Model = "anthropic.claude"
-	body, report, err = b.Request(req)
-	require.NoError(t, err)
-	require.Len(t, report, 2)
-	require.Contains(t, string(body), `"content":[{"text":"So."}]`)
-	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 }
 
 // The user's messages around an answer that nothing is left of are one.
@@ -333,7 +144,7 @@ func TestOpenAIResponsesJoins(t *testing.T) {
 		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm", Signature: "c2ln"}},
 		Origins: []transcript.Origin{{API: "anthropic", Model: "claude-x"}},
 	}
-	body, report, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+	body, report, err := openairesponses.Format{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("a"), gone, transcript.UserText("b"), gone, transcript.UserText("c"),
 	}})
 	require.NoError(t, err)

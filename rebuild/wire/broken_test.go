@@ -10,7 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -33,25 +37,25 @@ func TestBrokenMessages(t *testing.T) {
 		messages []transcript.Message
 		want     string
 	}{
-		"users in a row, Bedrock": {wire.Bedrock{}, "gpt-x", []transcript.Message{text, text}, `[{"role":"user","content":[{"text":"a"},{"text":"a"}]}]`},
-		"empty answer, Bedrock":   {wire.Bedrock{}, "gpt-x", []transcript.Message{text, empty, text}, `[{"role":"user","content":[{"text":"a"},{"text":"a"}]}]`},
+		"users in a row, Bedrock": {bedrock.Format{}, "gpt-x", []transcript.Message{text, text}, `[{"role":"user","content":[{"text":"a"},{"text":"a"}]}]`},
+		"empty answer, Bedrock":   {bedrock.Format{}, "gpt-x", []transcript.Message{text, empty, text}, `[{"role":"user","content":[{"text":"a"},{"text":"a"}]}]`},
 		"empty answer, Chat": {
-			wire.OpenAIChat{},
+			openaichat.Format{},
 			"gpt-x",
 			[]transcript.Message{text, empty, text},
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"a"}]}]`,
 		},
-		"call of a user, Chat":      {wire.OpenAIChat{}, "gpt-x", []transcript.Message{call}, `[{"role":"user","content":"[tool_use left out]"}]`},
-		"call of a user, Responses": {wire.OpenAIResponses{}, "gpt-x", []transcript.Message{call}, `[{"type":"message","role":"user","content":"[tool_use left out]"}]`},
-		"call of a user, Gemini":    {wire.Gemini{}, "gpt-x", []transcript.Message{call}, `[{"role":"user","parts":[{"text":"[tool_use left out]"}]}]`},
+		"call of a user, Chat":      {openaichat.Format{}, "gpt-x", []transcript.Message{call}, `[{"role":"user","content":"[tool_use left out]"}]`},
+		"call of a user, Responses": {openairesponses.Format{}, "gpt-x", []transcript.Message{call}, `[{"type":"message","role":"user","content":"[tool_use left out]"}]`},
+		"call of a user, Gemini":    {gemini.Format{}, "gpt-x", []transcript.Message{call}, `[{"role":"user","parts":[{"text":"[tool_use left out]"}]}]`},
 		"no screen in a late result": {
-			wire.OpenAIResponses{},
+			openairesponses.Format{},
 			"gpt-x",
 			[]transcript.Message{text, computer, text, transcript.ToolResult("c", "done")},
 			`{"type":"function_call_output","call_id":"c","output":"done"}]`,
 		},
 		"a text without its text": {
-			wire.Anthropic{},
+			anthropic.Format{},
 			model,
 			[]transcript.Message{text, unsaid},
 			`{"role":"assistant","content":[{"type":"text","text":"b"}]}]`,
@@ -76,7 +80,7 @@ func TestMuchReasoning(t *testing.T) {
 	said = append(said, `{"type":"text","text":"b","ext":{"item":{"id":"msg_1"}}}`)
 	m := message(t, `{"role":"assistant","content":[`+strings.Join(said, ",")+`]}`, responsesOrigin("e", 1))
 	start := time.Now()
-	body, report, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("a"), m}})
+	body, report, err := openairesponses.Format{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("a"), m}})
 	took := time.Since(start)
 	var got struct{ Input []json.RawMessage }
 	require.NoError(t, err)

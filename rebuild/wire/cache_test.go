@@ -9,6 +9,10 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -25,7 +29,7 @@ func TestRollingMarks(t *testing.T) {
 		},
 	}
 	for ttl, more := range map[wire.CacheTTL]string{wire.Cache5m: "", wire.Cache1h: `,"ttl":"1h"`} {
-		body, report, err := wire.Anthropic{Cache: ttl}.Request(req)
+		body, report, err := anthropic.Format{Cache: ttl}.Request(req)
 		require.NoError(t, err)
 		require.Len(t, report, 1)
 		mark := `"cache_control":{"type":"ephemeral"` + more + `}`
@@ -35,7 +39,7 @@ func TestRollingMarks(t *testing.T) {
 			`{"role":"user","content":[{"type":"text","text":"d",`+mark+`}]}]}`, strings.ReplaceAll(string(body), `"content":"old"`, `"content":[{"type":"text","text":"old"}]`))
 		require.Empty(t, wiretest.Check(wiretest.Anthropic{}, body))
 
-		body, _, err = wire.Bedrock{Cache: ttl}.Request(req)
+		body, _, err = bedrock.Format{Cache: ttl}.Request(req)
 		require.NoError(t, err)
 		point := `{"cachePoint":{"type":"default"` + more + `}}`
 		require.Equal(t, `{"system":[{"text":"Be brief."},`+point+`],"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}},`+point+`]},`+
@@ -43,28 +47,28 @@ func TestRollingMarks(t *testing.T) {
 			`{"role":"assistant","content":[{"text":"c"}]},{"role":"user","content":[{"text":"d"},`+point+`]}]}`, string(body))
 		require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 	}
-	_, _, err := wire.Anthropic{Cache: "2h"}.Request(req)
+	_, _, err := anthropic.Format{Cache: "2h"}.Request(req)
 	require.EqualError(t, err, `wire: cache "2h" is neither "5m" nor "1h"`)
-	_, _, err = wire.Bedrock{Cache: "2h"}.Request(req)
+	_, _, err = bedrock.Format{Cache: "2h"}.Request(req)
 	require.Error(t, err)
 }
 
 func TestCacheKey(t *testing.T) {
 	req := transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go")}}
-	body, _, err := wire.OpenAIChat{CacheKey: "s1"}.Request(req)
+	body, _, err := openaichat.Format{CacheKey: "s1"}.Request(req)
 	require.NoError(t, err)
 	require.Equal(t, `{"model":"gpt-x","prompt_cache_key":"s1","messages":[{"role":"user","content":"go"}]}`, string(body))
 	require.Empty(t, wiretest.Check(wiretest.OpenAIChat{}, body))
 	for _, format := range []interface {
 		Request(transcript.Request) ([]byte, rebuild.Report, error)
 	}{
-		wire.OpenAIChat{CacheKey: "s1", Params: map[string]json.RawMessage{"prompt_cache_key": json.RawMessage(`"x"`)}},
-		wire.OpenAIResponses{CacheKey: "s1", Params: map[string]json.RawMessage{"prompt_cache_key": json.RawMessage(`"x"`)}},
+		openaichat.Format{CacheKey: "s1", Params: map[string]json.RawMessage{"prompt_cache_key": json.RawMessage(`"x"`)}},
+		openairesponses.Format{CacheKey: "s1", Params: map[string]json.RawMessage{"prompt_cache_key": json.RawMessage(`"x"`)}},
 	} {
 		_, _, err = format.Request(req)
 		require.EqualError(t, err, `wire: params: "prompt_cache_key" is written from the request`)
 	}
-	body, _, err = wire.OpenAIResponses{CacheKey: "s1"}.Request(req)
+	body, _, err = openairesponses.Format{CacheKey: "s1"}.Request(req)
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"prompt_cache_key":"s1"`)
 	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, body))

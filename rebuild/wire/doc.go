@@ -1,12 +1,12 @@
 // Package wire renders requests for the providers of models and reads their
 // answers.
 //
-// A [transcript.Request] is in no provider's form. [Anthropic] turns it into
-// the body of a call to the Messages API and turns the answer, whole or
-// streamed, into a [transcript.Response]; [OpenAIChat] is for Chat
-// Completions and its imitators, [OpenAIResponses] for the Responses API,
-// [Gemini] for generateContent of Google's APIs and [Bedrock] for Converse of
-// Amazon's. They have no HTTP client: any will do, [ReadSSE] splits what a
+// A [transcript.Request] is in no provider's form. Each package below this one has a
+// Format, which turns it into the body of a call and turns the answer, whole or
+// streamed, into a [transcript.Response]: anthropic is for the Messages API,
+// openaichat for Chat Completions and its imitators, openairesponses for the
+// Responses API, gemini for generateContent of Google's APIs and bedrock for Converse
+// of Amazon's. They have no HTTP client: any will do, [ReadSSE] splits what a
 // stream sends into events, and [NewAPIError] reads the refusals of all five.
 //
 // An answer that is appended to a session and rendered again comes out as it
@@ -16,7 +16,7 @@
 // block.
 //
 // Rendering applies what only the target demands, and reports it in a
-// [rebuild.Report], whose entries are those of the Origins. Every format sees to this:
+// rebuild.Report, whose entries are those of the Origins. Every format sees to this:
 //
 //   - IDs of calls that are not unique, not in the alphabet of the target or too long
 //     are replaced by ones derived from them, in the call and in its result.
@@ -35,7 +35,7 @@
 //
 // An error of a method Request means that a role or a setting of the format cannot be
 // written, or that two tools have one name. A
-// request whose messages are a [rebuild.History] that ends with a user message
+// request whose messages are a rebuild.History that ends with a user message
 // is valid once rendered: package rebuild/wire/wiretest has the rules. So a
 // conversation may change its provider at any request, in the middle of a turn
 // too. A text is never changed. The same request gives the same bytes, and
@@ -73,5 +73,5 @@
 // report. Other models get the texts and the calls of an answer.
 //
 // Messages that break the rules of every provider (calls without results, roles
-// that do not alternate) are not repaired here, but by [rebuild.Fold].
+// that do not alternate) are not repaired here, but by rebuild.Fold.
 package wire

@@ -13,7 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -30,21 +34,21 @@ var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
 
 // targets are those of all five formats.
 var targets = []target{
-	{"anthropic", model, wire.Anthropic{}.Request, validateAnthropic},
-	{"anthropic, thinking", model, wire.Anthropic{Thinking: budget}.Request, validateAnthropic},
-	{"chat", "gpt-x", wire.OpenAIChat{}.Request, check(wiretest.OpenAIChat{})},
-	{"chat, reasoning", "gpt-x", wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})},
-	{"chat, short", "gpt-x", wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Request, check(wiretest.OpenAIChat{ShortIDs: true})},
-	{"responses", "gpt-x", wire.OpenAIResponses{}.Request, check(wiretest.OpenAIResponses{})},
+	{"anthropic", model, anthropic.Format{}.Request, validateAnthropic},
+	{"anthropic, thinking", model, anthropic.Format{Thinking: budget}.Request, validateAnthropic},
+	{"chat", "gpt-x", openaichat.Format{}.Request, check(wiretest.OpenAIChat{})},
+	{"chat, reasoning", "gpt-x", openaichat.Format{Reasoning: true, MaxTokens: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})},
+	{"chat, short", "gpt-x", openaichat.Format{ShortIDs: true, SystemRole: "developer"}.Request, check(wiretest.OpenAIChat{ShortIDs: true})},
+	{"responses", "gpt-x", openairesponses.Format{}.Request, check(wiretest.OpenAIResponses{})},
 	{"responses, stored", "gpt-x", stored.Request, check(wiretest.OpenAIResponses{})},
-	{"gemini", geminiModel, wire.Gemini{}.Request, check(wiretest.Gemini{Model: geminiModel})},
-	{"gemini, old", "gemini-2.5-flash", wire.Gemini{}.Request, check(wiretest.Gemini{Model: "gemini-2.5-flash"})},
-	{"bedrock", bedrockModel, wire.Bedrock{}.Request, check(wiretest.Bedrock{})},
-	{"bedrock, thinking", bedrockModel, wire.Bedrock{Thinking: budget}.Request, check(wiretest.Bedrock{})},
-	{"bedrock, pure", "meta.llama4", wire.Bedrock{PureResults: true}.Request, check(wiretest.Bedrock{PureResults: true})},
+	{"gemini", geminiModel, gemini.Format{}.Request, check(wiretest.Gemini{Model: geminiModel})},
+	{"gemini, old", "gemini-2.5-flash", gemini.Format{}.Request, check(wiretest.Gemini{Model: "gemini-2.5-flash"})},
+	{"bedrock", bedrockModel, bedrock.Format{}.Request, check(wiretest.Bedrock{})},
+	{"bedrock, thinking", bedrockModel, bedrock.Format{Thinking: budget}.Request, check(wiretest.Bedrock{})},
+	{"bedrock, pure", "meta.llama4", bedrock.Format{PureResults: true}.Request, check(wiretest.Bedrock{PureResults: true})},
 }
 
-var stored = wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
+var stored = openairesponses.Format{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 
 func check(service wiretest.API) func([]byte) []wiretest.Violation {
 	return func(body []byte) []wiretest.Violation { return wiretest.Check(service, body) }
@@ -226,11 +230,11 @@ func everyAnswer(t testing.TB) (all []*transcript.Response) {
 		answers  map[string]string
 		response func([]byte) (*transcript.Response, error)
 	}{
-		{answers, wire.Anthropic{}.Response},
-		{chatAnswers, wire.OpenAIChat{}.Response},
-		{responsesAnswers, wire.OpenAIResponses{}.Response},
-		{geminiAnswers, wire.Gemini{Model: geminiModel}.Response},
-		{bedrockAnswers, wire.Bedrock{Model: bedrockModel}.Response},
+		{answers, anthropic.Format{}.Response},
+		{chatAnswers, openaichat.Format{}.Response},
+		{responsesAnswers, openairesponses.Format{}.Response},
+		{geminiAnswers, gemini.Format{Model: geminiModel}.Response},
+		{bedrockAnswers, bedrock.Format{Model: bedrockModel}.Response},
 	} {
 		var names []string
 		for name := range list.answers {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -20,7 +21,7 @@ func FuzzResponse(f *testing.F) {
 	}
 	f.Add([]byte(`{"type":"error","error":{"type":"x","message":"y"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		resp, err := wire.Anthropic{}.Response(body)
+		resp, err := anthropic.Format{}.Response(body)
 		if (resp == nil) == (err == nil) {
 			t.Fatalf("response %v, error %v", resp, err)
 		}
@@ -43,7 +44,7 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(strings.Join(events(f, body, 5), "\n")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := wire.Anthropic{}.NewStream()
+		s := anthropic.Format{}.NewStream()
 		var shown strings.Builder
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			d, err := s.Add(line)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -49,7 +49,7 @@ func TestGeminiRandomPrefix(t *testing.T) {
 			if m.Role != transcript.RoleUser || slices.ContainsFunc(h.Messages[:i+1], hasThoughts) {
 				continue
 			}
-			body, _ := renderGemini(t, wire.Gemini{}, transcript.Request{Model: geminiModel, Messages: h.Messages[:i+1]})
+			body, _ := renderGemini(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: h.Messages[:i+1]})
 			// The user content at the end may be joined by the next one.
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}]}")) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", i, before, body)

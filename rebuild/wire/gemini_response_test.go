@@ -8,7 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -27,7 +28,7 @@ var geminiAnswers = map[string]string{
 }
 
 func TestGeminiResponse(t *testing.T) {
-	resp, err := wire.Gemini{}.Response([]byte(geminiAnswers["text"]))
+	resp, err := gemini.Format{}.Response([]byte(geminiAnswers["text"]))
 	require.NoError(t, err)
 	u := resp.Usage
 	if resp.API != "gemini" || resp.Model != "gemini-3-pro" || resp.StopReason != transcript.StopEndTurn || resp.RequestID != "r1" || resp.Message.Text() != "Hello, 世界 \u2028 <&>" {
@@ -36,7 +37,7 @@ func TestGeminiResponse(t *testing.T) {
 	if u.Input != 15 || u.CacheRead != 4 || u.Output != 12 || u.Prompt() != 19 || string(u.Extra["totalTokenCount"]) != "31" {
 		t.Errorf("usage = %+v", u)
 	}
-	resp, err = wire.Gemini{Model: "alias"}.Response([]byte(geminiAnswers["calls"]))
+	resp, err = gemini.Format{Model: "alias"}.Response([]byte(geminiAnswers["calls"]))
 	require.NoError(t, err)
 	calls := resp.Message.ToolCalls()
 	if resp.Model != "alias" || resp.StopReason != transcript.StopToolUse || len(calls) != 2 || calls[0].ID != "abc" || calls[1].ID == "" ||
@@ -45,48 +46,12 @@ func TestGeminiResponse(t *testing.T) {
 	}
 }
 
-func TestGeminiStop(t *testing.T) {
-	for body, want := range map[string]transcript.StopReason{
-		`{"candidates":[{"finishReason":"MAX_TOKENS"}]}`:              transcript.StopMaxTokens,
-		`{"candidates":[{"finishReason":"SAFETY"}]}`:                  transcript.StopRefusal,
-		`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`: "MALFORMED_FUNCTION_CALL",
-		`{"candidates":[{}]}`:                                         transcript.StopEndTurn,
-		`{"promptFeedback":{"blockReason":"SAFETY"}}`:                 transcript.StopRefusal,
-	} {
-		resp, err := wire.Gemini{}.Response([]byte(body))
-		if err != nil || resp.StopReason != want {
-			t.Errorf("%s: %v, %v", body, resp, err)
-		}
-	}
-}
-
-func TestGeminiResponseErrors(t *testing.T) {
-	tests := []struct{ body, want string }{
-		{``, `wire: the answer is not a JSON object: ""`},
-		{`<html>`, `wire: the answer is not a JSON object: "<html>"`},
-		{`{}`, `wire: the answer has no candidates: "{}"`},
-		{`{"candidates":7}`, `wire: the answer's candidates are not a list: "7"`},
-		{`{"candidates":[7]}`, `wire: the answer has a candidate that is not an object: "7"`},
-		{`{"candidates":[{"content":[]}]}`, `wire: the answer's content is not an object: "[]"`},
-		{`{"candidates":[{"content":{"parts":[7]}}]}`, `wire: the answer has a part that is not an object: "7"`},
-		{`{"candidates":[{"content":{"role":"user"}}]}`, `wire: the answer has role "user"`},
-		{`{"candidates":[],"usageMetadata":3}`, `wire: the answer's usage is not an object: "3"`},
-		{`{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, `wire: status 503 UNAVAILABLE: The model is overloaded.`},
-	}
-	for _, tt := range tests {
-		resp, err := wire.Gemini{}.Response([]byte(tt.body))
-		if resp != nil || err == nil || err.Error() != tt.want {
-			t.Errorf("%s: error %v, want %s", tt.body, err, tt.want)
-		}
-	}
-}
-
 // An answer that is recorded and sent again goes out as it came in, signatures
 // and IDs on the parts they came with.
 func TestGeminiRoundTrip(t *testing.T) {
 	for name, answer := range geminiAnswers {
 		t.Run(name, func(t *testing.T) {
-			resp, err := wire.Gemini{}.Response([]byte(answer))
+			resp, err := gemini.Format{}.Response([]byte(answer))
 			require.NoError(t, err)
 			var results []transcript.Item
 			for _, c := range resp.Message.ToolCalls() {
@@ -96,7 +61,7 @@ func TestGeminiRoundTrip(t *testing.T) {
 				results = append(results, transcript.UserText("thanks"))
 			}
 			h := recorded(t, transcript.UserText("go"), resp, results)
-			body, report := renderGemini(t, wire.Gemini{}, transcript.Request{Model: geminiModel, Messages: h.Messages})
+			body, report := renderGemini(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: h.Messages})
 			if len(report) > 0 {
 				t.Errorf("report: %v", report)
 			}
@@ -125,7 +90,7 @@ func TestGeminiRoundTrip(t *testing.T) {
 			}
 
 			if name == "calls" {
-				body, _ = renderGemini(t, wire.Gemini{}, transcript.Request{Model: "publishers/google/models/" + geminiModel, Messages: h.Messages})
+				body, _ = renderGemini(t, gemini.Format{}, transcript.Request{Model: "publishers/google/models/" + geminiModel, Messages: h.Messages})
 				if !strings.Contains(body, `"thoughtSignature":"c2lnMQ=="`) {
 					t.Errorf("the model by its full name is not given its signature: %s", body)
 				}
@@ -133,13 +98,13 @@ func TestGeminiRoundTrip(t *testing.T) {
 
 			// Another model, and another provider, get none of it.
 			for _, model := range []string{"gemini-4-pro", "gemini-2.5-pro"} {
-				body, _ = renderGemini(t, wire.Gemini{}, transcript.Request{Model: model, Messages: h.Messages})
+				body, _ = renderGemini(t, gemini.Format{}, transcript.Request{Model: model, Messages: h.Messages})
 				validGemini(t, model, body)
 				if strings.Contains(body, "c2ln") || strings.Contains(body, "Let me see.") || strings.Contains(body, "executableCode") {
 					t.Errorf("%s is given what is another model's: %s", model, body)
 				}
 			}
-			claude, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: h.Messages})
+			claude, _ := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: h.Messages})
 			if found := wiretest.Validate(decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
 				t.Errorf("violations: %v in %s", found, claude)
 			}

@@ -3,7 +3,6 @@ package wire_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -68,10 +68,10 @@ func geminiEvents(t testing.TB, body string, n int) (events []string) {
 // pieces; cut after any event, it has everything that was shown.
 func TestGeminiStream(t *testing.T) {
 	for name, body := range geminiAnswers {
-		whole, err := wire.Gemini{}.Response([]byte(body))
+		whole, err := gemini.Format{}.Response([]byte(body))
 		require.NoError(t, err)
 		for _, n := range []int{1, 7, 1000} {
-			s := wire.Gemini{}.NewStream()
+			s := gemini.Format{}.NewStream()
 			var shown strings.Builder
 			done := false
 			for _, e := range geminiEvents(t, body, n) {
@@ -100,33 +100,12 @@ func TestGeminiStream(t *testing.T) {
 	}
 }
 
-func TestGeminiStreamError(t *testing.T) {
-	s := wire.Gemini{}.NewStream()
-	if _, err := s.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}`)); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.Add([]byte(`{"error":{"code":500,"message":"Internal error","status":"INTERNAL"}}`))
-	var apiErr *wire.APIError
-	if !errors.As(err, &apiErr) || apiErr.Type != "INTERNAL" || apiErr.Status != 500 {
-		t.Errorf("error = %v", err)
-	}
-	if resp := s.Response(); resp.StopReason != transcript.StopError || resp.Message.Text() != "Hel" {
-		t.Errorf("response = %+v", resp)
-	}
-	for _, bad := range []string{`x`, `{"candidates":[{"finishReason":"STOP"}]}`} {
-		_, _ = s.Add([]byte(bad))
-	}
-	if _, err := s.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"more"}]}}]}`)); err == nil {
-		t.Error("content after the end is taken")
-	}
-}
-
 func FuzzGeminiStream(f *testing.F) {
 	for _, body := range geminiAnswers {
 		f.Add([]byte(strings.Join(geminiEvents(f, body, 5), "\n")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := wire.Gemini{}.NewStream()
+		s := gemini.Format{}.NewStream()
 		var shown strings.Builder
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			d, err := s.Add(line)
@@ -141,21 +120,4 @@ func FuzzGeminiStream(f *testing.F) {
 			t.Fatalf("text %q, shown %q", resp.Message.Text(), &shown)
 		}
 	})
-}
-
-// Counts are cumulative: the last ones stand.
-func TestGeminiStreamUsage(t *testing.T) {
-	s := wire.Gemini{}.NewStream()
-	for _, e := range []string{
-		`{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":1,"thoughtsTokenCount":null}}`,
-		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"thoughtsTokenCount":2}}`,
-		`{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4,"cachedContentTokenCount":5,"thoughtsTokenCount":null}}`,
-	} {
-		if _, err := s.Add([]byte(e)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if u := s.Response().Usage; u.Input != 4 || u.CacheRead != 5 || u.Output != 6 || len(u.Extra) > 0 {
-		t.Errorf("usage = %+v", u)
-	}
 }

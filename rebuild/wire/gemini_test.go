@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
 const geminiModel = "gemini-3-pro"
 
-func renderGemini(t testing.TB, g wire.Gemini, req transcript.Request) (string, rebuild.Report) {
+func renderGemini(t testing.TB, g gemini.Format, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := g.Request(req)
 	require.NoError(t, err)
@@ -53,7 +54,7 @@ func TestGeminiRequest(t *testing.T) {
 		Model: geminiModel, System: "be <brief>", MaxOutput: 100, Messages: everyBlock(t),
 		Tools: []transcript.Tool{{Name: "9lives", Description: "d", InputSchema: json.RawMessage(`{"type":"object","b":1.0}`)}, {Name: "read"}},
 	}
-	g := wire.Gemini{Thinking: json.RawMessage(`{"includeThoughts":true}`), Params: map[string]json.RawMessage{
+	g := gemini.Format{Thinking: json.RawMessage(`{"includeThoughts":true}`), Params: map[string]json.RawMessage{
 		"generationConfig": json.RawMessage(`{"temperature":1}`), "toolConfig": json.RawMessage(`{"functionCallingConfig":{"mode":"AUTO"}}`),
 	}}
 	body, report := renderGemini(t, g, req)
@@ -74,44 +75,6 @@ func TestGeminiRequest(t *testing.T) {
 	req.Model = "gemini-2.5-flash"
 	if body, _ = renderGemini(t, g, req); strings.Contains(body, "thoughtSignature") {
 		t.Errorf("a signature for an older model: %s", body)
-	}
-}
-
-func TestGeminiRequestErrors(t *testing.T) {
-	param := func(name, value string) wire.Gemini {
-		return wire.Gemini{Params: map[string]json.RawMessage{name: json.RawMessage(value)}}
-	}
-	tests := []struct {
-		wire wire.Gemini
-		req  transcript.Request
-		want string
-	}{
-		{wire.Gemini{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
-		{wire.Gemini{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
-		{param("contents", "[]"), transcript.Request{}, `wire: params: "contents" is written from the request`},
-		{param("labels", "{"), transcript.Request{}, `wire: params: "labels" is not valid JSON: "{"`},
-		{param("generationConfig", "1"), transcript.Request{}, `wire: params: "generationConfig" is not a JSON object: "1"`},
-		{param("generationConfig", `{"maxOutputTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: generationConfig: "maxOutputTokens" is written from the request`},
-		{wire.Gemini{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
-	}
-	for _, tt := range tests {
-		if body, _, err := tt.wire.Request(tt.req); err == nil || err.Error() != tt.want || body != nil {
-			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
-		}
-	}
-}
-
-func TestGeminiPath(t *testing.T) {
-	for _, tt := range []struct {
-		g           wire.Gemini
-		model, want string
-	}{
-		{wire.Gemini{}, "gemini-3-pro", "models/gemini-3-pro:generateContent"},
-		{wire.Gemini{Stream: true}, "tunedModels/x", "tunedModels/x:streamGenerateContent?alt=sse"},
-	} {
-		if got := tt.g.Path(tt.model); got != tt.want {
-			t.Errorf("path = %s, want %s", got, tt.want)
-		}
 	}
 }
 
@@ -140,13 +103,13 @@ func TestOddBlocks(t *testing.T) {
 		}},
 		{Role: transcript.RoleUser},
 	}}
-	body, _ := renderGemini(t, wire.Gemini{}, req)
+	body, _ := renderGemini(t, gemini.Format{}, req)
 	validGemini(t, geminiModel, body)
 	const want = `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}`
 	if !strings.Contains(body, want) || !strings.Contains(body, `{"text":"[t, s]\nfound"}`) {
 		t.Errorf("body = %s", body)
 	}
-	body, _ = renderBedrock(t, wire.Bedrock{}, req)
+	body, _ = renderBedrock(t, bedrock.Format{}, req)
 	validBedrock(t, bedrockModel, body)
 	if !strings.Contains(body, `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"text":"[image left out: in a document]"}]}`) {
 		t.Errorf("body = %s", body)
@@ -161,7 +124,7 @@ func TestGeminiForeignCall(t *testing.T) {
 		if foreign {
 			m.Origins[1] = transcript.Origin{API: "anthropic", Model: model}
 		}
-		body, _ := renderGemini(t, wire.Gemini{}, transcript.Request{Model: geminiModel, Messages: []transcript.Message{transcript.UserText("go"), m, transcript.ToolResult("a", "r")}})
+		body, _ := renderGemini(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: []transcript.Message{transcript.UserText("go"), m, transcript.ToolResult("a", "r")}})
 		if strings.Contains(body, "skip_thought_signature_validator") != foreign {
 			t.Errorf("foreign %v: %s", foreign, body)
 		}

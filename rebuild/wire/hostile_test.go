@@ -13,6 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -184,14 +189,14 @@ func TestMangledStream(t *testing.T) {
 				check(name, s)
 			}
 		}
-		each(answers, events, func() addStream { return wire.Anthropic{}.NewStream() })
-		each(chat.answers, chatEvents, func() addStream { return wire.OpenAIChat{}.NewStream() })
-		each(responses.answers, responsesEvents, func() addStream { return wire.OpenAIResponses{}.NewStream() })
-		each(geminiAnswers, geminiEvents, func() addStream { return wire.Gemini{Model: geminiModel}.NewStream() })
+		each(answers, events, func() addStream { return anthropic.Format{}.NewStream() })
+		each(chat.answers, chatEvents, func() addStream { return openaichat.Format{}.NewStream() })
+		each(responses.answers, responsesEvents, func() addStream { return openairesponses.Format{}.NewStream() })
+		each(geminiAnswers, geminiEvents, func() addStream { return gemini.Format{Model: geminiModel}.NewStream() })
 		for _, name := range slices.Sorted(maps.Keys(bedrockAnswers)) {
-			s, list := wire.Bedrock{Model: bedrockModel}.NewStream(), bedrockEvents(t, bedrockAnswers[name], 3)
+			s, list := bedrock.Format{Model: bedrockModel}.NewStream(), bedrockEvents(t, bedrockAnswers[name], 3)
 			for _, i := range order(len(list)) {
-				_, _ = s.Add(wire.BedrockEvent(list[i].kind, []byte(list[i].payload)))
+				_, _ = s.Add(bedrock.Event(list[i].kind, []byte(list[i].payload)))
 			}
 			check(name, s)
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -38,14 +38,14 @@ func TestRequestIDs(t *testing.T) {
 	messages = append(messages, transcript.UserText("last"))
 	var before string
 	for n := 1; n <= len(messages); n++ {
-		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: messages[:n]})
+		body, _ := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: messages[:n]})
 		body = strings.TrimSuffix(body, "]}")
 		if !strings.HasPrefix(body, before) {
 			t.Fatalf("message %d changed the bytes before it:\n%s\n%s", n, before, body)
 		}
 		before = body
 	}
-	body, report := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: messages})
+	body, report := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: messages})
 	if found := wiretest.Validate(decode(t, body)); len(found) > 0 {
 		t.Errorf("violations: %v", found)
 	}
@@ -58,7 +58,7 @@ func TestRequestIDs(t *testing.T) {
 		t.Errorf("%d IDs rewritten, want 8: %v", got, report)
 	}
 	// Rendering what was rendered changes nothing more.
-	if again, report := render(t, wire.Anthropic{}, decode(t, body)); again != body || len(report) > 0 {
+	if again, report := render(t, anthropic.Format{}, decode(t, body)); again != body || len(report) > 0 {
 		t.Errorf("rendered again:\n%s\n%s\n%v", again, body, report)
 	}
 }
@@ -69,12 +69,12 @@ func TestRequestIDsTaken(t *testing.T) {
 	messages[1].Content = []transcript.Block{block(t, `{"type":"tool_use","id":"a b","name":"n","input":{}}`)}
 	messages[1].Origins = messages[1].Origins[:1]
 	messages[2] = transcript.ToolResult("a b", "r")
-	body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: messages})
+	body, _ := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: messages})
 	given := decode(t, body).Messages[1].ToolCalls()[0].ID
 	messages = append(messages,
 		message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"`+given+`","name":"n","input":{}}]}`, native),
 		transcript.ToolResult(given, "r"))
-	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: messages})
+	body, _ = render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: messages})
 	if found := wiretest.Validate(decode(t, body)); len(found) > 0 {
 		t.Errorf("violations: %v", found)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -46,7 +46,7 @@ func TestRequestMediaBytes(t *testing.T) {
 				messages[n-1].Content = []transcript.Block{transcript.ToolResultBlock{CallID: id, Content: []transcript.Block{b}}}
 			}
 		}
-		body, report, err := wire.Anthropic{}.Request(transcript.Request{Model: model, Messages: messages})
+		body, report, err := anthropic.Format{}.Request(transcript.Request{Model: model, Messages: messages})
 		if err != nil || rules(report) != tt.rules || len(body) > 32*mb {
 			t.Fatalf("%s: %d bytes, report %v, error %v", tt.name, len(body), report, err)
 		}
@@ -86,7 +86,7 @@ func TestDocumentContent(t *testing.T) {
 		{large, `{"type":"text","text":"[image left out: more than 5 MB]"}`, "replaced-block"},
 		{strings.Replace(text, `"x"`, `"x","odd":1`, 1), text, "dropped-member"},
 	} {
-		body, report := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: document(tt.content)})
+		body, report := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: document(tt.content)})
 		if !strings.Contains(body, `"content":[`+tt.want+`]`) || rules(report) != tt.rules {
 			t.Errorf("report %v, rendered %.300s\nwant %s", report, body, tt.want)
 		}

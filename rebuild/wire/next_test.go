@@ -12,6 +12,11 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -40,13 +45,13 @@ type speaker struct {
 }
 
 var speakers = []speaker{
-	{"anthropic", "claude-opus-5-5", wire.Anthropic{Cache: wire.Cache5m}.Request, wire.Anthropic{}.Response, wiretest.Anthropic{}},
-	{"openai-chat", "deepseek-v4", wire.OpenAIChat{Reasoning: true}.Request, wire.OpenAIChat{}.Response, wiretest.OpenAIChat{Reasoning: true}},
-	{"openai-responses", "gpt-6", wire.OpenAIResponses{}.Request, wire.OpenAIResponses{}.Response, wiretest.OpenAIResponses{}},
-	{"gemini", "gemini-4", wire.Gemini{}.Request, wire.Gemini{}.Response, wiretest.Gemini{Model: "gemini-4"}},
+	{"anthropic", "claude-opus-5-5", anthropic.Format{Cache: wire.Cache5m}.Request, anthropic.Format{}.Response, wiretest.Anthropic{}},
+	{"openai-chat", "deepseek-v4", openaichat.Format{Reasoning: true}.Request, openaichat.Format{}.Response, wiretest.OpenAIChat{Reasoning: true}},
+	{"openai-responses", "gpt-6", openairesponses.Format{}.Request, openairesponses.Format{}.Response, wiretest.OpenAIResponses{}},
+	{"gemini", "gemini-4", gemini.Format{}.Request, gemini.Format{}.Response, wiretest.Gemini{Model: "gemini-4"}},
 	{
-		"bedrock", "anthropic.claude-opus-5-5-v1:0", wire.Bedrock{Cache: wire.Cache1h}.Request,
-		wire.Bedrock{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
+		"bedrock", "anthropic.claude-opus-5-5-v1:0", bedrock.Format{Cache: wire.Cache1h}.Request,
+		bedrock.Format{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
 		wiretest.Bedrock{},
 	},
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -37,7 +38,7 @@ var openAIBlocks = strings.Split(strings.TrimSpace(`
 // Every format that OpenAI's imitators need.
 func everyOpenAI() []openAIFormat {
 	all := []openAIFormat{chat, responses}
-	for _, c := range []wire.OpenAIChat{{Reasoning: true, MaxTokens: true}, {ShortIDs: true, SystemRole: "developer"}} {
+	for _, c := range []openaichat.Format{{Reasoning: true, MaxTokens: true}, {ShortIDs: true, SystemRole: "developer"}} {
 		f := chat
 		f.request, f.validate = c.Request, check(strict(c))
 		all = append(all, f)

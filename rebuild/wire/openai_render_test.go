@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -37,17 +38,17 @@ func TestOpenAIEnvelope(t *testing.T) {
 		referee wiretest.API
 		want    string
 	}{
-		{"chat", wire.OpenAIChat{}, wiretest.OpenAIChat{}, `{"model":"gpt-x","max_completion_tokens":9,` + chatTools + `,"messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`},
+		{"chat", openaichat.Format{}, wiretest.OpenAIChat{}, `{"model":"gpt-x","max_completion_tokens":9,` + chatTools + `,"messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`},
 		{
 			"an imitator",
-			wire.OpenAIChat{Stream: true, MaxTokens: true, SystemRole: "developer", Params: map[string]json.RawMessage{"tools": raw("[]"), "temperature": raw("1.0")}},
+			openaichat.Format{Stream: true, MaxTokens: true, SystemRole: "developer", Params: map[string]json.RawMessage{"tools": raw("[]"), "temperature": raw("1.0")}},
 			wiretest.OpenAIChat{},
 			`{"model":"gpt-x","max_tokens":9,"stream":true,"stream_options":{"include_usage":true},"temperature":1.0,"tools":[],"messages":[{"role":"developer","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`,
 		},
-		{"responses", wire.OpenAIResponses{}, wiretest.OpenAIResponses{}, `{"model":"gpt-x","max_output_tokens":9,"store":false,"instructions":"Be <brief>.",` + responsesTools + `,"input":[{"type":"message","role":"user","content":"Hi"}]}`},
+		{"responses", openairesponses.Format{}, wiretest.OpenAIResponses{}, `{"model":"gpt-x","max_output_tokens":9,"store":false,"instructions":"Be <brief>.",` + responsesTools + `,"input":[{"type":"message","role":"user","content":"Hi"}]}`},
 		{
 			"reasoning",
-			wire.OpenAIResponses{Stream: true, Reasoning: raw(`{"effort":"low"}`), Params: map[string]json.RawMessage{"instructions": raw(`"No."`), "tools": raw("[]")}},
+			openairesponses.Format{Stream: true, Reasoning: raw(`{"effort":"low"}`), Params: map[string]json.RawMessage{"instructions": raw(`"No."`), "tools": raw("[]")}},
 			wiretest.OpenAIResponses{},
 			`{"model":"gpt-x","max_output_tokens":9,"stream":true,"store":false,"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"],"instructions":"No.","tools":[],"input":[{"type":"message","role":"user","content":"Hi"}]}`,
 		},
@@ -62,11 +63,11 @@ func TestOpenAIEnvelope(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"model", "messages", "max_completion_tokens", "stream"} {
-		if _, _, err := (wire.OpenAIChat{Params: map[string]json.RawMessage{name: raw("1")}}).Request(req); err == nil {
+		if _, _, err := (openaichat.Format{Params: map[string]json.RawMessage{name: raw("1")}}).Request(req); err == nil {
 			t.Errorf("params with %s were rendered", name)
 		}
 	}
-	if _, _, err := (wire.OpenAIResponses{Params: map[string]json.RawMessage{"user": raw("x")}}).Request(req); err == nil {
+	if _, _, err := (openairesponses.Format{Params: map[string]json.RawMessage{"user": raw("x")}}).Request(req); err == nil {
 		t.Error("params that are not JSON were rendered")
 	}
 }
@@ -201,7 +202,7 @@ func TestOpenAIReasoningItems(t *testing.T) {
 		}
 	}
 	// An item that the provider stores is referred to by its ID.
-	stored := wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
+	stored := openairesponses.Format{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 	body, report, err := stored.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("go"), message(t, `{"role":"assistant","content":[`+rs2+","+call+`]}`, here), transcript.ToolResult("a", "r"),
 	}})
@@ -236,7 +237,7 @@ func TestOpenAIChatReasoning(t *testing.T) {
 	}
 	for _, tt := range tests {
 		f := chat
-		f.request, f.validate = wire.OpenAIChat{Reasoning: tt.reasoning}.Request, check(wiretest.OpenAIChat{Reasoning: tt.reasoning})
+		f.request, f.validate = openaichat.Format{Reasoning: tt.reasoning}.Request, check(wiretest.OpenAIChat{Reasoning: tt.reasoning})
 		body, report := f.body(t, tt.req)
 		if !strings.Contains(body, tt.want) || rules(report) != tt.rules {
 			t.Errorf("%s: report %v, rendered\n%s\nwant\n%s", tt.name, report, body, tt.want)

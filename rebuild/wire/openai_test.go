@@ -13,6 +13,8 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -36,14 +38,14 @@ type openAIStream interface {
 
 var chat = openAIFormat{
 	name: "chat", api: "openai-chat", list: `"messages":`, answers: chatAnswers, events: chatEvents,
-	request: wire.OpenAIChat{}.Request, response: wire.OpenAIChat{}.Response, validate: check(wiretest.OpenAIChat{}),
-	stream: func() openAIStream { return wire.OpenAIChat{}.NewStream() },
+	request: openaichat.Format{}.Request, response: openaichat.Format{}.Response, validate: check(wiretest.OpenAIChat{}),
+	stream: func() openAIStream { return openaichat.Format{}.NewStream() },
 }
 
 var responses = openAIFormat{
 	name: "responses", api: "openai-responses", list: `"input":`, answers: responsesAnswers, events: responsesEvents,
-	request: wire.OpenAIResponses{}.Request, response: wire.OpenAIResponses{}.Response, validate: check(wiretest.OpenAIResponses{}),
-	stream: func() openAIStream { return wire.OpenAIResponses{}.NewStream() },
+	request: openairesponses.Format{}.Request, response: openairesponses.Format{}.Response, validate: check(wiretest.OpenAIResponses{}),
+	stream: func() openAIStream { return openairesponses.Format{}.NewStream() },
 }
 
 // eachOpenAI runs a test for both.
@@ -132,14 +134,6 @@ func chatEvents(t testing.TB, body string, n int) (events []string) {
 		events = append(events, string(quoteAny(t, map[string]any{"id": full.ID, "model": full.Model, "choices": []any{}, "usage": full.Usage})))
 	}
 	return append(events, "[DONE]")
-}
-
-// An event may have pieces of several calls: what it adds is that of the last one.
-func TestChatDeltaOfCalls(t *testing.T) {
-	s := wire.OpenAIChat{}.NewStream()
-	d, err := s.Add([]byte(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}}]}`))
-	require.NoError(t, err)
-	require.Equal(t, wire.Delta{ToolName: "g", Input: "{"}, d)
 }
 
 // Answers of the Responses API: bodies that were not streamed.
@@ -257,7 +251,7 @@ func TestOpenAIRoundTrip(t *testing.T) {
 			t.Run(f.name+" "+name, func(t *testing.T) {
 				f := f
 				if name == "reasoning" {
-					f.request, f.validate = wire.OpenAIChat{Reasoning: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})
+					f.request, f.validate = openaichat.Format{Reasoning: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})
 				}
 				whole, err := f.response([]byte(body))
 				require.NoError(t, err)
@@ -468,7 +462,7 @@ func TestOpenAIErrors(t *testing.T) {
 			t.Errorf("the stop reason is %q", stop)
 		}
 	}
-	if _, _, err := (wire.OpenAIResponses{Reasoning: json.RawMessage("7")}).Request(transcript.Request{}); err == nil {
+	if _, _, err := (openairesponses.Format{Reasoning: json.RawMessage("7")}).Request(transcript.Request{}); err == nil {
 		t.Error("reasoning that is no object was rendered")
 	}
 	if _, _, err := chat.request(transcript.Request{Messages: []transcript.Message{{Role: "tool"}}}); err == nil {

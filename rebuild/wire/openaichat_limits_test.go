@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -25,7 +25,7 @@ func parallel(n int) transcript.Request {
 }
 
 // strict returns the referee of a format.
-func strict(c wire.OpenAIChat) wiretest.OpenAIChat {
+func strict(c openaichat.Format) wiretest.OpenAIChat {
 	return wiretest.OpenAIChat{Reasoning: c.Reasoning, ShortIDs: c.ShortIDs}
 }
 
@@ -36,7 +36,7 @@ func TestOpenAIChatManyCalls(t *testing.T) {
 		calls, answers int
 		rules          string
 	}{{128, 1, ""}, {129, 2, "split-answer"}, {300, 3, "split-answer"}} {
-		for _, c := range []wire.OpenAIChat{{}, {Reasoning: true}} {
+		for _, c := range []openaichat.Format{{}, {Reasoning: true}} {
 			body, report, err := c.Request(parallel(tt.calls))
 			if err != nil || rules(report) != tt.rules {
 				t.Fatalf("%d calls: report %v, error %v", tt.calls, report, err)
@@ -55,7 +55,7 @@ func TestOpenAIChatManyCalls(t *testing.T) {
 
 // What imitators refuse besides.
 func TestOpenAIChatImitatorRules(t *testing.T) {
-	mistral, deepSeek := wire.OpenAIChat{ShortIDs: true}, wire.OpenAIChat{Reasoning: true}
+	mistral, deepSeek := openaichat.Format{ShortIDs: true}, openaichat.Format{Reasoning: true}
 	body, report, err := mistral.Request(parallel(2))
 	if err != nil || rules(report) != "rewritten-id rewritten-id added-answer" {
 		t.Errorf("report %v, error %v", report, err)
@@ -66,14 +66,14 @@ func TestOpenAIChatImitatorRules(t *testing.T) {
 	const answer = `{"role":"assistant","content":null,"tool_calls":[{"id":"abcdefghi","type":"function","function":{"name":"n","arguments":"{}"}}]}`
 	const result = `{"role":"tool","tool_call_id":"abcdefghi","content":""}`
 	for _, tt := range []struct {
-		format   wire.OpenAIChat
+		format   openaichat.Format
 		messages string
 		rule     string
 	}{
 		{mistral, answer + "," + result + `,{"role":"user","content":"x"}`, "user-after-tool"},
 		{mistral, answer + "," + result + `,{"role":"assistant","content":"x"}`, "prefill"},
 		{deepSeek, answer + "," + result, "reasoning"},
-		{wire.OpenAIChat{}, answer + "," + result + `,{"role":"user","content":"x"},{"role":"assistant","content":"x"}`, ""},
+		{openaichat.Format{}, answer + "," + result + `,{"role":"user","content":"x"},{"role":"assistant","content":"x"}`, ""},
 	} {
 		var got []string
 		for _, v := range wiretest.Check(strict(tt.format), []byte(`{"model":"m","messages":[{"role":"user","content":"go"},`+tt.messages+`]}`)) {

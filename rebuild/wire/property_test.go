@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -22,7 +22,7 @@ import (
 // rendering the body again changes nothing.
 func checkRender(t *testing.T, req transcript.Request) {
 	t.Helper()
-	body, report, err := wire.Anthropic{}.Request(req)
+	body, report, err := anthropic.Format{}.Request(req)
 	if err != nil {
 		return
 	}
@@ -58,7 +58,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 	if reported(report, rebuild.EmptyMessage) {
 		return
 	}
-	again, _, err := wire.Anthropic{}.Request(got)
+	again, _, err := anthropic.Format{}.Request(got)
 	if err != nil || !bytes.Equal(messagesOf(body), messagesOf(again)) {
 		t.Fatalf("rendered again:\n%s\n%s", body, again)
 	}
@@ -216,7 +216,7 @@ func TestRenderRandomPrefix(t *testing.T) {
 		for n := 1; n <= len(req.Messages); n += 2 { // up to each user message
 			part := req
 			part.Messages = req.Messages[:n]
-			body, _ := render(t, wire.Anthropic{}, part)
+			body, _ := render(t, anthropic.Format{}, part)
 			body = strings.TrimSuffix(body, "]}")
 			// A user message may be joined by the next one.
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}")) && !strings.HasPrefix(body, before) {

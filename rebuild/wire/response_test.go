@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -51,7 +52,7 @@ func lines(t testing.TB, resp *transcript.Response) string {
 }
 
 func TestResponse(t *testing.T) {
-	resp, err := wire.Anthropic{}.Response([]byte(answers["text"]))
+	resp, err := anthropic.Format{}.Response([]byte(answers["text"]))
 	require.NoError(t, err)
 	if resp.API != "anthropic" || resp.Model != "claude-x-20260131" || resp.StopReason != transcript.StopEndTurn || resp.RequestID != "msg_1" ||
 		resp.Message.Role != transcript.RoleAssistant || resp.Message.Text() != "Hello, 世界 \u2028 <&>" {
@@ -62,30 +63,10 @@ func TestResponse(t *testing.T) {
 		string(u.Extra["service_tier"]) != `"standard"` || string(u.Extra["cache_creation"]) != `{"ephemeral_5m_input_tokens":3}` {
 		t.Errorf("usage = %+v", u)
 	}
-	resp, err = wire.Anthropic{}.Response([]byte(answers["unknown"]))
+	resp, err = anthropic.Format{}.Response([]byte(answers["unknown"]))
 	require.NoError(t, err)
 	if raw, ok := resp.Message.Content[0].(transcript.RawBlock); !ok || string(raw.JSON) != `{"type":"hologram","z":[1,2],"a":{"b":1e3}}` || resp.StopReason != "new_reason" {
 		t.Errorf("response = %+v", resp)
-	}
-}
-
-func TestResponseErrors(t *testing.T) {
-	tests := []struct{ body, want string }{
-		{``, `wire: the answer is not a JSON object: ""`},
-		{`<html>502 Bad Gateway</html>`, `wire: the answer is not a JSON object: "<html>502 Bad Gateway</html>"`},
-		{`[]`, `wire: the answer is not a JSON object: "[]"`},
-		{`{"content":"hi"}`, `wire: the answer has no list of content: "{\"content\":\"hi\"}"`},
-		{`{"content":[1]}`, `wire: the answer has content that is no block: "1"`},
-		{`{"content":[],"role":"user"}`, `wire: the answer has role "user"`},
-		{`{"content":[],"usage":3}`, `wire: the answer's usage is not an object: "3"`},
-		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}`, `wire: overloaded_error: Overloaded (request req_1)`},
-		{`{"error":{"message":"no credit"}}`, `wire: no credit`},
-	}
-	for _, tt := range tests {
-		resp, err := wire.Anthropic{}.Response([]byte(tt.body))
-		if resp != nil || err == nil || err.Error() != tt.want {
-			t.Errorf("%s: error %v, want %s", tt.body, err, tt.want)
-		}
 	}
 }
 
@@ -135,7 +116,7 @@ func TestAPIError(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	for _, name := range []string{"text", "calls", "server tools"} {
 		t.Run(name, func(t *testing.T) {
-			resp, err := wire.Anthropic{}.Response([]byte(answers[name]))
+			resp, err := anthropic.Format{}.Response([]byte(answers[name]))
 			require.NoError(t, err)
 			var results []transcript.Item
 			for _, c := range resp.Message.ToolCalls() {
@@ -146,7 +127,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			h := recorded(t, transcript.UserText("go"), resp, results)
 			req := transcript.Request{Model: model, System: h.System, Messages: h.Messages}
-			body, report := render(t, wire.Anthropic{}, req)
+			body, report := render(t, anthropic.Format{}, req)
 			if len(report) > 0 {
 				t.Errorf("report: %v", report)
 			}

@@ -1,12 +1,6 @@
 package wire
 
-import (
-	"encoding/json"
-	"fmt"
-
-	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/transcript"
-)
+import "github.com/convolog/convolog/transcript"
 
 // Delta is what one event of a stream adds to an answer. Most events fill one field
 // or none. Of several calls in one event it has the last.
@@ -20,61 +14,35 @@ type Delta struct {
 
 // Stream puts the events of a streamed answer together. The method NewStream of a
 // format gives one. It is for one goroutine.
-type Stream struct{ events streamed }
-
-// streamed is an answer of one API, streamed or whole, put together by an accumulator.
-type streamed interface {
-	base() *accumulator
-	// refusal returns the error that an event or a whole answer says, nil if it says
-	// none.
-	refusal(obj []byte) *APIError
-	// add takes an event that says no error.
-	add(event []byte) (Delta, error)
-	// whole takes an answer that was not streamed and says no error.
-	whole(body []byte) error
-	// content returns the blocks so far.
-	content() []transcript.Block
-	readUsage(counts json.RawMessage) transcript.Usage
+type Stream interface {
+	// Add takes one event: the data of a server-sent event, [DONE] included, or for
+	// Bedrock what bedrock.Event makes of it. Events of unknown types are ignored. The
+	// event may be reused afterwards.
+	//
+	// An error event gives an [*APIError]. Any other error means that the event is
+	// not one of a stream, or not one that can follow those before it; it is left
+	// out, and what was added before stays.
+	Add(event []byte) (Delta, error)
+	// Response returns the answer as far as it came. After the last event it is what the
+	// method Response of the format would have given. Before that its StopReason is
+	// [transcript.StopAborted], after an error event [transcript.StopError]: the text is
+	// kept as far as it came, and reasoning without what would let it go back; a call that
+	// was not finished has the text of its input so far as a JSON string. The response is
+	// the caller's and does not change with later events.
+	Response() *transcript.Response
 }
 
-// Add takes one event: the data of a server-sent event, [DONE] included, or for
-// Bedrock what [BedrockEvent] makes of it. Events of unknown types are ignored. The
-// event may be reused afterwards.
-//
-// An error event gives an [*APIError]. Any other error means that the event is
-// not one of a stream, or not one that can follow those before it; it is left
-// out, and what was added before stays.
-func (s *Stream) Add(event []byte) (Delta, error) {
-	a := s.events.base()
-	event = jsontext.Trim(event)
-	if string(event) == "[DONE]" {
-		first := !a.over
-		a.over = true
-		return Delta{Done: first}, nil
-	}
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
-	}
-	if e := s.events.refusal(event); e != nil {
-		a.failed = true
-		return Delta{}, e
-	}
-	return s.events.add(event)
-}
+// DefaultMaxOutput is the output limit in tokens of a request that names none,
+// for the APIs that need one.
+const DefaultMaxOutput = 8192
 
-// Response returns the answer as far as it came. After the last event it is what the
-// method Response of the format would have given. Before that its StopReason is
-// [transcript.StopAborted], after an error event [transcript.StopError]: the text is
-// kept as far as it came, and reasoning without what would let it go back; a call that
-// was not finished has the text of its input so far as a JSON string. The response is
-// the caller's and does not change with later events.
-func (s *Stream) Response() *transcript.Response {
-	resp := s.response()
-	switch a := s.events.base(); {
-	case a.failed:
-		resp.StopReason = transcript.StopError
-	case !a.done:
-		resp.StopReason = transcript.StopAborted
-	}
-	return resp
-}
+// CacheTTL says for how long a provider is to keep what it has read of a request.
+type CacheTTL string
+
+// The times that Anthropic and Bedrock have. A mark costs a quarter more than the
+// tokens in front of it for five minutes, and twice as much for an hour; what is
+// read from the cache costs a tenth.
+const (
+	Cache5m CacheTTL = "5m"
+	Cache1h CacheTTL = "1h"
+)

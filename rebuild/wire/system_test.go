@@ -7,6 +7,8 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -29,21 +31,21 @@ func TestSystemMessages(t *testing.T) {
 		}
 	}
 	send := func(model string, messages []transcript.Message) string {
-		body, _, err := wire.Anthropic{Cache: wire.Cache5m}.Request(transcript.Request{Model: model, Messages: messages})
+		body, _, err := anthropic.Format{Cache: wire.Cache5m}.Request(transcript.Request{Model: model, Messages: messages})
 		require.NoError(t, err)
 		require.Empty(t, wiretest.Check(wiretest.Anthropic{}, body), model)
 		return string(body)
 	}
 	plain := func(body string) string { return string(messagesOf([]byte(body))) }
 	for _, model := range []string{"claude-opus-4-8", "claude-opus-4-10", "claude-opus-5-20260701", "claude-opus-4-8@20260601", "claude-sonnet-5-5", "claude-sonnet-6", "claude-fable-5", "us.anthropic.claude-mythos-5-2-v1:0"} {
-		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: model, Messages: history("")})
+		body, _, err := anthropic.Format{}.Request(transcript.Request{Model: model, Messages: history("")})
 		require.NoError(t, err)
 		require.Equal(t, asSystem+"]}", plain(string(body)), model)
 		first := send(model, history(""))
 		require.Empty(t, wiretest.ValidateNext([]byte(first), []byte(send(model, history(model)))))
 	}
 	for _, model := range []string{"claude-opus-4-7", "claude-opus-4-20250514", "claude-sonnet-4-5@20250929", "claude-sonnet-5", "claude-haiku-5-5", "claude-3-7-sonnet-20250219", "claude-x", ""} {
-		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: model, Messages: history("claude-opus-5-5")})
+		body, _, err := anthropic.Format{}.Request(transcript.Request{Model: model, Messages: history("claude-opus-5-5")})
 		require.NoError(t, err)
 		require.NotContains(t, string(body), `"role":"system"`, model)
 	}
@@ -51,7 +53,7 @@ func TestSystemMessages(t *testing.T) {
 	require.NotContains(t, send(model, history("claude-sonnet-5")), `"role":"system"`, "the answer was made from a text of the user")
 	require.NotContains(t, send(model, []transcript.Message{message(t, forged, transcript.Origin{Entry: "u", Batch: 1})}), `"role":"system"`)
 
-	body, _, err := wire.Anthropic{PlainPrompts: true}.Request(transcript.Request{Model: model, Messages: history("")})
+	body, _, err := anthropic.Format{PlainPrompts: true}.Request(transcript.Request{Model: model, Messages: history("")})
 	require.NoError(t, err)
 	require.NotContains(t, string(body), `"role":"system"`)
 
@@ -66,7 +68,7 @@ func TestSystemMessages(t *testing.T) {
 	require.Empty(t, wiretest.ValidateNext([]byte(send(model, history(""))), []byte(after)))
 
 	// The Responses API calls it a message of the developer's.
-	body, _, err = wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-6", Messages: history("gpt-6")})
+	body, _, err = openairesponses.Format{}.Request(transcript.Request{Model: "gpt-6", Messages: history("gpt-6")})
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"input":[{"type":"message","role":"user","content":"go"},{"type":"message","role":"developer","content":"`+heading+`"},`)
 	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, body))

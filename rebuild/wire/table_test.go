@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -55,10 +56,10 @@ func blockTable(t *testing.T) string {
 		for i, s := range speakers {
 			content := strings.Split(row.content, "\n")
 			if s.name == "anthropic" {
-				s.model, s.request = "claude-x", wire.Anthropic{Thinking: []byte(`{"type":"adaptive"}`)}.Request
+				s.model, s.request = "claude-x", anthropic.Format{Thinking: []byte(`{"type":"adaptive"}`)}.Request
 			}
 			if s.name == "bedrock" {
-				s.model, s.request = "anthropic.claude-x", wire.Bedrock{Thinking: []byte(`{"type":"adaptive"}`)}.Request
+				s.model, s.request = "anthropic.claude-x", bedrock.Format{Thinking: []byte(`{"type":"adaptive"}`)}.Request
 			}
 			own := transcript.Origin{API: s.name, Model: s.model, Entry: "a", Batch: 1}
 			width := []int{10, 6, 10, 7, 0}[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -31,17 +31,17 @@ func TestRequestThinking(t *testing.T) {
 	other.Model = "claude-y"
 	elsewhere := native
 	elsewhere.API = "bedrock"
-	enabled := wire.Anthropic{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
-	adaptive := wire.Anthropic{Thinking: json.RawMessage(`{"type":"adaptive"}`)}
+	enabled := anthropic.Format{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
+	adaptive := anthropic.Format{Thinking: json.RawMessage(`{"type":"adaptive"}`)}
 	tests := []struct {
 		name     string
-		wire     wire.Anthropic
+		wire     anthropic.Format
 		messages []transcript.Message
 		kept     bool // the thinking block
 		on       bool // the member "thinking"
 		rules    string
 	}{
-		{"running turn", wire.Anthropic{}, turn(t, native), true, false, ""},
+		{"running turn", anthropic.Format{}, turn(t, native), true, false, ""},
 		{"enabled", enabled, turn(t, native), true, true, ""},
 		{"dated name", enabled, turn(t, dated), true, true, ""},
 		{"steering", enabled, append(turn(t, native)[:2], message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"text","text":"faster"}]}`, transcript.Origin{})), true, true, ""},
@@ -52,8 +52,8 @@ func TestRequestThinking(t *testing.T) {
 		}(), true, true, ""},
 		{"other model", enabled, turn(t, other), false, false, "dropped-thinking thinking-off"},
 		{"other model, adaptive", adaptive, turn(t, other), false, true, "dropped-thinking"},
-		{"other API", wire.Anthropic{}, turn(t, elsewhere), false, false, "dropped-thinking"},
-		{"unknown origin", wire.Anthropic{}, turn(t, transcript.Origin{}), false, false, "dropped-thinking"},
+		{"other API", anthropic.Format{}, turn(t, elsewhere), false, false, "dropped-thinking"},
+		{"unknown origin", anthropic.Format{}, turn(t, transcript.Origin{}), false, false, "dropped-thinking"},
 		{"earlier turn", enabled, append(turn(t, native), transcript.AssistantText("done"), transcript.UserText("and?")), false, true, "dropped-thinking"},
 	}
 	for _, tt := range tests {
@@ -78,15 +78,15 @@ func TestRequestThinking(t *testing.T) {
 // At the end of a request reasoning stays only if thinking is on, and nowhere
 // is it the last of a message.
 func TestRequestThinkingPrefill(t *testing.T) {
-	adaptive := wire.Anthropic{Thinking: json.RawMessage(`{"type":"adaptive"}`)}
+	adaptive := anthropic.Format{Thinking: json.RawMessage(`{"type":"adaptive"}`)}
 	const thinking, text = `{"type":"thinking","thinking":"t","signature":"s"}`, `{"type":"text","text":"x"}`
 	tests := []struct {
-		wire          wire.Anthropic
+		wire          anthropic.Format
 		content, want string
 	}{
 		{adaptive, thinking + "," + text, thinking + "," + text},
-		{wire.Anthropic{}, thinking + "," + text, text},
-		{wire.Anthropic{Thinking: json.RawMessage(`{"type":"disabled"}`)}, thinking + "," + text, text},
+		{anthropic.Format{}, thinking + "," + text, text},
+		{anthropic.Format{Thinking: json.RawMessage(`{"type":"disabled"}`)}, thinking + "," + text, text},
 		{adaptive, thinking + "," + text + "," + thinking + "," + thinking, thinking + "," + text},
 	}
 	for _, tt := range tests {
@@ -116,34 +116,9 @@ func TestModelAlias(t *testing.T) {
 	}
 	for _, tt := range tests {
 		o := transcript.Origin{API: "anthropic", Model: tt.answered}
-		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: tt.asked, Messages: turn(t, o)})
+		body, _ := render(t, anthropic.Format{}, transcript.Request{Model: tt.asked, Messages: turn(t, o)})
 		if got := strings.Contains(body, `"signature"`); got != tt.same {
 			t.Errorf("asked %q, answered %q: same = %v", tt.asked, tt.answered, got)
-		}
-	}
-}
-
-// The budget for thinking is below the output limit, whoever lowered that.
-func TestThinkingBudget(t *testing.T) {
-	for _, tt := range []struct {
-		budget, limit int
-		want, report  string
-	}{
-		{4000, 8000, `"thinking":{"type":"enabled","budget_tokens":4000,"display":"omitted"}`, ""},
-		{8000, 8000, `"thinking":{"type":"enabled","budget_tokens":6000,"display":"omitted"}`, "thinking-less"},
-		{9000, 0, `"thinking":{"type":"enabled","budget_tokens":6144,"display":"omitted"}`, "thinking-less"},
-		{6000, 1366, `"thinking":{"type":"enabled","budget_tokens":1024,"display":"omitted"}`, "thinking-less"},
-		{6000, 1300, "", "thinking-off"},
-	} {
-		a := wire.Anthropic{Thinking: fmt.Appendf(nil, `{"type":"enabled","budget_tokens":%d,"display":"omitted"}`, tt.budget)}
-		body, report, err := a.Request(transcript.Request{MaxOutput: tt.limit, Messages: []transcript.Message{transcript.UserText("hi")}})
-		require.NoError(t, err)
-		var got strings.Builder
-		for _, r := range report {
-			got.WriteString(string(r.Rule))
-		}
-		if got.String() != tt.report || !strings.Contains(string(body), tt.want) || tt.want == "" && strings.Contains(string(body), "thinking") {
-			t.Errorf("budget %d, limit %d: %s, report %v", tt.budget, tt.limit, body, report)
 		}
 	}
 }
@@ -163,18 +138,18 @@ func TestBoundThinking(t *testing.T) {
 		transcript.AssistantText("done"),
 		transcript.UserText("and?"),
 	}
-	for _, w := range []wire.Anthropic{{}, {Thinking: json.RawMessage(`{"type":"adaptive"}`)}} {
+	for _, w := range []anthropic.Format{{}, {Thinking: json.RawMessage(`{"type":"adaptive"}`)}} {
 		body, report := render(t, w, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
 		require.Contains(t, body, content)
 		require.Empty(t, report)
 	}
-	body, report := render(t, wire.Anthropic{Thinking: json.RawMessage(`{"type":"disabled"}`)}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
+	body, report := render(t, anthropic.Format{Thinking: json.RawMessage(`{"type":"disabled"}`)}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
 	require.NotContains(t, body, "signature")
 	require.Len(t, report, 2)
-	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: "claude-opus-5-5", System: "another prompt", Messages: messages})
+	body, _ = render(t, anthropic.Format{}, transcript.Request{Model: "claude-opus-5-5", System: "another prompt", Messages: messages})
 	require.NotContains(t, body, "signature")
 	made.Intact = false
-	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
+	body, _ = render(t, anthropic.Format{}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
 	require.NotContains(t, body, "signature")
 }
 
@@ -189,7 +164,7 @@ func TestUnboundThinking(t *testing.T) {
 	} {
 		o := native
 		o.Model = model
-		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: turn(t, o)})
+		body, _ := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: turn(t, o)})
 		require.Equal(t, kept, strings.Contains(body, "signature"), model)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -56,7 +56,7 @@ func TestBlobsImportAndExport(t *testing.T) {
 	var lines, request, document bytes.Buffer
 	require.NoError(t, exchange.Lines(t.Context(), s, &lines))
 	require.Contains(t, lines.String(), data)
-	_, err = exchange.Request(t.Context(), s, &request, wire.Anthropic{}, transcript.Request{Model: "m", MaxOutput: 10})
+	_, err = exchange.Request(t.Context(), s, &request, anthropic.Format{}, transcript.Request{Model: "m", MaxOutput: 10})
 	require.NoError(t, err)
 	require.Contains(t, request.String(), data)
 	require.NoError(t, exchange.Markdown(t.Context(), s, &document))

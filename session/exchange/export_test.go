@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
@@ -146,7 +146,7 @@ func TestExportRequest(t *testing.T) {
 	s := load(t, st)
 	add(t, s, transcript.UserText("hi"))
 	var out bytes.Buffer
-	_, err := exchange.Request(t.Context(), s, &out, wire.Anthropic{}, transcript.Request{Model: "m"})
+	_, err := exchange.Request(t.Context(), s, &out, anthropic.Format{}, transcript.Request{Model: "m"})
 	require.NoError(t, err)
 	var body struct {
 		Model    string

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -211,7 +211,7 @@ func checkImported(t *testing.T, st *session.Store, im exchange.Imported) {
 		if n := len(h.Messages); n == 0 || h.Messages[n-1].Role != transcript.RoleUser {
 			h.Messages = append(h.Messages, transcript.UserText("go on"))
 		}
-		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", Messages: h.Messages})
+		body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "m", Messages: h.Messages})
 		var req transcript.Request
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(body, &req))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
@@ -79,7 +79,7 @@ func TestExportRedacts(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, exchange.Lines(t.Context(), s, &out))
 	require.NoError(t, exchange.Markdown(t.Context(), s, &out))
-	_, err = exchange.Request(t.Context(), s, &out, wire.Anthropic{}, transcript.Request{Model: "m", MaxOutput: 10})
+	_, err = exchange.Request(t.Context(), s, &out, anthropic.Format{}, transcript.Request{Model: "m", MaxOutput: 10})
 	require.NoError(t, err)
 	require.Contains(t, out.String(), "Use [masked]")
 	for _, word := range []string{planted, "swordfish", `"hm"`} {

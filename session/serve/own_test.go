@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/serve"
@@ -28,7 +28,7 @@ func withKeys(t testing.TB) (*httptest.Server, *session.Store, *serve.Server) {
 			"alice-key": {Owner: "alice"}, "bob-key": {Owner: "bob"}, "admin-key": {Admin: true},
 			"agent-key": {Owner: "alice", Agents: []string{"other"}},
 		}),
-		Renderers: map[string]exchange.Renderer{"anthropic": wire.Anthropic{}},
+		Renderers: map[string]exchange.Renderer{"anthropic": anthropic.Format{}},
 	})
 }
 

@@ -10,7 +10,11 @@ import (
 	"path/filepath"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/filedriver"
@@ -45,8 +49,8 @@ func storeOptions(dir string, readOnly bool) *session.Options {
 
 // renderers are the forms of model requests.
 var renderers = map[string]exchange.Renderer{
-	"anthropic": wire.Anthropic{}, "openai-chat": wire.OpenAIChat{}, "openai-responses": wire.OpenAIResponses{},
-	"gemini": wire.Gemini{}, "bedrock": wire.Bedrock{},
+	"anthropic": anthropic.Format{}, "openai-chat": openaichat.Format{}, "openai-responses": openairesponses.Format{},
+	"gemini": gemini.Format{}, "bedrock": bedrock.Format{},
 }
 
 func (f *folder) create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error) {

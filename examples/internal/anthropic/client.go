@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -37,7 +38,7 @@ func (c *Client) Complete(ctx context.Context, req transcript.Request) (*transcr
 // the error. A refusal is a *wire.APIError, in which the guard recognises an
 // overflow.
 func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
-	format := wire.Anthropic{Stream: true}
+	format := anthropic.Format{Stream: true}
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err

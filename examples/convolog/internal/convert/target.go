@@ -15,7 +15,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
@@ -58,11 +62,11 @@ var targets = map[string]func(Job) (target, error){
 	"markdown": newDocuments(".md", func(ctx context.Context, _ Job, s *session.Session, w io.Writer) (int, error) {
 		return 0, exchange.Markdown(ctx, s, w)
 	}),
-	"anthropic":        newDocuments(".json", request(wire.Anthropic{})),
-	"openai-chat":      newDocuments(".json", request(wire.OpenAIChat{})),
-	"openai-responses": newDocuments(".json", request(wire.OpenAIResponses{})),
-	"gemini":           newDocuments(".json", request(wire.Gemini{})),
-	"bedrock":          newDocuments(".json", request(wire.Bedrock{})),
+	"anthropic":        newDocuments(".json", request(anthropic.Format{})),
+	"openai-chat":      newDocuments(".json", request(openaichat.Format{})),
+	"openai-responses": newDocuments(".json", request(openairesponses.Format{})),
+	"gemini":           newDocuments(".json", request(gemini.Format{})),
+	"bedrock":          newDocuments(".json", request(bedrock.Format{})),
 }
 
 func formats() []string { return slices.Sorted(maps.Keys(targets)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -40,7 +40,7 @@ func history(t testing.TB, records iter.Seq2[transcript.Record, error]) (*rebuil
 	if n := len(messages); n == 0 || messages[n-1].Role == transcript.RoleAssistant {
 		messages = append(slices.Clip(messages), transcript.UserText("next"))
 	}
-	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: messages})
+	body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "m", System: h.System, Messages: messages})
 	require.NoError(t, err)
 	var req transcript.Request
 	require.NoError(t, json.Unmarshal(body, &req))

@@ -1,0 +1,150 @@
+// Package bedrock speaks to Converse of Amazon Bedrock.
+package bedrock
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/rebuild/wire/internal/messages"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Format renders for Converse of Amazon Bedrock and reads its answers. The
+// zero value renders; set Model for answers. It is a plain value, safe for
+// several goroutines.
+type Format struct {
+	// Stream asks for the answer as a stream of events, see [Format.Path].
+	Stream bool
+	// Model is what answers say as their model, since Converse does not name
+	// it: the model of the requests, or reasoning does not find the way back.
+	Model string
+	// Thinking is additionalModelRequestFields.thinking of the request,
+	// {"type":"enabled","budget_tokens":4096} for Claude for example. Nil
+	// leaves it out.
+	Thinking json.RawMessage
+	// Cache puts cache points behind the system prompt, the tools, the messages and
+	// those of the request before. Empty: none. Models that have no cache refuse them.
+	Cache wire.CacheTTL
+	// PureResults is for models that take nothing beside the results of tools
+	// in a message, Llama for example: what else there is goes into the last
+	// result.
+	PureResults bool
+	// Params are further members of the request, guardrailConfig for example.
+	// "system" and "toolConfig" are used instead of what the request says; the
+	// members of "inferenceConfig" and "additionalModelRequestFields" are
+	// joined by the output limit and Thinking. "messages" cannot be in it.
+	Params map[string]json.RawMessage
+}
+
+// Path is the path of the call: the model of a request and whether it is
+// streamed are not in its body.
+func (b Format) Path(model string) string {
+	path := "/model/" + url.PathEscape(model) + "/converse"
+	if b.Stream {
+		path += "-stream"
+	}
+	return path
+}
+
+// ToolName is how the API is shown a tool of that name, and how answers call
+// it: characters that are not A-Z a-z 0-9 _ - become _, and 64 characters stay.
+// Names that the API takes are not changed.
+func (Format) ToolName(name string) string { return rebuild.ToolName(name) }
+
+// Request renders the body of a call of Converse or ConverseStream. The model
+// is not in it: see [Format.Path].
+//
+// Beyond what every format does, see package wire, it sees to this:
+//
+//   - Reasoning is given back by the rules of package anthropic; so is what becomes of Thinking when the running turn
+//     has no reasoning to go on from, or the output limit no room.
+//   - If the messages have calls, the request defines tools: if it has none,
+//     those that are called, see [rebuild.AddedTools].
+//   - Images and documents go as bytes. A document has a name that is unique in
+//     the request and in the characters that the API allows, made of its title,
+//     and a text beside it.
+//   - Of more than 5 documents or 20 images the last stay, the others become a
+//     short text. This changes the bytes of earlier messages.
+//   - A result that is an error has a text, and texts only.
+//   - Citations of a text go back to the model that made them.
+//   - Names of tools are as [Format.ToolName] says.
+func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", b.Thinking), format.CheckParams(b.Params, "messages"), messages.CheckCache(b.Cache)); err != nil {
+		return nil, nil, err
+	}
+	r := renderer{Renderer: messages.New(req, format.APIBedrock), format: b, names: map[string]bool{}}
+	r.PlainPrompts = true
+	thinking := r.Ask(b.Thinking, req.MaxOutput)
+	rendered := r.messageList()
+	thinking = r.Asked(thinking)
+
+	fields, params, err := format.Joined(b.Params, modelFields, js.Member{Name: "thinking", Value: thinking})
+	config, params, err2 := format.Joined(params, inferenceConfig, js.Member{Name: "maxTokens", Value: js.Number(req.MaxOutput)})
+	if err := cmp.Or(err, err2); err != nil {
+		return nil, nil, err
+	}
+	tools, err := r.tools()
+	if err != nil {
+		return nil, nil, err
+	}
+	var system js.Written
+	if r.Req.System != "" {
+		system = js.List(b.pointed([]js.Written{js.Text(req.System)}), js.As)
+	}
+	return r.Body(
+		params, "", params, modelFields, fields, inferenceConfig, config,
+		"system", system, "toolConfig", tools, "messages", rendered,
+	)
+}
+
+// The members that hold the output limit and Thinking among others.
+const (
+	inferenceConfig = "inferenceConfig"
+	modelFields     = "additionalModelRequestFields"
+)
+
+// tools returns the member toolConfig, nil for none.
+func (r *renderer) tools() (js.Written, error) {
+	tools := r.Req.Tools
+	if _, given := r.format.Params["toolConfig"]; given || len(tools)+len(r.called) == 0 {
+		return nil, nil
+	}
+	if len(tools) == 0 {
+		for _, name := range r.called {
+			tools = append(tools, transcript.Tool{Name: name})
+		}
+		r.Note(rebuild.AddedTools, "", fmt.Sprintf("%d that the messages call", len(tools)))
+	}
+	renamed, err := r.Renamed(tools, r.format.ToolName)
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]js.Written, 0, len(renamed)+1)
+	for _, t := range renamed {
+		if !jsontext.IsNull(t.InputSchema) {
+			t.InputSchema = js.Object("json", t.InputSchema).Bytes()
+		}
+		specs = append(specs, js.Object("toolSpec", js.Object(format.ToolMembers(t, "inputSchema", `{"json":{"type":"object"}}`)...)))
+	}
+	return js.Object("tools", js.List(r.format.pointed(specs), js.As)), nil
+}
+
+// pointed adds a cache point to a list if there are any.
+func (b Format) pointed(list []js.Written) []js.Written {
+	if b.Cache == "" {
+		return list
+	}
+	return append(list, cachePoint(b.Cache))
+}
+
+// cachePoint is a block of Converse that ends what is to be kept.
+func cachePoint(c wire.CacheTTL) js.Written {
+	return js.Object("cachePoint", messages.Mark(c, "default"))
+}

@@ -1,0 +1,83 @@
+package bedrock_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/transcript"
+)
+
+func TestRequestErrors(t *testing.T) {
+	param := func(name, value string) bedrock.Format {
+		return bedrock.Format{Params: map[string]json.RawMessage{name: json.RawMessage(value)}}
+	}
+	tests := []struct {
+		wire bedrock.Format
+		req  transcript.Request
+		want string
+	}{
+		{bedrock.Format{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
+		{bedrock.Format{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
+		{param("messages", "[]"), transcript.Request{}, `wire: params: "messages" is written from the request`},
+		{param("requestMetadata", "{"), transcript.Request{}, `wire: params: "requestMetadata" is not valid JSON: "{"`},
+		{param("inferenceConfig", `{"maxTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: inferenceConfig: "maxTokens" is written from the request`},
+		{bedrock.Format{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
+	}
+	for _, tt := range tests {
+		if body, _, err := tt.wire.Request(tt.req); err == nil || err.Error() != tt.want || body != nil {
+			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
+		}
+	}
+	if got := (bedrock.Format{Stream: true}).Path("arn:aws:x/y"); got != "/model/arn:aws:x%2Fy/converse-stream" {
+		t.Errorf("path = %s", got)
+	}
+}
+
+// Citations and the provider's own tools go back to the model of Converse that made
+// them, whole and streamed.
+func TestOwnBlocks(t *testing.T) {
+	const call = `{"toolUse":{"toolUseId":"t1","name":"nova_grounding","type":"server_tool_use","input":{"q":"x"}}}`
+	const result = `{"toolResult":{"toolUseId":"t1","type":"nova_grounding_result","status":"success","content":[{"json":{"a":1}}]}}`
+	const cited = `{"citationsContent":{"content":[{"text":"So."}],"citations":[{"location":{"web":{"url":"https://x.example"}}}]}}`
+	b := bedrock.Format{Model: "amazon.nova"}
+	resp, err := b.Response([]byte(`{"output":{"message":{"role":"assistant","content":[` + call + `,` + result + `,` + cited + `]}},"stopReason":"end_turn"}`))
+	require.NoError(t, err)
+	s := b.NewStream()
+	for _, e := range [][2]string{
+		{"messageStart", `{"role":"assistant"}`},
+		{"contentBlockStart", `{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"t1","name":"nova_grounding","type":"server_tool_use"}}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{\"q\":"}}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"\"x\"}"}}}`},
+		{"contentBlockStop", `{"contentBlockIndex":0}`},
+		{"contentBlockStart", `{"contentBlockIndex":1,"start":{"toolResult":{"toolUseId":"t1","type":"nova_grounding_result","status":"success"}}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":1,"delta":{"toolResult":[{"json":{"a":1}}]}}`},
+		{"contentBlockStop", `{"contentBlockIndex":1}`},
+		{"contentBlockDelta", `{"contentBlockIndex":2,"delta":{"text":"So."}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":2,"delta":{"citation":{"location":{"web":{"url":"https://x.example"}}}}}`},
+		{"contentBlockStop", `{"contentBlockIndex":2}`},
+		{"messageStop", `{"stopReason":"end_turn"}`},
+	} {
+		_, err := s.Add(bedrock.Event(e[0], []byte(e[1])))
+		require.NoError(t, err)
+	}
+	require.Equal(t, resp.Message, s.Response().Message)
+
+	own := transcript.Origin{API: "bedrock", Model: "amazon.nova", Entry: "a"}
+	resp.Message.Origins = []transcript.Origin{own, own, own}
+	req := transcript.Request{Model: "amazon.nova", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.UserText("on")}}
+	body, report, err := b.Request(req)
+	require.NoError(t, err)
+	require.Empty(t, report)
+	require.Contains(t, string(body), `"content":[`+call+`,`+result+`,`+cited+`]`)
+	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
+	req.Model = "anthropic.claude"
+	body, report, err = b.Request(req)
+	require.NoError(t, err)
+	require.Len(t, report, 2)
+	require.Contains(t, string(body), `"content":[{"text":"So."}]`)
+	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
+}

@@ -1,0 +1,345 @@
+package gemini
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// skipSignature is the signature that Google documents for calls that its model
+// did not make. It goes out as it is: in base64, which the types of Google's SDKs
+// would make of it, the API takes it for a signature and refuses it
+// (langchain-ai/langchain-google#1570). A request that is decoded into these
+// types has to replace it first.
+const skipSignature = "skip_thought_signature_validator"
+
+// A renderer turns the messages of one request into contents.
+type renderer struct {
+	format.Talk
+	format Format
+	calls  []pendingCall // of the last answer, without those that have a result
+}
+
+// A pendingCall is a call that waits for its result.
+type pendingCall struct{ id, name, wireID string }
+
+// An answerPart is a block of an answer as it goes out.
+type answerPart struct {
+	block   transcript.Block
+	origin  transcript.Origin
+	members []any
+	json    js.Written // in place of members
+	signed  js.Opt     // its signature
+}
+
+// Native hides that of format.Rendering: the API takes names of models with the
+// collection that they are in.
+func (r *renderer) Native(o transcript.Origin) bool {
+	return o == format.Vouched || o.API == format.APIGemini && format.SameModel(baseName(o.Model), baseName(r.Req.Model))
+}
+
+// baseName returns the name of a model without the collection that it is in.
+func baseName(model string) string { return model[strings.LastIndexByte(model, '/')+1:] }
+
+// Result adds a function response, and returns its images and documents, which the
+// response cannot hold.
+func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
+	call := pendingCall{name: "tool"}
+	if i := slices.IndexFunc(r.calls, func(c pendingCall) bool { return c.id == b.CallID }); i >= 0 {
+		call = r.calls[i]
+		r.calls = slices.Delete(r.calls, i, i+1)
+	}
+	var texts []string
+	for _, c := range b.Content {
+		switch c := c.(type) {
+		case transcript.TextBlock:
+			texts = append(texts, c.Text)
+		case transcript.ContextBlock, transcript.RawBlock:
+			texts = append(texts, r.Plain(entry, c))
+		case transcript.ImageBlock, transcript.DocumentBlock:
+			moved = append(moved, format.PlainText("["+c.BlockType()+" that "+call.name+" returned]")...)
+			moved = append(moved, r.Parts(r, entry, c)...)
+			texts = append(texts, "["+c.BlockType()+": see below]")
+			r.Note(rebuild.MovedMedia, entry, c.BlockType()+" of a result of "+call.name)
+		default:
+			texts = append(texts, r.LeftOut(entry, format.BlockType(c), "inside a result"))
+		}
+	}
+	name := map[bool]string{false: "output", true: "error"}[b.IsError]
+	r.DropExtra(entry, "tool_result", b.Extra)
+	response := js.Object("id", js.Opt(call.wireID), "name", call.name, "response", js.Object(name, strings.Join(texts, "\n")))
+	if r.Last().Role != "function" {
+		r.Out = append(r.Out, format.Said{Role: "function"})
+	}
+	last := r.Last()
+	last.Items = append(last.Items, js.Object("functionResponse", response))
+	return moved
+}
+
+func (r *renderer) Answer(_ int, m transcript.Message) bool {
+	r.calls = nil
+	parts := make([]answerPart, 0, len(m.Content))
+	spoken := false // something besides thoughts
+	for j, b := range m.Content {
+		o := format.OriginOf(m, j)
+		if p, ok := r.answerPart(o, b); ok {
+			parts, spoken = append(parts, p), spoken || !format.IsThinking(b)
+		}
+	}
+	if !spoken {
+		for _, p := range parts {
+			r.Note(rebuild.DroppedThinking, p.origin.Entry, "the rest of the answer is gone")
+		}
+		return false
+	}
+	first := slices.IndexFunc(parts, func(p answerPart) bool { return format.IsType[transcript.ToolCallBlock](p.block) })
+	signed := func(p answerPart) bool { return p.signed != "" }
+	// The signature of a call may be on another part, but not one for a call
+	// that another model made.
+	if first >= 0 && wantsSignature(r.Req.Model) && !signed(parts[first]) && (!r.Native(parts[first].origin) || !slices.ContainsFunc(parts, signed)) {
+		parts[first].signed = skipSignature
+	}
+	content := format.Said{Role: "model"}
+	for _, p := range parts {
+		if p.json == nil {
+			p.json = js.Object(append(p.members, signatureName, p.signed)...)
+		}
+		content.Items = append(content.Items, p.json)
+	}
+	r.Out = append(r.Out, content)
+	return true
+}
+
+// answerPart returns false for what cannot be in an answer.
+func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answerPart, ok bool) {
+	native := r.Native(o)
+	p.block, p.origin = b, o
+	end := func(extra transcript.Extra, members ...any) (answerPart, bool) {
+		p.members, p.signed = members, r.signature(o.Entry, extra, native)
+		return p, true
+	}
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		if rebuild.IsBlank(b.Text) && (!native || signatureOf(b.Extra) == "") {
+			r.Note(rebuild.BlankText, o.Entry, "")
+			return p, false
+		}
+		return end(b.Extra, "text", b.Text)
+	case transcript.ThinkingBlock:
+		switch {
+		case !native:
+			r.Note(rebuild.DroppedThinking, o.Entry, "of another model")
+			return p, false
+		case b.Thinking != "":
+			return end(b.Extra, "text", b.Thinking, thoughtName, true)
+		case signatureOf(b.Extra) != "":
+			return end(b.Extra, "text", "")
+		}
+		r.Note(rebuild.DroppedThinking, o.Entry, "without its text or signature")
+		return p, false
+	case transcript.ToolCallBlock:
+		call := pendingCall{id: b.ID, name: r.format.ToolName(b.Name)}
+		if native {
+			call.wireID = js.String(format.ExtObject(b.Extra), "functionCall", "id")
+		}
+		r.calls = append(r.calls, call)
+		if call.name != b.Name {
+			r.Note(rebuild.BadName, o.Entry, b.Name+" became "+call.name)
+		}
+		return end(b.Extra, "functionCall", js.Object("id", js.Opt(call.wireID), "name", call.name, "args", format.InputObject(b)))
+	case transcript.ContextBlock:
+		r.Note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
+		p.json = js.Text(r.Plain(o.Entry, b))
+		return p, true
+	case transcript.ImageBlock:
+		if mime, data := blobOf(b.Source, "image"); data != "" {
+			return end(b.Extra, "inlineData", js.Object("mimeType", mime, "data", data))
+		}
+	case transcript.RawBlock:
+		if part := opaquePart(b); native && part != nil {
+			p.json, p.signed = js.Value(part), js.Opt(js.String(part, signatureName))
+			return p, true
+		}
+	}
+	r.Drop(o.Entry, b)
+	return p, false
+}
+
+// signature returns what a part of the target's own was signed with, and reports
+// members that no part has.
+func (r *renderer) signature(entry string, extra transcript.Extra, native bool) js.Opt {
+	r.DropExtra(entry, "block", extra)
+	signature := signatureOf(extra)
+	if signature != "" && !native {
+		r.Note(rebuild.DroppedThinking, entry, "the signature of another model")
+		return ""
+	}
+	return js.Opt(signature)
+}
+
+// wantsSignature reports whether a model refuses calls without a signature:
+// Gemini 3 and later do.
+func wantsSignature(model string) bool {
+	for _, old := range []string{"gemini-1", "gemini-2", "gemini-pro-vision", "gemma", "learnlm"} {
+		if strings.Contains(model, old) {
+			return false
+		}
+	}
+	return true
+}
+
+func contentJSON(m format.Said) js.Written {
+	role, items := "user", m.Items
+	if m.Role == "model" {
+		role = m.Role
+	}
+	for _, b := range m.Parts {
+		items = append(items, partJSON(b))
+	}
+	return js.Object("role", role, "parts", js.List(items, js.As))
+}
+
+// Document returns the parts of a document: what it is about, and its texts and images
+// or its bytes.
+func (r *renderer) Document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
+	if about := format.AboutDocument(b); about != "" {
+		r.Note(rebuild.ReplacedBlock, entry, "the title of a document")
+		parts = format.PlainText(about)
+	}
+	if content := b.Source.Extra["content"]; b.Source.Type == "content" && format.IsDocumentContent(content) {
+		for _, b := range format.BlocksOfDocument(content) {
+			parts = append(parts, r.Parts(r, entry, b)...)
+		}
+		return parts
+	}
+	clean, problem := r.Source(b.Source, "document")
+	if problem != "" {
+		return append(parts, format.PlainText(r.LeftOut(entry, "document", problem))...)
+	}
+	return append(parts, transcript.DocumentBlock{Source: clean})
+}
+
+// Source returns an image or a document as bytes or by its URI, or what is wrong
+// with it.
+func (r *renderer) Source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
+	uri := s.URL
+	if s.Type == "file" {
+		uri = s.FileID
+	}
+	mime, data := blobOf(s, kind)
+	switch {
+	case data != "":
+		return transcript.Source{MediaType: mime, Data: data}, ""
+	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
+		return transcript.Source{MediaType: cmp.Or(s.MediaType, uriTypes[strings.ToLower(path.Ext(uri))]), URL: uri}, ""
+	}
+	return s, format.SourceProblem(s)
+}
+
+// partJSON returns a block of a user content as it goes out.
+func partJSON(b transcript.Block) js.Written {
+	var s transcript.Source
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return js.Text(b.Text)
+	case transcript.ImageBlock:
+		s = b.Source
+	case transcript.DocumentBlock:
+		s = b.Source
+	}
+	if s.URL != "" {
+		return js.Object("fileData", js.Object("mimeType", js.Opt(s.MediaType), "fileUri", s.URL))
+	}
+	return js.Object("inlineData", js.Object("mimeType", s.MediaType, "data", s.Data))
+}
+
+// blobOf returns the type and the base64 of an image or a document in the block;
+// no data if the API does not take it. A plain text becomes base64.
+func blobOf(s transcript.Source, kind string) (mime, data string) {
+	switch {
+	case s.Type == "text" && kind == "document" && s.Data != "":
+		return "text/plain", format.TextBase64(s.Data)
+	case s.Type == "base64" && format.IsBase64(s.Data) && slices.Contains(mediaTypes[kind], s.MediaType):
+		return s.MediaType, s.Data
+	}
+	return "", ""
+}
+
+// mediaTypes are the media types of images and documents that the API takes.
+var mediaTypes = map[string][]string{
+	"image": {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"},
+	"document": {
+		"application/pdf", "text/plain", "text/html", "text/css", "text/markdown", "text/csv", "text/xml", "text/rtf", "text/javascript",
+	},
+}
+
+// isMedia reports whether the API takes bytes of a media type.
+func isMedia(mime string) bool {
+	return slices.Contains(mediaTypes["image"], mime) || slices.Contains(mediaTypes["document"], mime) ||
+		strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
+}
+
+// isFileURI reports whether the API can fetch uri: a web page, or a file of
+// Google's.
+func isFileURI(uri string) bool {
+	scheme, rest, _ := strings.Cut(uri, "://")
+	return (scheme == "https" || scheme == "gs") && rest != ""
+}
+
+// uriTypes are the media types of what is at a URI, by how that ends.
+var uriTypes = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
+	".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html",
+}
+
+// signatureOf returns the thought signature in ext, empty if there is none
+// that the API can read.
+func signatureOf(extra transcript.Extra) string {
+	signature := js.String(format.ExtObject(extra), "thoughtSignature")
+	if !format.IsBase64(signature) {
+		return ""
+	}
+	return signature
+}
+
+// opaquePart returns the part that a block holds, nil if it is none that the
+// API takes back. Parts that only the API knows go back as they came.
+func opaquePart(b transcript.RawBlock) []byte {
+	part := js.Get(b.JSON, "part")
+	if b.BlockType() != format.OpaqueGemini || !jsontext.Valid(b.JSON) || !js.HasEachOnce(part) {
+		return nil
+	}
+	ok, known, others := true, 0, 0
+	for name, value := range jsontext.Members(part) {
+		known++
+		switch name {
+		case "text", "functionCall", "functionResponse":
+			return nil // in another place
+		case "executableCode":
+			ok = ok && js.String(value, "code") != "" && js.String(value, "language") != ""
+		case "codeExecutionResult":
+			ok = ok && js.String(value, "outcome") != ""
+		case "inlineData":
+			ok = ok && js.HasOnly(value, "mimeType", "data", "displayName") && isMedia(js.String(value, "mimeType")) && format.IsBase64(js.String(value, "data"))
+		case "fileData":
+			ok = ok && js.HasOnly(value, "mimeType", "fileUri", "displayName") && isFileURI(js.String(value, "fileUri"))
+		case "thoughtSignature":
+			ok = ok && format.IsBase64(js.String(value))
+			known--
+		default:
+			others++
+			known--
+		}
+	}
+	if !ok || known > 1 || known+others == 0 {
+		return nil
+	}
+	return part
+}

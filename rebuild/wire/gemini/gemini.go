@@ -1,0 +1,121 @@
+// Package gemini speaks to the Gemini API, which Vertex has too.
+package gemini
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Format renders for generateContent of the Gemini API, which Vertex has too,
+// and reads its answers. The zero value is ready to use: no thinking. It is a
+// plain value, safe for several goroutines.
+type Format struct {
+	// Stream asks for the answer as server-sent events, see [Format.Path].
+	Stream bool
+	// Model is what answers say as their model, and what Validate takes for the
+	// model that is asked. Empty: the version that the API gives. Set it to the
+	// model of the requests if that is an alias whose versions have other
+	// names, so that reasoning finds the way back.
+	Model string
+	// Thinking is generationConfig.thinkingConfig of the request,
+	// {"includeThoughts":true} for example. Nil leaves it out, and so leaves it
+	// to the model.
+	Thinking json.RawMessage
+	// Params are further members of the request, safetySettings or toolConfig
+	// for example. "systemInstruction" and "tools" are used instead of what the
+	// request says; the members of "generationConfig" are joined by the output
+	// limit and Thinking. "contents" cannot be in it.
+	Params map[string]json.RawMessage
+}
+
+// Path is the path of the call below the version of the API: the model of a
+// request and whether it is streamed are not in its body.
+func (g Format) Path(model string) string {
+	if !strings.Contains(model, "/") {
+		model = "models/" + model
+	}
+	if g.Stream {
+		return model + ":streamGenerateContent?alt=sse"
+	}
+	return model + ":generateContent"
+}
+
+// ToolName is how the API is shown a tool of that name, and how answers call
+// it: characters that are not A-Z a-z 0-9 _ - become _, a name that does not
+// begin with a letter or _ has one in front, and 64 characters stay. Names that
+// the API takes are not changed.
+func (Format) ToolName(name string) string {
+	name = rebuild.ToolName(name)
+	if c := name[0]; c == '-' || c >= '0' && c <= '9' {
+		name = "_" + name
+	}
+	return name[:min(len(name), format.MaxID)]
+}
+
+// Request renders the body of a call of generateContent or
+// streamGenerateContent. The model is not in it: see [Format.Path].
+//
+// Beyond what every format does, see package wire, it sees to this:
+//
+//   - Calls and results are paired by order and name. A call has an ID only if
+//     the API gave it one, and then so has its result.
+//   - All results of an answer are one content and nothing is beside them: what
+//     else the user message has follows as a user content of its own. A result
+//     is an object, {"output":...} or {"error":...}; texts of one result are
+//     joined by newlines. Images and documents of results follow the results
+//     ([rebuild.MovedMedia]).
+//   - A thought signature goes back to the model that made it, on the part it
+//     came with. Gemini 3 and later refuse an answer whose first call has none:
+//     there the text that Google documents for calls of other models stands in
+//     its place, unless another part of the answer is signed.
+//   - Thoughts are given back to the model that made them, those of all turns, and
+//     are left out of an answer that nothing else is left of.
+//   - Names of tools are as [Format.ToolName] says.
+func (g Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", g.Thinking), format.CheckParams(g.Params, "contents")); err != nil {
+		return nil, nil, err
+	}
+	r := renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIGemini, format.IDForm{})}, format: g}
+	r.Messages(&r)
+
+	config, params, err := format.Joined(g.Params, generationConfig, js.Member{Name: "maxOutputTokens", Value: js.Number(req.MaxOutput)}, js.Member{Name: "thinkingConfig", Value: g.Thinking})
+	if err != nil {
+		return nil, nil, err
+	}
+	tools, err := r.tools()
+	if err != nil {
+		return nil, nil, err
+	}
+	var system js.Written
+	if r.Req.System != "" {
+		system = js.Object("parts", js.List([]string{req.System}, js.Text))
+	}
+	return r.Body(
+		params, generationConfig, config,
+		"", params, "systemInstruction", system, "tools", tools, "contents", js.List(r.Out, contentJSON),
+	)
+}
+
+// generationConfig is the member that holds the output limit among others.
+const generationConfig = "generationConfig"
+
+// tools returns the member of that name.
+func (r *renderer) tools() (js.Written, error) {
+	if _, given := r.format.Params["tools"]; given || len(r.Req.Tools) == 0 {
+		return nil, nil
+	}
+	renamed, err := r.Renamed(r.Req.Tools, r.format.ToolName)
+	if err != nil {
+		return nil, err
+	}
+	declarations := js.List(renamed, func(t transcript.Tool) js.Written {
+		return js.Object(format.ToolMembers(t, "parametersJsonSchema", "")...)
+	})
+	return js.List([]js.Written{js.Object("functionDeclarations", declarations)}, js.As), nil
+}

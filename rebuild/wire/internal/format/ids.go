@@ -1,0 +1,97 @@
+package format
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// MaxID is the length of IDs in bytes that every provider takes.
+const MaxID = 64
+
+// An idMap gives every call of a request an ID of its own that the target
+// takes, and finds it for the call's result. It goes through the messages in
+// order and never looks ahead, so that appended messages change no ID. A valid
+// ID stays as it is unless an earlier call has it.
+type idMap struct {
+	form    IDForm
+	Used    map[string]bool
+	tries   map[string]int      // how often an ID was replaced
+	answers map[string][]string // of the last answer: IDs given, by ID asked for
+}
+
+// Open begins an answer.
+func (m *idMap) Open() { clear(m.answers) }
+
+// call returns the ID for the next call of the answer.
+func (m *idMap) call(id string) string {
+	given := id
+	if !m.form.takes(id) || m.Used[id] {
+		given = m.replace(id)
+	}
+	m.Take(given)
+	m.answers[id] = append(m.answers[id], given)
+	return given
+}
+
+// Result returns the ID for the next result. Of calls that share an ID the
+// first result answers the first.
+func (m *idMap) Result(id string) string {
+	given := m.answers[id]
+	if len(given) == 0 {
+		return id
+	}
+	if len(given) > 1 {
+		m.answers[id] = given[1:]
+	}
+	return given[0]
+}
+
+func (m *idMap) Take(id string) { m.Used[id] = true }
+
+// replace derives an ID from id and from how often it was replaced before.
+// Another call cannot have it by chance; one that has it all the same is
+// replaced in its turn.
+func (m *idMap) replace(id string) string {
+	for {
+		m.tries[id]++
+		sum := sha256.Sum256([]byte(strconv.Itoa(m.tries[id]) + ":" + id))
+		if given := m.form.derive(sum); !m.Used[given] {
+			return given
+		}
+	}
+}
+
+// An IDForm is what IDs a target takes. The zero value is the form of the
+// Messages API.
+type IDForm struct {
+	Prefix string // of derived IDs
+	Most   int    // bytes; 0: MaxID
+	Exact  bool   // letters and digits alone, and as many as most
+}
+
+func (f IDForm) takes(id string) bool {
+	if f.Exact && (len(id) != f.Most || strings.ContainsAny(id, "_-")) {
+		return false
+	}
+	return IsID(id) && len(id) <= cmp.Or(f.Most, MaxID)
+}
+
+func (f IDForm) derive(sum [sha256.Size]byte) string {
+	if f.Exact {
+		return hex.EncodeToString(sum[:])[:f.Most]
+	}
+	return cmp.Or(f.Prefix, "toolu_") + hex.EncodeToString(sum[:16])
+}
+
+// IsID reports whether every provider takes an ID.
+func IsID(id string) bool {
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= MaxID
+}

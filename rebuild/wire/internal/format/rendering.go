@@ -1,0 +1,318 @@
+// Package format is what the formats of all APIs share: a request while it is
+// rendered, and an answer while it comes in.
+package format
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The names that [transcript.Response] and [transcript.Origin] have for the APIs.
+const (
+	APIAnthropic       = "anthropic"
+	APIBedrock         = "bedrock"
+	APIGemini          = "gemini"
+	APIOpenAIChat      = "openai-chat"
+	APIOpenAIResponses = "openai-responses"
+)
+
+// The types of blocks that hold what a transcript has no block for: a part of Gemini's,
+// {"type":"gemini_part","part":{...}}, and a content block of Converse,
+// {"type":"bedrock_block","block":{...}}.
+const (
+	OpaqueGemini  = "gemini_part"
+	OpaqueBedrock = "bedrock_block"
+)
+
+// A Rendering is what rendering one request has in common for every provider.
+type Rendering struct {
+	Req    transcript.Request
+	API    string // that the request goes to
+	IDs    idMap
+	report rebuild.Report
+}
+
+// NewRendering returns the rendering of a request to an API.
+func NewRendering(req transcript.Request, api string, form IDForm) Rendering {
+	if rebuild.IsBlank(req.System) {
+		req.System = ""
+	}
+	return Rendering{Req: req, API: api, IDs: idMap{form, map[string]bool{}, map[string]int{}, map[string][]string{}}}
+}
+
+// Note adds to the report.
+func (r *Rendering) Note(rule rebuild.Rule, entry, detail string) {
+	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
+}
+
+// Native reports whether the model that the request goes to made a block.
+func (r *Rendering) Native(o transcript.Origin) bool {
+	return o == Vouched || o.API == r.API && SameModel(o.Model, r.Req.Model)
+}
+
+// Ext returns the members that an answer of this API left with a block, nil if
+// they are not for the model that the request goes to.
+func (r *Rendering) Ext(o transcript.Origin, extra transcript.Extra) json.RawMessage {
+	if !r.Native(o) {
+		return nil
+	}
+	return ExtObject(extra)
+}
+
+// ExtObject returns the member ext if it is an object, else nil.
+func ExtObject(extra transcript.Extra) json.RawMessage {
+	if ext := extra["ext"]; jsontext.IsObject(ext) && jsontext.Valid(ext) {
+		return ext
+	}
+	return nil
+}
+
+// WithExt returns extra with the members for the API alone.
+func WithExt(members ...any) transcript.Extra {
+	ext := js.Object(members...).Bytes()
+	if string(ext) == "{}" {
+		return nil
+	}
+	return transcript.Extra{"ext": ext}
+}
+
+// WithMember returns extra with one more member.
+func WithMember(extra transcript.Extra, name string, value json.RawMessage) transcript.Extra {
+	if extra == nil {
+		extra = transcript.Extra{}
+	}
+	extra[name] = slices.Clone(value)
+	return extra
+}
+
+// CallID returns the ID for the next call of the answer.
+func (r *Rendering) CallID(entry, id string) string {
+	given := r.IDs.call(id)
+	if given != id {
+		r.Note(rebuild.RewrittenID, entry, id+" became "+given)
+	}
+	return given
+}
+
+// DropExtra reports the members of a block that the target has no place for.
+// What is in ext is no other's business and not worth a report.
+func (r *Rendering) DropExtra(entry, kind string, extra transcript.Extra) {
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		if name != "ext" {
+			r.Note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+		}
+	}
+}
+
+// Vouched stands for the origin of a block of a message without Origins.
+var Vouched = transcript.Origin{API: APIAnthropic, Model: "\x00vouched"}
+
+// OriginOf returns where block j of a message came from.
+func OriginOf(m transcript.Message, j int) transcript.Origin {
+	switch {
+	case m.Origins == nil:
+		return Vouched
+	case j < len(m.Origins):
+		return m.Origins[j]
+	}
+	return transcript.Origin{}
+}
+
+// SameModel reports whether a and b name one model: the same name, or an alias
+// and the dated name that answers give for it.
+func SameModel(a, b string) bool {
+	if a == b {
+		return true
+	}
+	baseA, dateA := CutDate(a)
+	baseB, dateB := CutDate(b)
+	return baseA == baseB && (dateA == "" || dateB == "")
+}
+
+// CutDate splits "name-20260131", "name@20260131" and "name-2026-01-31";
+// "name-latest" is an alias without a date.
+func CutDate(model string) (name, date string) {
+	if name, ok := strings.CutSuffix(model, "-latest"); ok {
+		return name, ""
+	}
+	for _, form := range []string{"-2006-01-02", "-20060102", "@20060102"} {
+		at := len(model) - len(form)
+		if at <= 0 {
+			continue
+		}
+		if _, err := time.Parse(form, model[at:]); err == nil {
+			return model[:at], model[at+1:]
+		}
+	}
+	return model, ""
+}
+
+// IsType reports whether b is of type B.
+func IsType[B transcript.Block](b transcript.Block) bool {
+	_, ok := b.(B)
+	return ok
+}
+
+// A mediaForm renders images and documents.
+type mediaForm interface {
+	// Source returns what an image becomes, or what is wrong with it.
+	Source(s transcript.Source, kind string) (clean transcript.Source, problem string)
+	Document(entry string, b transcript.DocumentBlock) []transcript.Block
+}
+
+// Parts returns what a user message or a result has in the place of b.
+func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []transcript.Block {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		r.DropExtra(entry, "text", b.Extra)
+		if rebuild.IsBlank(b.Text) && (r.API == APIGemini || r.API == APIBedrock) {
+			r.Note(rebuild.BlankText, entry, "")
+			return nil
+		}
+		return PlainText(b.Text)
+	case transcript.ImageBlock:
+		r.DropExtra(entry, "image", b.Extra)
+		clean, problem := m.Source(b.Source, "image")
+		if problem != "" {
+			return PlainText(r.LeftOut(entry, "image", problem))
+		}
+		return []transcript.Block{transcript.ImageBlock{Source: clean}}
+	case transcript.DocumentBlock:
+		r.DropExtra(entry, "document", b.Extra)
+		return m.Document(entry, b)
+	case transcript.RawBlock:
+		audio := js.Get(b.JSON, "input_audio")
+		if r.API == APIOpenAIChat && b.BlockType() == "input_audio" && jsontext.Valid(b.JSON) && js.String(audio, "data") != "" && js.String(audio, "format") != "" {
+			return []transcript.Block{b}
+		}
+	}
+	return PlainText(r.Plain(entry, b))
+}
+
+// Drop leaves out a block that an answer cannot have.
+func (r *Rendering) Drop(entry string, b transcript.Block) {
+	rule, kind := rebuild.DroppedBlock, BlockType(b)
+	if kind == "redacted_thinking" || kind == "thinking" {
+		rule = rebuild.DroppedThinking
+	}
+	r.Note(rule, entry, kind+" in an answer")
+}
+
+// ToolMembers returns the members that define a tool, its schema under a name. One
+// without a schema has that of none, if that is not empty.
+func ToolMembers(t transcript.Tool, name, none string) []any {
+	schema := t.InputSchema
+	if jsontext.IsNull(schema) {
+		schema = json.RawMessage(none)
+	}
+	return []any{"name", t.Name, "description", js.Opt(t.Description), name, schema}
+}
+
+// InputObject returns the input of a call. What is no object is not repaired
+// here.
+func InputObject(b transcript.ToolCallBlock) json.RawMessage {
+	if len(b.Input) == 0 {
+		return json.RawMessage("{}")
+	}
+	return b.Input
+}
+
+// HasCalls reports whether an answer calls tools.
+func HasCalls(content []transcript.Block) bool {
+	return slices.ContainsFunc(content, IsType[transcript.ToolCallBlock])
+}
+
+// IsThinking reports whether b is reasoning.
+func IsThinking(b transcript.Block) bool {
+	return IsType[transcript.ThinkingBlock](b) || IsType[transcript.RedactedThinkingBlock](b)
+}
+
+// PlainText returns a text as the only block.
+func PlainText(text string) []transcript.Block {
+	return []transcript.Block{transcript.TextBlock{Text: text}}
+}
+
+// Plain returns the text that stands for a context reference, a search result
+// or a block that the target does not take.
+func (r *Rendering) Plain(entry string, b transcript.Block) string {
+	switch b := b.(type) {
+	case transcript.ContextBlock:
+		r.Note(rebuild.ReplacedBlock, entry, "a context block")
+		return rebuild.ContextText(b).Text
+	case transcript.RawBlock:
+		if IsSearchResult(b.JSON) {
+			r.Note(rebuild.ReplacedBlock, entry, "a search result")
+			return searchText(b.JSON)
+		}
+	}
+	return r.LeftOut(entry, BlockType(b), "")
+}
+
+// LeftOut returns the text that stands for a block that the target does not
+// take.
+func (r *Rendering) LeftOut(entry, kind, why string) string {
+	text, detail := "["+printable(kind)+" left out", kind
+	if why != "" {
+		text, detail = text+": "+why, detail+": "+why
+	}
+	r.Note(rebuild.ReplacedBlock, entry, detail)
+	return text + "]"
+}
+
+// printable keeps the type of a block short and on one line.
+func printable(kind string) string {
+	if kind == "" || len(kind) > 64 || strings.ContainsFunc(kind, func(c rune) bool { return c < ' ' }) {
+		return "block"
+	}
+	return kind
+}
+
+// BlockType is BlockType for a block that may be nil.
+func BlockType(b transcript.Block) string {
+	if b == nil {
+		return "block"
+	}
+	return b.BlockType()
+}
+
+// searchText returns the title, the source and the texts of a search result.
+func searchText(obj []byte) string {
+	texts := []string{"[" + js.String(obj, "title") + ", " + js.String(obj, "source") + "]"}
+	for e := range jsontext.Elements(js.Get(obj, "content")) {
+		texts = append(texts, js.String(e, "text"))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// AboutDocument returns the title and the context of a document as a text.
+func AboutDocument(b transcript.DocumentBlock) string {
+	var about []string
+	if !rebuild.IsBlank(b.Title) {
+		about = append(about, "[document "+b.Title+"]")
+	}
+	if !rebuild.IsBlank(b.Context) {
+		about = append(about, b.Context)
+	}
+	return strings.Join(about, "\n")
+}
+
+// IsSearchResult reports whether obj is a search result that a user or a tool
+// gives: a source, a title and texts.
+func IsSearchResult(obj []byte) bool {
+	if !jsontext.Valid(obj) || js.String(obj, "type") != "search_result" ||
+		js.String(obj, "source") == "" || js.String(obj, "title") == "" {
+		return false
+	}
+	content := js.Elements(js.Get(obj, "content"))
+	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
+		return js.String(e, "type") != "text" || rebuild.IsBlank(js.String(e, "text"))
+	})
+}

@@ -1,0 +1,121 @@
+package format
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// CleanSource returns s with the members of its type alone, or what is wrong
+// with it.
+func CleanSource(s transcript.Source, kind string) (clean transcript.Source, problem string) {
+	clean.Type = s.Type
+	document := kind == "document"
+	switch {
+	case s.Type == "base64":
+		clean.MediaType, clean.Data = s.MediaType, s.Data
+		switch {
+		case !slices.Contains(mediaTypes[kind], s.MediaType):
+			return s, "unsupported media type"
+		case !IsBase64(s.Data):
+			return s, "unreadable data"
+		}
+	case s.Type == "url":
+		clean.URL = s.URL
+		const scheme = "https://"
+		if len(s.URL) <= len(scheme) || !strings.EqualFold(s.URL[:len(scheme)], scheme) {
+			return s, "not an https URL"
+		}
+	case s.Type == "file":
+		clean.FileID = s.FileID
+		if s.FileID == "" {
+			return s, "no file ID"
+		}
+	case s.Type == "text" && document:
+		clean.MediaType, clean.Data = "text/plain", s.Data
+		if s.Data == "" {
+			return s, "empty"
+		}
+	case s.Type == "content" && document:
+		content := s.Extra["content"]
+		if !IsDocumentContent(content) {
+			return s, "unreadable content"
+		}
+		clean.Extra = transcript.Extra{"content": content}
+	default:
+		return s, "unsupported source"
+	}
+	return clean, ""
+}
+
+// mediaTypes are those of images and documents that Anthropic and OpenAI take.
+var mediaTypes = map[string][]string{
+	"image":    {"image/jpeg", "image/png", "image/gif", "image/webp"},
+	"document": {"application/pdf"},
+}
+
+// IsBase64 reports whether s is padded standard base64 of at least one byte.
+func IsBase64(s string) bool {
+	body := strings.TrimSuffix(strings.TrimSuffix(s, "="), "=")
+	return len(s) > 0 && len(s)%4 == 0 && !strings.ContainsFunc(body, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '/'
+	})
+}
+
+// TextBase64 returns a text as the bytes of a file.
+func TextBase64(text string) string {
+	return base64.StdEncoding.EncodeToString([]byte(strings.ToValidUTF8(text, "\uFFFD")))
+}
+
+// SourceProblem says what is wrong with a source that a target did not take.
+func SourceProblem(s transcript.Source) string {
+	switch s.Type {
+	case "base64":
+		if IsBase64(s.Data) {
+			return "unsupported media type"
+		}
+		return "unreadable data"
+	case "url":
+		return "not an https URL"
+	case "file":
+		return "a file of another provider"
+	case "blob":
+		return "its bytes were not loaded"
+	}
+	return "unsupported source"
+}
+
+// IsDocumentContent reports whether value is a text, or a list of texts and
+// images.
+func IsDocumentContent(value []byte) bool {
+	if !jsontext.Valid(value) {
+		return false
+	}
+	if s, ok := jsontext.String(jsontext.Trim(value)); ok {
+		return !rebuild.IsBlank(s)
+	}
+	content := js.Elements(value)
+	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
+		kind := js.String(e, "type")
+		return kind != "image" && (kind != "text" || rebuild.IsBlank(js.String(e, "text")))
+	})
+}
+
+// BlocksOfDocument returns the texts and images that a document is made of.
+func BlocksOfDocument(content json.RawMessage) (blocks []transcript.Block) {
+	if text, ok := jsontext.String(jsontext.Trim(content)); ok {
+		return []transcript.Block{transcript.TextBlock{Text: text}}
+	}
+	for e := range jsontext.Elements(content) {
+		if b, err := transcript.UnmarshalBlock(e); err == nil {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}

@@ -1,0 +1,96 @@
+package format
+
+import (
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Talk is a request on its way to an API whose results are apart from what the user
+// says. It goes through the messages once, in order, and looks back only.
+type Talk struct {
+	Rendering
+	Out     []Said
+	dropped bool // nothing is left of the last answer
+}
+
+// A Said is a message or a part of one, as these APIs have it.
+type Said struct {
+	Role  string
+	Parts []transcript.Block
+	Items []js.Written // in place of parts, or of all else
+	// Of Chat Completions:
+	Refusal   string
+	Calls     []transcript.ToolCallBlock
+	CallID    string      // of a result
+	Audio     string      // ID of what the answer said aloud
+	Reasoning []js.Member // as the members that it came in
+}
+
+// A talker renders for one of these APIs.
+type talker interface {
+	mediaForm
+	// Answer renders answer i, and reports whether something is left of it.
+	Answer(i int, m transcript.Message) bool
+	// Result renders a result, and returns what it cannot hold.
+	Result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block)
+}
+
+// Messages renders the messages of the request.
+func (r *Talk) Messages(t talker) {
+	for i, m := range r.Req.Messages {
+		if m.Role != transcript.RoleAssistant {
+			r.user(m, t)
+			r.dropped = false
+		} else if r.dropped = !t.Answer(i, m); r.dropped && len(m.Content) > 0 {
+			r.Note(rebuild.EmptyMessage, OriginOf(m, 0).Entry, "nothing is left of an answer")
+		}
+	}
+}
+
+// user renders results, and one message of what they leave and of the rest. A later
+// system prompt is a message of the developer's where there are such.
+func (r *Talk) user(m transcript.Message, t talker) {
+	var moved, rest []transcript.Block
+	for j, b := range m.Content {
+		o := OriginOf(m, j)
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			moved = append(moved, t.Result(o.Entry, res)...)
+			continue
+		}
+		parts := r.Parts(t, o.Entry, b)
+		if o.Block == transcript.PromptEntry && r.API == APIOpenAIResponses {
+			r.says(m, rest)
+			r.Out, rest = append(r.Out, Said{Role: "developer", Parts: parts}), nil
+		} else {
+			rest = append(rest, parts...)
+		}
+	}
+	r.says(m, append(moved, rest...))
+}
+
+// Last returns what was said last, nothing in front of all.
+func (r *Talk) Last() *Said {
+	if n := len(r.Out); n > 0 {
+		return &r.Out[n-1]
+	}
+	return &Said{}
+}
+
+// says adds what the user says; behind an answer that was left out, to the message in
+// front of it. Services that want IDs of nine characters also want an answer between
+// results and what the user says.
+func (r *Talk) says(m transcript.Message, parts []transcript.Block) {
+	switch last := r.Last(); {
+	case len(parts) == 0:
+		return
+	case r.dropped && last.Role == "user":
+		last.Parts = append(last.Parts, parts...)
+		r.Note(rebuild.MergedMessages, OriginOf(m, 0).Entry, "")
+		return
+	case last.Role == "tool" && r.IDs.form.Exact:
+		r.Out = append(r.Out, Said{Role: "assistant", Parts: PlainText("[results received]")})
+		r.Note(rebuild.AddedAnswer, OriginOf(m, 0).Entry, "between results and what the user says")
+	}
+	r.Out = append(r.Out, Said{Role: "user", Parts: parts})
+}

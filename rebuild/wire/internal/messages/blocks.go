@@ -1,0 +1,248 @@
+package messages
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+const (
+	CacheControl = "cache_control" // the member that is a cache mark
+	// ToolsetName says of which toolset of the provider a tool is, in a call; its
+	// result has to say it again.
+	ToolsetName = "toolset_name"
+)
+
+// UserBlocks returns what a user message or a result has in the place of b.
+func (r *Renderer) UserBlocks(entry string, b transcript.Block) []transcript.Block {
+	if raw, ok := b.(transcript.RawBlock); ok && (format.IsSearchResult(raw.JSON) || isUpload(raw)) {
+		return []transcript.Block{r.rawBlock(entry, raw)}
+	}
+	problem := ""
+	switch media := b.(type) {
+	case transcript.TextBlock, transcript.ToolCallBlock: // a call is not repaired here
+	case transcript.ImageBlock:
+		media.Source, problem = r.source(entry, media.Source, "image")
+		b = media
+	case transcript.DocumentBlock:
+		media.Source, problem = r.source(entry, media.Source, "document")
+		b = media
+	default:
+		return format.PlainText(r.Plain(entry, b))
+	}
+	if problem != "" {
+		return format.PlainText(r.LeftOut(entry, b.BlockType(), problem))
+	}
+	return []transcript.Block{r.Known(entry, b, true)}
+}
+
+// result renders the content of a tool result, of which block makes the blocks.
+func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func(entry string, b transcript.Block) []transcript.Block) transcript.Block {
+	content := make([]transcript.Block, 0, len(b.Content))
+	for _, c := range b.Content {
+		text := ""
+		switch c.(type) {
+		case transcript.ToolResultBlock, transcript.ToolCallBlock:
+			text = r.LeftOut(entry, c.BlockType(), "inside a result")
+		case transcript.ImageBlock, transcript.DocumentBlock:
+			if b.IsError {
+				r.Media.Take(c.BlockType())
+				text = r.LeftOut(entry, c.BlockType(), "in an error")
+			}
+		case transcript.RawBlock:
+			if b.IsError {
+				text = r.Plain(entry, c)
+			}
+		}
+		if text != "" {
+			content = append(content, format.PlainText(text)...)
+		} else {
+			content = append(content, block(entry, c)...)
+		}
+	}
+	if b.IsError && len(content) == 0 && r.API == format.APIBedrock {
+		content = format.PlainText("[error without a text]")
+		r.Note(rebuild.BlankText, entry, "of an error")
+	}
+	b.Content = content // b stays a plain text if it was one
+	b.Extra = maps.Clone(b.Extra)
+	delete(b.Extra, ToolsetName)
+	b, _ = r.Known(entry, b, true).(transcript.ToolResultBlock)
+	if name := r.toolsets[b.CallID]; name != nil {
+		b.Extra = format.WithMember(b.Extra, ToolsetName, name)
+	}
+	return b
+}
+
+// Known returns b without the members that a block of its type cannot have. What
+// refers to the provider's own state goes back only to a native block; ext is
+// no other's business and not worth a report.
+func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcript.Block {
+	kind := b.BlockType()
+	text, isText := b.(transcript.TextBlock)
+	markable := !isText || !rebuild.IsBlank(text.Text)
+	b, _ = WithExtra(b, func(extra transcript.Extra) (out transcript.Extra) {
+		if len(extra) == 0 {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(extra)) {
+			value := extra[name]
+			switch {
+			case name == "ext":
+			case !slices.Contains(r.Optional[kind], name) || !shaped(kind, name, value),
+				name == CacheControl && !markable,
+				(name == "citations" || name == "caller" || name == ToolsetName) && !native:
+				r.Note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+			default:
+				if out == nil {
+					out = transcript.Extra{}
+				}
+				out[name] = value
+			}
+		}
+		return out
+	})
+	return b
+}
+
+// shapes are the types that optional members have.
+var shapes = map[string]func(value []byte) bool{
+	CacheControl: func(value []byte) bool { return js.String(value, "type") == "ephemeral" },
+	"citations":  jsontext.IsObject,
+	"caller":     jsontext.IsObject,
+	ToolsetName:  jsontext.IsString,
+}
+
+// shaped reports whether the value of an optional member is of the type that
+// the target wants.
+func shaped(kind, name string, value json.RawMessage) bool {
+	is := shapes[name]
+	if kind == "text" && name == "citations" {
+		is = jsontext.IsArray
+	}
+	return jsontext.IsNull(value) || is != nil && jsontext.Valid(value) && is(value)
+}
+
+// CheckCache returns an error if a time is none of those.
+func CheckCache(c wire.CacheTTL) error {
+	if c != "" && c != wire.Cache5m && c != wire.Cache1h {
+		return fmt.Errorf("wire: cache %q is neither %q nor %q", string(c), wire.Cache5m, wire.Cache1h)
+	}
+	return nil
+}
+
+// Mark returns a mark of a type. Five minutes are what the APIs take for it.
+func Mark(c wire.CacheTTL, kind string) json.RawMessage {
+	return js.Object("type", kind, "ttl", js.When(c == wire.Cache1h, `"1h"`)).Bytes()
+}
+
+// MarkedMessages returns the indexes of the messages that end with a mark: where
+// this request ends, and where the one before it did, the user message in front.
+func MarkedMessages(messages []transcript.Message) (marked []int) {
+	for i, m := range slices.Backward(messages) {
+		if m.Role == transcript.RoleUser && len(marked) < 2 {
+			marked = append(marked, i)
+		}
+	}
+	return marked
+}
+
+// WithExtra returns a block with other members beside its own; ok is false for one
+// that cannot have a cache mark among them.
+func WithExtra(b transcript.Block, change func(transcript.Extra) transcript.Extra) (changed transcript.Block, ok bool) {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ImageBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.DocumentBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolCallBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolResultBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
+	case transcript.RedactedThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
+	}
+	return b, false
+}
+
+// source returns what a source becomes, or what is wrong with it or its size.
+func (r *Renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
+	clean, problem := format.CleanSource(s, kind)
+	if problem != "" {
+		return s, problem
+	}
+	if s.Type == "content" {
+		clean.Extra = transcript.Extra{"content": r.documentContent(entry, s.Extra["content"])}
+	}
+	lost := (clean.MediaType != s.MediaType && s.Type != "text") || clean.Data != s.Data || clean.URL != s.URL || clean.FileID != s.FileID
+	for name := range s.Extra {
+		_, kept := clean.Extra[name]
+		lost = lost || !kept && name != "ext"
+	}
+	if lost {
+		r.Note(rebuild.DroppedMember, entry, "in the source, "+kind+" block")
+	}
+	return clean, r.Media.takeBytes(clean, kind)
+}
+
+// documentContent returns the texts and images of a document as the target takes
+// them.
+func (r *Renderer) documentContent(entry string, content json.RawMessage) json.RawMessage {
+	if !jsontext.IsArray(content) {
+		return content
+	}
+	return js.List(format.BlocksOfDocument(content), func(b transcript.Block) js.Written {
+		return js.Value(transcript.MarshalBlock(r.UserBlocks(entry, b)[0]))
+	}).Bytes()
+}
+
+// maxImageBytes is how many bytes of JSON an image may have: the Messages API counts
+// the base64 that it gets.
+const maxImageBytes = 5 << 20
+
+// A MediaBudget says how much is still to be left out: what comes first.
+type MediaBudget struct {
+	Blocks map[string]int // by their type
+	Bytes  int
+}
+
+// Take reports whether the next image or document is one of those too many.
+func (m *MediaBudget) Take(kind string) bool {
+	if m.Blocks[kind] <= 0 {
+		return false
+	}
+	m.Blocks[kind]--
+	return true
+}
+
+// takeBytes says what is wrong with the next image or document by its bytes,
+// nothing if it can go out.
+func (m *MediaBudget) takeBytes(source transcript.Source, kind string) string {
+	switch n := len(source.Data); {
+	case kind == "image" && n > maxImageBytes:
+		return "more than 5 MB"
+	case m.Bytes > 0 && n > 0:
+		m.Bytes -= n
+		return "the request has more than 32 MB"
+	}
+	return ""
+}

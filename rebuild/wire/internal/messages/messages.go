@@ -1,0 +1,162 @@
+// Package messages renders the messages of a request as those of the Anthropic
+// Messages API, for that API and for Bedrock, which has them in another form.
+package messages
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Renderer turns the messages of one request into those of the Messages API.
+type Renderer struct {
+	format.Rendering
+	thinking string // type of the request's member "thinking"
+	reasons  bool   // the last answer calls nothing or begins with reasoning
+	turn     int    // index of the message that started the running turn
+	Media    MediaBudget
+	toolsets map[string]json.RawMessage // by the ID of a call
+	Optional map[string][]string        // members that a block may have besides its own, by its type
+
+	PlainPrompts bool // see anthropic.Format
+}
+
+// New returns a renderer with the reasoning that a model can be shown again.
+func New(req transcript.Request, api string) Renderer {
+	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
+	return Renderer{
+		Rendering: format.NewRendering(req, api, format.IDForm{}),
+		reasons:   true, turn: runningTurn(req.Messages), toolsets: map[string]json.RawMessage{},
+	}
+}
+
+// blocksOf makes the content of message i.
+type blocksOf func(i int, m transcript.Message) []transcript.Block
+
+// Messages goes through the request once, in order, and looks back only, so
+// what it makes of a message does not depend on those after it; the exceptions
+// are the start of the running turn and a paused answer at the very end.
+func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
+	out := make([]transcript.Message, 0, len(r.Req.Messages))
+	dropped := false
+	for i, m := range r.Req.Messages {
+		render, kind, entry := answer, "an answer", format.OriginOf(m, 0).Entry
+		if m.Role == transcript.RoleUser {
+			render, kind = user, "a message"
+		}
+		content, last := render(i, m), transcript.Message{}
+		if n := len(out); n > 0 {
+			last = out[n-1]
+		}
+		if len(content) == 0 && (len(m.Content) > 0 || r.API == format.APIBedrock) {
+			if last.Role == roleSystem { // nothing can be joined to it
+				out, r.reasons = append(out, transcript.AssistantText("[no answer]")), true
+				r.Note(rebuild.AddedAnswer, entry, "behind a system message, as nothing is left of one")
+				continue
+			}
+			r.Note(rebuild.EmptyMessage, entry, "nothing is left of "+kind)
+			dropped = true
+			continue
+		}
+		if m.Role == transcript.RoleAssistant && !format.HasCalls(content) {
+			r.IDs.Open() // results that follow answer nothing
+		}
+		joins := m.Role == transcript.RoleUser && last.Role == transcript.RoleUser && (dropped || r.API == format.APIBedrock)
+		if m.Content = content; joins {
+			m, out = last, out[:len(out)-1]
+			m.Content = ResultsFirst(last.Content, content)
+			r.Note(rebuild.MergedMessages, entry, "")
+		}
+		out, dropped = withSystem(out, m), false
+	}
+	return out
+}
+
+// UserContent returns what a function makes of the blocks of user message i.
+func (r *Renderer) UserContent(i int, m transcript.Message, block func(entry string, b transcript.Block) []transcript.Block) []transcript.Block {
+	out := make([]transcript.Block, 0, len(m.Content))
+	for j, b := range m.Content {
+		o := format.OriginOf(m, j)
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			res.CallID = r.IDs.Result(res.CallID)
+			out = append(out, r.result(o.Entry, res, block))
+			continue
+		}
+		for _, b := range block(o.Entry, b) {
+			if text, ok := b.(transcript.TextBlock); ok && o.Block == transcript.PromptEntry && r.asSystem(i) {
+				b = systemText{text}
+			}
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// AnswerContent returns what a function makes of the blocks of answer i, without
+// reasoning that cannot go back. The indexes of blocks of which paired is true are
+// those in pairs.
+func (r *Renderer) AnswerContent(i int, m transcript.Message, pairs map[int]bool, block func(o transcript.Origin, b transcript.Block, paired bool) transcript.Block) []transcript.Block {
+	if format.HasCalls(m.Content) {
+		r.IDs.Open()
+	}
+	out := make([]transcript.Block, 0, len(m.Content))
+	var origins []transcript.Origin // of out
+	for j, b := range m.Content {
+		o := format.OriginOf(m, j)
+		if b = block(o, b, pairs[j]); b != nil {
+			out, origins = append(out, b), append(origins, o)
+		}
+	}
+	if out = r.fitThinking(i, out, origins); len(out) > 0 {
+		r.reasons = !format.HasCalls(out) || format.IsThinking(out[0])
+	}
+	return out
+}
+
+// AnswerBlock returns nil for what cannot be in an answer. paired says that a
+// block of a provider's own tool has its other half, and that a block which stands
+// alone is whole.
+func (r *Renderer) AnswerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
+	switch b := b.(type) {
+	case transcript.TextBlock, transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+		return r.Known(o.Entry, b, r.Native(o))
+	case transcript.ToolCallBlock:
+		b.ID = r.CallID(o.Entry, b.ID)
+		call, _ := r.Known(o.Entry, b, r.Native(o)).(transcript.ToolCallBlock)
+		if name := call.Extra[ToolsetName]; name != nil {
+			r.toolsets[call.ID] = name
+		}
+		return call
+	case transcript.ContextBlock:
+		r.Note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
+		return rebuild.ContextText(b)
+	case transcript.ToolResultBlock:
+		return r.result(o.Entry, b, r.UserBlocks) // not repaired here
+	case transcript.RawBlock:
+		if paired {
+			return r.rawBlock(o.Entry, b)
+		}
+	}
+	r.Drop(o.Entry, b)
+	return nil
+}
+
+// ResultsFirst joins the contents of two user messages.
+func ResultsFirst(x, y []transcript.Block) []transcript.Block {
+	all := slices.Concat(x, y)
+	slices.SortStableFunc(all, func(a, b transcript.Block) int {
+		return Count(format.IsType[transcript.ToolResultBlock](b)) - Count(format.IsType[transcript.ToolResultBlock](a))
+	})
+	return all
+}
+
+// Count returns 1 for true.
+func Count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

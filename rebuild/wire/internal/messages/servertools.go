@@ -1,0 +1,182 @@
+package messages
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Raw blocks that the API takes back, with the members it knows.
+var rawMembers = map[string][]string{
+	"server_tool_use": {"id", "name", "input", CacheControl, "caller"},
+	"mcp_tool_use":    {"id", "name", "server_name", "input", CacheControl, "caller"},
+	"search_result":   {"source", "title", "content", "citations", CacheControl},
+
+	"container_upload": {"file_id", CacheControl},
+
+	"web_search_tool_result":                 serverResult,
+	"web_fetch_tool_result":                  serverResult,
+	"code_execution_tool_result":             serverResult,
+	"bash_code_execution_tool_result":        serverResult,
+	"text_editor_code_execution_tool_result": serverResult,
+	"tool_search_tool_result":                serverResult,
+	"advisor_tool_result":                    serverResult,
+	"mcp_tool_result":                        append(slices.Clone(serverResult), "is_error"),
+}
+
+// standAlone are the blocks that go back to their maker as they came, byte for byte,
+// with the member that they must have: the summary of a compaction that the provider
+// made, and the place where another model has taken the answer over.
+var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
+
+// isUnknown reports whether a block of an answer is of a type that only its maker
+// knows, and whole: that goes back as it came, byte for byte.
+func isUnknown(b transcript.RawBlock) bool {
+	switch kind := b.BlockType(); kind {
+	case "", "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "context",
+		format.OpaqueGemini, format.OpaqueBedrock:
+		return false // without a member that the type has, or not of this API
+	default:
+		return rawMembers[kind] == nil && standAlone[kind] == "" && js.HasEachOnce(b.JSON)
+	}
+}
+
+// isUpload reports whether a block says that a file is in the container of the
+// provider's code execution. A user or an answer may have it.
+func isUpload(b transcript.RawBlock) bool {
+	return b.BlockType() == "container_upload" && jsontext.Valid(b.JSON) && js.String(b.JSON, "file_id") != ""
+}
+
+var serverResult = []string{"tool_use_id", "content", CacheControl, "caller"}
+
+// ServerIDs holds how the IDs of calls that the provider runs itself begin.
+var ServerIDs = map[string]string{"server_tool_use": "srvtoolu_", "mcp_tool_use": "mcptoolu_"}
+
+// isServerTool reports whether b is a call of a provider's own tool or a result.
+func isServerTool(b transcript.Block) bool {
+	raw, ok := b.(transcript.RawBlock)
+	return ok && (ServerIDs[raw.BlockType()] != "" || isServerResult(raw) || isUnknownCall(raw))
+}
+
+// isServerResult reports whether b says that it is the result of such a call, of
+// a tool that is known or not.
+func isServerResult(b transcript.RawBlock) bool {
+	kind := b.BlockType()
+	return (isUnknown(b) || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil) && js.String(b.JSON, "tool_use_id") != ""
+}
+
+// isUnknownCall reports whether b looks like a call that the provider runs, of a type
+// that is not known.
+func isUnknownCall(b transcript.RawBlock) bool {
+	return js.Get(b.JSON, "input") != nil && js.String(b.JSON, "id") != "" && isUnknown(b)
+}
+
+// A Half says how an opaque block goes back: with the other half of its pair, which
+// has the same ID, or alone.
+type Half struct {
+	ID          string
+	Call, Alone bool
+}
+
+// Pairs returns the indexes of the opaque blocks of an answer that go back: those of
+// whole pairs of a call that the provider ran and its result, and those that stand
+// alone. open has the calls without results by their IDs.
+func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Half) (keep map[int]bool, open map[string]int) {
+	if !slices.ContainsFunc(m.Content, format.IsType[transcript.RawBlock]) {
+		return nil, nil
+	}
+	keep, open = map[int]bool{}, map[string]int{}
+	for j, b := range m.Content {
+		raw, ok := b.(transcript.RawBlock)
+		if !ok || !r.Native(format.OriginOf(m, j)) || !jsontext.Valid(raw.JSON) {
+			continue
+		}
+		h := of(raw)
+		call, found := open[h.ID]
+		switch {
+		case h.Alone:
+			keep[j] = true
+		case h.Call && !found && h.ID != "" && !r.IDs.Used[h.ID]:
+			open[h.ID] = j
+		case !h.Call && found:
+			keep[call], keep[j] = true, true
+			delete(open, h.ID)
+			r.IDs.Take(h.ID)
+		}
+	}
+	return keep, open
+}
+
+// ServerPairs returns those of answer i.
+func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
+	keep, open := r.Pairs(m, func(b transcript.RawBlock) Half {
+		switch {
+		case isServerCall(b), isUnknownCall(b):
+			return Half{ID: js.String(b.JSON, "id"), Call: true}
+		case !isServerResult(b):
+			must := standAlone[b.BlockType()]
+			return Half{Alone: must != "" && js.Get(b.JSON, must) != nil || isUpload(b) || isUnknown(b)}
+		case isUnknown(b) || !jsontext.IsNull(js.Get(b.JSON, "content")):
+			return Half{ID: js.String(b.JSON, "tool_use_id")}
+		}
+		return Half{}
+	})
+	// An answer that the provider paused ends with a call or a result of its
+	// own and is continued as it is.
+	if n := len(m.Content); i == len(r.Req.Messages)-1 && n > 0 && isServerTool(m.Content[n-1]) {
+		for id, j := range open {
+			keep[j] = true
+			r.IDs.Take(id)
+		}
+	}
+	return keep
+}
+
+// isServerCall reports whether b is a whole call of a provider's own tool.
+func isServerCall(b transcript.RawBlock) bool {
+	kind := b.BlockType()
+	rest, ok := strings.CutPrefix(js.String(b.JSON, "id"), ServerIDs[kind])
+	return ServerIDs[kind] != "" && ok && format.IsID(rest) && format.IsID(js.String(b.JSON, "name")) && jsontext.IsObject(js.Get(b.JSON, "input")) &&
+		(kind != "mcp_tool_use" || js.String(b.JSON, "server_name") != "")
+}
+
+// rawBlock returns b without members that the API does not know, if they are known.
+func (r *Renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Block {
+	kind := b.BlockType()
+	if rawMembers[kind] == nil {
+		return b
+	}
+	return FilterMembers(b, func(name string, value []byte) bool {
+		ok := name == "type" || slices.Contains(rawMembers[kind], name)
+		switch name {
+		case CacheControl, "caller", "citations":
+			ok = ok && shaped(kind, name, value)
+		}
+		if !ok && name != "ext" {
+			r.Note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+		}
+		return ok
+	})
+}
+
+// FilterMembers returns b with the members that keep wants, in their order.
+func FilterMembers(b transcript.RawBlock, keep func(name string, value []byte) bool) transcript.Block {
+	o := jsontext.AppendObject(nil)
+	changed := false
+	for name, value := range jsontext.Members(b.JSON) {
+		if keep(name, value) {
+			o.Value(name, value)
+		} else {
+			changed = true
+		}
+	}
+	if !changed {
+		return b
+	}
+	return transcript.RawBlock{JSON: o.End()}
+}

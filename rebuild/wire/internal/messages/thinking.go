@@ -1,0 +1,215 @@
+package messages
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// runningTurn returns the index of the user message that started the running
+// turn: the last one whose previous answer calls no tools. It is -1 if there is
+// no user message.
+func runningTurn(messages []transcript.Message) int {
+	start, calls := -1, false
+	for i, m := range messages {
+		switch m.Role {
+		case transcript.RoleAssistant:
+			calls = format.HasCalls(m.Content)
+		case transcript.RoleUser:
+			if !calls {
+				start = i
+			}
+		}
+	}
+	return start
+}
+
+// Ask returns the request's member "thinking" with a budget that is less than the
+// output limit, if there is one, and notes its type.
+func (r *Renderer) Ask(thinking json.RawMessage, limit int) json.RawMessage {
+	const name, least = "budget_tokens", 1024
+	r.thinking = js.String(thinking, "type")
+	n, ok := jsontext.Int(js.Get(thinking, name))
+	if r.thinking != "enabled" || limit == 0 || !ok || n < int64(limit) {
+		return thinking
+	}
+	budget := limit * 3 / 4
+	if budget < least {
+		r.Note(rebuild.ThinkingOff, "", fmt.Sprintf("an output limit of %d tokens leaves no room for it", limit))
+		r.thinking = ""
+		return nil
+	}
+	r.Note(rebuild.ThinkingLess, "", fmt.Sprintf("a budget of %d tokens, as the output limit is %d", budget, limit))
+	asked := js.MembersOf(thinking)
+	asked.Set(name, strconv.AppendInt(nil, int64(budget), 10))
+	return asked.Object()
+}
+
+// Asked returns the member for the messages that were rendered.
+func (r *Renderer) Asked(thinking json.RawMessage) json.RawMessage {
+	if r.thinking != "enabled" || r.reasons {
+		return thinking
+	}
+	r.Note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
+	return nil
+}
+
+// fitThinking leaves out the reasoning that answer i cannot have. Signed
+// reasoning must not be changed and not be moved, so there is nothing else to
+// do about it.
+func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []transcript.Origin) []transcript.Block {
+	if !slices.ContainsFunc(content, format.IsThinking) {
+		return content
+	}
+	end := len(content)
+	for end > 0 && format.IsThinking(content[end-1]) {
+		end--
+	}
+	out := make([]transcript.Block, 0, len(content))
+	for j, b := range content {
+		if format.IsThinking(b) {
+			why := r.unfit(i, content, b, origins[j])
+			if j >= end {
+				why = cmp.Or(why, "the end of the answer")
+			}
+			if why != "" {
+				r.Note(rebuild.DroppedThinking, origins[j].Entry, why)
+				continue
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// unfit says why a block of reasoning in answer i is left out; empty if it is
+// not. That of answers which say what they were made from has been chosen by
+// [rebuild.Reasoned], for every model: those that cannot read it ignore it. That
+// of others is given back within the running turn, to the model that made it,
+// unless that would check what stands in front of it.
+func (r *Renderer) unfit(i int, content []transcript.Block, b transcript.Block, o transcript.Origin) string {
+	// An answer without calls may end the request; there the API takes reasoning
+	// only if thinking is on, or if it paused the answer itself.
+	wanted := r.thinking != "" && r.thinking != "disabled" || format.HasCalls(content) || isServerTool(content[len(content)-1])
+	switch {
+	case !isWhole(b):
+		return "without its text or signature"
+	case o.Answer != nil && o.API == r.API:
+		if r.thinking == "disabled" {
+			return "thinking is off"
+		}
+	case i < r.turn || r.turn < 0:
+		return "of an earlier turn"
+	case !r.Native(o):
+		return "of another model"
+	case !wanted:
+		return "thinking is off"
+	case o != format.Vouched && checksPrefix(r.Req.Model):
+		return "the answer does not say what it was made from"
+	}
+	return ""
+}
+
+// checksPrefix reports whether a model refuses reasoning behind a changed prefix,
+// at least for some accounts: Claude since Fable 5.1 and Opus, Sonnet and Haiku
+// 5.5, and what is newer. Names are those of [transcript.Request]: of the Messages
+// API "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0", of Vertex "claude-opus-5-5@20260901".
+func checksPrefix(model string) bool {
+	_, version := claudeVersion(model)
+	return version > 500
+}
+
+// claudeVersion returns the line of a model of Claude and its version, "opus" and
+// 408 for Opus 4.8; nothing for other names and for those before Claude 4.
+func claudeVersion(model string) (line string, version int) {
+	model, _ = format.CutDate(model)
+	_, name, isClaude := strings.Cut(model, "claude-")
+	parts := strings.Split(name, "-")
+	if !isClaude || len(parts) < 2 {
+		return "", 0
+	}
+	generation, err := strconv.Atoi(parts[1])
+	if err != nil || '0' <= name[0] && name[0] <= '9' { // claude-3-7-sonnet and older
+		return "", 0
+	}
+	minor := 0
+	if len(parts) > 2 && len(parts[2]) < 3 { // not a date
+		minor, _ = strconv.Atoi(parts[2])
+	}
+	return parts[0], generation*100 + minor
+}
+
+// isWhole reports whether reasoning can be given back at all: the API refuses
+// it without its signature. Its text may be empty: newer models hide it and
+// want the signed block back as it was.
+func isWhole(b transcript.Block) bool {
+	switch b := b.(type) {
+	case transcript.ThinkingBlock:
+		return b.Signature != ""
+	case transcript.RedactedThinkingBlock:
+		return b.Data != ""
+	}
+	return true
+}
+
+// roleSystem is the role of a message of the Messages API that says what holds from
+// there on. It stands behind a message of the user, and in front of an answer or at
+// the end.
+const roleSystem transcript.Role = "system"
+
+// systemSince holds the first version of each line of Claude that takes messages of
+// that role, in hundreds. The others refuse them.
+var systemSince = map[string]int{"opus": 408, "sonnet": 505, "fable": 500, "mythos": 500}
+
+func takesSystem(model string) bool {
+	line, version := claudeVersion(model)
+	since, known := systemSince[line]
+	return known && version >= since
+}
+
+// A systemText is a later system prompt that may have that role.
+type systemText struct{ transcript.TextBlock }
+
+// asSystem reports whether the later system prompts in message i may have the role:
+// if the model takes it, and so does the one that made the answer behind them. So a
+// prompt stays what it was in the request for that answer.
+func (r *Renderer) asSystem(i int) bool {
+	if r.PlainPrompts || !takesSystem(r.Req.Model) {
+		return false
+	}
+	for _, m := range r.Req.Messages[i+1:] {
+		if m.Role == transcript.RoleAssistant {
+			o := format.OriginOf(m, 0)
+			return o == format.Vouched || o.API == format.APIAnthropic && takesSystem(o.Model)
+		}
+	}
+	return true
+}
+
+// withSystem appends a message, and one of the system prompts that end it. Where
+// something follows them, or stands nowhere in front of them, they stay texts.
+func withSystem(out []transcript.Message, m transcript.Message) []transcript.Message {
+	said := 0 // up to the last block that is no prompt
+	for j, b := range m.Content {
+		if prompt, ok := b.(systemText); ok {
+			m.Content[j] = prompt.TextBlock
+		} else {
+			said = j + 1
+		}
+	}
+	if said == 0 || said == len(m.Content) {
+		return append(out, m)
+	}
+	system := transcript.Message{Role: roleSystem, Content: slices.Clone(m.Content[said:])}
+	m.Content = slices.Clip(m.Content[:said])
+	return append(out, m, system)
+}

@@ -1,0 +1,127 @@
+// Package openai is what the formats of both APIs of OpenAI share.
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// CacheKey returns the member that holds a key if there is one.
+func CacheKey(key string) string {
+	if key == "" {
+		return ""
+	}
+	return "prompt_cache_key"
+}
+
+// NoParameters is the schema of a tool that has none.
+const NoParameters = `{"type":"object","properties":{}}`
+
+// A Renderer is what rendering for both APIs of OpenAI has in common.
+type Renderer struct{ format.Talk }
+
+// Source returns the source of an image or a file, or what is wrong with it.
+func (r *Renderer) Source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
+	clean, problem = format.CleanSource(s, kind)
+	chat := r.API == format.APIOpenAIChat
+	switch {
+	case problem != "":
+	case clean.Type == "file" && !strings.HasPrefix(clean.FileID, "file-"):
+		problem = "a file of another provider"
+	case chat && clean.Type == "file" && kind == "image":
+		problem = "not by file ID"
+	case chat && clean.Type == "url" && kind == "document":
+		problem = "not by URL"
+	}
+	return clean, problem
+}
+
+// SourceURL returns the URL of a source, that of its data if it has these; empty if it
+// is a file.
+func SourceURL(s transcript.Source) string {
+	if s.Type == "base64" {
+		return "data:" + s.MediaType + ";base64," + s.Data
+	}
+	return s.URL
+}
+
+// Document returns the parts of a document: what it is about, and its bytes, which are
+// called by its title, or texts.
+func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
+	text := func(texts ...string) {
+		for _, s := range texts {
+			if !rebuild.IsBlank(s) {
+				parts = append(parts, transcript.TextBlock{Text: s})
+			}
+		}
+	}
+	clean, problem := r.Source(b.Source, "document")
+	switch {
+	case problem != "":
+		text(b.Context)
+		return append(parts, format.PlainText(r.LeftOut(entry, "document", problem))...)
+	case clean.Type == "text":
+		text(b.Title, b.Context, clean.Data)
+		if len(parts) == 0 {
+			return format.PlainText(r.LeftOut(entry, "document", "empty"))
+		}
+		return parts
+	case clean.Type == "content":
+		text(b.Title, b.Context)
+		for _, inner := range format.BlocksOfDocument(clean.Extra["content"]) {
+			parts = append(parts, r.Parts(r, entry, inner)...)
+		}
+		return parts
+	}
+	text(b.Context)
+	name := ""
+	if clean.Type != "base64" {
+		text(b.Title)
+	} else if name = b.Title; rebuild.IsBlank(name) {
+		name = "document"
+	}
+	const suffix = ".pdf" // the API goes by it
+	if name != "" && !strings.HasSuffix(strings.ToLower(name), suffix) {
+		name += suffix
+	}
+	return append(parts, transcript.DocumentBlock{Source: clean, Title: name})
+}
+
+// Content returns parts as they are written: one text as a string.
+func Content(parts []transcript.Block, part func(transcript.Block) js.Written) any {
+	if len(parts) == 0 {
+		return ""
+	}
+	if t, ok := parts[0].(transcript.TextBlock); ok && len(parts) == 1 {
+		return t.Text
+	}
+	return js.List(parts, part)
+}
+
+// CallArguments returns the input of a call as these APIs write it: JSON in a
+// string. What is no JSON object is not repaired here.
+func CallArguments(input json.RawMessage) string {
+	if jsontext.IsNull(input) {
+		return "{}"
+	}
+	if s, ok := jsontext.String(input); ok {
+		return s
+	}
+	return string(input)
+}
+
+// Usage reads counts whose members have these names. Cached tokens are a
+// part of the prompt; all members that are not counted here are in Extra.
+func Usage(usage json.RawMessage, prompt, completion, details string) (u transcript.Usage) {
+	u.Extra = format.ReadCounts(usage, map[string]*int{prompt: &u.Input, completion: &u.Output})
+	n, _ := jsontext.Int(js.Get(u.Extra[details], "cached_tokens"))
+	u.CacheRead = min(max(int(n), 0), max(u.Input, 0))
+	u.Input -= u.CacheRead
+	return u
+}
