@@ -116,15 +116,10 @@ func (c counted) is(m transcript.Message) bool {
 // if there is no answer or it names none. Its cost does not depend on the length
 // of the history.
 func (f *Fold) Answered() (model string) {
-	found := false
 	for _, it := range slices.Backward(f.live().items) {
-		switch {
-		case !it.shows():
-		case it.answer && (!found || !slices.ContainsFunc(it.calls, (*call).kept)): // else it is another message
-			model, found = it.model, true
-		case found:
-			return model
+		if it.answer && it.shows() {
+			return it.model
 		}
 	}
-	return model
+	return ""
 }

@@ -58,7 +58,6 @@ func answered(h rebuild.History) (model string) {
 		for _, o := range m.Origins {
 			if m.Role == transcript.RoleAssistant && o.Batch > 0 {
 				model = o.Model
-				break
 			}
 		}
 	}
