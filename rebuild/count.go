@@ -20,9 +20,11 @@ type Tally struct {
 	Counter tokens.Counter
 
 	asm   *assembler // whose messages were counted
+	nodes int        // how many nodes the fold had then
 	late  int        // how many places of asm.late are taken into account
-	marks []mark     // where messages begin that do not change what is before them
-	open  []counted  // the messages behind the last mark
+	total int
+	marks []mark    // where messages begin that do not change what is before them
+	open  []counted // the messages behind the last mark
 }
 
 // mark is an answer with which a message begins, and the tokens of all
@@ -38,6 +40,9 @@ type counted struct {
 // Count returns the tokens of the history of f.
 func (t *Tally) Count(f *Fold) int {
 	a := f.live()
+	if a == t.asm && len(f.nodes) == t.nodes {
+		return t.total
+	}
 	now := *t
 	if a != t.asm {
 		now = Tally{Counter: t.Counter, asm: a}
@@ -48,10 +53,10 @@ func (t *Tally) Count(f *Fold) int {
 			now.marks = now.marks[: n-1 : n-1]
 		}
 	}
-	now.late = len(a.late)
-	total := now.count()
+	now.late, now.nodes = len(a.late), len(f.nodes)
+	now.total = now.count()
 	*t = now
-	return total
+	return t.total
 }
 
 // count renders and counts what is behind the last mark.
@@ -111,15 +116,10 @@ func (c counted) is(m transcript.Message) bool {
 // if there is no answer or it names none. Its cost does not depend on the length
 // of the history.
 func (f *Fold) Answered() (model string) {
-	found := false
 	for _, it := range slices.Backward(f.live().items) {
-		switch {
-		case !it.shows():
-		case it.answer && (!found || !slices.ContainsFunc(it.calls, (*call).kept)): // else it is another message
-			model, found = it.model, true
-		case found:
-			return model
+		if it.answer && it.shows() {
+			return it.model
 		}
 	}
-	return model
+	return ""
 }

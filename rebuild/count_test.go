@@ -58,7 +58,6 @@ func answered(h rebuild.History) (model string) {
 		for _, o := range m.Origins {
 			if m.Role == transcript.RoleAssistant && o.Batch > 0 {
 				model = o.Model
-				break
 			}
 		}
 	}
@@ -88,6 +87,7 @@ func TestTallyCountsOnce(t *testing.T) {
 		before := c.calls
 		live.Count(f)
 		require.Equal(t, before, c.calls)
+		require.Zero(t, testing.AllocsPerRun(1, func() { live.Count(f) }), "asked again")
 	}
 	require.Equal(t, 4*turns, len(f.History().Messages))
 	require.LessOrEqual(t, c.calls, 4*turns)

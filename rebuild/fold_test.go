@@ -453,6 +453,16 @@ func TestFitSummary(t *testing.T) {
 	}
 }
 
+// A message without blocks is neither in front of the history nor twice in it.
+func TestFitEmptyMessage(t *testing.T) {
+	h := rebuild.History{Messages: []transcript.Message{
+		transcript.UserText("a"), transcript.AssistantText("b"), {Role: transcript.RoleUser}, transcript.UserText("c"),
+	}}
+	got, report := rebuild.Fit(h, 100, func(transcript.Message) int { return 1 })
+	require.Empty(t, report)
+	require.Equal(t, []transcript.Message{transcript.UserText("a"), transcript.AssistantText("b"), transcript.UserText("c")}, got.Messages)
+}
+
 // What a view leaves out, the reasoning behind it was made with: it goes too.
 func TestFitReasoning(t *testing.T) {
 	thinking := func(id, prev, text string) transcript.Message {

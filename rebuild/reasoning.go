@@ -121,25 +121,26 @@ func Without(messages []transcript.Message, drop func(transcript.Block, transcri
 	gone := false // a message, right before
 	for _, m := range messages {
 		left, cut := m, false
-		for j, b := range slices.Backward(m.Content) {
+		for j, b := range m.Content {
 			var o transcript.Origin
 			if j < len(m.Origins) {
 				o = m.Origins[j]
 			}
-			if !drop(b, o) {
-				continue
-			}
-			if !cut {
-				left.Content, left.Origins, cut = slices.Clone(m.Content), slices.Clone(m.Origins), true
-			}
-			left.Content = slices.Delete(left.Content, j, j+1)
-			if j < len(left.Origins) {
-				left.Origins = slices.Delete(left.Origins, j, j+1)
+			switch dropped := drop(b, o); {
+			case dropped && !cut:
+				cut = true
+				left.Content = slices.Grow(slices.Clip(m.Content[:j]), len(m.Content)-j-1)
+				left.Origins = slices.Grow(slices.Clip(m.Origins[:min(j, len(m.Origins))]), max(len(m.Origins)-j-1, 0))
+			case !dropped && cut:
+				left.Content = append(left.Content, b)
+				if j < len(m.Origins) {
+					left.Origins = append(left.Origins, o)
+				}
 			}
 		}
 		last := len(out) - 1
 		switch {
-		case cut && len(left.Content) == 0:
+		case len(left.Content) == 0:
 			gone = true
 			continue
 		case gone && last >= 0 && out[last].Role == m.Role:
