@@ -1,4 +1,7 @@
-// Package anthropic speaks to the Anthropic Messages API.
+// Package anthropic renders requests for the Anthropic Messages API and reads its
+// answers. Any HTTP client sends the body that Request of a [Format] returns. Response
+// reads a whole answer; NewStream puts a streamed one together from the events of
+// [wire.ReadSSE]. Package [wire] reads refusals and says what holds for every API.
 package anthropic
 
 import (

@@ -1,4 +1,8 @@
-// Package openaichat speaks to OpenAI's Chat Completions API and its imitators.
+// Package openaichat renders requests for OpenAI's Chat Completions API and its
+// imitators and reads their answers. Any HTTP client sends the body that Request of a
+// [Format] returns. Response reads a whole answer; NewStream puts a streamed one
+// together from the events of [wire.ReadSSE]. Package [wire] reads refusals and says
+// what holds for every API.
 package openaichat
 
 import (
