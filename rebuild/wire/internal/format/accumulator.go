@@ -45,8 +45,8 @@ type pieceText struct {
 	Text []byte
 }
 
-// base returns a.
-func (a *Accumulator) base() *Accumulator { return a }
+// Base returns a.
+func (a *Accumulator) Base() *Accumulator { return a }
 
 // Refusal recognises errors of proxies too, some of which leave out the type.
 func (a *Accumulator) Refusal(obj []byte) *wire.APIError {

@@ -19,7 +19,7 @@ func NewStream(events streamed) *Stream { return &Stream{events} }
 
 // streamed is an answer of one API, streamed or whole, put together by an accumulator.
 type streamed interface {
-	base() *Accumulator
+	Base() *Accumulator
 	// Refusal returns the error that an event or a whole answer says, nil if it says
 	// none.
 	Refusal(obj []byte) *wire.APIError
@@ -34,7 +34,7 @@ type streamed interface {
 
 // Add is that of [wire.Stream].
 func (s *Stream) Add(event []byte) (wire.Delta, error) {
-	a := s.events.base()
+	a := s.events.Base()
 	event = jsontext.Trim(event)
 	if string(event) == "[DONE]" {
 		first := !a.Over
@@ -54,7 +54,7 @@ func (s *Stream) Add(event []byte) (wire.Delta, error) {
 // Response is that of [wire.Stream].
 func (s *Stream) Response() *transcript.Response {
 	resp := s.response()
-	switch a := s.events.base(); {
+	switch a := s.events.Base(); {
 	case a.failed:
 		resp.StopReason = transcript.StopError
 	case !a.Done:
@@ -80,7 +80,7 @@ func (s *Stream) Whole(body []byte) (*transcript.Response, error) {
 
 // response returns the answer so far with the stop reason that the API gave.
 func (s *Stream) response() *transcript.Response {
-	a, content := s.events.base(), s.events.Content()
+	a, content := s.events.Base(), s.events.Content()
 	return &transcript.Response{
 		Message: transcript.Message{Role: transcript.RoleAssistant, Content: content},
 		API:     a.API, Model: a.Model, RequestID: a.ID,
