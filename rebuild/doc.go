@@ -18,6 +18,6 @@
 //   - a [transcript.Rewind] takes the history back, a [transcript.Compaction]
 //     replaces its older part, a [transcript.Clip] shortens parts of it.
 //
-// Package rebuild/wire renders a history for a provider and applies what only
-// that provider demands.
+// The packages below rebuild/wire render a history for a provider and apply what
+// only that provider demands.
 package rebuild

@@ -28,24 +28,18 @@ type openaiSDK struct {
 	sdk     openai.Client
 	path    string
 	request func(transcript.Request) ([]byte, rebuild.Report, error)
-	stream  func() stream
-}
-
-// A stream puts the events of an answer together.
-type stream interface {
-	Add(event []byte) (wire.Delta, error)
-	Response() *transcript.Response
+	stream  func() wire.Stream
 }
 
 // openChat opens Chat Completions, which does not give a model its reasoning back.
 func openChat(_ context.Context, at *endpoint, _ json.RawMessage) (service, error) {
 	format := openaichat.Format{Stream: true}
-	return &openaiSDK{openaiClient(at), "chat/completions", format.Request, func() stream { return format.NewStream() }}, nil
+	return &openaiSDK{openaiClient(at), "chat/completions", format.Request, format.NewStream}, nil
 }
 
 func openResponses(_ context.Context, at *endpoint, reasoning json.RawMessage) (service, error) {
 	format := openairesponses.Format{Stream: true, Reasoning: reasoning}
-	return &openaiSDK{openaiClient(at), "responses", format.Request, func() stream { return format.NewStream() }}, nil
+	return &openaiSDK{openaiClient(at), "responses", format.Request, format.NewStream}, nil
 }
 
 func openaiClient(at *endpoint) openai.Client {

@@ -89,14 +89,8 @@ func (c client) ask(ctx context.Context, stream bool, req transcript.Request) (*
 	return c.answer(ctx, "/v1/messages", body, stream, format.NewStream(), format.Response)
 }
 
-// An answerStream puts the events of an answer together.
-type answerStream interface {
-	Add(event []byte) (wire.Delta, error)
-	Response() *transcript.Response
-}
-
 // answer posts a body and returns the answer as far as it came.
-func (c client) answer(ctx context.Context, path string, body []byte, stream bool, in answerStream, whole func([]byte) (*transcript.Response, error)) (*transcript.Response, error) {
+func (c client) answer(ctx context.Context, path string, body []byte, stream bool, in wire.Stream, whole func([]byte) (*transcript.Response, error)) (*transcript.Response, error) {
 	resp, err := c.send(ctx, path, body)
 	if err != nil {
 		return nil, err

@@ -41,13 +41,13 @@ func FuzzBody(f *testing.F) {
 	paths := []struct {
 		path   string
 		whole  func([]byte) (*transcript.Response, error)
-		stream func() answerStream
+		stream func() wire.Stream
 	}{
-		{"/v1/messages", anthropic.Format{}.Response, func() answerStream { return anthropic.Format{}.NewStream() }},
-		{"/v1/chat/completions", openaichat.Format{}.Response, func() answerStream { return openaichat.Format{}.NewStream() }},
-		{"/v1/responses", openairesponses.Format{}.Response, func() answerStream { return openairesponses.Format{}.NewStream() }},
+		{"/v1/messages", anthropic.Format{}.Response, anthropic.Format{}.NewStream},
+		{"/v1/chat/completions", openaichat.Format{}.Response, openaichat.Format{}.NewStream},
+		{"/v1/responses", openairesponses.Format{}.Response, openairesponses.Format{}.NewStream},
 		{"/v1beta/models/gemini-3-pro:generateContent", gemini.Format{}.Response, nil},
-		{"/v1beta/models/gemini-3-pro:streamGenerateContent", nil, func() answerStream { return gemini.Format{}.NewStream() }},
+		{"/v1beta/models/gemini-3-pro:streamGenerateContent", nil, gemini.Format{}.NewStream},
 		{"/model/m/converse", bedrock.Format{}.Response, nil},
 		{"/model/m/converse-stream", nil, nil},
 		{"/v1/messages/count_tokens", nil, nil},

@@ -25,7 +25,7 @@ type openAIFormat struct {
 	name, path string
 	request    func(stream bool, req transcript.Request) ([]byte, rebuild.Report, error)
 	response   func([]byte) (*transcript.Response, error)
-	stream     func() answerStream
+	stream     func() wire.Stream
 }
 
 var openAIFormats = []openAIFormat{
@@ -35,7 +35,7 @@ var openAIFormats = []openAIFormat{
 			return openaichat.Format{Stream: stream, Reasoning: true}.Request(req)
 		},
 		openaichat.Format{}.Response,
-		func() answerStream { return openaichat.Format{}.NewStream() },
+		openaichat.Format{}.NewStream,
 	},
 	{
 		"responses", "/v1/responses",
@@ -43,7 +43,7 @@ var openAIFormats = []openAIFormat{
 			return openairesponses.Format{Stream: stream}.Request(req)
 		},
 		openairesponses.Format{}.Response,
-		func() answerStream { return openairesponses.Format{}.NewStream() },
+		openairesponses.Format{}.NewStream,
 	},
 }
 

@@ -1,6 +1,6 @@
-// Package bedrocktest holds what format "bedrock" of package rebuild/wire is
-// tested with: the official SDK, aws-sdk-go-v2. It is a module of its own so
-// that nobody else needs that.
+// Package bedrocktest holds what package rebuild/wire/bedrock is tested with:
+// the official SDK, aws-sdk-go-v2. It is a module of its own so that nobody
+// else needs that.
 //
 // The SDK has no raw bodies, so both ways are through its types: a rendered
 // request is decoded into them and sent by the official client, whose request

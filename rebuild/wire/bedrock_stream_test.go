@@ -160,24 +160,6 @@ func TestBedrockStreamErrors(t *testing.T) {
 	}
 }
 
-// A start that says nothing begins a text, as does one that is missing.
-func TestBedrockStreamEmptyStart(t *testing.T) {
-	s := bedrock.Format{}.NewStream()
-	for _, e := range []bedrockEvent{
-		{"contentBlockStart", `{"contentBlockIndex":0,"start":{}}`},
-		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}`},
-		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"Hello"}}`},
-		{"contentBlockStop", `{"contentBlockIndex":0}`},
-		{"messageStop", `{"stopReason":"end_turn"}`},
-	} {
-		_, err := s.Add(bedrock.Event(e.kind, []byte(e.payload)))
-		require.NoError(t, err)
-	}
-	if content := s.Response().Message.Content; len(content) != 1 || s.Response().Message.Text() != "Hello" {
-		t.Errorf("content = %v", content)
-	}
-}
-
 // The input is a stream: the type of an event and its payload on each line.
 func FuzzBedrockStream(f *testing.F) {
 	for _, body := range bedrockAnswers {

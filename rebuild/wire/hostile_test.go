@@ -140,7 +140,6 @@ func TestRenderHostileHistory(t *testing.T) {
 // Events of a stream that are lost, swapped or there twice, and a stream that
 // ends early, leave an answer that goes out valid.
 func TestMangledStream(t *testing.T) {
-	type stream interface{ Response() *transcript.Response }
 	rnd := rand.New(rand.NewPCG(17, 18))
 	order := func(n int) (events []int) {
 		for i := range n {
@@ -165,7 +164,7 @@ func TestMangledStream(t *testing.T) {
 		return events
 	}
 	calls := 0
-	check := func(name string, s stream) {
+	check := func(name string, s wire.Stream) {
 		resp := s.Response()
 		calls += len(resp.Message.ToolCalls())
 		h := recorded(t, transcript.UserText("go"), resp, transcript.UserText("and?"))
@@ -175,12 +174,8 @@ func TestMangledStream(t *testing.T) {
 			}
 		}
 	}
-	type addStream interface {
-		stream
-		Add(event []byte) (wire.Delta, error)
-	}
 	for range 10 {
-		each := func(all map[string]string, events func(testing.TB, string, int) []string, newStream func() addStream) {
+		each := func(all map[string]string, events func(testing.TB, string, int) []string, newStream func() wire.Stream) {
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				s, list := newStream(), events(t, all[name], 3)
 				for _, i := range order(len(list)) {
@@ -189,10 +184,10 @@ func TestMangledStream(t *testing.T) {
 				check(name, s)
 			}
 		}
-		each(answers, events, func() addStream { return anthropic.Format{}.NewStream() })
-		each(chat.answers, chatEvents, func() addStream { return openaichat.Format{}.NewStream() })
-		each(responses.answers, responsesEvents, func() addStream { return openairesponses.Format{}.NewStream() })
-		each(geminiAnswers, geminiEvents, func() addStream { return gemini.Format{Model: geminiModel}.NewStream() })
+		each(answers, events, anthropic.Format{}.NewStream)
+		each(chat.answers, chatEvents, openaichat.Format{}.NewStream)
+		each(responses.answers, responsesEvents, openairesponses.Format{}.NewStream)
+		each(geminiAnswers, geminiEvents, gemini.Format{Model: geminiModel}.NewStream)
 		for _, name := range slices.Sorted(maps.Keys(bedrockAnswers)) {
 			s, list := bedrock.Format{Model: bedrockModel}.NewStream(), bedrockEvents(t, bedrockAnswers[name], 3)
 			for _, i := range order(len(list)) {

@@ -35,6 +35,11 @@ var openAIBlocks = strings.Split(strings.TrimSpace(`
 {"type":"compaction","id":"cmp_1","encrypted_content":"e"}
 {"type":"reasoning","id":"rs_9","summary":[]}`), "\n")
 
+// strict returns the referee of a format.
+func strict(c openaichat.Format) wiretest.OpenAIChat {
+	return wiretest.OpenAIChat{Reasoning: c.Reasoning, ShortIDs: c.ShortIDs}
+}
+
 // Every format that OpenAI's imitators need.
 func everyOpenAI() []openAIFormat {
 	all := []openAIFormat{chat, responses}

@@ -25,27 +25,22 @@ type openAIFormat struct {
 	request   func(transcript.Request) ([]byte, rebuild.Report, error)
 	response  func([]byte) (*transcript.Response, error)
 	validate  func([]byte) []wiretest.Violation
-	stream    func() openAIStream
+	stream    func() wire.Stream
 	list      string // the member that holds the conversation
 	answers   map[string]string
 	events    func(t testing.TB, body string, n int) []string
 }
 
-type openAIStream interface {
-	Add(event []byte) (wire.Delta, error)
-	Response() *transcript.Response
-}
-
 var chat = openAIFormat{
 	name: "chat", api: "openai-chat", list: `"messages":`, answers: chatAnswers, events: chatEvents,
 	request: openaichat.Format{}.Request, response: openaichat.Format{}.Response, validate: check(wiretest.OpenAIChat{}),
-	stream: func() openAIStream { return openaichat.Format{}.NewStream() },
+	stream: openaichat.Format{}.NewStream,
 }
 
 var responses = openAIFormat{
 	name: "responses", api: "openai-responses", list: `"input":`, answers: responsesAnswers, events: responsesEvents,
 	request: openairesponses.Format{}.Request, response: openairesponses.Format{}.Response, validate: check(wiretest.OpenAIResponses{}),
-	stream: func() openAIStream { return openairesponses.Format{}.NewStream() },
+	stream: openairesponses.Format{}.NewStream,
 }
 
 // eachOpenAI runs a test for both.

@@ -40,8 +40,8 @@ func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
 	return failed(s, out.Flush())
 }
 
-// A Renderer renders requests in a provider's JSON. The types of package
-// rebuild/wire are Renderers.
+// A Renderer renders requests in a provider's JSON. The Formats of the packages
+// below rebuild/wire are Renderers.
 type Renderer interface {
 	// Request returns the body of a request, and a report of what had to be
 	// changed for the provider.

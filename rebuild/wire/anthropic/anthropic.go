@@ -1,11 +1,13 @@
-// Package anthropic speaks to the Anthropic Messages API.
+// Package anthropic renders requests for the Anthropic Messages API and reads its
+// answers. Any HTTP client sends the body that Request of a [Format] returns. Response
+// reads a whole answer; NewStream puts a streamed one together from the events of
+// [wire.ReadSSE]. Package [wire] reads refusals and says what holds for every API.
 package anthropic
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -125,15 +127,6 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 	)
 }
 
-// marks counts the cache marks in Params: they count against the same limit.
-func (a Format) marks() int {
-	n := messages.Count(!jsontext.IsNull(a.Params[messages.CacheControl]))
-	for _, e := range slices.Concat(js.Elements(a.Params["system"]), js.Elements(a.Params["tools"])) {
-		n += messages.Count(!jsontext.IsNull(js.Get(e, messages.CacheControl)))
-	}
-	return n
-}
-
 // tools returns the tools, the last with a mark if there are marks.
 func (a Format) tools(tools []transcript.Tool) js.Written {
 	left := len(tools)
@@ -162,59 +155,3 @@ var optional = map[string][]string{
 
 // maxBody is how many bytes of JSON a request to the Messages API may have.
 const maxBody = 32 << 20
-
-// roll puts marks on the last blocks of messages that can have one. The messages
-// are the renderer's.
-func roll(c wire.CacheTTL, rendered []transcript.Message) {
-	for _, i := range messages.MarkedMessages(rendered) {
-		content := rendered[i].Content
-		for j, b := range slices.Backward(content) {
-			if t, isText := b.(transcript.TextBlock); isText && rebuild.IsBlank(t.Text) {
-				continue
-			}
-			marked, ok := messages.WithExtra(b, func(e transcript.Extra) transcript.Extra {
-				return format.WithMember(maps.Clone(e), messages.CacheControl, messages.Mark(c, "ephemeral"))
-			})
-			if ok {
-				content[j] = marked
-				break
-			}
-		}
-	}
-}
-
-// maxMarks is how many blocks of a request may have a cache mark.
-const maxMarks = 4
-
-// limitMarks takes the first cache marks of a message away, until those of this and
-// the messages behind it are no more than left, and returns what is left then: the last
-// marks reach furthest. The blocks are the renderer's.
-func limitMarks(r *messages.Renderer, blocks []transcript.Block, left int) int {
-	for i, b := range slices.Backward(blocks) {
-		plain, marked := unmarked(b)
-		if left -= messages.Count(marked); marked && left < 0 {
-			blocks[i] = plain
-			r.Note(rebuild.DroppedMember, "", "cache_control: more than four")
-		}
-		if res, ok := b.(transcript.ToolResultBlock); ok {
-			left = limitMarks(r, res.Content, left)
-		}
-	}
-	return left
-}
-
-// unmarked returns a block without its mark.
-func unmarked(b transcript.Block) (plain transcript.Block, marked bool) {
-	if raw, ok := b.(transcript.RawBlock); ok {
-		marked = !jsontext.IsNull(js.Get(raw.JSON, messages.CacheControl))
-		return messages.FilterMembers(raw, func(name string, _ []byte) bool { return name != messages.CacheControl }), marked
-	}
-	plain, _ = messages.WithExtra(b, func(e transcript.Extra) transcript.Extra {
-		if marked = !jsontext.IsNull(e[messages.CacheControl]); marked {
-			e = maps.Clone(e)
-			delete(e, messages.CacheControl)
-		}
-		return e
-	})
-	return plain, marked
-}

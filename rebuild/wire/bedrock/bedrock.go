@@ -1,4 +1,7 @@
-// Package bedrock speaks to Converse of Amazon Bedrock.
+// Package bedrock renders requests for Converse of Amazon Bedrock and reads its
+// answers. A client that signs sends the body that Request of a [Format] returns, to
+// its Path. Response reads a whole answer; NewStream puts together what [Event] makes
+// of a streamed one. Package [wire] reads refusals and says what holds for every API.
 package bedrock
 
 import (

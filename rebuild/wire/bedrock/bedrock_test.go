@@ -81,3 +81,21 @@ func TestOwnBlocks(t *testing.T) {
 	require.Contains(t, string(body), `"content":[{"text":"So."}]`)
 	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 }
+
+// A start that says nothing begins a text, as does one that is missing.
+func TestStreamEmptyStart(t *testing.T) {
+	s := bedrock.Format{}.NewStream()
+	for _, e := range [][2]string{
+		{"contentBlockStart", `{"contentBlockIndex":0,"start":{}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"Hello"}}`},
+		{"contentBlockStop", `{"contentBlockIndex":0}`},
+		{"messageStop", `{"stopReason":"end_turn"}`},
+	} {
+		_, err := s.Add(bedrock.Event(e[0], []byte(e[1])))
+		require.NoError(t, err)
+	}
+	if content := s.Response().Message.Content; len(content) != 1 || s.Response().Message.Text() != "Hello" {
+		t.Errorf("content = %v", content)
+	}
+}

@@ -1,4 +1,8 @@
-// Package gemini speaks to the Gemini API, which Vertex has too.
+// Package gemini renders requests for the Gemini API, which Vertex has too, and reads
+// its answers. Any HTTP client sends the body that Request of a [Format] returns, to
+// its Path. Response reads a whole answer; NewStream puts a streamed one together from
+// the events of [wire.ReadSSE]. Package [wire] reads refusals and says what holds for
+// every API.
 package gemini
 
 import (
@@ -18,10 +22,9 @@ import (
 type Format struct {
 	// Stream asks for the answer as server-sent events, see [Format.Path].
 	Stream bool
-	// Model is what answers say as their model, and what Validate takes for the
-	// model that is asked. Empty: the version that the API gives. Set it to the
-	// model of the requests if that is an alias whose versions have other
-	// names, so that reasoning finds the way back.
+	// Model is what answers say as their model. Empty: the version that the API
+	// gives. Set it to the model of the requests if that is an alias whose versions
+	// have other names, so that reasoning finds the way back.
 	Model string
 	// Thinking is generationConfig.thinkingConfig of the request,
 	// {"includeThoughts":true} for example. Nil leaves it out, and so leaves it

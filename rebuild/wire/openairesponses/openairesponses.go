@@ -1,4 +1,7 @@
-// Package openairesponses speaks to OpenAI's Responses API.
+// Package openairesponses renders requests for OpenAI's Responses API and reads its
+// answers. Any HTTP client sends the body that Request of a [Format] returns. Response
+// reads a whole answer; NewStream puts a streamed one together from the events of
+// [wire.ReadSSE]. Package [wire] reads refusals and says what holds for every API.
 package openairesponses
 
 import (

@@ -1,4 +1,4 @@
-package wire_test
+package anthropic_test
 
 import (
 	"bytes"
@@ -79,7 +79,7 @@ func rules(report rebuild.Report) string {
 // Each golden file holds a request, as JSON with the origins of blocks beside
 // it, and what becomes of it. See testdata/README.md.
 func TestRequestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/anthropic/*.txt")
+	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden files: %v", err)
 	}

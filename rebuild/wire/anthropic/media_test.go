@@ -1,4 +1,4 @@
-package wire_test
+package anthropic_test
 
 import (
 	"fmt"

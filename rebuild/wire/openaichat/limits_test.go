@@ -1,4 +1,4 @@
-package wire_test
+package openaichat_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -29,9 +30,17 @@ func strict(c openaichat.Format) wiretest.OpenAIChat {
 	return wiretest.OpenAIChat{Reasoning: c.Reasoning, ShortIDs: c.ShortIDs}
 }
 
+func rules(report rebuild.Report) string {
+	var names []string
+	for _, r := range report {
+		names = append(names, string(r.Rule))
+	}
+	return strings.Join(names, " ")
+}
+
 // An answer has at most 128 calls; each part of a larger one has its results
 // behind it and its text once.
-func TestOpenAIChatManyCalls(t *testing.T) {
+func TestManyCalls(t *testing.T) {
 	for _, tt := range []struct {
 		calls, answers int
 		rules          string
@@ -54,7 +63,7 @@ func TestOpenAIChatManyCalls(t *testing.T) {
 }
 
 // What imitators refuse besides.
-func TestOpenAIChatImitatorRules(t *testing.T) {
+func TestImitatorRules(t *testing.T) {
 	mistral, deepSeek := openaichat.Format{ShortIDs: true}, openaichat.Format{Reasoning: true}
 	body, report, err := mistral.Request(parallel(2))
 	if err != nil || rules(report) != "rewritten-id rewritten-id added-answer" {

@@ -1,0 +1,199 @@
+package format
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// An Accumulator puts the pieces of an answer together, of whatever API: what an
+// event means is the API's business.
+type Accumulator struct {
+	API, Model, ID string
+
+	Pieces []*Piece
+	usage  js.Members // newest values
+	Reason string     // for the end, in the API's words
+	Done   bool       // the API gave a reason
+	Over   bool       // and has nothing more to say
+	failed bool
+}
+
+// A Piece is one block of an answer while it comes in: a text, reasoning, a call
+// or what is opaque.
+type Piece struct {
+	index int64
+	Kind  string          // in the API's words
+	Start json.RawMessage // as it began
+	Whole json.RawMessage // if the API said it as a whole
+	Done  bool
+	// What was added to it: texts by the member that they go on, and the elements of
+	// a list.
+	Texts []pieceText
+	List  []json.RawMessage
+}
+
+// A pieceText is a text of a piece: the n-th of that name.
+type pieceText struct {
+	Name string
+	n    int64
+	Text []byte
+}
+
+// Base returns a.
+func (a *Accumulator) Base() *Accumulator { return a }
+
+// Refusal recognises errors of proxies too, some of which leave out the type.
+func (a *Accumulator) Refusal(obj []byte) *wire.APIError {
+	failed, _ := jsontext.Member(obj, "error")
+	_, content := jsontext.Member(obj, "content")
+	if js.String(obj, "type") != "error" && (content && a.API == APIAnthropic || !jsontext.IsObject(failed) && !jsontext.IsString(failed)) {
+		return nil
+	}
+	return wire.NewAPIError(0, obj)
+}
+
+// Begin begins a piece.
+func (a *Accumulator) Begin(index int64, kind string, start []byte) *Piece {
+	p := &Piece{index: index, Kind: kind, Start: slices.Clone(start)}
+	a.Pieces = append(a.Pieces, p)
+	return p
+}
+
+// Complete adds a piece that came as a whole.
+func (a *Accumulator) Complete(whole []byte) {
+	p := a.Begin(int64(len(a.Pieces)), "", nil)
+	p.Whole, p.Done = slices.Clone(whole), true
+}
+
+// Blocks returns what a function makes of the pieces.
+func (a *Accumulator) Blocks(read func(*Piece) []transcript.Block) (all []transcript.Block) {
+	for _, p := range a.Pieces {
+		all = append(all, read(p)...)
+	}
+	return all
+}
+
+// Find returns the newest piece with an index, nil if there is none.
+func (a *Accumulator) Find(index int64) *Piece {
+	for _, p := range slices.Backward(a.Pieces) {
+		if p.index == index {
+			return p
+		}
+	}
+	return nil
+}
+
+// At returns the piece with the index that a member of an event says; it is nil if
+// there is none. ok says that there is an index.
+func (a *Accumulator) At(event []byte, name string) (p *Piece, index int64, ok bool) {
+	if index, ok = jsontext.Int(js.Get(event, name)); ok {
+		p = a.Find(index)
+	}
+	return p, index, ok
+}
+
+// Open returns the piece that an event goes on.
+func (a *Accumulator) Open(event []byte, name string) (*Piece, error) {
+	if p, _, _ := a.At(event, name); p != nil && !p.Done {
+		return p, nil
+	}
+	return nil, fmt.Errorf("wire: stream: event about a block that is not open: %q", js.Excerpt(event))
+}
+
+// Start begins the piece that an event has under a name.
+func (a *Accumulator) Start(event []byte, indexName, name string) (*Piece, error) {
+	known, index, ok := a.At(event, indexName)
+	obj := js.Get(event, name)
+	kind := js.String(obj, "type")
+	if !ok || known != nil || kind == "" {
+		return nil, fmt.Errorf("wire: stream: unexpected %s: %q", js.String(event, "type"), js.Excerpt(event))
+	}
+	return a.Begin(index, kind, obj), nil
+}
+
+// Stop ends the piece that an event says has ended.
+func (a *Accumulator) Stop(event []byte, name string) error {
+	p, err := a.Open(event, name)
+	if err == nil {
+		p.Done = true
+	}
+	return err
+}
+
+// End ends the answer.
+func (a *Accumulator) End() {
+	a.Done = true
+	for _, p := range a.Pieces {
+		p.Done = true
+	}
+}
+
+// AddUsage takes the newer counts that a member of an event has. They are
+// cumulative.
+func (a *Accumulator) AddUsage(event []byte, name string) error {
+	usage, err := UsageOf(event, name)
+	a.MergeUsage(usage)
+	return err
+}
+
+// UsageOf returns the counts that a member of an event has.
+func UsageOf(event []byte, name string) (json.RawMessage, error) {
+	usage := js.Get(event, name)
+	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
+		return nil, fmt.Errorf("wire: the answer's usage is not an object: %q", js.Excerpt(usage))
+	}
+	return usage, nil
+}
+
+// MergeUsage takes the newer of the counts.
+func (a *Accumulator) MergeUsage(usage json.RawMessage) {
+	for _, m := range js.MembersOf(slices.Clone(usage)) {
+		if !jsontext.IsNull(m.Value) || !a.usage.Has(m.Name) {
+			a.usage.Set(m.Name, m.Value)
+		}
+	}
+}
+
+// Grow adds to the n-th text of a name.
+func (p *Piece) Grow(name string, n int64, text string) {
+	for i := range p.Texts {
+		if t := &p.Texts[i]; t.Name == name && t.n == n {
+			t.Text = append(t.Text, text...)
+			return
+		}
+	}
+	p.Texts = append(p.Texts, pieceText{name, n, []byte(text)})
+}
+
+// Text returns the first text of a name.
+func (p *Piece) Text(name string) string {
+	for _, t := range p.Texts {
+		if t.Name == name {
+			return string(t.Text)
+		}
+	}
+	return ""
+}
+
+// Has reports whether there is a text of a name, which may be empty.
+func (p *Piece) Has(name string) bool {
+	return slices.ContainsFunc(p.Texts, func(t pieceText) bool { return t.Name == name })
+}
+
+// CallInput returns the input of a call that came as a text. Text that is not valid
+// JSON becomes a string, as does an unfinished input without any text.
+func CallInput(text string, done bool) json.RawMessage {
+	switch {
+	case len(text) > 0:
+		return jsontext.AppendValue(nil, []byte(text)) // what is not valid becomes a string
+	case done:
+		return json.RawMessage("{}")
+	}
+	return json.RawMessage(`""`) // a call without input looks the same until it ends
+}

@@ -1,0 +1,73 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/transcript"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of blocks")
+
+const model = "claude-x"
+
+// native is the origin of what the model of the requests said itself.
+var native = transcript.Origin{Entry: "e", API: "anthropic", Model: model}
+
+func block(t testing.TB, text string) transcript.Block {
+	t.Helper()
+	b, err := transcript.UnmarshalBlock([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return b
+}
+
+// message decodes a message; each block has the origin given.
+func message(t testing.TB, text string, o transcript.Origin) transcript.Message {
+	t.Helper()
+	var m transcript.Message
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	m.Origins = slices.Repeat([]transcript.Origin{o}, len(m.Content))
+	return m
+}
+
+func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, rebuild.Report) {
+	t.Helper()
+	body, report, err := a.Request(req)
+	require.NoError(t, err)
+	if !json.Valid(body) {
+		t.Fatalf("the body is not valid JSON: %s", body)
+	}
+	again, _, _ := a.Request(req)
+	if !bytes.Equal(body, again) {
+		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
+	}
+	return string(body), report
+}
+
+// decode reads a body back.
+func decode(t testing.TB, body string) transcript.Request {
+	t.Helper()
+	var req transcript.Request
+	require.NoError(t, json.Unmarshal([]byte(body), &req))
+	return req
+}
+
+func rules(report rebuild.Report) string {
+	var names []string
+	for _, r := range report {
+		names = append(names, string(r.Rule))
+	}
+	return strings.Join(names, " ")
+}
