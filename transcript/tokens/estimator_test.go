@@ -169,6 +169,23 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// One more letter, of whatever script, does not make a long word of random letters
+// another one.
+func TestNoiseStays(t *testing.T) {
+	const lower = "abcdefghijklmnopqrstuvwxyz"
+	for _, word := range []string{random(1, 4000, lower), strings.Repeat("qqxxzzvv", 500)} {
+		for _, family := range []tokens.Family{tokens.O200k, tokens.Cl100k, tokens.Gemini, tokens.DeepSeek, tokens.Llama, tokens.Cautious} {
+			e := tokens.Estimator{Family: family}
+			n := e.Text(word)
+			for _, more := range []string{word + "q", word + "é", "é" + word} {
+				if got := e.Text(more); got < n || got > n+4 {
+					t.Errorf("family %d: %d tokens, %d with a letter more", family, n, got)
+				}
+			}
+		}
+	}
+}
+
 func ExampleEstimator() {
 	var est tokens.Estimator
 	fmt.Println(est.Text("Hello, world!"))

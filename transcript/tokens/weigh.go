@@ -60,8 +60,8 @@ func weigh[T ~string | ~[]byte](s T, w *weights) weight {
 
 func asciiDigit(c byte) bool { return c-'0' <= 9 }
 
-// noise is what a letter of a long word weighs at most: of random ones two are about
-// one token in every vocabulary.
+// noise is what each of eight ASCII letters of a word, or more, weighs at most: of
+// random ones two are about one token in every vocabulary.
 const noise = 55
 
 // weighWord adds the word that begins at i to sum and returns where it ends.
@@ -117,22 +117,24 @@ word:
 		}
 	}
 	letters := i - start - foreign
-	n += lowers*w[common] + rares*(w[rare]-w[common]) + repeats*(w[repeated]-w[common]) + odd*w[oddPairs]
+	// Of the ASCII letters; n is of the others, of sign and of repeated capitals.
+	own := lowers*w[common] + rares*(w[rare]-w[common]) + repeats*(w[repeated]-w[common]) + odd*w[oddPairs]
 	// The words of NAMES_LIKE_THIS are in the vocabularies, their abbreviations
 	// are not.
 	constant := uppers > 3 && odd == 0 && lowers == 0 && (i < len(s) && s[i] == '_' || start > 0 && s[start-1] == '_')
 	switch {
 	case constant:
-		n += (uppers - 1) * w[upper] / 3
+		own += (uppers - 1) * w[upper] / 3
 	case uppers > 1:
-		n += (uppers - 1) * w[upper]
+		own += (uppers - 1) * w[upper]
 	}
 	if letters >= 8 && repeats*2 < letters { // else a run of one letter
-		n += min(letters-7, uppers+lowers) * w[long]
-		if foreign == 0 {
-			n = min(n, sign+letters*noise)
-		}
+		own += min(letters-7, uppers+lowers) * w[long]
 	}
+	if uppers+lowers >= 8 {
+		own = min(own, (uppers+lowers)*noise)
+	}
+	n += own
 	if scripted {
 		sum.scripted += max(n, hundred)
 		return i
