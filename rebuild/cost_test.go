@@ -3,10 +3,8 @@ package rebuild_test
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -172,28 +170,5 @@ func TestFoldGrowsWithItsInput(t *testing.T) {
 		if small, large := cost(n), cost(4*n); large > 5.5*small {
 			t.Errorf("%s: %.0f bytes for %d, %.0f for %d: %.1f times as many", name, small, n, large, 4*n, large/small)
 		}
-	}
-}
-
-// Leaving out every other block of a long message costs by the block.
-func TestWithoutCost(t *testing.T) {
-	cost := func(n int) time.Duration {
-		m := transcript.Message{Role: transcript.RoleAssistant}
-		for range n {
-			m.Content = append(m.Content, transcript.ThinkingBlock{Thinking: "t", Signature: "s"}, transcript.TextBlock{Text: "x"})
-			m.Origins = append(m.Origins, transcript.Origin{}, transcript.Origin{})
-		}
-		least := time.Duration(math.MaxInt64)
-		for range 5 {
-			began := time.Now()
-			got := rebuild.WithoutReasoning([]transcript.Message{m})
-			least = min(least, time.Since(began))
-			require.Len(t, got[0].Content, n)
-			require.Len(t, got[0].Origins, n)
-		}
-		return least
-	}
-	if small, large := cost(1000), cost(30_000); large > 250*small {
-		t.Errorf("30 times as many blocks take %d times as long", large/small)
 	}
 }
