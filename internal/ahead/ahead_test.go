@@ -163,7 +163,8 @@ func TestMapEndsAtOnce(t *testing.T) {
 			return append(out, v)
 		}
 		began, n := time.Now(), 0
-		for range Map(all(values, nil), Most, func(int) int { return 1 }, do) {
+		for _, err := range Map(all(values, nil), Most, func(int) int { return 1 }, do) {
+			require.NoError(t, err)
 			if n++; n == Most {
 				slow.Store(true)
 				break
