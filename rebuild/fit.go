@@ -18,6 +18,7 @@ func Fit(h History, budget int, size func(transcript.Message) int) (History, Rep
 	isSummary := func(_ transcript.Block, o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }
 	rest := Without(h.Messages, isSummary)
 	summary := Without(h.Messages, func(b transcript.Block, o transcript.Origin) bool { return !isSummary(b, o) })
+	summary = slices.DeleteFunc(summary, func(m transcript.Message) bool { return len(m.Content) == 0 }) // they are in rest
 	for _, m := range summary {
 		budget -= size(m)
 	}

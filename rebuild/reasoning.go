@@ -140,7 +140,7 @@ func Without(messages []transcript.Message, drop func(transcript.Block, transcri
 		}
 		last := len(out) - 1
 		switch {
-		case len(left.Content) == 0:
+		case cut && len(left.Content) == 0:
 			gone = true
 			continue
 		case gone && last >= 0 && out[last].Role == m.Role:
