@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
 	"rebuild":            {"internal/jsontext", "transcript", "transcript/tokens"},
 	"rebuild/wire":       {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
-	// What the formats share. No format imports another, and the package above them none of them.
+	// The code that the formats share. No format imports another, and rebuild/wire imports none of them.
 	"rebuild/wire/internal/js":       {"internal/jsontext"},
 	"rebuild/wire/internal/format":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/js", "transcript"},
 	"rebuild/wire/internal/messages": {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},

@@ -18,7 +18,7 @@ func ExampleFormat() {
 	}
 	fmt.Println(string(body))
 
-	// What the service answers to the body, as POST /v1/chat/completions.
+	// The service's answer to a POST of the body to /v1/chat/completions.
 	answer := strings.NewReader(`data: {"model":"deepseek-v4","choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"Easy."}}]}
 
 data: {"choices":[{"index":0,"delta":{"content":"It is "}}]}

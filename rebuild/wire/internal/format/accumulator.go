@@ -32,7 +32,7 @@ type Piece struct {
 	Start json.RawMessage // as it began
 	Whole json.RawMessage // if the API said it as a whole
 	Done  bool
-	// What was added to it: texts by the member that they go on, and the elements of
+	// The texts added to it, by the member they belong to, and the elements of
 	// a list.
 	Texts []pieceText
 	List  []json.RawMessage

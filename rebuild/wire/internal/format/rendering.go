@@ -103,7 +103,7 @@ func (r *Rendering) CallID(entry, id string) string {
 }
 
 // DropExtra reports the members of a block that the target has no place for.
-// What is in ext is no other's business and not worth a report.
+// The member ext is meant for one API alone, so leaving it out needs no report.
 func (r *Rendering) DropExtra(entry, kind string, extra transcript.Extra) {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if name != "ext" {
@@ -216,7 +216,7 @@ func ToolMembers(t transcript.Tool, name, none string) []any {
 	return []any{"name", t.Name, "description", js.Opt(t.Description), name, schema}
 }
 
-// InputObject returns the input of a call. What is no object is not repaired
+// InputObject returns the input of a call. Input that is not an object is not repaired
 // here.
 func InputObject(b transcript.ToolCallBlock) json.RawMessage {
 	if len(b.Input) == 0 {

@@ -105,7 +105,7 @@ func Content(parts []transcript.Block, part func(transcript.Block) js.Written) a
 }
 
 // CallArguments returns the input of a call as these APIs write it: JSON in a
-// string. What is no JSON object is not repaired here.
+// string. Input that is not a JSON object is not repaired here.
 func CallArguments(input json.RawMessage) string {
 	if jsontext.IsNull(input) {
 		return "{}"
