@@ -91,13 +91,11 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 }
 
 func setMade(answer any, made transcript.Made) {
-	switch a := answer.(type) {
-	case *transcript.Response:
+	if p, ok := answer.(**transcript.Response); ok {
+		answer = *p
+	}
+	if a, ok := answer.(*transcript.Response); ok && a != nil {
 		a.Made = made
-	case **transcript.Response:
-		if *a != nil {
-			(*a).Made = made
-		}
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 // line and decides nothing that a later line of another turn could change, but
 // for a late result, which finds its call in any earlier turn.
 type assembler struct {
-	full        bool   // compactions and clips are ignored, so no request was made of this
-	prompt      string // that the session keeps
+	full        bool              // compactions and clips are ignored, so no request was made of this
+	prompts     map[string]string // that stand in front of the messages, by their types
 	system      string
 	prelude     []*item // the summary
 	summary     *transcript.Compaction
@@ -122,7 +122,7 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	a := &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	a := &assembler{prompts: map[string]string{}, read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
 	a.turns = append(a.turns, a.turnSlab.one())
 	return a
 }
@@ -137,8 +137,8 @@ func (a *assembler) started() int { return len(a.turns) - 1 }
 func (a *assembler) add(n *node) {
 	a.lastUser = max(a.lastUser, n.ord)
 	switch b := n.body.(type) {
-	case transcript.System:
-		a.addPrompt(n, b)
+	case transcript.System, transcript.Tools:
+		a.addPrompt(n)
 	case transcript.Dispatch:
 		a.addStatus(n, b.CallID, b.Call, status{state: Dispatched})
 	case transcript.Decision:
@@ -169,11 +169,11 @@ func (n *node) source(f *transcript.Fragment, i int) source {
 	return source{n, i}
 }
 
-// addPrompt shows a system prompt as a text of the user.
-func (a *assembler) addPrompt(n *node, b transcript.System) {
+// addPrompt shows such an entry as a text of the user.
+func (a *assembler) addPrompt(n *node) {
 	it := a.newItem(n, 1)
 	it.aside, it.since = true, n.ord
-	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, transcript.PromptEntry}})
+	it.parts = append(it.parts, part{transcript.TextBlock{Text: promptText(n.body)}, source{n, transcript.PromptEntry}})
 	a.items = append(a.items, it)
 	a.prompted = true
 }

@@ -307,9 +307,12 @@ func (k *talk) step() {
 				k.tracef("clip %s of %s", ids, e)
 			}
 		case 2:
-			if k.rng.IntN(2) == 0 {
+			if n := k.rng.IntN(4); n == 0 {
 				ids := k.append(transcript.System{Text: fmt.Sprint("prompt ", k.n)})
 				k.tracef("prompt %s", ids)
+			} else if n == 1 {
+				ids := k.append(transcript.Tools{Names: []string{"read", fmt.Sprint("tool", k.n)}})
+				k.tracef("tools %s", ids)
 			} else if k.rng.IntN(3) == 0 {
 				k.edits++
 				k.system = fmt.Sprint("system ", k.rng.IntN(2))

@@ -64,7 +64,7 @@ type Fold struct {
 	asm *assembler // the live path; nil when it must be made anew
 }
 
-// node is a message line, a system prompt, a dispatch, a decision, a compaction
+// node is a message line, a system prompt, tools, a dispatch, a decision, a compaction
 // or a clip.
 type node struct {
 	id       string // of its entry
@@ -142,7 +142,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
-	case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision:
+	case transcript.Fragment, transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision:
 		n := f.addNode(e, complete)
 		if f.asm != nil && f.asm.displaces(n) {
 			f.asm = nil
@@ -299,15 +299,17 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	return a.history(), a.started()
 }
 
-// Prompt returns the system prompt that is in force now, as the last live entry
-// of the type [transcript.System] says; ok is false if there is none.
-func (f *Fold) Prompt() (text string, ok bool) {
-	for i := f.tip; i >= 0; i = f.nodes[i].parent {
-		if b, is := f.nodes[i].body.(transcript.System); is && f.nodes[i].dead == 0 {
-			return b.Text, true
+// Prompts returns what is in force of the types [transcript.System] and
+// [transcript.Tools]: the last live entry of each.
+func (f *Fold) Prompts() (items []transcript.Item) {
+	seen := map[string]bool{}
+	for i := f.tip; i >= 0 && len(items) < 2; i = f.nodes[i].parent {
+		b := f.nodes[i].body
+		if item, ok := b.(transcript.Item); ok && promptText(b) != "" && f.nodes[i].dead == 0 && !seen[b.Type()] {
+			seen[b.Type()], items = true, append(items, item)
 		}
 	}
-	return "", false
+	return items
 }
 
 // Report returns the repairs that were needed for History, in the order of

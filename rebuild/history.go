@@ -7,8 +7,8 @@ import "github.com/convolog/convolog/transcript"
 // and it may end with an assistant message. Every message carries its Origins.
 type History struct {
 	System string `json:"system,omitempty"`
-	// Prompt is the system prompt that the session keeps, in front of System;
-	// later changes of it are texts in Messages.
+	// Prompt is the system prompt that the session keeps, and which tools may be
+	// called, in front of System; later changes of these are texts in Messages.
 	Prompt   string               `json:"prompt,omitempty"`
 	Messages []transcript.Message `json:"messages"`
 	// Compaction is the one whose summary the history begins with, nil if there

@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -23,9 +24,9 @@ func (f *Fold) feed(a *assembler, path []int) {
 		n := f.nodes[i]
 		at := len(shown)
 		switch b := n.body.(type) {
-		case transcript.System:
+		case transcript.System, transcript.Tools:
 			if i < a.compacted || !begun {
-				a.prompt = b.Text
+				a.prompts[b.Type()] = strings.TrimPrefix(promptText(b), PromptHeading+"\n")
 				continue
 			}
 		case transcript.Dispatch, transcript.Decision:
@@ -33,7 +34,7 @@ func (f *Fold) feed(a *assembler, path []int) {
 			begun = true
 			if b.Role != transcript.RoleAssistant {
 				for ; at > end; at-- {
-					if _, prompt := shown[at-1].body.(transcript.System); !prompt {
+					if promptText(shown[at-1].body) == "" {
 						break
 					}
 				}
@@ -76,7 +77,7 @@ func (n *node) continues(last *node) bool {
 // assembler was given.
 func (a *assembler) displaces(n *node) bool {
 	switch b := n.body.(type) {
-	case transcript.System:
+	case transcript.System, transcript.Tools:
 		return len(a.items) == 0 // it is the first one
 	case transcript.Fragment:
 		if b.Role == transcript.RoleAssistant {

@@ -105,7 +105,11 @@ func script(data []byte) []transcript.Batch {
 			emit(fmt.Sprintf(`{"type":"decision",%s,"call":%q,"tool_use_id":%q,"decision":%q,"reason":"r"}`,
 				head, fmt.Sprint("e", max(0, n-1-int(next())%4)), callID(), []string{"hold", "approve", "reject", "?"}[next()%4]))
 		case 12:
-			emit(fmt.Sprintf(`{"type":"system",%s,"text":"prompt of %s"}`, head, id))
+			if next()%2 == 0 {
+				emit(fmt.Sprintf(`{"type":"system",%s,"text":"prompt of %s"}`, head, id))
+			} else {
+				emit(fmt.Sprintf(`{"type":"tools",%s,"names":["of %s"]}`, head, id))
+			}
 		case 11:
 			emit(fmt.Sprintf(`{"type":"custom",%s,"name":"x"}`, head))
 			if next()%2 == 0 {

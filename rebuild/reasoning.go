@@ -57,7 +57,7 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 				place[a.Entry] = len(answers)
 				answers = append(answers, a)
 			}
-			if isThought(b) {
+			if transcript.IsReasoning(b) {
 				reasons[a] = true
 			}
 		}
@@ -92,15 +92,7 @@ func signs(api string) bool { return api == "anthropic" || api == "bedrock" }
 // isBound reports whether a block is reasoning that is signed and whose answer says
 // what it was made from.
 func isBound(b transcript.Block, o transcript.Origin) bool {
-	return isThought(b) && o.Answer != nil && signs(o.API)
-}
-
-func isThought(b transcript.Block) bool {
-	switch b.(type) {
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
-		return true
-	}
-	return false
+	return transcript.IsReasoning(b) && o.Answer != nil && signs(o.API)
 }
 
 // WithoutReasoning returns messages without reasoning that is signed. It is for a
@@ -108,7 +100,7 @@ func isThought(b transcript.Block) bool {
 // bind it to what it was made from stays: they miss it where it was.
 func WithoutReasoning(messages []transcript.Message) []transcript.Message {
 	return Without(messages, func(b transcript.Block, o transcript.Origin) bool {
-		return isThought(b) && (o.API == "" || signs(o.API))
+		return transcript.IsReasoning(b) && (o.API == "" || signs(o.API))
 	})
 }
 

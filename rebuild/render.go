@@ -2,13 +2,15 @@ package rebuild
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/transcript"
 )
 
 // history puts the messages of all turns together.
 func (a *assembler) history() History {
-	return History{System: a.system, Prompt: a.prompt, Messages: a.render(nil), Compaction: a.summary}
+	prompts := slices.DeleteFunc([]string{a.prompts[transcript.TypeSystem], a.prompts[transcript.TypeTools]}, func(s string) bool { return s == "" })
+	return History{System: a.system, Prompt: strings.Join(prompts, "\n\n"), Messages: a.render(nil), Compaction: a.summary}
 }
 
 // rendering makes the messages of a history. Neighbours of one role become one

@@ -71,10 +71,9 @@ func (r *running) takeSpare(id string) *result {
 	if len(list) == 0 {
 		return nil
 	}
-	res := list[0]
 	r.waits[id] = list[1:]
-	res.used, res.moved = true, true
-	return res
+	list[0].used, list[0].moved = true, true
+	return list[0]
 }
 
 // add takes the next call. Its result is set if that came before it.

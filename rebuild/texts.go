@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -28,6 +29,9 @@ const (
 	// PromptHeading stands on the line before a system prompt that is shown as a
 	// text of the user, because the conversation began with another one.
 	PromptHeading = "[The system prompt from here on]"
+	// ToolsHeading stands on the line before the names of the tools that may be
+	// called from there on, or "none".
+	ToolsHeading = "[Of the tools only these may be called from here on]"
 	// SummaryHeading stands on the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
 	// CarriedHeading is the first line of what a compaction carries besides its
@@ -36,6 +40,18 @@ const (
 	// SummaryReply is the assistant's part of a summary shown as a pair.
 	SummaryReply = "Understood, I have the context from our previous conversation."
 )
+
+// promptText is what is shown of an entry that says what holds from there on: of a
+// system prompt, or of tools. It is empty for others.
+func promptText(b transcript.Body) string {
+	switch b := b.(type) {
+	case transcript.System:
+		return PromptHeading + "\n" + b.Text
+	case transcript.Tools:
+		return ToolsHeading + "\n" + cmp.Or(strings.Join(b.Names, ", "), "none")
+	}
+	return ""
+}
 
 // CarriedText is what is shown behind the summary of a compaction; empty if it
 // carries nothing. Tool output is quoted as JSON strings, so that it cannot pass for

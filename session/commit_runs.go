@@ -95,7 +95,7 @@ func (o *filed) add(b transcript.Batch) error {
 		case transcript.System:
 			e.Body = transcript.System{}
 			batch.lines = append(batch.lines, e.ID)
-		case transcript.Dispatch, transcript.Decision:
+		case transcript.Tools, transcript.Dispatch, transcript.Decision:
 			batch.lines = append(batch.lines, e.ID)
 		case transcript.Compaction:
 			e.Body = transcript.Compaction{}

@@ -427,10 +427,7 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 		if t.moved > w.base || !t.measure(c, cut, w.history) {
 			return nil, ErrConflict
 		}
-		items := t.learned().carried(w, c.TokensAfter)
-		if prompt, ok := t.fold.Prompt(); ok {
-			items = append(items, transcript.System{Text: prompt})
-		}
+		items := append(t.learned().carried(w, c.TokensAfter), t.fold.Prompts()...)
 		kept := t.fold.Standing()
 		if len(kept.Queued)+len(kept.Drafts) > 0 { // which a message may take over
 			cond.Conflicts = append(slices.Clone(cond.Conflicts), transcript.TypeUser, transcript.TypeAssistant)
@@ -448,7 +445,7 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 // that comes in after the check may be one that the summary says is missing, and
 // what is learned then has to be carried over.
 var replaced = []string{
-	transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem,
+	transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem, transcript.TypeTools,
 	transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft,
 	transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted,
 }

@@ -63,7 +63,7 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 		case k == 17:
 			items = append(items, transcript.Custom{Name: "note", Data: json.RawMessage(`1`)})
 		case k == 18:
-			items = append(items, transcript.System{Text: fmt.Sprint("prompt ", n)})
+			items = append(items, transcript.System{Text: fmt.Sprint("prompt ", n)}, transcript.Tools{Names: []string{fmt.Sprint("tool", n)}})
 		default:
 			items = append(items, transcript.UserText(fmt.Sprint("two at once ", n)), answer("at once"))
 		}

@@ -67,7 +67,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 // a session current, which change nothing about the entries.
 var linesConflict = []string{
 	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
-	transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeSystem, transcript.TypeMeta, transcript.TypeCalibration,
+	transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeSystem, transcript.TypeTools, transcript.TypeMeta, transcript.TypeCalibration,
 	transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeExtracted, transcript.TypeCustom,
 	transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeInterrupt, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState,
 }

@@ -98,6 +98,15 @@ type RedactedThinkingBlock struct {
 	Extra Extra
 }
 
+// IsReasoning reports whether a block is reasoning, to read or encrypted.
+func IsReasoning(b Block) bool {
+	switch b.(type) {
+	case ThinkingBlock, RedactedThinkingBlock:
+		return true
+	}
+	return false
+}
+
 // ContextBlock refers to a resource, a memory or a skill that the message
 // drew on. Models are shown it as text.
 type ContextBlock struct {

@@ -16,6 +16,7 @@ const (
 	TypeClip        = "clip"
 	TypeRewind      = "rewind"
 	TypeSystem      = "system"
+	TypeTools       = "tools"
 	TypeMeta        = "meta"
 	TypeCurrent     = "current"
 	TypeCalibration = "calibration"
@@ -35,7 +36,7 @@ const (
 )
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
-// Clip, Rewind, System, Meta, Current, Calibration, ToolStatus, Used, Commit,
+// Clip, Rewind, System, Tools, Meta, Current, Calibration, ToolStatus, Used, Commit,
 // Extracted, Dispatch, Decision, Interrupt, Queued, Draft, Pin, State, Erasure, Custom and
 // Unknown. All are values.
 type Body interface {
@@ -171,6 +172,13 @@ type Rewind struct {
 // System is the system prompt from here on.
 type System struct {
 	Text string
+}
+
+// Tools are the names of the tools that may be called from here on, of all that
+// requests define; none if there are none. The definitions stay with the requests: a
+// tool that comes or goes there is an edit, while this only adds to what was sent.
+type Tools struct {
+	Names []string
 }
 
 // Meta describes the session. A nil field says nothing; of several entries
@@ -332,6 +340,9 @@ func (Rewind) Type() string { return TypeRewind }
 func (System) Type() string { return TypeSystem }
 
 // Type implements [Body].
+func (Tools) Type() string { return TypeTools }
+
+// Type implements [Body].
 func (Meta) Type() string { return TypeMeta }
 
 // Type implements [Body].
@@ -388,6 +399,7 @@ func (Compaction) isBody()  {}
 func (Clip) isBody()        {}
 func (Rewind) isBody()      {}
 func (System) isBody()      {}
+func (Tools) isBody()       {}
 func (Meta) isBody()        {}
 func (Current) isBody()     {}
 func (Calibration) isBody() {}

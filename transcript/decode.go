@@ -129,6 +129,10 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b System
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
+	case TypeTools:
+		var b Tools
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
 	case TypeMeta:
 		var b Meta
 		c.line(kind, e, nil, func() { b.members(c) })

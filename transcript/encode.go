@@ -51,6 +51,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case System:
 		b.members(c)
+	case Tools:
+		b.members(c)
 	case Meta:
 		b.members(c)
 	case Current:

@@ -29,7 +29,7 @@ func (e Entry) Erase() Entry {
 }
 
 // erasedBody returns what Erase leaves of a body. Of the types that are
-// not here all members are references and numbers.
+// not here all members are references, names of tools and numbers.
 func erasedBody(body Body) Body {
 	switch b := body.(type) {
 	case Header:

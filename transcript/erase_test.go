@@ -31,6 +31,7 @@ func bodies() []transcript.Body {
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: "e", Content: secret}}},
 		transcript.Rewind{To: "e"},
 		transcript.System{Text: secret},
+		transcript.Tools{Names: []string{"n"}},
 		transcript.Meta{Title: new(secret), Labels: []string{secret}},
 		transcript.Current{Gen: 2},
 		transcript.Calibration{Model: "m", Window: 1},

@@ -120,6 +120,8 @@ func (b *Rewind) members(c *codec) { c.str("to", &b.To) }
 
 func (b *System) members(c *codec) { c.str("text", &b.Text) }
 
+func (b *Tools) members(c *codec) { c.optStrs("names", &b.Names) }
+
 // members carries what a header may have too.
 func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {

@@ -60,8 +60,8 @@ const (
 	// WholeEntry is that of a block which is all that its entry holds: a call or
 	// a result on a line of its own.
 	WholeEntry = -1
-	// PromptEntry is that of a text of the user which is a [System] entry: a later
-	// system prompt. A renderer may give it the role that the provider has for it.
+	// PromptEntry is that of a text of the user which is a [System] or a [Tools]
+	// entry: a later system prompt. A renderer may give it the role that the provider has for it.
 	PromptEntry = -2
 )
 

@@ -15,7 +15,7 @@ import (
 
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
-// [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
+// [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
 // [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp],
 // [Repeat] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
@@ -44,6 +44,7 @@ func (Compaction) isItem()  {}
 func (Clip) isItem()        {}
 func (Rewind) isItem()      {}
 func (System) isItem()      {}
+func (Tools) isItem()       {}
 func (Meta) isItem()        {}
 func (Calibration) isItem() {}
 func (ToolStatus) isItem()  {}
@@ -243,6 +244,12 @@ func addItem(add func(Body) string, item Item) error {
 	case Used:
 		add(it)
 		return it.check()
+	case Tools:
+		add(it)
+		if slices.Contains(it.Names, "") {
+			return errors.New("tools with an empty name")
+		}
+		return nil
 	case Compaction, Clip, Rewind, System, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, State, Custom:
 		add(it.(Body))
 		return nil

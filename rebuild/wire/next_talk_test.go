@@ -311,8 +311,10 @@ func (k *talk) edit() {
 			k.append(transcript.Clip{Clips: []transcript.Clipping{{Entry: k.results[k.rng.IntN(len(k.results))], Content: "short"}}})
 		}
 	case 2:
-		if k.rng.IntN(2) == 0 {
+		if n := k.rng.IntN(4); n == 0 {
 			k.append(transcript.System{Text: fmt.Sprint("prompt ", k.n)})
+		} else if n == 1 {
+			k.append(transcript.Tools{Names: []string{"read", fmt.Sprint("tool", k.n)}})
 		} else if k.rng.IntN(3) == 0 {
 			k.why("another system prompt")
 			k.system = fmt.Sprint("system ", k.rng.IntN(2))

@@ -188,7 +188,7 @@ func transcriptType(kind string) bool {
 	switch kind {
 	case transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeMeta, transcript.TypeCurrent,
 		transcript.TypeCalibration, transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeExtracted, transcript.TypeCustom,
-		transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeInterrupt, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState:
+		transcript.TypeTools, transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeInterrupt, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState:
 		return true
 	}
 	return false

@@ -87,7 +87,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	for j, b := range m.Content {
 		o := format.OriginOf(m, j)
 		if p, ok := r.answerPart(o, b); ok {
-			parts, spoken = append(parts, p), spoken || !format.IsThinking(b)
+			parts, spoken = append(parts, p), spoken || !transcript.IsReasoning(b)
 		}
 	}
 	if !spoken {

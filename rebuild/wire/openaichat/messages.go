@@ -95,7 +95,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 			r.Drop(o.Entry, b)
 		}
 	}
-	spoken := func(p transcript.Block) bool { return !format.IsThinking(p) }
+	spoken := func(p transcript.Block) bool { return !transcript.IsReasoning(p) }
 	if !slices.ContainsFunc(out.Parts, spoken) && len(out.Calls) == 0 && out.Refusal == "" && out.Audio == "" {
 		return false
 	}

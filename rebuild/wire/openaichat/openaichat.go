@@ -78,13 +78,6 @@ func (c Format) inDialect() Format {
 // maxID is the length in bytes that an ID of a call may have.
 const maxID = 40
 
-func (c Format) ids() format.IDForm {
-	if c.ShortIDs {
-		return format.IDForm{Most: 9, Exact: true}
-	}
-	return format.IDForm{Prefix: "call_", Most: maxID}
-}
-
 // Request renders the body of a call to POST /v1/chat/completions.
 //
 // Beyond what every format does, see package wire, it sees to this:
@@ -110,8 +103,12 @@ func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckParams(c.Params, "model", limit, "stream", "messages", openai.CacheKey(c.CacheKey))); err != nil {
 		return nil, nil, err
 	}
+	ids := format.IDForm{Prefix: "call_", Most: maxID}
+	if c.ShortIDs {
+		ids = format.IDForm{Most: 9, Exact: true}
+	}
 	r := renderer{
-		Renderer:  openai.Renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIOpenAIChat, c.ids())}},
+		Renderer:  openai.Renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIOpenAIChat, ids)}},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
 	if r.Req.System != "" {

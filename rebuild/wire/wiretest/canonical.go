@@ -33,7 +33,7 @@ func (r *referee) canonical() {
 			r.block(place{message: i, block: j, inner: -1}, m.Role, b)
 		}
 		r.serverTools(i)
-		if last := len(m.Content) - 1; last >= 0 && m.Role == transcript.RoleAssistant && isReasoning(m.Content[last]) {
+		if last := len(m.Content) - 1; last >= 0 && m.Role == transcript.RoleAssistant && transcript.IsReasoning(m.Content[last]) {
 			r.flag("thinking-order", i, last, "messages.%d: The final block in an assistant message cannot be `%s`.", i, m.Content[last].BlockType())
 		}
 		r.pairs(i + 1)
@@ -97,7 +97,7 @@ func (r *referee) envelope() {
 const roleSystem transcript.Role = "system"
 
 // takesSystem matches the models that take the role.
-var takesSystem = lazy.New(`claude-(opus-(4-([89]|[1-9]\d)\b|[5-9])|sonnet-(5-[5-9]|[6-9])|(fable|mythos)-[5-9])`)
+var takesSystem = lazy.New(`claude-(opus-(4-([89]|[1-9]\d)\b|[5-9])|(sonnet|haiku)-(5-[5-9]|[6-9])|(fable|mythos)-[5-9])`)
 
 func (r *referee) role(i int) {
 	before := transcript.Role("")
@@ -216,14 +216,6 @@ func (r *referee) serverTools(i int) {
 	for _, u := range open {
 		r.want(r.paused(i), "server-tool", i, -1, "messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, u.name, u.id, u.name)
 	}
-}
-
-func isReasoning(b transcript.Block) bool {
-	switch b.(type) {
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
-		return true
-	}
-	return false
 }
 
 // visible reports whether s has a character that is not white space or one of

@@ -58,7 +58,11 @@ func (m *idMap) replace(id string) string {
 	for {
 		m.tries[id]++
 		sum := sha256.Sum256([]byte(strconv.Itoa(m.tries[id]) + ":" + id))
-		if given := m.form.derive(sum); !m.Used[given] {
+		given := cmp.Or(m.form.Prefix, "toolu_") + hex.EncodeToString(sum[:16])
+		if m.form.Exact {
+			given = hex.EncodeToString(sum[:])[:m.form.Most]
+		}
+		if !m.Used[given] {
 			return given
 		}
 	}
@@ -77,13 +81,6 @@ func (f IDForm) takes(id string) bool {
 		return false
 	}
 	return IsID(id) && len(id) <= cmp.Or(f.Most, MaxID)
-}
-
-func (f IDForm) derive(sum [sha256.Size]byte) string {
-	if f.Exact {
-		return hex.EncodeToString(sum[:])[:f.Most]
-	}
-	return cmp.Or(f.Prefix, "toolu_") + hex.EncodeToString(sum[:16])
 }
 
 // IsID reports whether every provider takes an ID.

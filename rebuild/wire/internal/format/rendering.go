@@ -230,11 +230,6 @@ func HasCalls(content []transcript.Block) bool {
 	return slices.ContainsFunc(content, IsType[transcript.ToolCallBlock])
 }
 
-// IsThinking reports whether b is reasoning.
-func IsThinking(b transcript.Block) bool {
-	return IsType[transcript.ThinkingBlock](b) || IsType[transcript.RedactedThinkingBlock](b)
-}
-
 // PlainText returns a text as the only block.
 func PlainText(text string) []transcript.Block {
 	return []transcript.Block{transcript.TextBlock{Text: text}}
@@ -294,14 +289,11 @@ func searchText(obj []byte) string {
 
 // AboutDocument returns the title and the context of a document as a text.
 func AboutDocument(b transcript.DocumentBlock) string {
-	var about []string
+	about := []string{b.Title, b.Context}
 	if !rebuild.IsBlank(b.Title) {
-		about = append(about, "[document "+b.Title+"]")
+		about[0] = "[document " + b.Title + "]"
 	}
-	if !rebuild.IsBlank(b.Context) {
-		about = append(about, b.Context)
-	}
-	return strings.Join(about, "\n")
+	return strings.Join(slices.DeleteFunc(about, rebuild.IsBlank), "\n")
 }
 
 // IsSearchResult reports whether obj is a search result that a user or a tool

@@ -111,7 +111,7 @@ func (r *Renderer) AnswerContent(i int, m transcript.Message, pairs map[int]bool
 		}
 	}
 	if out = r.fitThinking(i, out, origins); len(out) > 0 {
-		r.reasons = !format.HasCalls(out) || format.IsThinking(out[0])
+		r.reasons = !format.HasCalls(out) || transcript.IsReasoning(out[0])
 	}
 	return out
 }

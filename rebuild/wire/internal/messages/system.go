@@ -14,7 +14,7 @@ const roleSystem transcript.Role = "system"
 
 // systemSince holds the first version of each line of Claude that takes messages of
 // that role, in hundreds. The others refuse them.
-var systemSince = map[string]int{"opus": 408, "sonnet": 505, "fable": 500, "mythos": 500}
+var systemSince = map[string]int{"opus": 408, "sonnet": 505, "haiku": 505, "fable": 500, "mythos": 500}
 
 func takesSystem(model string) bool {
 	line, version := claudeVersion(model)

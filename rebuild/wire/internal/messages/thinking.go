@@ -67,16 +67,16 @@ func (r *Renderer) Asked(thinking json.RawMessage) json.RawMessage {
 // reasoning must not be changed and not be moved, so there is nothing else to
 // do about it.
 func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []transcript.Origin) []transcript.Block {
-	if !slices.ContainsFunc(content, format.IsThinking) {
+	if !slices.ContainsFunc(content, transcript.IsReasoning) {
 		return content
 	}
 	end := len(content)
-	for end > 0 && format.IsThinking(content[end-1]) {
+	for end > 0 && transcript.IsReasoning(content[end-1]) {
 		end--
 	}
 	out := make([]transcript.Block, 0, len(content))
 	for j, b := range content {
-		if format.IsThinking(b) {
+		if transcript.IsReasoning(b) {
 			why := r.unfit(i, content, b, origins[j])
 			if j >= end {
 				why = cmp.Or(why, "the end of the answer")
