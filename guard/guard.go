@@ -20,9 +20,9 @@ type Guard struct {
 	// the history keeps and its system prefix come after System. A System or
 	// Tools other than before is an edit: the provider's cache and the reasoning
 	// so far are lost. A session that keeps its prompt, as entries of the type
-	// [transcript.System], only adds to what was sent, and so does a
-	// [transcript.Tools] that says which of the Tools may be called. MaxOutput is in tokens; 0
-	// leaves it to the call, unless less than 8,192 are left in the window.
+	// [transcript.System], only adds to what was sent, and so does one that says
+	// which of the Tools may be called, by [transcript.Tools]. MaxOutput is in
+	// tokens; 0 leaves it to the call, unless less than 8,192 are left in the window.
 	Model     string
 	System    string
 	Tools     []transcript.Tool
