@@ -491,7 +491,7 @@ func TestOffline(t *testing.T) {
 		m.Pace = nil
 		c := testConfig(t, api, m, newTool("list_files", func(context.Context, json.RawMessage) (string, error) { return "- a\n", nil }))
 		contains(t, drive(t, c, "hello", "look at the files", "count"), `You said "hello".`, "Let me look.", "[list_files", "This is what I found:", "1 2 3", "299 300")
-		contains(t, drive(t, c, "bye"), "3 previous turns", "I remember 3 earlier messages")
+		contains(t, drive(t, c, "bye"), "3 previous turns", "Earlier messages of yours that I remember: 3.")
 		valid(t, m)
 	})
 }

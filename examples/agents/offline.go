@@ -56,7 +56,7 @@ func reply(r guardtest.Request) string {
 			earlier++
 		}
 	}
-	return fmt.Sprintf("You said %q. I remember %d earlier messages of yours.", text, earlier-1)
+	return fmt.Sprintf("You said %q. Earlier messages of yours that I remember: %d.", text, earlier-1)
 }
 
 // pace makes answers as fast as a person reads.

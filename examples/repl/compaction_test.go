@@ -169,7 +169,7 @@ func TestMessageTooLong(t *testing.T) {
 	c := smallConfig(t, t.TempDir(), nil)
 	out := driveConfig(t, c, "hello", strings.Repeat("word ", 10_000), "/rewind", "again")
 	contains(t, out, "by estimate leave no room", "the model refused ", "[guard]   given up, there is nothing left to shorten; /rewind takes the turn back\n",
-		"Rewound 1 turn(s); 1 left", `You said "again". I remember 1 earlier messages of yours; the first was "hello".`)
+		"Rewound 1 turn(s); 1 left", `You said "again". Earlier messages of yours that I remember: 1; the first was "hello".`)
 }
 
 // An answer that is cut at the output limit is said to be.

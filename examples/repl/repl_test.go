@@ -73,7 +73,7 @@ func TestRestart(t *testing.T) {
 	first := out[strings.Index(out, "  [user]"):strings.Index(out, "\nBye.")]
 
 	out = drive(t, dir, "/history", "what do you remember")
-	contains(t, out, "Restored: 2 previous turns", "I remember 2 earlier messages of yours; the first was \"hello there\"")
+	contains(t, out, "Restored: 2 previous turns", "Earlier messages of yours that I remember: 2; the first was \"hello there\"")
 	if !strings.Contains(out, strings.TrimSpace(strings.TrimSuffix(first, "[main:cli:user] > "))) {
 		t.Errorf("the history is not that of the first run:\n%s\nin\n%s", first, out)
 	}
@@ -109,7 +109,7 @@ func TestNumberForkExport(t *testing.T) {
 		"/title 2", "/switch 1", "/switch 2", "/fork copy", "three", "/sessions", "/switch second", "/export "+file, "/export "+file, "/export x.doc")
 	contains(t, out,
 		"Session not found: 2", "2 session(s):", "    1  ", "second", "    2  ", "one", "Switched to: ", "[user] one", "Session not found: 3", "Switched to: ", "[user] two",
-		"Title: 2", "Switched to: ", "Switched to: ", "Forked: ", "(1 turns)", "I remember 1 earlier", "3 session(s):", "copy", "2 turns", "Session not found: second",
+		"Title: 2", "Switched to: ", "Switched to: ", "Forked: ", "(1 turns)", "that I remember: 1;", "3 session(s):", "copy", "2 turns", "Session not found: second",
 		"Exported: ", "Error: ", "exists", "Usage: /export")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

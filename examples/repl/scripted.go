@@ -97,7 +97,7 @@ func remember(r guardtest.Request, text string) string {
 	}
 	answer := fmt.Sprintf("You said %q.", cut(text, 80))
 	if n := len(said); n > 1 {
-		answer += fmt.Sprintf(" I remember %d earlier messages of yours; the first was %q.", n-1, cut(said[0], 60))
+		answer += fmt.Sprintf(" Earlier messages of yours that I remember: %d; the first was %q.", n-1, cut(said[0], 60))
 	}
 	return answer + " (I am a script. Ask me to list the folder, to read README.md or for the time.)"
 }

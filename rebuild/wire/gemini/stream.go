@@ -21,9 +21,9 @@ import (
 // block with the part as it is. RequestID is responseId.
 //
 // A call gets the ID that the API gave it, or else one made of responseId, its
-// place and what it says. What a part says besides (its thought signature, the
-// ID of a call) is in the member ext of the block. An error body gives an
-// [*wire.APIError] with the status that it says.
+// place and what it says. The rest of a part (its thought signature, the ID of a
+// call) is in the member ext of the block. An error body gives an [*wire.APIError]
+// with the status that it says.
 func (g Format) Response(body []byte) (*transcript.Response, error) { return g.stream().Whole(body) }
 
 func (s *stream) Whole(body []byte) error {
