@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/rebuild"
@@ -117,8 +116,7 @@ const (
 
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
-	prompts := slices.DeleteFunc([]string{g.System, h.Prompt, h.System}, func(s string) bool { return s == "" })
-	req := transcript.Request{Model: g.Model, System: strings.Join(prompts, "\n\n"), Tools: g.Tools, MaxOutput: g.MaxOutput}
+	req := transcript.Request{Model: g.Model, System: h.SystemPrompt(g.System), Tools: g.Tools, MaxOutput: g.MaxOutput}
 	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools)}
 	if bare {
 		req.Messages = rebuild.WithoutReasoning(h.Messages)

@@ -1,6 +1,11 @@
 package rebuild
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // History is what a model is shown: a system prefix, empty unless a summary is
 // rendered there, and messages by the rules of this package. It may be empty
@@ -23,6 +28,13 @@ type History struct {
 	Cleared int `json:"-"`
 	// Answered is the model that the last answer names, as [Fold.Answered] says it.
 	Answered string `json:"-"`
+}
+
+// SystemPrompt returns what stands in front of the messages of a request: the system
+// prompt of an application, Prompt and System, an empty line between them.
+func (h History) SystemPrompt(own string) string {
+	prompts := slices.DeleteFunc([]string{own, h.Prompt, h.System}, func(s string) bool { return s == "" })
+	return strings.Join(prompts, "\n\n")
 }
 
 // StartsTurn reports whether a turn starts at message i: a user message that

@@ -2,15 +2,14 @@ package rebuild
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/transcript"
 )
 
 // history puts the messages of all turns together.
 func (a *assembler) history() History {
-	prompts := slices.DeleteFunc([]string{a.prompts[transcript.TypeSystem], a.prompts[transcript.TypeTools]}, func(s string) bool { return s == "" })
-	return History{System: a.system, Prompt: strings.Join(prompts, "\n\n"), Messages: a.render(nil), Compaction: a.summary}
+	prompt := History{Prompt: a.prompts[transcript.TypeTools]}.SystemPrompt(a.prompts[transcript.TypeSystem])
+	return History{System: a.system, Prompt: prompt, Messages: a.render(nil), Compaction: a.summary}
 }
 
 // rendering makes the messages of a history. Neighbours of one role become one

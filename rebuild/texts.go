@@ -48,7 +48,11 @@ func promptText(b transcript.Body) string {
 	case transcript.System:
 		return PromptHeading + "\n" + b.Text
 	case transcript.Tools:
-		return ToolsHeading + "\n" + cmp.Or(strings.Join(b.Names, ", "), "none")
+		names := make([]string, len(b.Names))
+		for i, name := range b.Names {
+			names[i] = ToolName(name)
+		}
+		return ToolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
 	}
 	return ""
 }

@@ -297,7 +297,7 @@ func showContext(ctx context.Context, r *repl, _ string) error {
 	if err != nil {
 		return err
 	}
-	used := overhead + tokens.Estimator{}.Count(h.System, nil, h.Messages)
+	used := overhead + tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages)
 	r.out.say("%s", usageLine(used, r.window))
 	r.out.say("%s", usageBar(used, r.window))
 	when := "by /compact"

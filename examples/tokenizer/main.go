@@ -66,7 +66,7 @@ func report(out io.Writer, name string, counter *exact, data []byte) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		estimate, count = est.Count(h.System, nil, h.Messages), counter.Count(h.System, nil, h.Messages)
+		estimate, count = est.Count(h.SystemPrompt(""), nil, h.Messages), counter.Count(h.SystemPrompt(""), nil, h.Messages)
 	} else {
 		count = counter.text(string(data))
 	}

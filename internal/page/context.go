@@ -55,7 +55,7 @@ func Of(ctx context.Context, s *session.Session) (c Context, err error) {
 		return c, err
 	}
 	var estimate tokens.Estimator
-	sum := map[string]int{"system": estimate.Count(h.System, nil, nil)}
+	sum := map[string]int{"system": estimate.Count(h.SystemPrompt(""), nil, nil)}
 	for i, m := range h.Messages {
 		for k, b := range m.Content {
 			kind := kindOf(m.Role, b)

@@ -50,8 +50,8 @@ type Renderer interface {
 
 // Request writes the next model request: the history in the form of r. Base
 // holds the rest of the request, the name of the model for example; Request
-// sets its Messages, and its System if the history has one. The report lists
-// what the provider has no place for.
+// sets its Messages, and adds to its System what the history has in front of them.
+// The report lists what the provider has no place for.
 func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, base transcript.Request) (rebuild.Report, error) {
 	h, err := s.History(ctx)
 	if err == nil {
@@ -60,7 +60,7 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 	if err != nil {
 		return nil, err
 	}
-	base.System, base.Messages = cmp.Or(h.System, base.System), h.Messages
+	base.System, base.Messages = h.SystemPrompt(base.System), h.Messages
 	body, report, err := r.Request(base)
 	if err == nil {
 		_, err = w.Write(append(body, '\n'))

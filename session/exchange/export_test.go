@@ -144,17 +144,18 @@ func TestExportLines(t *testing.T) {
 func TestExportRequest(t *testing.T) {
 	st := inMemory()
 	s := load(t, st)
-	add(t, s, transcript.UserText("hi"))
+	add(t, s, transcript.System{Text: "Be brief."}, transcript.UserText("hi"))
 	var out bytes.Buffer
-	_, err := exchange.Request(t.Context(), s, &out, anthropic.Format{}, transcript.Request{Model: "m"})
+	_, err := exchange.Request(t.Context(), s, &out, anthropic.Format{}, transcript.Request{Model: "m", System: "You help."})
 	require.NoError(t, err)
 	var body struct {
-		Model    string
-		Messages []struct{ Role string }
+		Model, System string
+		Messages      []struct{ Role string }
 	}
 	if err := json.Unmarshal(out.Bytes(), &body); err != nil || body.Model != "m" || len(body.Messages) != 1 || body.Messages[0].Role != "user" {
 		t.Errorf("%s: %v", &out, err)
 	}
+	require.Equal(t, "You help.\n\nBe brief.", body.System)
 }
 
 // The lines that a document has outside of texts and fences.

@@ -22,7 +22,7 @@ func handedOn(ctx context.Context, s *session.Session, entries []transcript.Entr
 // redactHistory passes a history to the hook of the store. A message that is changed
 // loses its origins, and with them what only the model that made it takes back.
 func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) error {
-	entries := []transcript.Entry{{Body: transcript.System{Text: h.System}}}
+	entries := []transcript.Entry{{Body: transcript.System{Text: h.SystemPrompt("")}}}
 	for _, m := range h.Messages {
 		f := transcript.Fragment{Kind: string(m.Role), Role: m.Role}.WithContent(m.Content...)
 		entries = append(entries, transcript.Entry{ID: string(m.Role), Body: f})
@@ -38,7 +38,7 @@ func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) 
 		}
 		switch b := got[0].Body.(type) {
 		case transcript.System:
-			h.System = b.Text
+			h.Prompt, h.System = "", b.Text
 		case transcript.Fragment:
 			h.Messages[i-1] = b.Message()
 		}

@@ -104,7 +104,7 @@ func (f *Finding) read(records iter.Seq2[transcript.Record, error]) error {
 	f.add(fold, batcher.Break())
 	h := fold.History()
 	f.Messages, f.Turns = len(h.Messages), fold.Turns()
-	f.Tokens = tokens.Estimator{}.Count(h.System, nil, h.Messages)
+	f.Tokens = tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages)
 	f.Repairs = append(f.Repairs, fold.Report()...)
 	p := fold.Pending()
 	f.Owed, f.Cut, f.User = p.Owed, p.Cut, p.User
