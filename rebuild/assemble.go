@@ -169,7 +169,7 @@ func (n *node) source(f *transcript.Fragment, i int) source {
 	return source{n, i}
 }
 
-// addPrompt shows such an entry as a text of the user.
+// addPrompt shows a system prompt or a list of tools as a text of the user.
 func (a *assembler) addPrompt(n *node) {
 	it := a.newItem(n, 1)
 	it.aside, it.since = true, n.ord

@@ -14,10 +14,10 @@ import (
 // from then on. The last ones are in force, until a rewind takes them back.
 func TestPrompts(t *testing.T) {
 	const first = `{"type":"system","id":"s1","ts":"2026-11-20T08:00:00Z","text":"Be brief."}`
-	const tools = `{"type":"tools","id":"t1","ts":"2026-11-20T08:00:00Z","names":["fs.read","write"]}`
+	const tools = `{"type":"tools","id":"t1","ts":"2026-11-20T08:00:00Z","tool_names":["fs.read","write"]}`
 	top := "Be brief.\n\n" + rebuild.ToolsHeading + "\nfs_read, write"
 	f := foldLines(t, nil, lines(first, tools, user("1", "hi"), assistant("2", "hello"),
-		`{"type":"tools","id":"t2","ts":"2026-11-20T08:00:00Z","names":[]}`, user("3", "now"), `{"type":"system","id":"s2","ts":"2026-11-20T08:00:00Z","text":"Be kind."}`)...)
+		`{"type":"tools","id":"t2","ts":"2026-11-20T08:00:00Z","tool_names":[]}`, user("3", "now"), `{"type":"system","id":"s2","ts":"2026-11-20T08:00:00Z","text":"Be kind."}`)...)
 	h := f.History()
 	require.Equal(t, top, h.Prompt)
 	require.Equal(t, "user hi\nassistant hello\nuser [now] ["+rebuild.ToolsHeading+"|none] ["+rebuild.PromptHeading+"|Be kind.]\n", show(h))
@@ -26,7 +26,7 @@ func TestPrompts(t *testing.T) {
 	require.Equal(t, "now", f.Pending().User)
 
 	f = foldLines(t, nil, lines(first, tools, user("1", "hi"), assistant("2", "hello"),
-		`{"type":"tools","id":"t2","ts":"2026-11-20T08:00:00Z","names":[]}`, `{"type":"rewind","id":"r","ts":"2026-11-20T08:00:00Z","to":"2"}`)...)
+		`{"type":"tools","id":"t2","ts":"2026-11-20T08:00:00Z","tool_names":[]}`, `{"type":"rewind","id":"r","ts":"2026-11-20T08:00:00Z","to":"2"}`)...)
 	require.Equal(t, top, f.History().Prompt)
 	require.Equal(t, "user hi\nassistant hello\n", show(f.History()))
 	require.ElementsMatch(t, []transcript.Item{transcript.System{Text: "Be brief."}, transcript.Tools{Names: []string{"fs.read", "write"}}}, f.Prompts())

@@ -108,7 +108,7 @@ func script(data []byte) []transcript.Batch {
 			if next()%2 == 0 {
 				emit(fmt.Sprintf(`{"type":"system",%s,"text":"prompt of %s"}`, head, id))
 			} else {
-				emit(fmt.Sprintf(`{"type":"tools",%s,"names":["of %s"]}`, head, id))
+				emit(fmt.Sprintf(`{"type":"tools",%s,"tool_names":["of %s"]}`, head, id))
 			}
 		case 11:
 			emit(fmt.Sprintf(`{"type":"custom",%s,"name":"x"}`, head))

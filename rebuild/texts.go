@@ -31,7 +31,7 @@ const (
 	PromptHeading = "[The system prompt from here on]"
 	// ToolsHeading stands on the line before the names of the tools that may be
 	// called from there on, or "none".
-	ToolsHeading = "[Of the tools only these may be called from here on]"
+	ToolsHeading = "[Only these tools may be called from here on]"
 	// SummaryHeading stands on the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
 	// CarriedHeading is the first line of what a compaction carries besides its

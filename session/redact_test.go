@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -263,4 +264,17 @@ func TestRedactBoundReasoning(t *testing.T) {
 		require.Empty(t, grep(t, b.dir, planted))
 		require.Empty(t, grep(t, b.dir, "Hunter27"))
 	}
+}
+
+// The names of tools stay: a text names the tools that may be called as the request that
+// defines them does.
+func TestRedactKeepsToolNames(t *testing.T) {
+	hook := func(_ context.Context, text string) string { return strings.ReplaceAll(text, "secret", "[masked]") }
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: hook})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.System{Text: "a secret"}, transcript.Tools{Names: []string{"read_secret"}})
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "a [masked]\n\n"+rebuild.ToolsHeading+"\nread_secret", h.Prompt)
 }

@@ -175,9 +175,10 @@ type System struct {
 }
 
 // Tools are the names of the tools that may be called from here on, of all that
-// requests define; none if there are none. A model may still call another one, which
-// is for the application to refuse. The definitions stay with the requests: a tool that
-// comes or goes there is an edit, while this only adds to what was sent.
+// requests define. The zero value allows none of them. A model may still call
+// another one, which is for the application to refuse. The definitions stay with
+// the requests: a tool that comes or goes there is an edit, while this only adds to
+// what was sent.
 type Tools struct {
 	Names []string
 }

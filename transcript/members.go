@@ -120,7 +120,7 @@ func (b *Rewind) members(c *codec) { c.str("to", &b.To) }
 
 func (b *System) members(c *codec) { c.str("text", &b.Text) }
 
-func (b *Tools) members(c *codec) { c.optStrs("names", &b.Names) }
+func (b *Tools) members(c *codec) { c.optStrs("tool_names", &b.Names) }
 
 // members carries what a header may have too.
 func (b *Meta) members(c *codec) {

@@ -61,7 +61,8 @@ const (
 	// a result on a line of its own.
 	WholeEntry = -1
 	// PromptEntry is that of a text of the user which is a [System] or a [Tools]
-	// entry: a later system prompt. A renderer may give it the role that the provider has for it.
+	// entry behind the beginning. A renderer may give it the role that the provider
+	// has for it.
 	PromptEntry = -2
 )
 

@@ -244,13 +244,7 @@ func addItem(add func(Body) string, item Item) error {
 	case Used:
 		add(it)
 		return it.check()
-	case Tools:
-		add(it)
-		if slices.Contains(it.Names, "") {
-			return errors.New("tools with an empty name")
-		}
-		return nil
-	case Compaction, Clip, Rewind, System, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, State, Custom:
+	case Compaction, Clip, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, State, Custom:
 		add(it.(Body))
 		return nil
 	case annotated:

@@ -37,7 +37,7 @@ func TestSystemMessages(t *testing.T) {
 		return string(body)
 	}
 	plain := func(body string) string { return string(messagesOf([]byte(body))) }
-	for _, model := range []string{"claude-opus-4-8", "claude-opus-4-10", "claude-opus-5-20260701", "claude-opus-4-8@20260601", "claude-sonnet-5-5", "claude-sonnet-6", "claude-haiku-5-5", "claude-fable-5", "us.anthropic.claude-mythos-5-2-v1:0"} {
+	for _, model := range []string{"claude-opus-4-8", "claude-opus-4-10", "claude-opus-5-20260701", "claude-opus-4-8@20260601", "claude-sonnet-5-5", "claude-sonnet-6", "claude-haiku-5-5", "claude-haiku-5-10", "claude-fable-5", "us.anthropic.claude-mythos-5-2-v1:0"} {
 		body, _, err := anthropic.Format{}.Request(transcript.Request{Model: model, Messages: history("")})
 		require.NoError(t, err)
 		require.Equal(t, asSystem+"]}", plain(string(body)), model)

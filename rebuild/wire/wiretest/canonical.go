@@ -97,7 +97,7 @@ func (r *referee) envelope() {
 const roleSystem transcript.Role = "system"
 
 // takesSystem matches the models that take the role.
-var takesSystem = lazy.New(`claude-(opus-(4-([89]|[1-9]\d)\b|[5-9])|(sonnet|haiku)-(5-[5-9]|[6-9])|(fable|mythos)-[5-9])`)
+var takesSystem = lazy.New(`claude-(opus-(4-([89]|[1-9]\d)\b|[5-9])|(sonnet|haiku)-(5-([5-9]|[1-9]\d)\b|[6-9])|(fable|mythos)-[5-9])`)
 
 func (r *referee) role(i int) {
 	before := transcript.Role("")
