@@ -38,9 +38,9 @@ type Cut struct {
 	// MaxCarried how many that has at most which code carries besides.
 	MaxSummary int `json:"maxSummary,omitempty"`
 	MaxCarried int `json:"maxCarried,omitempty"`
-	// Keep and Room are those of the options. Limit is that of their trigger,
-	// and Overhead what it says is sent besides the history; both are 0 if there
-	// is none.
+	// Keep and Room are those of the options. Limit is that of their trigger, 0 if
+	// there is none, and Overhead what it says is sent besides the history, with the
+	// prompt that the history has in front.
 	Keep     Keep `json:"keep,omitzero"`
 	Room     int  `json:"room,omitempty"`
 	Limit    int  `json:"limit,omitempty"`
@@ -138,7 +138,7 @@ func CutAt(h rebuild.History, at int, opts *Options) Cut {
 func (p *planner) cut(at int) Cut {
 	c := p.none
 	c.At, c.Split = at, at < len(p.h.Messages) && !p.h.StartsTurn(at)
-	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))
+	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))+p.prompt
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
 	c.MaxCarried = min(max(c.Covered/4, min(c.Covered/2, 256), 2*p.listed), p.o.MaxCarried)
 	c.After = c.Kept + c.MaxSummary + c.MaxCarried
@@ -156,6 +156,7 @@ type planner struct {
 	o      Options
 	sums   []int // sums[i] is the size of the messages before i
 	system int   // size of the system prefix: the summary of the last compaction
+	prompt int   // size of the prompt that stays in front of it
 	listed int   // size of what the last compaction carried
 	legal  []bool
 	none   Cut // what is said of every cut
@@ -166,18 +167,14 @@ func newPlanner(h rebuild.History, o Options) *planner {
 	for i := range h.Messages {
 		p.sums[i+1] = p.sums[i] + o.Counter.Count("", nil, h.Messages[i:i+1])
 	}
-	if h.System != "" {
-		p.system = o.Counter.Count(h.System, nil, nil)
-	}
+	p.system, p.prompt = o.Counter.Count(h.System, nil, nil), o.Counter.Count(h.Prompt, nil, nil)
 	if h.Compaction != nil {
 		if text := rebuild.CarriedText(*h.Compaction); text != "" {
 			p.listed = countText(o.Counter, text)
 		}
 	}
-	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.Limit()}
-	if p.none.Limit > 0 {
-		p.none.Overhead = max(o.Trigger.Overhead, 0)
-	}
+	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system + p.prompt, Keep: o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.Limit()}
+	p.none.Overhead = max(o.Trigger.Overhead, 0) + p.prompt
 	return p
 }
 
@@ -191,7 +188,7 @@ func (p *planner) choose() (at int, reason Reason) {
 	share := math.MaxInt // what the kept part may have
 	if room := p.o.Room; room > 0 {
 		// The rest is for what comes next.
-		share = max(room*3/5-p.o.MaxSummary, 1)
+		share = max((room-p.prompt)*3/5-p.o.MaxSummary, 1)
 	}
 	switch k := p.o.Keep; {
 	case k.Turns > 0:
@@ -213,7 +210,7 @@ func (p *planner) choose() (at int, reason Reason) {
 	switch kept := p.size(at, n); {
 	case at == 0:
 		return 0, NoCut
-	case p.o.Room > 0 && kept > p.o.Room+p.o.Room/4: // an estimate may be off by so much
+	case p.o.Room > 0 && kept+p.prompt > p.o.Room+p.o.Room/4: // an estimate may be off by so much
 		return 0, TooLarge
 	}
 	return at, ""

@@ -366,3 +366,23 @@ func nthLegal(h rebuild.History, n int) int {
 	}
 	return 0
 }
+
+// The prompt that a history has in front stays: it is in the sizes, not in what is
+// summarised, and takes its part of the room.
+func TestPlanWithPrompt(t *testing.T) {
+	h := history(t, "u a u a u a u a u a", nil)
+	opts := &compact.Options{Keep: compact.Keep{Turns: 2}, Counter: flat{}, Trigger: compact.Trigger{Threshold: 60, Overhead: 20}}
+	bare := compact.Plan(h, opts)
+	require.Empty(t, bare.Nothing)
+	h.Prompt = "You help."
+	cut := compact.Plan(h, opts)
+	require.Equal(t, bare.Before+10, cut.Before)
+	require.Equal(t, bare.Covered, cut.Covered)
+	require.Equal(t, bare.Kept+10, cut.Kept)
+	require.Equal(t, bare.After+10, cut.After)
+	require.Equal(t, 30, cut.Overhead)
+	opts.Trigger.Overhead = 50
+	require.Equal(t, compact.NoRoom, compact.Plan(h, opts).Nothing)
+	h.Prompt = ""
+	require.Empty(t, compact.Plan(h, opts).Nothing)
+}

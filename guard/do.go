@@ -298,12 +298,10 @@ func (r *run) lowerOutput(o Overflow) bool {
 }
 
 func (r *run) need(o Overflow) Need {
-	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
+	// A window that is not known is less than what was sent.
+	n := Need{Overflow: o, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == transcript.RecallRead })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
-	if n.Window == 0 {
-		n.Window = r.size // it is less than that
-	}
 	if r.window > 0 {
 		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)
 		n.Room = max(int(room)-(r.size-history), 1)

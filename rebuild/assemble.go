@@ -11,8 +11,8 @@ import (
 // line and decides nothing that a later line of another turn could change, but
 // for a late result, which finds its call in any earlier turn.
 type assembler struct {
-	full        bool              // compactions and clips are ignored, so no request was made of this
-	prompts     map[string]string // that stand in front of the messages, by their types
+	full        bool                       // compactions and clips are ignored, so no request was made of this
+	prompts     map[string]transcript.Body // that stand in front of the messages, by their types
 	system      string
 	prelude     []*item // the summary
 	summary     *transcript.Compaction
@@ -122,7 +122,7 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	a := &assembler{prompts: map[string]string{}, read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	a := &assembler{prompts: map[string]transcript.Body{}, read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
 	a.turns = append(a.turns, a.turnSlab.one())
 	return a
 }

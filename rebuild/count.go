@@ -8,8 +8,8 @@ import (
 )
 
 // Tally counts the tokens of the history of a [Fold] and keeps the count, so
-// that asking again costs what was added since. The total is the count of the
-// system prefix plus that of each message on its own. It depends on the history
+// that asking again costs what was added since. The total is the count of
+// [History.SystemPrompt] plus that of each message on its own. It depends on the history
 // alone: not on when it was asked for, nor on what was counted before.
 //
 // A Tally calls its Counter about once for each message. A compaction, a clip
@@ -68,9 +68,7 @@ func (t *Tally) count() (total int) {
 		r.msgs = append(r.msgs, plainMessage) // the user's, which an answer follows
 		first = 1
 	} else {
-		if t.asm.system != "" {
-			total = t.Counter.Count(t.asm.system, nil, nil)
-		}
+		total = t.Counter.Count(t.asm.front().SystemPrompt(""), nil, nil)
 		for _, it := range t.asm.prelude {
 			r.item(it)
 		}

@@ -43,7 +43,7 @@ func TestTally(t *testing.T) {
 		}
 		h := f.History()
 		var c bytesCounter
-		want := c.Count(h.System, nil, nil)
+		want := c.Count(h.SystemPrompt(""), nil, nil)
 		for i := range h.Messages {
 			want += c.Count("", nil, h.Messages[i:i+1])
 		}

@@ -287,8 +287,8 @@ func (f *Fold) History() History {
 	return h
 }
 
-// Preview returns the history as it would be if the compaction were added now,
-// and changes nothing. Its turns are those that the compaction keeps: together
+// Preview returns the history as it would be if [Fold.Prompts] and the compaction were
+// added now, and changes nothing. Its turns are those that the compaction keeps: together
 // with its TurnsBefore they are all there are.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
@@ -296,6 +296,11 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	after.slab, after.batches = slab[node]{}, f.batches+1
 	after.addNode(&transcript.Entry{Body: c}, true) // behind the end of f's nodes, which will write over it
 	a := after.assemble()
+	for _, p := range f.Prompts() {
+		if b, ok := p.(transcript.Body); ok {
+			a.prompts[b.Type()] = b
+		}
+	}
 	return a.history(), a.started()
 }
 

@@ -2,7 +2,6 @@ package rebuild
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -26,7 +25,7 @@ func (f *Fold) feed(a *assembler, path []int) {
 		switch b := n.body.(type) {
 		case transcript.System, transcript.Tools:
 			if i < a.compacted || !begun {
-				a.prompts[b.Type()] = strings.TrimPrefix(promptText(b), PromptHeading+"\n")
+				a.prompts[b.Type()] = b
 				continue
 			}
 		case transcript.Dispatch, transcript.Decision:

@@ -8,8 +8,16 @@ import (
 
 // history puts the messages of all turns together.
 func (a *assembler) history() History {
-	prompt := History{Prompt: a.prompts[transcript.TypeTools]}.SystemPrompt(a.prompts[transcript.TypeSystem])
-	return History{System: a.system, Prompt: prompt, Messages: a.render(nil), Compaction: a.summary}
+	h := a.front()
+	h.Messages = a.render(nil)
+	return h
+}
+
+// front is the history without its messages.
+func (a *assembler) front() History {
+	own, _ := a.prompts[transcript.TypeSystem].(transcript.System)
+	prompt := History{Prompt: promptText(a.prompts[transcript.TypeTools])}.SystemPrompt(own.Text)
+	return History{System: a.system, Prompt: prompt, Compaction: a.summary}
 }
 
 // rendering makes the messages of a history. Neighbours of one role become one

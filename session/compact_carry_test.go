@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // A compaction has the system prompt in force in front of it, in its batch: it
@@ -41,6 +42,8 @@ func TestCompactionRepeatsThePrompt(t *testing.T) {
 		require.NotContains(t, m.Text(), rebuild.PromptHeading)
 		require.NotContains(t, m.Text(), rebuild.ToolsHeading)
 	}
+	require.Equal(t, done.Compaction.TokensAfter, s.Info().Tokens)
+	require.InDelta(t, tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages), s.Info().Tokens, float64(len(h.Messages)))
 	talk(t, s, 8, 4)
 	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(short))})
 	require.NoError(t, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -208,6 +210,41 @@ func (s skewed) Count(system string, tools []transcript.Tool, msgs []transcript.
 		n += n / 8
 	}
 	return n
+}
+
+// A prompt that the session keeps takes a part of the window, whether it is at the
+// top or said later: no request with it is too long.
+func TestLongKeptPrompt(t *testing.T) {
+	const window = 32_000
+	t.Parallel()
+	m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Answer: func(guardtest.Request) guardtest.Answer {
+		return guardtest.Say("I see. " + lines(40))
+	}}
+	st := open(t, t.TempDir(), &session.Options{Sync: filelog.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	a := agent{g: &guard.Guard{Window: window, MaxOutput: 4096}, c: client{m}}
+	compactions := 0
+	for i := range 60 {
+		if i%30 == 0 {
+			add(t, s, transcript.System{Text: fmt.Sprintf("Prompt %d.\n%s", i, lines(900))})
+		}
+		must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(40))))
+		done, err := s.AfterTurn(t.Context())
+		must(t, err)
+		if done.Entry != "" {
+			compactions++
+			require.LessOrEqual(t, s.Info().Tokens, done.Cut.After+done.Cut.After/20, done.Cut)
+		}
+	}
+	stats := m.Stats()
+	h, err := s.History(t.Context())
+	must(t, err)
+	prompt := tokens.Estimator{}.Count(h.SystemPrompt(""), nil, nil)
+	t.Logf("%+v, %d compactions, prompt %d", stats, compactions, prompt)
+	require.Greater(t, prompt, window/4)
+	require.Zero(t, stats.Overflows)
+	require.NotZero(t, compactions)
 }
 
 // A conversation of many turns, some with tools, in the same window.

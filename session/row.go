@@ -227,9 +227,7 @@ func (s *state) takeRow(ctx context.Context, fill bool) (row driver.Row, ok bool
 
 // countHistory is what a [rebuild.Tally] counts for a history.
 func countHistory(c tokens.Counter, h rebuild.History) (n int) {
-	if h.System != "" {
-		n = c.Count(h.System, nil, nil)
-	}
+	n = c.Count(h.SystemPrompt(""), nil, nil)
 	for i := range h.Messages {
 		n += c.Count("", nil, h.Messages[i:i+1])
 	}

@@ -10,9 +10,9 @@ import (
 type Counter interface {
 	// Count returns the size of a prompt in tokens: of a system text, the tools
 	// that are described to the model, and the messages. Each of the three may
-	// be empty. The result does not depend on what was counted before, and is
-	// not less for a prompt with more in it, so that parts can be compared and
-	// added.
+	// be empty; nothing at all has 0. The result does not depend on what was
+	// counted before, and is not less for a prompt with more in it, so that parts
+	// can be compared and added.
 	Count(system string, tools []transcript.Tool, messages []transcript.Message) int
 }
 
