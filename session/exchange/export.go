@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"time"
 
@@ -72,7 +73,7 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 // conversation, repaired and without what was rewound, each compaction where
 // it was made. Set fields of as, the ID that the session had there for example,
 // replace what the store says. Export returns counts of what that program has
-// no place for. The program's index is written by [dialect.Writer.Close].
+// no place for, system prompts for example. The program's index is written by [dialect.Writer.Close].
 func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (dialect.Losses, error) {
 	entries, lost, err := conversation(ctx, s)
 	if err != nil {
@@ -118,8 +119,8 @@ func failed(s *session.Session, err error) error {
 
 // conversation returns the whole conversation as entries in order: an answer as
 // one entry, user texts and tool results as they were recorded, with the contexts
-// they refer to; compactions, commits, used contexts and the status of calls where
-// they were recorded. The result that the fold has made up for a call without one
+// they refer to; compactions, commits, used contexts, the status of calls, system
+// prompts and which tools may be called where they were recorded. The result that the fold has made up for a call without one
 // is in an entry without an ID. Lost counts damage and entries of unknown types.
 func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, dialect.Losses, error) {
 	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}}
@@ -145,7 +146,7 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 			switch b := e.Body.(type) {
 			case transcript.Unknown:
 				lost["unknown"]++
-			case transcript.Compaction, transcript.Commit, transcript.Extracted, transcript.Used, transcript.ToolStatus:
+			case transcript.Compaction, transcript.Commit, transcript.Extracted, transcript.Used, transcript.ToolStatus, transcript.System, transcript.Tools:
 				if e.Of == "" { // it repeats no earlier one
 					c.between = append(c.between, e)
 				}
@@ -166,7 +167,7 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 type conversed struct {
 	fold    *rebuild.Fold
 	lines   map[string]place   // by entry ID
-	between []transcript.Entry // beside the messages: compactions, commits, contexts
+	between []transcript.Entry // beside the messages: compactions, commits, contexts, prompts
 	// contexts are the blocks of the entries that refer to contexts, which the
 	// fold makes texts of.
 	contexts map[string][]transcript.Block
@@ -207,12 +208,20 @@ func (c *conversed) entries() []transcript.Entry {
 	}
 	entries := make([]transcript.Entry, 0, len(all)+len(c.between))
 	rest := c.between
+	inForce := map[string]transcript.Body{} // a prompt, by its type: compactions repeat it
 	until := func(line int) {
-		for len(rest) > 0 && c.lines[rest[0].ID].at < line {
-			if c.fold.Live(rest[0].ID) || isCommitted(rest[0]) {
-				entries = append(entries, c.translate(rest[0], all))
+		for ; len(rest) > 0 && c.lines[rest[0].ID].at < line; rest = rest[1:] {
+			e := rest[0]
+			if !c.fold.Live(e.ID) && !isCommitted(e) {
+				continue
 			}
-			rest = rest[1:]
+			if e.Type() == transcript.TypeSystem || e.Type() == transcript.TypeTools {
+				if reflect.DeepEqual(inForce[e.Type()], e.Body) {
+					continue
+				}
+				inForce[e.Type()] = e.Body
+			}
+			entries = append(entries, c.translate(e, all))
 		}
 	}
 	for _, e := range all {
@@ -228,6 +237,9 @@ func (c *conversed) entries() []transcript.Entry {
 func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
 	first := len(all)
 	for i, b := range m.Content {
+		if m.Origins[i].Block == transcript.PromptEntry {
+			continue // it is between the messages
+		}
 		id := m.Origins[i].Entry
 		b = c.recorded(b, m.Origins[i])
 		if text, ok := b.(transcript.TextBlock); ok && id == "" && text.Text == rebuild.Opening {

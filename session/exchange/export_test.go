@@ -158,6 +158,45 @@ func TestExportRequest(t *testing.T) {
 	require.Equal(t, "You help.\n\nBe brief.", body.System)
 }
 
+// System prompts and the names of tools are where they were said, once, and counted
+// where another program has no place for them. They are not words of the user.
+func TestExportPrompts(t *testing.T) {
+	s := load(t, inMemory())
+	add(t, s, transcript.System{Text: "gone"}, transcript.UserText("taken back"))
+	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	add(t, s, transcript.System{Text: "Be brief."}, transcript.UserText("question 1"))
+	add(t, s, transcript.AssistantText("answer 1"))
+	add(t, s, transcript.Tools{Names: []string{"read", "grep"}}, transcript.System{Text: "Be long."}, transcript.UserText("question 2"))
+	ids := add(t, s, transcript.AssistantText("answer 2"), transcript.UserText("question 3"))
+	add(t, s, transcript.System{Text: "Be long."}, transcript.Tools{Names: []string{"read", "grep"}},
+		transcript.Compaction{Summary: "SUM", FirstKept: ids[1], CoversTo: ids[0], TurnsBefore: 2})
+	add(t, s, transcript.AssistantText("answer 3"))
+	var out bytes.Buffer
+	require.NoError(t, exchange.Markdown(t.Context(), s, &out))
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "## "); ok {
+			lines = append(lines, strings.Split(text, " · ")[0])
+		} else if text, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); ok {
+			lines = append(lines, text)
+		}
+	}
+	require.Equal(t, []string{
+		"System prompt", "Be brief.", "User", "question 1", "Assistant", "answer 1",
+		"Tools that may be called", "read, grep", "System prompt", "Be long.", "User", "question 2", "Assistant", "answer 2",
+		"User", "question 3", "Summary of the above", "SUM", "Assistant", "answer 3",
+	}, lines)
+	for _, d := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
+		w, err := dialect.NewWriter(d, func(string) (io.WriteCloser, error) { return &exportedFile{to: fstest.MapFS{}}, nil })
+		require.NoError(t, err)
+		lost, err := exchange.Export(t.Context(), s, w, dialect.Session{})
+		require.NoError(t, err)
+		require.Equal(t, 2, lost["system"], lost)
+		require.Equal(t, 1, lost["tools"], lost)
+		require.NoError(t, w.Close())
+	}
+}
+
 // The lines that a document has outside of texts and fences.
 var markdownLine = regexp.MustCompile(`^(|# .*|## (User|Assistant|Tool|Summary of the above)( · .*)?|(  )?- .*|\*\[.*\]\*|<details><summary>[^<>]*</summary>|</details>)$`)
 

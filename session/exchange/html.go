@@ -29,7 +29,7 @@ func HTML(ctx context.Context, s *session.Session, w io.Writer) error {
 	return failed(s, page.Write(w, info, fills, func(yield func(transcript.Entry, error) bool) {
 		for i, e := range entries {
 			switch e.Body.(type) {
-			case transcript.Fragment, transcript.Compaction:
+			case transcript.Fragment, transcript.Compaction, transcript.System, transcript.Tools:
 			default:
 				continue
 			}

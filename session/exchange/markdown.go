@@ -80,6 +80,12 @@ func (m markdown) entry(e transcript.Entry) {
 	case transcript.Compaction:
 		m.heading("Summary of the above", e.Time)
 		m.text(b.Summary)
+	case transcript.System:
+		m.heading("System prompt", e.Time)
+		m.text(b.Text)
+	case transcript.Tools:
+		m.heading("Tools that may be called", e.Time)
+		m.text(cmp.Or(strings.Join(b.Names, ", "), "none"))
 	case transcript.Fragment:
 		title := "Assistant"
 		if b.Role == transcript.RoleUser {

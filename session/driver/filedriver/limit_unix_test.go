@@ -37,7 +37,7 @@ func TestIndexWithoutRoom(t *testing.T) {
 		var limit unix.Rlimit
 		require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
 		less := limit
-		less.Cur = min(uint64(len(before)+room), limit.Max)
+		lower(&less.Cur, len(before)+room)
 		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
 		defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)) }()
 		return d.Put(t.Context(), row)
@@ -62,3 +62,6 @@ func TestIndexWithoutRoom(t *testing.T) {
 	require.Equal(t, row.Title, list(t, d)[0].Title)
 	require.NoError(t, d.Close())
 }
+
+// lower lowers a limit, which has another type on some systems.
+func lower[T int64 | uint64](limit *T, to int) { *limit = min(*limit, T(to)) }
