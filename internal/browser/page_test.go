@@ -152,7 +152,7 @@ func hostileTalk(t *testing.T, store *session.Store) *session.Session {
 	s := talk(t, store, "hostile")
 	for i, text := range hostile {
 		id := fmt.Sprint("c", i)
-		_, err := s.Append(t.Context(), transcript.UserText(text))
+		_, err := s.Append(t.Context(), transcript.System{Text: text}, transcript.Tools{Names: []string{text}}, transcript.UserText(text))
 		require.NoError(t, err)
 		a := answer(text, transcript.ThinkingBlock{Thinking: text}, toolCall(id, "run"+text, fmt.Sprintf("{%q:%q}", "in", "<script>window.hit=11</script>")))
 		a.Model = text
@@ -217,6 +217,8 @@ func TestExportedFile(t *testing.T) {
 	tb.visit(write(hostileTalk(t, store)))
 	tb.harmless()
 	tb.shot("file")
+	tb.visit(write(talk(t, store, "prompted", transcript.System{Text: "Be brief."}, transcript.Tools{Names: []string{"read", "grep"}}, transcript.UserText("hi"))))
+	tb.until(`[...document.querySelectorAll("#feed .text")].map(e => e.textContent).join() === "Be brief.,read, grep,hi"`)
 	tb.visit(write(numbered(t, store, "long", 2000)))
 	tb.until(`document.querySelector("#feed .text").textContent === "question 0"`)
 	tb.press("G")
