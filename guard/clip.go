@@ -30,7 +30,8 @@ func clip(h rebuild.History, n Need) []transcript.Clipping {
 	size := func(b transcript.Block) int { return n.size(b) }
 	return shortened(h, n, size, func(i int) int {
 		if i == len(h.Messages)-1 && n.Room > 0 {
-			return min(most, level(n, h.Messages[i], n.Room/2))
+			front := n.size(transcript.TextBlock{Text: h.SystemPrompt("")})
+			return min(most, level(n, h.Messages[i], (n.Room-front)/2))
 		}
 		return most
 	})

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 func TestClip(t *testing.T) {
@@ -64,6 +67,22 @@ func TestClipTheLastResults(t *testing.T) {
 	if n := g20k.Count("", nil, h.Messages[2:]); n > 5_100 || n < 4_000 || sizes[0] > 40 || sizes[3] > 400 || sizes[3] < 200 {
 		t.Errorf("the results have %d tokens: %v", n, sizes)
 	}
+}
+
+// A prompt that the history has in front takes its part of the room.
+func TestClipLeavesRoomForThePrompt(t *testing.T) {
+	left := func(items ...transcript.Item) int {
+		c := newConversation(t, append(items, toolTurn(long(40_000))...)...)
+		changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 100_000, Room: 6_000})
+		require.NoError(t, err)
+		require.True(t, changed)
+		h, err := c.History(t.Context())
+		require.NoError(t, err)
+		return tokens.Estimator{}.Count("", nil, h.Messages[2:])
+	}
+	prompt := transcript.System{Text: long(8_000)}
+	front := tokens.Estimator{}.Count(prompt.Text, nil, nil)
+	require.InDelta(t, left()-front/2, left(prompt), float64(left())/10)
 }
 
 // Whatever the limit, a clipped result uses most of it: line breaks in odd

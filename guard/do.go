@@ -306,7 +306,7 @@ func (r *run) need(o Overflow) Need {
 		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)
 		n.Room = max(int(room)-(r.size-history), 1)
 		if n.Refused && n.Room >= history {
-			n.Room = max(history/2, 1) // what was refused does not fit, whatever the figures say
+			n.Room = max(history-n.Counter.Count("", nil, r.request.Messages)/2, 1) // whatever the figures say, it does not fit
 		}
 	}
 	return n

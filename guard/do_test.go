@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -391,6 +393,29 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// A prompt that the history has in front is in its room, and stays: what is asked for
+// is a part of the messages.
+func TestRoomBesidesThePrompt(t *testing.T) {
+	said := []transcript.Item{transcript.UserText(long(200_000)), transcript.AssistantText("two"), transcript.UserText("three")}
+	size := guardSize(newConversation(t, said...))
+	prompt := transcript.System{Text: long(300_000)}
+	for window, text := range map[int]string{
+		0:       fmt.Sprintf("prompt is too long: %d tokens > %d maximum", 3*size, 2*size),
+		1 << 30: "context_length_exceeded",
+	} {
+		c := newConversation(t, append([]transcript.Item{prompt}, said...)...)
+		front := guardSize(c) - size
+		require.Greater(t, front, size)
+		_, err := guard.Do(t.Context(), &guard.Guard{Window: window}, c, (&script{errs: []error{errors.New(text)}}).call)
+		require.NoError(t, err)
+		require.Len(t, c.relief, 1)
+		if text == "context_length_exceeded" {
+			require.InDelta(t, front+size/2, c.relief[0], 10)
+		}
+		require.Less(t, c.relief[0], front+size)
+	}
+}
+
 // A lower bound says nothing about what is left for the output, and a limit in
 // bytes nothing about the window.
 func TestFiguresThatAreNone(t *testing.T) {
@@ -424,7 +449,8 @@ func TestCancelledInAStage(t *testing.T) {
 }
 
 func guardSize(c *conversation) int {
-	return g20k.Count("", nil, c.fold.History().Messages)
+	h := c.fold.History()
+	return g20k.Count(h.SystemPrompt(""), nil, h.Messages)
 }
 
 // g20k counts as the default does.

@@ -29,9 +29,9 @@ type Need struct {
 	// Window is how many tokens the model takes at most, as far as it is known
 	// from the [Guard] or the error: it may be less. 0 if nothing is known.
 	Window int
-	// Room is how many tokens the history may have, counted by Counter: the
-	// window without the output, the system prompt and the tools. 0 if it is
-	// not known.
+	// Room is how many tokens the history may have, with the prompt in front of it,
+	// counted by Counter: the window without the output, and the system prompt and
+	// the tools of the [Guard]. 0 if it is not known.
 	Room int
 	// Refused says that the provider has refused the request, or has answered
 	// with nothing; otherwise it is too long by estimate.
