@@ -334,7 +334,7 @@ func (d *Driver) agent(name string, create bool) (*agent, error) {
 			}
 		}
 	}
-	opened, err, _ := d.opening.Do(folder, func() (any, error) {
+	open := func() (any, error) {
 		d.mu.Lock()
 		a := d.agents[name]
 		d.mu.Unlock()
@@ -352,7 +352,12 @@ func (d *Driver) agent(name string, create bool) (*agent, error) {
 			a.idx.interrupt()
 		}
 		return a, nil
-	})
+	}
+	opened, err, _ := d.opening.Do(folder, open)
+	if create && errors.Is(err, fs.ErrNotExist) {
+		// A call that creates nothing may have looked before the folders were made.
+		opened, err, _ = d.opening.Do(folder, open)
+	}
 	a, _ = opened.(*agent)
 	return a, err
 }

@@ -156,3 +156,35 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.NoError(t, other.Close())
 }
+
+// A call that looks for a session of an agent does not keep others from making the
+// first one of it, in whatever order they meet.
+func TestFirstSessionOfAnAgent(t *testing.T) {
+	t.Parallel()
+	d := open(t, t.TempDir(), nil)
+	for n := range 200 {
+		agent := fmt.Sprint("a", n)
+		var readers sync.WaitGroup
+		created := make(chan struct{})
+		for range 4 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-created:
+						return
+					default:
+						if _, err := d.Get(t.Context(), driver.Ref{Agent: agent, ID: "s"}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		_, err := d.Create(t.Context(), agent, "k", header("s", "k"))
+		close(created)
+		readers.Wait()
+		require.NoError(t, err)
+	}
+	require.NoError(t, d.Close())
+}
