@@ -739,6 +739,14 @@ func TestUnlockSyncFails(t *testing.T) {
 	closeAll(t, l, next)
 }
 
+// A cure that cannot read the file does not copy NULs instead.
+func TestCopyLinesOfAFileThatCannotBeRead(t *testing.T) {
+	var to strings.Builder
+	err := copyLines(&to, unreadable{}, 4, unsynced{})
+	require.ErrorIs(t, err, errFault)
+	require.Empty(t, to.String())
+}
+
 // An overtaken file has its failed sync cured by somebody else before its Log
 // goes on.
 type overtaken struct {
@@ -752,6 +760,21 @@ func (f overtaken) Unlock(at lockByte) error {
 		f.cure()
 	}
 	return err
+}
+
+// A Log that has let its descriptor go, and finds no file to open instead, has
+// nothing to close.
+func TestCloseWithoutADescriptor(t *testing.T) {
+	d := newCacheDisk(t)
+	first := d.create(t, SyncAlways)
+	d.mutate = func(f file) file {
+		return overtaken{obstinate{f, new(bool)}, func() { _ = d.root.Rename(workName, "moved") }}
+	}
+	l := d.open(t, SyncAlways)
+	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, errFault)
+	require.True(t, l.shut)
+	closeAll(t, l, first)
 }
 
 // Lines whose sync fails are acknowledged if a sound copy holds them.

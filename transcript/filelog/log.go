@@ -221,14 +221,17 @@ func (l *Log) Close() error {
 	if l.failed != nil {
 		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
 	}
-	err := l.file().Close()
-	if err != nil && !l.shut {
+	var err error
+	if !l.shut {
+		err = l.file().Close()
+	}
+	if err != nil {
 		err = &Error{Op: "close", Path: l.path, Fix: "the lines stay as their appends reported them", Err: cause(err)}
 	}
 	switch {
 	case l.failed == nil:
 		return err
-	case err == nil || l.shut:
+	case err == nil:
 		return l.failed
 	default:
 		return fmt.Errorf("%w; %w", l.failed, err)

@@ -411,3 +411,29 @@ func wantFree(t *testing.T, other *Log) {
 	require.True(t, ok, "the kernel's lock was kept")
 	require.NoError(t, other.file().Unlock(appendLock))
 }
+
+// A Log that has failed adds nothing to the file, whether the mark could be set
+// or not.
+func TestFailedLogAddsNothing(t *testing.T) {
+	for _, marks := range []bool{true, false} {
+		t.Run(fmt.Sprint("marks ", marks), func(t *testing.T) {
+			d := newCacheDisk(t)
+			l := d.create(t, SyncAlways)
+			sync := failOnce("sync")
+			d.setOp(func(op string) error {
+				if op == "mark" && !marks {
+					return errFault
+				}
+				return sync(op)
+			})
+			_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+			require.Error(t, err)
+			_, _, err = l.Append(t.Context(), []byte("three\n"), nil)
+			require.True(t, isRefused(err), "Append = %v", err)
+			require.Equal(t, workFirst+"two\n", d.inCache(t))
+			failed := l.Failed()
+			require.NotNil(t, failed)
+			require.Equal(t, error(failed), l.Close(), "the close itself works")
+		})
+	}
+}

@@ -51,8 +51,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 			return buf.Flush()
 		})
 		if t != nil {
-			_ = t.Unlock(appendLock) // closing the file does it too
-			_ = t.Close()            // it was synced
+			_ = t.Close() // it was synced, and its lock ends
 		}
 		switch {
 		case err == nil:
