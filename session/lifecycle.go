@@ -103,8 +103,8 @@ func (s *Session) mark(ctx context.Context, op string, calls []callName, item fu
 const commitTries = 100
 
 // appendOn appends what look returns, if no line of those types was appended
-// since it has looked; otherwise it looks again. Look may add to the types in the
-// condition. No items are no append.
+// since it has looked; otherwise it looks again. Look may add to the condition. No
+// items are no append.
 func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, look func(*state, *driver.Cond) ([]transcript.Item, error)) (ids []string, err error) {
 	for range commitTries {
 		var items []transcript.Item

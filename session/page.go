@@ -22,7 +22,7 @@ func (s *Session) Page(ctx context.Context, entryID string, n int) ([]transcript
 	return page, s.store.wrap("read", s.ref, err)
 }
 
-func (s *Session) page(ctx context.Context, entryID string, n int) (page []transcript.Entry, err error) {
+func (s *Session) page(ctx context.Context, entryID string, n int) ([]transcript.Entry, error) {
 	m, err := readMarks(siftOf(ctx, s.store.drv, s.ref))
 	if err != nil {
 		return nil, err
@@ -35,38 +35,48 @@ func (s *Session) page(ctx context.Context, entryID string, n int) (page []trans
 		}
 		start = driver.Cursor(rec.Offset)
 	}
-	records := s.backward(ctx, entryID)
+	records := s.backward(ctx, start)
 	switch {
 	case n >= 0:
 		records = s.store.drv.Scan(ctx, s.ref, start, driver.Forward)
 	case entryID == "":
 		records = s.store.drv.Scan(ctx, s.ref, 0, driver.Backward)
 	}
-	most := max(n, -n)
-	for batch, err := range inBatches(records) {
+	page, err := s.near(ctx, records, entryID, max(n, -n), func(rec transcript.Record) bool {
+		return isShown(rec.Entry) && !m.rewound(driver.Cursor(rec.Offset))
+	})
+	if n < 0 {
+		slices.Reverse(page)
+	}
+	return page, err
+}
+
+// near returns the first n entries that shows accepts, without the one with the ID
+// and without batches that are superseded. The batch with that entry is not asked
+// about: the records may begin inside it, so that it looks cut.
+func (s *Session) near(ctx context.Context, recs records, id string, n int, shows func(transcript.Record) bool) (list []transcript.Entry, err error) {
+	if n == 0 {
+		return nil, nil
+	}
+	isEntry := func(rec transcript.Record) bool { return rec.Entry.ID == id }
+	for batch, err := range inBatches(recs) {
 		var repeated bool
-		if err == nil {
+		if err == nil && !slices.ContainsFunc(batch, isEntry) {
 			repeated, err = s.superseded(ctx, batch)
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, rec := range batch {
-			if len(page) == most {
-				break
+			if repeated || isEntry(rec) || !shows(rec) {
+				continue
 			}
-			if !repeated && isShown(rec.Entry) && rec.Entry.ID != entryID && !m.rewound(driver.Cursor(rec.Offset)) {
-				page = append(page, rec.Entry)
+			if list = append(list, rec.Entry); len(list) == n {
+				return list, nil
 			}
 		}
-		if len(page) == most {
-			break
-		}
 	}
-	if n < 0 {
-		slices.Reverse(page)
-	}
-	return page, nil
+	return list, nil
 }
 
 // isShown reports whether people want to see an entry.

@@ -24,77 +24,57 @@ func (s *Session) Window(ctx context.Context, entryID string, before, after int)
 	return entries, s.store.wrap("read", s.ref, err)
 }
 
-func (s *Session) window(ctx context.Context, id string, before, after int) (list []transcript.Entry, err error) {
+func (s *Session) window(ctx context.Context, id string, before, after int) ([]transcript.Entry, error) {
+	entry, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	m, err := readMarks(siftOf(ctx, s.store.drv, s.ref))
 	if err != nil {
 		return nil, err
 	}
-	var from driver.Cursor
-	all := false
+	at := driver.Cursor(entry.Offset)
+	all := m.rewound(at)
 	shows := func(rec transcript.Record) bool {
 		f, ok := rec.Entry.Body.(transcript.Fragment)
 		return ok && len(f.Content) > 0 && (all || !m.rewound(driver.Cursor(rec.Offset)))
 	}
-	for rec, err := range s.backward(ctx, id) {
-		switch {
-		case err != nil:
-			return nil, err
-		case len(list) == 0:
-			from, all = driver.Cursor(rec.Offset), m.rewound(driver.Cursor(rec.Offset))
-			list = append(list, rec.Entry)
-		case len(list) <= before && shows(rec):
-			list = append(list, rec.Entry)
-		}
-		if len(list) > before {
-			break
-		}
-	}
-	if len(list) == 0 {
-		return nil, noEntry(id)
+	list, err := s.near(ctx, s.backward(ctx, at), id, max(before, 0), shows)
+	if err != nil {
+		return nil, err
 	}
 	slices.Reverse(list)
-	if after <= 0 {
-		return list, nil
+	behind, err := s.near(ctx, s.store.drv.Scan(ctx, s.ref, at, driver.Forward), id, max(after, 0), shows)
+	if err != nil {
+		return nil, err
 	}
-	behind := false
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, from, driver.Forward) {
-		if err != nil {
-			return nil, err
-		}
-		if behind && shows(rec) {
-			list = append(list, rec.Entry)
-			after--
-		}
-		behind = behind || rec.HasEntry() && rec.Entry.ID == id
-		if after == 0 {
-			break
-		}
-	}
-	return list, nil
+	return slices.Concat(list, []transcript.Entry{entry.Entry}, behind), nil
 }
 
-// backward yields an entry and those in front of it. Others are not decoded.
-func (s *Session) backward(ctx context.Context, id string) records {
-	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
-	quoted := []byte(`"` + id + `"`)
-	found := false
-	keep := func(_ driver.Cursor, lines []byte) bool {
-		return found || !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
-	}
+// backward yields the records up to a place, the last one first. Others are not
+// decoded.
+func (s *Session) backward(ctx context.Context, to driver.Cursor) records {
+	keep := func(at driver.Cursor, _ []byte) bool { return at <= to }
 	return func(yield func(transcript.Record, error) bool) {
 		for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
-			found = found || err == nil && rec.HasEntry() && rec.Entry.ID == id
-			if (err != nil || found && rec.HasEntry()) && !yield(rec, err) {
+			if (err != nil || driver.Cursor(rec.Offset) <= to) && !yield(rec, err) {
 				return
 			}
 		}
 	}
 }
 
-// find returns the record of an entry.
+// find returns the record of an entry. Few others are decoded.
 func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
-	for rec, err := range s.backward(ctx, id) {
-		return rec, err
+	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
+	quoted := []byte(`"` + id + `"`)
+	keep := func(_ driver.Cursor, lines []byte) bool {
+		return !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
+	}
+	for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
+		if err != nil || rec.HasEntry() && rec.Entry.ID == id {
+			return rec, err
+		}
 	}
 	return transcript.Record{}, noEntry(id)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -47,6 +48,49 @@ func TestWindow(t *testing.T) {
 	for _, id := range []string{"x", ""} {
 		_, err := s.Window(t.Context(), id, 1, 1)
 		require.ErrorIs(t, err, session.ErrNoEntry, id)
+	}
+}
+
+// A window shows what was cut and appended again once, and around an entry of the
+// append that was cut the rest of that.
+func TestWindowOfCutAppend(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	first := add(t, s, transcript.UserText("first"))[0]
+	twice := []transcript.Item{transcript.UserText("twice?"), answer("once"), transcript.UserText("good")}
+	cutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
+	must(t, second(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
+	last := add(t, s, transcript.UserText("last"))[0]
+	said := func(id string, before, after int) (texts []string) {
+		t.Helper()
+		entries, err := s.Window(ctx, id, before, after)
+		require.NoError(t, err)
+		for _, e := range entries {
+			f, _ := e.Body.(transcript.Fragment)
+			texts = append(texts, f.Message().Text())
+		}
+		return texts
+	}
+	whole := []string{"first", "twice?", "once", "good", "last"}
+	require.Equal(t, whole, said(first, 9, 9))
+	require.Equal(t, whole, said(last, 9, 9))
+	require.Equal(t, whole[:3], said(first, 0, 2))
+	require.Equal(t, whole[2:], said(last, 2, 0))
+
+	var ids []string // in their order: first, two that were cut, three again, last
+	for e, err := range s.Entries(ctx) {
+		require.NoError(t, err)
+		if _, ok := e.Body.(transcript.Fragment); ok {
+			ids = append(ids, e.ID)
+		}
+	}
+	require.Len(t, ids, 7)
+	require.Equal(t, whole, said(ids[4], 9, 9))
+	for _, id := range ids[1:3] {
+		require.Equal(t, []string{"first", "twice?", "once", "twice?", "once", "good", "last"}, said(id, 9, 9))
 	}
 }
 

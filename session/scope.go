@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/session/driver"
@@ -220,10 +221,7 @@ func (d *scoped) Delete(ctx context.Context, refs ...Ref) error {
 }
 
 func (d *scoped) Put(ctx context.Context, row driver.Row) error {
-	if err := d.check(ctx, row.Ref()); err != nil {
-		return err
-	}
-	return d.Driver.Put(ctx, row)
+	return on(ctx, d, row.Ref(), func(drv driver.Driver) error { return drv.Put(ctx, row) })
 }
 
 // List reads on until the page is full.
@@ -270,10 +268,7 @@ func (d *scoped) LockTurn(ctx context.Context, ref Ref, wait bool) (func() error
 }
 
 func (d *scoped) Flush(ctx context.Context, ref Ref) error {
-	if err := d.check(ctx, ref); err != nil {
-		return err
-	}
-	return d.Driver.Flush(ctx, ref)
+	return on(ctx, d, ref, func(drv driver.Driver) error { return drv.Flush(ctx, ref) })
 }
 
 func (d *scoped) Close() error { return nil }
@@ -299,29 +294,24 @@ func able[T any](drv driver.Driver) (T, error) {
 	return a, nil
 }
 
-// ableFor is able for a call on a session.
-func ableFor[T any](ctx context.Context, d *scoped, ref Ref) (T, error) {
+// on makes a call on a session that needs an ability.
+func on[T any](ctx context.Context, d *scoped, ref Ref, call func(T) error) error {
 	a, err := able[T](d.Driver)
 	if err == nil {
 		err = d.check(ctx, ref)
 	}
-	return a, err
+	if err != nil {
+		return err
+	}
+	return call(a)
 }
 
 func (d *scoped) Recover(ctx context.Context, ref Ref) error {
-	r, err := ableFor[driver.Recoverer](ctx, d, ref)
-	if err != nil {
-		return err
-	}
-	return r.Recover(ctx, ref)
+	return on(ctx, d, ref, func(r driver.Recoverer) error { return r.Recover(ctx, ref) })
 }
 
 func (d *scoped) Rewrite(ctx context.Context, ref Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	r, err := ableFor[driver.Rewriter](ctx, d, ref)
-	if err != nil {
-		return err
-	}
-	return r.Rewrite(ctx, ref, change)
+	return on(ctx, d, ref, func(r driver.Rewriter) error { return r.Rewrite(ctx, ref, change) })
 }
 
 func (d *scoped) Note(ctx context.Context, name string, data []byte) error {
@@ -336,37 +326,28 @@ func (d *scoped) Note(ctx context.Context, name string, data []byte) error {
 func (d *scoped) Notes(context.Context) (map[string][]byte, error) { return nil, nil }
 
 func (d *scoped) Archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
-	a, err := ableFor[driver.Archiver](ctx, d, ref)
-	if err != nil {
-		return err
-	}
-	return a.Archive(ctx, ref, check)
+	return on(ctx, d, ref, func(a driver.Archiver) error { return a.Archive(ctx, ref, check) })
 }
 
 func (d *scoped) Restore(ctx context.Context, ref Ref) error {
-	a, err := ableFor[driver.Archiver](ctx, d, ref)
-	if err != nil {
-		return err
-	}
-	return a.Restore(ctx, ref)
+	return on(ctx, d, ref, func(a driver.Archiver) error { return a.Restore(ctx, ref) })
 }
 
 func (d *scoped) DeleteIf(ctx context.Context, refs []Ref, check func(driver.Row) error) []error {
+	a, err := able[driver.Archiver](d.Driver)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(refs))
+	}
 	errs := make([]error, len(refs))
 	var mine []Ref
 	var places []int
-	var a driver.Archiver
 	for i, ref := range refs {
-		if found, err := ableFor[driver.Archiver](ctx, d, ref); err != nil {
-			errs[i] = err
-		} else {
-			a, mine, places = found, append(mine, ref), append(places, i)
+		if errs[i] = d.check(ctx, ref); errs[i] == nil {
+			mine, places = append(mine, ref), append(places, i)
 		}
 	}
-	if a != nil {
-		for k, err := range a.DeleteIf(ctx, mine, check) {
-			errs[places[k]] = err
-		}
+	for k, err := range a.DeleteIf(ctx, mine, check) {
+		errs[places[k]] = err
 	}
 	return errs
 }

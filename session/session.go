@@ -200,26 +200,18 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 // rewind gives that history: an answer that was written behind the text is shown
 // in front of it when its request did not have it.
 func (s *Session) RewindTurns(ctx context.Context, n int) error {
-	for { // until nobody has appended between the look and the rewind
-		var to, head string
-		err := s.use(ctx, "rewind", func(t *state) error {
-			if err := t.readAll(ctx); err != nil {
-				return err
-			}
-			var err error
-			if to, err = t.fold.BeforeTurn(n); err != nil {
-				return fmt.Errorf("take back %d turns: nothing was written: %w", n, err)
-			}
-			head = t.head()
-			return nil
-		})
+	_, err := s.appendOn(ctx, "rewind", nil, func(t *state, cond *driver.Cond) ([]transcript.Item, error) {
+		if err := t.readAll(ctx); err != nil {
+			return nil, err
+		}
+		to, err := t.fold.BeforeTurn(n)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("take back %d turns: nothing was written: %w", n, err)
 		}
-		if _, err = s.AppendIf(ctx, Cond{Head: head}, transcript.Rewind{To: to}); !errors.Is(err, ErrConflict) {
-			return err
-		}
-	}
+		cond.Head = t.head()
+		return []transcript.Item{transcript.Rewind{To: to}}, nil
+	})
+	return err
 }
 
 // MakeCurrent makes the session the current one of its key.

@@ -1,6 +1,7 @@
 package filedriver_test
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"os"
@@ -66,6 +67,40 @@ func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 			for id := range given {
 				require.True(t, strings.HasPrefix(id, "refused-"), id)
 			}
+		})
+	}
+}
+
+// A sift that keeps nothing ends when its driver is closed or its context is done.
+func TestSiftThatIsEnded(t *testing.T) {
+	for name, want := range map[string]error{"closed": driver.ErrClosed, "cancelled": context.Canceled} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncNever})
+			ref := create(t, d, "a", "k").Ref()
+			for range 10 {
+				_, err := d.Append(ctx, ref, notes(300), driver.Cond{})
+				require.NoError(t, err)
+			}
+			blocks := 0
+			keep := func(at driver.Cursor, _ []byte) bool {
+				require.NotZero(t, at, "there are more lines in front")
+				if blocks++; name == "cancelled" {
+					cancel()
+				} else {
+					require.NoError(t, d.Close())
+				}
+				return false
+			}
+			var errs []error
+			for rec, err := range d.Sift(ctx, ref, keep) {
+				require.False(t, err == nil, "%v was not kept", rec)
+				errs = append(errs, err)
+			}
+			require.Len(t, errs, 1)
+			require.ErrorIs(t, errs[0], want)
+			require.Equal(t, 1, blocks)
 		})
 	}
 }

@@ -23,24 +23,12 @@ func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yie
 		return err
 	}
 	defer f.close()
+	keepLines := func(offset int64, lines []byte) bool {
+		// Once the search must end, the next line is kept: scanTo returns the error in front of it.
+		return ctx.Err() != nil || d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
+	}
 	scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
-		return transcript.Sift(in, size, func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }, opts)
+		return transcript.Sift(in, size, keepLines, opts)
 	}
-	return d.scanAll(ctx, scan, whileOpen{f, ctx, d}, f.size, driver.Backward, &transcript.ScanOptions{Final: d.opts.ReadOnly}, yield)
-}
-
-// whileOpen is a source that can be read while the driver is open.
-type whileOpen struct {
-	source
-	ctx context.Context //nolint:containedctx // of the search
-	d   *Driver
-}
-
-// ReadAt implements [io.ReaderAt].
-func (w whileOpen) ReadAt(p []byte, offset int64) (int, error) {
-	if err := w.d.enter(w.ctx); err != nil {
-		return 0, err
-	}
-	defer w.d.ops.Done()
-	return w.source.ReadAt(p, offset)
+	return d.scanAll(ctx, scan, f, f.size, driver.Backward, &transcript.ScanOptions{Final: d.opts.ReadOnly}, yield)
 }
