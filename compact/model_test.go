@@ -200,7 +200,7 @@ func TestModelWindows(t *testing.T) {
 	}
 }
 
-// What is not shown is said.
+// A prompt says which parts of the history it leaves out.
 func TestModelLeavesOut(t *testing.T) {
 	all := ""
 	s := &scripted{}

@@ -75,7 +75,7 @@ type Options struct {
 // value goes by the window. Cuts are always at a place where every call stays
 // with its result, the nearest one to what is asked for.
 type Keep struct {
-	// Tokens keeps the newest messages that have at most so many tokens:
+	// Tokens keeps the newest messages that fit into this number of tokens:
 	// whole turns, unless a cut inside one keeps more than half as much again.
 	Tokens int `json:"tokens,omitempty"`
 	// Turns keeps the newest turns. With no more than these there is nothing
@@ -102,7 +102,7 @@ type Trigger struct {
 	Overhead int
 }
 
-// Due reports whether a history of so many tokens is to be compacted.
+// Due reports whether a history of that many tokens should be compacted.
 func (t Trigger) Due(history int) bool {
 	return t.Limit() > 0 && history+t.Overhead > t.Limit()
 }

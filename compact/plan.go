@@ -146,8 +146,8 @@ func (p *planner) cut(at int) Cut {
 	return c
 }
 
-// margin is by how much a history of so many tokens is to be smaller at least:
-// by less a compaction would soon be due again.
+// margin returns how many tokens a compaction must save at least: after a smaller
+// saving the next one would soon be due.
 func margin(before int) int { return min(before/10, 2_000) }
 
 // planner looks for the place to cut one history.

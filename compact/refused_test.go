@@ -154,9 +154,9 @@ func lines(n int, format string) string {
 	return sb.String()
 }
 
-// What no summary is, whoever writes it, is refused with the error that says
-// so, and what looks like it is not. That does not take a long history, but for
-// what is too short only for one.
+// Each text that is no summary is refused with the error for its kind, and texts
+// that only resemble it are accepted. A short history suffices, except for a text
+// that is too short only for a long one.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []int{100, 250} {

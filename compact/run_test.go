@@ -25,9 +25,8 @@ func compactOnce(t *testing.T, f *rebuild.Fold, opts *compact.Options) (transcri
 	return c, err
 }
 
-// What a summarizer is given: the messages without the summary of the last
-// compaction, which it gets as it was written, whatever the form it is shown
-// in.
+// A summarizer gets the messages without the last compaction's summary, and that
+// summary apart, as it was written, whatever form the history shows it in.
 func TestInput(t *testing.T) {
 	for _, form := range []rebuild.SummaryForm{rebuild.SummaryUser, rebuild.SummaryPair, rebuild.SummarySystem} {
 		var in []compact.Input

@@ -36,7 +36,7 @@ type Input struct {
 	MaxTokens int
 	// Guidance is what the application wants of this summary; see [Options].
 	Guidance string
-	// Observe, if it is set, is told of the steps; see [Options].
+	// Observe, if not nil, is called for each step; see [Options].
 	Observe func(ctx context.Context, s Step)
 
 	timeout time.Duration // of each summarizer that is asked, 0 for none

@@ -200,7 +200,7 @@ func TestClassifyInnermostFirst(t *testing.T) {
 	}
 }
 
-// What lies deeper in a tree than a hundred errors is not looked at.
+// Classify looks at no more than a hundred errors of a tree.
 func TestClassifyDepth(t *testing.T) {
 	deep := func(n int) error {
 		err := errors.New("context_length_exceeded")

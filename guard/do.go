@@ -17,14 +17,14 @@ import (
 //
 // Before the first call, if the window is known: while the prompt is too long
 // by estimate the stages of g run, each at most once in a Do, unless one changed
-// nothing. If it is too long even then it is sent: an estimate is no proof. What
-// is known of the model is what g says and what a [Calibrated] history has kept:
-// the smaller window, and by how much the estimate is off. A figure in an error
-// is kept if it is near enough to be the window, and taken back when a prompt
-// that is longer has been answered. An estimate is reckoned with five percent
-// more, unless the provider has already counted this prompt in the same Do.
-// Tokens that the provider of the last answer cleared by its own context editing
-// do not count until it refuses a request.
+// nothing. If it is too long even then it is sent: an estimate is no proof. The
+// window is the smaller one of g's and of that which a [Calibrated] history has
+// kept, which also knows by how much the estimate is off. A figure in an error
+// is kept if it is near enough to be the window, and taken back when a longer
+// prompt has been answered. Five percent are added to an estimate, unless the
+// provider has already counted this prompt in the same Do. Tokens that the
+// provider of the last answer cleared by its own context editing do not count
+// until it refuses a request.
 //
 // After an overflow the stages that are left run, with what the error says, and
 // the model is called again; if the prompt alone fits, the output limit is

@@ -190,7 +190,7 @@ func TestOtherErrorsAreUntouched(t *testing.T) {
 	}
 }
 
-// What can be seen to be too long is made smaller before it is sent.
+// A prompt that is too long by estimate is made smaller before it is sent.
 func TestPreflight(t *testing.T) {
 	c := newConversation(t, append([]transcript.Item{
 		transcript.UserText(long(40_000)), transcript.AssistantText(long(40_000)),
@@ -321,7 +321,7 @@ func TestWindowFull(t *testing.T) {
 	}
 }
 
-// What a call does to its messages is its own business.
+// A call may change the messages that it is given.
 func TestCallsOwnTheirSlices(t *testing.T) {
 	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
 	errs := []error{errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")}

@@ -77,7 +77,7 @@ func ExampleClip() {
 		log.Fatal(err)
 	}
 
-	// What the tool does with an ID, an offset and a length in characters.
+	// reload is the tool: an ID, an offset and a length in characters.
 	reload := func(entry string, from, n int) string {
 		for e, err := range s.Entries(ctx) {
 			if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// What a Do learns about a model, it learns from the provider's own figures, and
-// what decides a request is what the transcript says: nothing is kept between
-// two calls of Do but the entries that it commits.
+// A Do learns about a model from the provider's own figures. It keeps nothing
+// between two calls but the entries that it commits, so the transcript alone
+// decides what a request looks like.
 const (
 	// fewTokens is the size below which a prompt says nothing about estimates.
 	fewTokens = 1024

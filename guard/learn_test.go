@@ -50,8 +50,8 @@ func answering(stop transcript.StopReason, text string, usages ...transcript.Usa
 	}, calls
 }
 
-// What the provider counts makes the factor of the estimate, per model; what is
-// no count does not.
+// The factor of the estimate follows the provider's counts, per model, and
+// ignores figures that are no counts.
 func TestFactor(t *testing.T) {
 	size := guardSize(talked(t, 40_000).conversation)
 	prompt := func(f float64) transcript.Usage { return transcript.Usage{Input: int(f * float64(size)), Output: 5} }
@@ -412,7 +412,7 @@ func TestWindowTakenBack(t *testing.T) {
 	}
 }
 
-// What is learned cannot be committed: the answer comes through all the same.
+// An answer comes through even if what was learned from it cannot be committed.
 func TestLearningFails(t *testing.T) {
 	c := talked(t, 40_000)
 	c.fail = errors.New("disk full")

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// What an application knows of its gateway comes before the rules, but not
-// before a cancellation.
+// An application's patterns for its gateway come before the rules, but not before
+// a cancellation.
 func TestPatterns(t *testing.T) {
 	says := func(name, word string, k guard.Kind) guard.Pattern {
 		return guard.Pattern{Name: name, Match: func(status int, codes []string, text string) (guard.Kind, bool) {

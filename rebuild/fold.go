@@ -275,9 +275,9 @@ func (f *Fold) renderedFrom(after string) int {
 	return tip
 }
 
-// History returns the canonical history of what was added so far. The slices
-// are the caller's: the messages, their content and their origins. What a block
-// holds is shared with the fold and must not be modified.
+// History returns the canonical history of what was added so far. The caller owns
+// the slices: the messages, their content and their origins. The values inside a
+// block are shared with the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
 	h.Cleared, h.Answered = f.standing.Cleared, f.Answered()

@@ -463,7 +463,7 @@ func TestFitEmptyMessage(t *testing.T) {
 	require.Equal(t, h.Messages, got.Messages)
 }
 
-// What a view leaves out, the reasoning behind it was made with: it goes too.
+// A view drops the reasoning that was made with messages it leaves out.
 func TestFitReasoning(t *testing.T) {
 	thinking := func(id, prev, text string) transcript.Message {
 		o := transcript.Origin{Entry: id, Batch: 1, API: "anthropic", Answer: &transcript.Answer{Entry: id, Made: transcript.Made{After: prev}, Intact: true}}

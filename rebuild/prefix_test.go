@@ -79,9 +79,9 @@ func foldBytes(t testing.TB, file []byte, opts *rebuild.Options) (*rebuild.Fold,
 	return f, entries
 }
 
-// Any prefix of a transcript, cut at any byte, loses no complete line; calls
-// of an incomplete batch that have no result never ran and are excepted. What
-// is left renders valid.
+// Any prefix of a transcript, cut at any byte, loses no complete line and renders
+// valid. Calls of an incomplete batch that have no result are excepted: they
+// never ran.
 func TestEveryPrefix(t *testing.T) {
 	file := transcriptOf(t)
 	for cut := range len(file) + 1 {

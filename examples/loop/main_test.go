@@ -123,7 +123,7 @@ func (c client) Complete(context.Context, transcript.Request) (*transcript.Respo
 	return c()
 }
 
-// What came of an answer before it failed is kept and printed.
+// The part of an answer that arrived before the failure is kept and printed.
 func TestPartialAnswer(t *testing.T) {
 	dir := t.TempDir()
 	lost := errors.New("connection lost")

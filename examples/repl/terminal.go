@@ -106,7 +106,7 @@ func (t *terminal) endLine() {
 	}
 }
 
-// entered takes note that the user has ended a line.
+// entered records that the user has ended a line.
 func (t *terminal) entered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,9 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// read reads a request and judges it. What could be read of one that is
-// refused is returned too. An error means that the client went away while it
-// sent.
+// read reads a request and judges it. A refused request is returned as far as it
+// could be read. An error means that the client went away while it sent.
 func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	m := x.m
 	req = Request{Header: x.r.Header.Clone()}

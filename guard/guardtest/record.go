@@ -41,8 +41,8 @@ type Recorded struct {
 	Violations []wiretest.Violation
 	// Done says that the answer has ended, in whatever way.
 	Done bool
-	// Gone says that the client went away before all of it was sent. What lies
-	// in the buffers of a connection counts as sent.
+	// Gone says that the client went away before all of it was sent. Bytes in the
+	// buffers of a connection count as sent.
 	Gone bool
 }
 

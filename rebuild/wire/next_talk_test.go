@@ -41,8 +41,8 @@ type talk struct {
 	counts map[string]int // requests with one before them, by speaker; and those that only add to it
 }
 
-// What was said in a conversation up to some entry. It is copied when the
-// conversation is cut there.
+// said is a conversation up to some entry. It is copied when the conversation is
+// cut there.
 type said struct {
 	n       int
 	lines   []transcript.Batch

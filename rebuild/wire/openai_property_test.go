@@ -17,7 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// What answers of OpenAI's APIs leave with their blocks, whole and broken.
+// openAIBlocks are blocks as answers of OpenAI's APIs leave them, whole and
+// broken.
 var openAIBlocks = strings.Split(strings.TrimSpace(`
 {"type":"thinking","thinking":"t","ext":{"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"e"}}}
 {"type":"thinking","thinking":"t","ext":{"item":{"id":"rs_2","type":"reasoning","summary":[]}}}

@@ -9,7 +9,7 @@
 // Reading changes nothing. The log that ZyHive keeps of a channel is recognised
 // only to be refused, see [ErrChannelLog].
 //
-// What a reader makes of records:
+// A reader turns records into entries:
 //
 //   - Messages, calls and results become transcript.Fragment, the header
 //     transcript.Header without a version, titles given by hand

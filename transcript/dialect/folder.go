@@ -57,8 +57,8 @@ func (m Memory) Text() (string, error) {
 // all files, the indexes, and of every file that may be a transcript as much
 // as [Detect] does; it follows no links and opens regular files alone.
 //
-// What an index says does not hide what is there: transcripts that it does not
-// list are found, and one that it lists and that is not there is a session
+// An index hides nothing: a transcript that it does not list is found all the
+// same, and one that it lists and that is not there is a session
 // whose Err matches [fs.ErrNotExist]. The error is one of fsys and names the
 // file or folder; what can be read all the same is in the result.
 func ReadFolder(fsys fs.FS) (*Folder, error) {

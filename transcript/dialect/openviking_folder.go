@@ -23,7 +23,7 @@ type vikingSigns struct {
 	session  bool
 }
 
-// vikingSign takes note of a file.
+// vikingSign records what the name of a file says about its folder.
 func (g *gathering) vikingSign(name string) {
 	dir, base := path.Dir(name), path.Base(name)
 	root := vikingRoot(name)

@@ -156,7 +156,7 @@ func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
 
 func piBlock(v []byte) (transcript.Block, error) {
 	b := object(v)
-	// What only the provider that made the block may see again.
+	// ext keeps a member for the provider that made the block and for no other.
 	ext := func(name string) transcript.Extra {
 		if b[name] == nil {
 			return nil

@@ -153,8 +153,8 @@ func (d Dialect) form() form {
 
 // A form reads the records of one dialect.
 type form interface {
-	// decode returns the entries of a record, at least one. What depends on
-	// other records is left for place.
+	// decode returns the entries of a record, at least one. It leaves to place
+	// whatever depends on other records.
 	decode(r record, offset int64) ([]transcript.Entry, error)
 	// genuine tells a record from a value inside of one.
 	genuine(r record) bool

@@ -7,9 +7,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// tree is the index of a transcript whose records name their parents. What is
-// on the path from the root to the leaf is the conversation, in the order of
-// its lines.
+// tree is the index of a transcript whose records name their parents. The
+// conversation is the path from the root to the leaf, in the order of its lines.
 //
 // A parent is looked for among the records before its child, of equal IDs the
 // last, and then among those behind it, as long as that leads round in no

@@ -27,7 +27,7 @@ type zyHive struct {
 	ids      map[string]int // record ID -> message
 	header   string         // the entry ID of a header that is the first record
 
-	// What settle finds.
+	// The fields below are set by settle.
 	repeats map[int64]bool   // offsets of messages that are there already
 	moved   map[int64]int64  // offsets of markers, and of what they were in front of
 	kept    map[int64]keeper // by offset of the marker

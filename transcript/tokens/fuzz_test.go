@@ -8,9 +8,9 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// What is at most lost or won where a text is cut, in tokens: the word there
-// becomes two, and seven letters, three consonants and the change from capitals
-// are weighed otherwise.
+// perCut is how many tokens a cut in a text adds or removes at most: the word
+// there becomes two, and seven letters, three consonants and the change from
+// capitals get other weights.
 const perCut = 10
 
 func FuzzText(f *testing.F) {

@@ -65,8 +65,9 @@ func asciiDigit(c byte) bool { return c-'0' <= 9 }
 const noise = 55
 
 // weighWord adds the word that begins at i to sum and returns where it ends.
-// An upper case letter after a lower case one begins another word. What weighs
-// sign is part of the word; lead counts for words in the Latin script.
+// An upper case letter after a lower case one begins another word. The word
+// includes the sign in front of it, whose weight is sign; lead counts for words in
+// the Latin script.
 func weighWord[T ~string | ~[]byte](s T, i, sign, lead int, w *weights, sum *weight) int {
 	// Counted apart from n: the loop over small letters is what costs time.
 	start, uppers, lowers, rares, repeats, odd := i, 0, 0, 0, 0, 0
@@ -228,9 +229,9 @@ func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 	return i
 }
 
-// What code and prose put together is in the vocabularies. A longer run of
-// different signs is noise: its further signs weigh about as much in each of
-// them.
+// The vocabularies hold the signs that code and prose put together. A longer run
+// of different signs is noise: its further signs weigh about the same in each
+// vocabulary.
 const usualSigns, crowded = 6, 68
 
 // weighSigns adds the run of punctuation and symbols at i, and the line breaks

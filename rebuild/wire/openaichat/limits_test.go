@@ -62,7 +62,7 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// What imitators refuse besides.
+// Servers that imitate the API refuse more than the original does.
 func TestImitatorRules(t *testing.T) {
 	mistral, deepSeek := openaichat.Format{ShortIDs: true}, openaichat.Format{Reasoning: true}
 	body, report, err := mistral.Request(parallel(2))

@@ -12,8 +12,8 @@ import (
 )
 
 // clientCalls are the calls of tools that the API defines and the client runs, with
-// the names that their calls have in a transcript. What such a call asks for is its
-// input, under the member that it came in: {"action":{"commands":["ls"]}}.
+// the names that their calls have in a transcript. The input of such a call is the
+// member that holds the request: {"action":{"commands":["ls"]}}.
 var clientCalls = map[string]string{
 	"shell_call": "shell", "local_shell_call": "local_shell", "apply_patch_call": "apply_patch", "computer_call": "computer",
 }

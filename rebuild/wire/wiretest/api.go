@@ -14,8 +14,8 @@ import (
 type API interface {
 	// Decode reads the body of a request and judges what it says. It returns every
 	// violation, those of the messages in their order; none means that the provider
-	// will accept the body. What could be read of one that is refused is returned
-	// too.
+	// will accept the body. A refused request is returned as far as it could be
+	// read.
 	Decode(body []byte) (Request, []Violation)
 	// Whole returns an answer that is not streamed.
 	Whole(a Message) []byte

@@ -82,9 +82,9 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 	return b
 }
 
-// Known returns b without the members that a block of its type cannot have. What
-// refers to the provider's own state goes back only to a native block; ext is
-// no other's business and not worth a report.
+// Known returns b without the members that a block of its type cannot have.
+// Members that refer to the provider's own state stay only in a native block.
+// Dropping ext is not reported: it means nothing to another provider.
 func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcript.Block {
 	kind := b.BlockType()
 	text, isText := b.(transcript.TextBlock)
