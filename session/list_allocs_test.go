@@ -1,0 +1,44 @@
+package session_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A list in the process that wrote the sessions costs its page, however many
+// sessions there are: also the list after an append to one of them.
+func TestListCostsItsPage(t *testing.T) {
+	if brief {
+		t.Skip("the race detector allocates too")
+	}
+	listed := func(count int) (again, afterAppend float64) {
+		st := open(t, t.TempDir(), unsynced)
+		defer closed(t, st)
+		var one *session.Session
+		for i := range count {
+			one = load(t, st, session.Key{Agent: "main", Channel: "web", Peer: fmt.Sprint(i)})
+			add(t, one, transcript.UserText("Why does the build fail?"))
+		}
+		newest := func() {
+			infos, err := st.List(t.Context(), &session.ListOptions{Limit: 5})
+			must(t, err)
+			require.Len(t, infos, 5)
+		}
+		newest() // writes the rows of all sessions
+		again = testing.AllocsPerRun(5, newest)
+		return again, testing.AllocsPerRun(5, func() {
+			add(t, one, transcript.UserText("And now?"))
+			newest()
+		})
+	}
+	fewAgain, fewAfter := listed(20)
+	manyAgain, manyAfter := listed(1_000)
+	t.Logf("allocations of a list of 5 among 20 and 1,000 sessions: %v and %v; after an append %v and %v", fewAgain, manyAgain, fewAfter, manyAfter)
+	require.LessOrEqual(t, manyAgain, 2*fewAgain, "the same list again")
+	require.LessOrEqual(t, manyAfter, 2*fewAfter, "after an append")
+}
