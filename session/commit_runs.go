@@ -69,7 +69,6 @@ type filed struct {
 	batches []filedBatch
 	has     []string // the last entries of commits, and that of the lines of another session
 	copies  int      // how many of the next lines are another session's
-	tip     string   // the last line that histories are made of
 }
 
 // filedBatch is a batch of which histories are made.
@@ -81,42 +80,35 @@ type filedBatch struct {
 
 func (o *filed) add(b transcript.Batch) error {
 	batch := filedBatch{first: b.Entries[0].ID, last: b.Entries[len(b.Entries)-1].ID}
-	bare := transcript.Batch{Complete: b.Complete, Entries: slices.Clone(b.Entries)}
-	for i, e := range b.Entries {
+	bare := transcript.Batch{Complete: b.Complete}
+	for _, e := range b.Entries {
 		switch body := e.Body.(type) {
 		case transcript.Header:
 			o.copies = body.Base.Lines + 1
 		case transcript.Fragment:
-			e.Body = transcript.Fragment{Kind: body.Kind, Role: body.Role, Of: body.Of}
 			batch.lines = append(batch.lines, e.ID)
 			if body.Of == "" && (body.Kind == transcript.TypeUser || body.Kind == transcript.TypeAssistant) {
 				batch.messages = append(batch.messages, e.ID)
 			}
-		case transcript.System:
-			e.Body = transcript.System{}
+		case transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision:
 			batch.lines = append(batch.lines, e.ID)
-		case transcript.Tools, transcript.Dispatch, transcript.Decision:
-			batch.lines = append(batch.lines, e.ID)
-		case transcript.Compaction:
-			e.Body = transcript.Compaction{}
-		case transcript.Clip:
-			e.Body = transcript.Clip{}
 		case transcript.Rewind:
 			if o.from > 0 {
 				return errRewound
 			}
 		case transcript.Commit:
 			if o.from == 0 && b.Complete && e.Of == "" && body.Archive != "" && o.copies == 0 {
-				o.has = append(o.has, o.lastOf(body))
+				last := body.LastEntry
+				if last != "" && !o.fold.Has(last) {
+					last = e.ID // its line is damaged: all that was said before the commit is taken for archived
+				}
+				o.has = append(o.has, last)
 			}
 		}
-		bare.Entries[i] = e.WithLine(nil)
-		if n := len(batch.lines); n > 0 {
-			o.tip = batch.lines[n-1]
-		}
+		bare.Entries = append(bare.Entries, e.Erase())
 		if o.copies > 0 {
 			if o.copies--; o.copies == 0 {
-				o.has = append(o.has, o.tip)
+				o.has = append(o.has, e.ID)
 			}
 		}
 	}
@@ -124,15 +116,6 @@ func (o *filed) add(b transcript.Batch) error {
 		o.batches = append(o.batches, batch)
 	}
 	return o.fold.Add(bare)
-}
-
-// lastOf is the last entry that a commit has. If its line is damaged, all that was
-// said before the commit is taken for archived.
-func (o *filed) lastOf(c transcript.Commit) string {
-	if c.LastEntry == "" || o.fold.Has(c.LastEntry) {
-		return c.LastEntry
-	}
-	return o.tip
 }
 
 // unfiled returns what is in no archive, as ranges of the lines in their order.
@@ -205,22 +188,20 @@ func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[t
 // was used again behind the runs; nil reports that none was.
 func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
-	if len(runs) > 0 {
-		for b, err := range batchesOf(scan, from, runs) {
-			if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
-				var again bool
-				if again, err = retried(b.Entries[0].Idem); again {
-					continue
-				}
+	for b, err := range batchesOf(scan, from, runs) {
+		if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
+			var again bool
+			if again, err = retried(b.Entries[0].Idem); again {
+				continue
 			}
-			// All lines of a run are live, so a rewind there has changed nothing.
-			b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
-			if err == nil {
-				err = fold.Add(b)
-			}
-			if err != nil {
-				return rebuild.History{}, err
-			}
+		}
+		// All lines of a run are live, so a rewind there has changed nothing.
+		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
+		if err == nil {
+			err = fold.Add(b)
+		}
+		if err != nil {
+			return rebuild.History{}, err
 		}
 	}
 	return fold.History(), nil
