@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"sync/atomic"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -14,32 +13,28 @@ import (
 
 // A sweep is what kills have left of the blobs of a session.
 type sweep struct {
-	found   bool
-	done    *atomic.Bool      // set when it was cleared
-	end     driver.Cursor     // up to which the session was read
+	end     driver.Cursor     // up to which the session was read; 0 if that was not needed
 	orphans []string          // that no line names
 	missing map[string][]byte // that a fork has not copied yet, from its base
 }
 
-// leftovers looks for what kills have left, once in a process, and again after an
-// append that has failed.
-func (s *Session) leftovers(ctx context.Context) (left sweep) {
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	if t.swept.Load() {
-		return left
-	}
-	there, err := s.store.opts.Blobs.List(ctx, s.ref)
-	base := s.base(ctx)
-	named := map[string]bool{}
-	if err == nil && (len(there) > 0 || base.ID != "") {
-		left.end, err = s.blobs(ctx, named)
-	}
+// leftovers looks for what kills have left.
+func (s *Session) leftovers(ctx context.Context) (*sweep, error) {
+	blobs := s.store.opts.Blobs
+	there, err := blobs.List(ctx, s.ref)
 	if err != nil {
-		s.store.opts.Logger.Warn("blobs that nobody needs were not looked for", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-		return sweep{}
+		return nil, err
 	}
-	left.found, left.done, left.missing = true, &t.swept, map[string][]byte{}
+	left, base, named := &sweep{missing: map[string][]byte{}}, s.base(ctx), map[string]bool{}
+	if len(there) > 0 || base.ID != "" {
+		for rec, err := range s.Records(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			left.end = max(left.end, driver.Cursor(rec.End))
+			maps.Insert(named, blobsOf(rec.Entry))
+		}
+	}
 	for _, hash := range there {
 		if !named[hash] {
 			left.orphans = append(left.orphans, hash)
@@ -47,65 +42,43 @@ func (s *Session) leftovers(ctx context.Context) (left sweep) {
 		delete(named, hash)
 	}
 	for hash := range named {
-		if data, err := s.store.opts.Blobs.Get(ctx, base, hash); base.ID != "" && err == nil {
+		if data, err := blobs.Get(ctx, base, hash); base.ID != "" && err == nil {
 			left.missing[hash] = data
 		}
 	}
-	return left
+	return left, nil
 }
 
-// blobs adds the hashes of the blobs that the lines of the session name, and returns
-// the place after the last line.
-func (s *Session) blobs(ctx context.Context, named map[string]bool) (end driver.Cursor, err error) {
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
-		if err != nil {
-			return 0, err
-		}
-		end = max(end, driver.Cursor(rec.End))
-		maps.Insert(named, blobsOf(rec.Entry))
+var errGrown = errors.New("somebody has appended meanwhile")
+
+// clear removes and restores what was found, but for the blobs that are needed. The
+// append lock is held, and the session ends at a place: if somebody has appended since,
+// the error is errGrown and nothing was done.
+func (left *sweep) clear(ctx context.Context, s *Session, needed map[string][]byte, end driver.Cursor) error {
+	if left.end != 0 && left.end != end {
+		return errGrown
 	}
-	return end, nil
-}
-
-// clear removes and restores what was found, unless somebody has appended since. The
-// append lock is held.
-func (left sweep) clear(ctx context.Context, s *Session, needed map[string][]byte, start driver.Cursor) {
 	blobs := s.store.opts.Blobs
-	if !left.found || left.end != 0 && left.end != start {
-		return
-	}
 	orphans := slices.DeleteFunc(left.orphans, func(hash string) bool { return needed[hash] != nil })
 	err := blobs.Delete(ctx, s.ref, orphans...)
 	for hash, data := range left.missing {
 		err = errors.Join(err, blobs.Put(ctx, s.ref, hash, data))
 	}
-	if err != nil {
-		s.store.opts.Logger.Warn("blobs were not put in order; the next process will do it", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-	}
-	left.done.Store(true)
+	return err
 }
-
-var errGrown = errors.New("somebody has appended meanwhile")
 
 // dropBlobs removes the blobs of the session that no line names any more.
 func (s *Session) dropBlobs(ctx context.Context) error {
-	blobs := s.store.opts.Blobs
-	if blobs == nil {
+	if s.store.opts.Blobs == nil {
 		return nil
 	}
 	for {
-		t := s.store.table.acquire(s.ref)
-		t.swept.Store(false)
-		s.store.table.release(t)
-		left := s.leftovers(ctx)
-		if !left.found {
-			return errors.New("the blobs of the session were not listed: erase again")
+		left, err := s.leftovers(ctx)
+		if err != nil {
+			return err
 		}
-		_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Check: func(ctx context.Context, start driver.Cursor) error {
-			if left.end != 0 && left.end != start {
-				return errGrown
-			}
-			return blobs.Delete(ctx, s.ref, left.orphans...)
+		_, err = s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Check: func(ctx context.Context, end driver.Cursor) error {
+			return left.clear(ctx, s, nil, end)
 		}})
 		if !errors.Is(err, errGrown) {
 			return err
