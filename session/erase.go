@@ -180,7 +180,7 @@ func (what *Erasure) sessions(rows []*driver.Row) ([]Ref, error) {
 
 // planEntries adds what goes from one session to a plan.
 func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row *driver.Row, ids map[string]bool) error {
-	x := st.eraser(ctx, row.Ref(), ids, p)
+	x := st.eraser(row.Ref(), ids, p)
 	if x.match == nil && len(x.asked) == 0 {
 		return nil
 	}
@@ -264,8 +264,8 @@ func (st *Store) recordsOf(ctx context.Context, ref Ref) records {
 }
 
 // eraser returns what erases entries of a session.
-func (st *Store) eraser(ctx context.Context, ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
-	x := &eraser{ctx: ctx, st: st, ref: ref, asked: ids}
+func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
+	x := &eraser{st: st, ref: ref, asked: ids}
 	if p.among == nil || p.among[ref] {
 		x.match = p.match()
 	}
@@ -366,7 +366,7 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 		if slices.Contains(p.Sessions, ref) {
 			continue
 		}
-		err := st.eraseEntries(ctx, st.eraser(ctx, ref, ids[ref], p), report)
+		err := st.eraseEntries(ctx, st.eraser(ref, ids[ref], p), report)
 		if err == nil && slices.Contains(p.Archived, ref) {
 			err = st.Archive(ctx, ref)
 		}
