@@ -74,7 +74,7 @@ func (s *Session) dropBlobs(ctx context.Context) error {
 	}
 	for {
 		left, err := s.leftovers(ctx)
-		if err != nil {
+		if err != nil || len(left.orphans) == 0 {
 			return err
 		}
 		_, err = s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Check: func(ctx context.Context, end driver.Cursor) error {

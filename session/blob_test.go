@@ -63,6 +63,15 @@ func (w *watched) Get(ctx context.Context, ref session.Ref, hash string) ([]byte
 	return w.Blobs.Get(ctx, ref, hash)
 }
 
+func (w *watched) Delete(ctx context.Context, ref session.Ref, hashes ...string) error {
+	if w.fail != nil {
+		if err := w.fail("delete"); err != nil {
+			return err
+		}
+	}
+	return w.Blobs.Delete(ctx, ref, hashes...)
+}
+
 // pictures returns messages with media of every kind.
 func pictures() []transcript.Item {
 	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: base64.StdEncoding.EncodeToString(grain(90_000, 2))}, Title: "a report"}

@@ -399,6 +399,9 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
 		places, err = x.find(recs)
 	}
+	if err == nil && len(places) == 0 && len(x.asked) > 0 { // an earlier try may have ended before the blobs went
+		return (&Session{store: st, ref: x.ref}).dropBlobs(ctx)
+	}
 	if err != nil || len(places) == 0 {
 		return err
 	}
