@@ -43,11 +43,7 @@ func (st *Store) Scope(owner string) (*Store, error) {
 	case st.owner != "" && st.owner != owner:
 		return nil, fmt.Errorf("session: scope: of another owner than the scope it is asked of: %w", fs.ErrNotExist)
 	}
-	base := st.drv
-	if s, ok := base.(*scoped); ok {
-		base = s.Driver
-	}
-	return &Store{shared: st.shared, drv: &scoped{base, owner}, owner: owner}, nil
+	return &Store{shared: st.shared, drv: &scoped{st.table.store.drv, owner}, owner: owner}, nil
 }
 
 var (
