@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -63,33 +62,19 @@ func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]trans
 	if len(k.puts) == 0 {
 		return entries, nil, nil
 	}
-	// Kills may have left something: it is looked for once in a process, and again
-	// after an append that has failed.
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	var left *sweep
-	if !t.swept.Load() {
-		if left, err = s.leftovers(ctx); err != nil {
-			s.store.opts.Logger.Warn("blobs that nobody needs were not looked for", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+	if !t.swept.Swap(true) { // once in a process, and again after an append that has failed
+		if err := s.sweepBlobs(ctx); err != nil {
+			s.store.opts.Logger.Warn("blobs were not put in order; the next process will do it", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 		}
 	}
-	return out, func(ctx context.Context, start driver.Cursor) error {
+	return out, func(ctx context.Context, _ driver.Cursor) error {
 		for hash, data := range k.puts {
 			if err := blobs.Put(ctx, s.ref, hash, data); err != nil {
 				return err
 			}
 		}
-		if left == nil {
-			return nil
-		}
-		err := left.clear(ctx, s, k.puts, start)
-		if errors.Is(err, errGrown) {
-			return nil
-		}
-		if err != nil {
-			s.store.opts.Logger.Warn("blobs were not put in order; the next process will do it", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-		}
-		t.swept.Store(true)
 		return nil
 	}, nil
 }

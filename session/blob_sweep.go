@@ -8,82 +8,79 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
 )
 
-// A sweep is what kills have left of the blobs of a session.
-type sweep struct {
-	end     driver.Cursor     // up to which the session was read; 0 if that was not needed
-	orphans []string          // that no line names
-	missing map[string][]byte // that a fork has not copied yet, from its base
-}
-
-// leftovers looks for what kills have left.
-func (s *Session) leftovers(ctx context.Context) (*sweep, error) {
-	blobs := s.store.opts.Blobs
-	there, err := blobs.List(ctx, s.ref)
-	if err != nil {
-		return nil, err
+// sweepBlobs makes the blobs of the session those that its lines name: it removes what
+// kills and erases have left, and copies what a fork lacks from its base.
+func (s *Session) sweepBlobs(ctx context.Context) (err error) {
+	if s.store.opts.Blobs == nil {
+		return nil
 	}
-	left, base, named := &sweep{missing: map[string][]byte{}}, s.base(ctx), map[string]bool{}
-	if len(there) > 0 || base.ID != "" {
-		for rec, err := range s.Records(ctx) {
-			if err != nil {
-				return nil, err
-			}
-			left.end = max(left.end, driver.Cursor(rec.End))
-			maps.Insert(named, blobsOf(rec.Entry))
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	for range commitTries {
+		if err = s.sweepOnce(ctx, t); !errors.Is(err, errGrown) {
+			break
 		}
-	}
-	for _, hash := range there {
-		if !named[hash] {
-			left.orphans = append(left.orphans, hash)
-		}
-		delete(named, hash)
-	}
-	for hash := range named {
-		if data, err := blobs.Get(ctx, base, hash); base.ID != "" && err == nil {
-			left.missing[hash] = data
-		}
-	}
-	return left, nil
-}
-
-var errGrown = errors.New("somebody has appended meanwhile")
-
-// clear removes and restores what was found, but for the blobs that are needed. The
-// append lock is held, and the session ends at a place: if somebody has appended since,
-// the error is errGrown and nothing was done.
-func (left *sweep) clear(ctx context.Context, s *Session, needed map[string][]byte, end driver.Cursor) error {
-	if left.end != 0 && left.end != end {
-		return errGrown
-	}
-	blobs := s.store.opts.Blobs
-	orphans := slices.DeleteFunc(left.orphans, func(hash string) bool { return needed[hash] != nil })
-	err := blobs.Delete(ctx, s.ref, orphans...)
-	for hash, data := range left.missing {
-		err = errors.Join(err, blobs.Put(ctx, s.ref, hash, data))
 	}
 	return err
 }
 
-// dropBlobs removes the blobs of the session that no line names any more.
-func (s *Session) dropBlobs(ctx context.Context) error {
-	if s.store.opts.Blobs == nil {
+var errGrown = errors.New("somebody has appended meanwhile: try again")
+
+// sweepOnce is sweepBlobs unless somebody appends meanwhile: then the error is errGrown.
+func (s *Session) sweepOnce(ctx context.Context, t *state) error {
+	blobs, base := s.store.opts.Blobs, s.base(ctx)
+	there, err := blobs.List(ctx, s.ref)
+	if err != nil || len(there) == 0 && base.ID == "" {
+		return err
+	}
+	named, end := map[string]bool{}, driver.Cursor(0)
+	for rec, err := range s.Records(ctx) {
+		if err != nil {
+			return err
+		}
+		end = max(end, driver.Cursor(rec.End))
+		maps.Insert(named, blobsOf(rec.Entry))
+	}
+	alone := func(do func(ctx context.Context) error) error { // while nobody appends
+		_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Check: func(ctx context.Context, now driver.Cursor) error {
+			if now != end {
+				return errGrown
+			}
+			return do(ctx)
+		}})
+		t.rowDue.Store(true) // the index may say that this process is about to append
+		return err
+	}
+	var orphans []string
+	for _, hash := range there {
+		if !named[hash] {
+			orphans = append(orphans, hash)
+		}
+		delete(named, hash)
+	}
+	if len(orphans) > 0 {
+		if err := alone(func(ctx context.Context) error { return blobs.Delete(ctx, s.ref, orphans...) }); err != nil {
+			return err
+		}
+	}
+	if base.ID == "" {
 		return nil
 	}
-	for {
-		left, err := s.leftovers(ctx)
-		if err != nil || len(left.orphans) == 0 {
-			return err
+	for _, hash := range slices.Sorted(maps.Keys(named)) {
+		data, err := blobs.Get(ctx, base, hash)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // missing in both
 		}
-		_, err = s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Check: func(ctx context.Context, end driver.Cursor) error {
-			return left.clear(ctx, s, nil, end)
-		}})
-		if !errors.Is(err, errGrown) {
+		if err == nil {
+			err = alone(func(ctx context.Context) error { return blobs.Put(ctx, s.ref, hash, data) })
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // removeBlobs removes the blobs of sessions that are not there any more.
@@ -103,31 +100,4 @@ func (st *Store) removeBlobs(ctx context.Context, refs ...Ref) (err error) {
 		err = errors.Join(err, listErr)
 	}
 	return err
-}
-
-// copyBlobs copies the blobs that a fork names from its base.
-func (st *Store) copyBlobs(ctx context.Context, from, to Ref, lines []transcript.Entry) error {
-	if st.opts.Blobs == nil {
-		return nil
-	}
-	named := map[string]bool{}
-	for _, e := range lines {
-		maps.Insert(named, blobsOf(e))
-	}
-	for _, hash := range slices.Sorted(maps.Keys(named)) {
-		data, err := st.opts.Blobs.Get(ctx, from, hash)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // missing in both
-		}
-		if err == nil {
-			err = st.opts.Blobs.Put(ctx, to, hash, data)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if len(named) > 0 {
-		return st.removeBlobs(ctx, to) // if somebody has deleted it meanwhile
-	}
-	return nil
 }

@@ -392,3 +392,24 @@ func FuzzBlobs(f *testing.F) {
 		}
 	})
 }
+
+// The index does not take a process that has copied the blobs of a fork, and was
+// closed, for one that died while it appended.
+func TestForkBlobsRow(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, &session.Options{Blobs: blobs.New(dir)})
+	s := load(t, st, cli)
+	ids := add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, 1)}}, transcript.AssistantText("hi"))
+	fork, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	index, err := os.ReadFile(filepath.Join(dir, "agents/main/sessions.jsonl"))
+	require.NoError(t, err)
+	last := ""
+	for line := range strings.Lines(string(index)) {
+		if strings.Contains(line, fork.ID()) {
+			last = line
+		}
+	}
+	require.Contains(t, last, `"row"`)
+}

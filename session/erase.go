@@ -400,7 +400,7 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 		places, err = x.find(recs)
 	}
 	if err == nil && len(places) == 0 && len(x.asked) > 0 { // an earlier try may have ended before the blobs went
-		return (&Session{store: st, ref: x.ref}).dropBlobs(ctx)
+		return (&Session{store: st, ref: x.ref}).sweepBlobs(ctx)
 	}
 	if err != nil || len(places) == 0 {
 		return err
@@ -444,9 +444,10 @@ func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
 	}
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
+	err = s.sweepBlobs(ctx)
 	t.rowDue.Store(true)
 	st.putRow(ctx, t, true)
-	return s.dropBlobs(ctx)
+	return err
 }
 
 // finishErase finishes what a killed process was erasing, by the note about it.
