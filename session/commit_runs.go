@@ -11,16 +11,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A filing finds what a session has in no archive. A line of a history is live only
+// unfiled is what a session has in no archive. A line of a history is live only
 // together with all lines before it, so a commit that has an entry also has what is
 // live before that entry: what counts of a commit is its last entry.
-type filing struct {
-	scan scan           // up to where the session is looked at
-	last rebuild.Commit // the last commit
-	open string         // the first entry of the turn that is not over; empty if all are
-}
-
-// unfiled is what a filing finds.
 type unfiled struct {
 	runs     []transcript.Run // up to the last turn that is over
 	messages int              // in the runs
@@ -29,29 +22,28 @@ type unfiled struct {
 	from     driver.Cursor    // a place in front of the runs
 }
 
-// find reads what was appended since the last commit. After a rewind it reads the
-// whole transcript, because the rewind may have brought back what a commit has
-// passed over.
-func (f filing) find() (unfiled, error) {
-	if f.last.LastEntry != "" {
-		p, err := locate(f.scan, f.last.LastEntry)
+// findUnfiled reads what was appended since the last commit, up to the end of a scan.
+// After a rewind it reads the whole transcript, because the rewind may have brought
+// back what a commit has passed over. Open is the first entry of the turn that is not
+// over; it is empty if all are.
+func findUnfiled(scan scan, last rebuild.Commit, open string) (unfiled, error) {
+	if last.LastEntry != "" {
+		var u unfiled
+		p, err := locate(scan, last.LastEntry)
 		if err == nil {
-			var u unfiled
-			if u, err = f.read(p.end); err == nil {
-				return u, nil
-			}
+			u, err = readUnfiled(scan, p.end, open)
 		}
 		if !errors.Is(err, errRewound) && !errors.Is(err, ErrNoEntry) {
-			return unfiled{}, err
+			return u, err
 		}
 	}
-	return f.read(0)
+	return readUnfiled(scan, 0, open)
 }
 
-// read reads from a place on. The error is errRewound if older lines count.
-func (f filing) read(from driver.Cursor) (unfiled, error) {
+// readUnfiled reads from a place on. The error is errRewound if older lines count.
+func readUnfiled(scan scan, from driver.Cursor, open string) (unfiled, error) {
 	o := filed{from: from, fold: rebuild.New(&rebuild.Options{Full: true, Tail: from > 0})}
-	for b, err := range transcript.Batches(f.scan(from, driver.Forward)) {
+	for b, err := range transcript.Batches(scan(from, driver.Forward)) {
 		if err == nil {
 			err = o.add(b)
 		}
@@ -59,10 +51,10 @@ func (f filing) read(from driver.Cursor) (unfiled, error) {
 			return unfiled{}, err
 		}
 	}
-	return o.unfiled(f.open), nil
+	return o.unfiled(open), nil
 }
 
-// filed reads the lines of a session for a filing, without what they say.
+// filed is what readUnfiled has read of a session, without what its lines say.
 type filed struct {
 	from    driver.Cursor
 	fold    *rebuild.Fold
