@@ -62,14 +62,19 @@ func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]trans
 	if len(k.puts) == 0 {
 		return entries, nil, nil
 	}
-	left := s.leftovers(ctx)
-	return out, func(ctx context.Context, start driver.Cursor) error {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	if !t.swept.Swap(true) { // once in a process, and again after an append that has failed
+		if err := s.sweepBlobs(ctx); err != nil {
+			s.store.opts.Logger.Warn("blobs were not put in order; the next process will do it", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+		}
+	}
+	return out, func(ctx context.Context, _ driver.Cursor) error {
 		for hash, data := range k.puts {
 			if err := blobs.Put(ctx, s.ref, hash, data); err != nil {
 				return err
 			}
 		}
-		left.clear(ctx, s, k.puts, start)
 		return nil
 	}, nil
 }

@@ -63,6 +63,15 @@ func (w *watched) Get(ctx context.Context, ref session.Ref, hash string) ([]byte
 	return w.Blobs.Get(ctx, ref, hash)
 }
 
+func (w *watched) Delete(ctx context.Context, ref session.Ref, hashes ...string) error {
+	if w.fail != nil {
+		if err := w.fail("delete"); err != nil {
+			return err
+		}
+	}
+	return w.Blobs.Delete(ctx, ref, hashes...)
+}
+
 // pictures returns messages with media of every kind.
 func pictures() []transcript.Item {
 	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: base64.StdEncoding.EncodeToString(grain(90_000, 2))}, Title: "a report"}
@@ -382,4 +391,25 @@ func FuzzBlobs(f *testing.F) {
 			closed(t, st)
 		}
 	})
+}
+
+// The index does not take a process that has copied the blobs of a fork, and was
+// closed, for one that died while it appended.
+func TestForkBlobsRow(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, &session.Options{Blobs: blobs.New(dir)})
+	s := load(t, st, cli)
+	ids := add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, 1)}}, transcript.AssistantText("hi"))
+	fork, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	index, err := os.ReadFile(filepath.Join(dir, "agents/main/sessions.jsonl"))
+	require.NoError(t, err)
+	last := ""
+	for line := range strings.Lines(string(index)) {
+		if strings.Contains(line, fork.ID()) {
+			last = line
+		}
+	}
+	require.Contains(t, last, `"row"`)
 }

@@ -183,7 +183,7 @@ func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learne
 		return l, err
 	}
 	a.scan = until(s.store.scan(ctx, s.ref), a.base)
-	a.new, err = filing{scan: a.scan, last: a.last, open: a.open}.find()
+	a.new, err = findUnfiled(a.scan, a.last, a.open)
 	if err == nil && a.new.messages > 0 && !a.opts.KeepHistory {
 		a.cut = s.cutFor(a)
 	}

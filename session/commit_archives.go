@@ -180,16 +180,16 @@ func hasKey(scan scan, from driver.Cursor, key string) (bool, error) {
 // on included, as if nothing had been compacted or clipped. Right after a commit
 // only such a turn is there.
 func (s *Session) Live(ctx context.Context) (h rebuild.History, err error) {
-	var f filing
+	var last rebuild.Commit
 	var end driver.Cursor
-	err = s.read(ctx, "read", func(t *state) { f.last, end = t.fold.Standing().Commit, t.next })
+	err = s.read(ctx, "read", func(t *state) { last, end = t.fold.Standing().Commit, t.next })
 	if err != nil {
 		return h, err
 	}
-	f.scan = until(s.store.scan(ctx, s.ref), end)
-	u, err := f.find()
+	scan := until(s.store.scan(ctx, s.ref), end)
+	u, err := findUnfiled(scan, last, "")
 	if err == nil {
-		h, err = historyOf(f.scan, u.from, u.live, nil)
+		h, err = historyOf(scan, u.from, u.live, nil)
 	}
 	if err != nil {
 		return h, s.store.wrap("read", s.ref, err)

@@ -11,16 +11,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A filing finds what a session has in no archive. A line of a history is live only
+// unfiled is what a session has in no archive. A line of a history is live only
 // together with all lines before it, so a commit that has an entry also has what is
 // live before that entry: what counts of a commit is its last entry.
-type filing struct {
-	scan scan           // up to where the session is looked at
-	last rebuild.Commit // the last commit
-	open string         // the first entry of the turn that is not over; empty if all are
-}
-
-// unfiled is what a filing finds.
 type unfiled struct {
 	runs     []transcript.Run // up to the last turn that is over
 	messages int              // in the runs
@@ -29,29 +22,28 @@ type unfiled struct {
 	from     driver.Cursor    // a place in front of the runs
 }
 
-// find reads what was appended since the last commit. After a rewind it reads the
-// whole transcript, because the rewind may have brought back what a commit has
-// passed over.
-func (f filing) find() (unfiled, error) {
-	if f.last.LastEntry != "" {
-		p, err := locate(f.scan, f.last.LastEntry)
+// findUnfiled reads what was appended since the last commit, up to the end of a scan.
+// After a rewind it reads the whole transcript, because the rewind may have brought
+// back what a commit has passed over. Open is the first entry of the turn that is not
+// over; it is empty if all are.
+func findUnfiled(scan scan, last rebuild.Commit, open string) (unfiled, error) {
+	if last.LastEntry != "" {
+		var u unfiled
+		p, err := locate(scan, last.LastEntry)
 		if err == nil {
-			var u unfiled
-			if u, err = f.read(p.end); err == nil {
-				return u, nil
-			}
+			u, err = readUnfiled(scan, p.end, open)
 		}
 		if !errors.Is(err, errRewound) && !errors.Is(err, ErrNoEntry) {
-			return unfiled{}, err
+			return u, err
 		}
 	}
-	return f.read(0)
+	return readUnfiled(scan, 0, open)
 }
 
-// read reads from a place on. The error is errRewound if older lines count.
-func (f filing) read(from driver.Cursor) (unfiled, error) {
+// readUnfiled reads from a place on. The error is errRewound if older lines count.
+func readUnfiled(scan scan, from driver.Cursor, open string) (unfiled, error) {
 	o := filed{from: from, fold: rebuild.New(&rebuild.Options{Full: true, Tail: from > 0})}
-	for b, err := range transcript.Batches(f.scan(from, driver.Forward)) {
+	for b, err := range transcript.Batches(scan(from, driver.Forward)) {
 		if err == nil {
 			err = o.add(b)
 		}
@@ -59,17 +51,16 @@ func (f filing) read(from driver.Cursor) (unfiled, error) {
 			return unfiled{}, err
 		}
 	}
-	return o.unfiled(f.open), nil
+	return o.unfiled(open), nil
 }
 
-// filed reads the lines of a session for a filing, without what they say.
+// filed is what readUnfiled has read of a session, without what its lines say.
 type filed struct {
 	from    driver.Cursor
 	fold    *rebuild.Fold
 	batches []filedBatch
 	has     []string // the last entries of commits, and that of the lines of another session
 	copies  int      // how many of the next lines are another session's
-	tip     string   // the last line that histories are made of
 }
 
 // filedBatch is a batch of which histories are made.
@@ -81,42 +72,35 @@ type filedBatch struct {
 
 func (o *filed) add(b transcript.Batch) error {
 	batch := filedBatch{first: b.Entries[0].ID, last: b.Entries[len(b.Entries)-1].ID}
-	bare := transcript.Batch{Complete: b.Complete, Entries: slices.Clone(b.Entries)}
-	for i, e := range b.Entries {
+	bare := transcript.Batch{Complete: b.Complete}
+	for _, e := range b.Entries {
 		switch body := e.Body.(type) {
 		case transcript.Header:
 			o.copies = body.Base.Lines + 1
 		case transcript.Fragment:
-			e.Body = transcript.Fragment{Kind: body.Kind, Role: body.Role, Of: body.Of}
 			batch.lines = append(batch.lines, e.ID)
 			if body.Of == "" && (body.Kind == transcript.TypeUser || body.Kind == transcript.TypeAssistant) {
 				batch.messages = append(batch.messages, e.ID)
 			}
-		case transcript.System:
-			e.Body = transcript.System{}
+		case transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision:
 			batch.lines = append(batch.lines, e.ID)
-		case transcript.Tools, transcript.Dispatch, transcript.Decision:
-			batch.lines = append(batch.lines, e.ID)
-		case transcript.Compaction:
-			e.Body = transcript.Compaction{}
-		case transcript.Clip:
-			e.Body = transcript.Clip{}
 		case transcript.Rewind:
 			if o.from > 0 {
 				return errRewound
 			}
 		case transcript.Commit:
 			if o.from == 0 && b.Complete && e.Of == "" && body.Archive != "" && o.copies == 0 {
-				o.has = append(o.has, o.lastOf(body))
+				last := body.LastEntry
+				if last != "" && !o.fold.Has(last) {
+					last = e.ID // its line is damaged: all that was said before the commit is taken for archived
+				}
+				o.has = append(o.has, last)
 			}
 		}
-		bare.Entries[i] = e.WithLine(nil)
-		if n := len(batch.lines); n > 0 {
-			o.tip = batch.lines[n-1]
-		}
+		bare.Entries = append(bare.Entries, e.Erase())
 		if o.copies > 0 {
 			if o.copies--; o.copies == 0 {
-				o.has = append(o.has, o.tip)
+				o.has = append(o.has, e.ID)
 			}
 		}
 	}
@@ -124,15 +108,6 @@ func (o *filed) add(b transcript.Batch) error {
 		o.batches = append(o.batches, batch)
 	}
 	return o.fold.Add(bare)
-}
-
-// lastOf is the last entry that a commit has. If its line is damaged, all that was
-// said before the commit is taken for archived.
-func (o *filed) lastOf(c transcript.Commit) string {
-	if c.LastEntry == "" || o.fold.Has(c.LastEntry) {
-		return c.LastEntry
-	}
-	return o.tip
 }
 
 // unfiled returns what is in no archive, as ranges of the lines in their order.
@@ -205,22 +180,20 @@ func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[t
 // was used again behind the runs; nil reports that none was.
 func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
-	if len(runs) > 0 {
-		for b, err := range batchesOf(scan, from, runs) {
-			if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
-				var again bool
-				if again, err = retried(b.Entries[0].Idem); again {
-					continue
-				}
+	for b, err := range batchesOf(scan, from, runs) {
+		if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
+			var again bool
+			if again, err = retried(b.Entries[0].Idem); again {
+				continue
 			}
-			// All lines of a run are live, so a rewind there has changed nothing.
-			b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
-			if err == nil {
-				err = fold.Add(b)
-			}
-			if err != nil {
-				return rebuild.History{}, err
-			}
+		}
+		// All lines of a run are live, so a rewind there has changed nothing.
+		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
+		if err == nil {
+			err = fold.Add(b)
+		}
+		if err != nil {
+			return rebuild.History{}, err
 		}
 	}
 	return fold.History(), nil

@@ -243,11 +243,6 @@ func (c *copying) begin(ctx context.Context) (err error) {
 	if c.Created {
 		return c.create(ctx)
 	}
-	if c.there.Archived {
-		if err := c.to.Restore(ctx, c.Ref); err != nil {
-			return err
-		}
-	}
 	return c.adopt(ctx)
 }
 
@@ -267,8 +262,14 @@ func (c *copying) create(ctx context.Context) error {
 	return err
 }
 
-// adopt gives the copy the gen of the session, and makes the copy if it is not there.
+// adopt restores the copy if it is archived, gives it the gen of the session, and
+// makes it if it is not there.
 func (c *copying) adopt(ctx context.Context) error {
+	if c.there.Archived {
+		if err := c.to.Restore(ctx, c.Ref); err != nil {
+			return err
+		}
+	}
 	if c.there.Gen >= c.row.Gen {
 		return nil
 	}
@@ -343,12 +344,7 @@ func (c *copying) finish(ctx context.Context) (err error) {
 	if c.there.Archived && c.row.Archived {
 		return nil
 	}
-	if c.there.Archived {
-		err = c.to.Restore(ctx, c.Ref)
-	}
-	if err == nil {
-		err = c.adopt(ctx) // others may have made it the current session since begin
-	}
+	err = c.adopt(ctx) // others may have made it the current session since begin
 	if err == nil && c.there.Size != int64(c.at) {
 		var row driver.Row
 		row, err = describe(driver.Row{ID: c.ID, Agent: c.Agent, Key: c.row.Key}, c.to.scan(ctx, c.Ref), &c.to.opts)

@@ -180,7 +180,7 @@ func (what *Erasure) sessions(rows []*driver.Row) ([]Ref, error) {
 
 // planEntries adds what goes from one session to a plan.
 func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row *driver.Row, ids map[string]bool) error {
-	x := st.eraser(ctx, row.Ref(), ids, p)
+	x := st.eraser(row.Ref(), ids, p)
 	if x.match == nil && len(x.asked) == 0 {
 		return nil
 	}
@@ -264,8 +264,8 @@ func (st *Store) recordsOf(ctx context.Context, ref Ref) records {
 }
 
 // eraser returns what erases entries of a session.
-func (st *Store) eraser(ctx context.Context, ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
-	x := &eraser{ctx: ctx, st: st, ref: ref, asked: ids}
+func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
+	x := &eraser{st: st, ref: ref, asked: ids}
 	if p.among == nil || p.among[ref] {
 		x.match = p.match()
 	}
@@ -318,11 +318,11 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 	if err := st.within(ctx, p); err != nil {
 		return err
 	}
-	rewriter, ok := st.drv.(driver.Rewriter)
-	if !ok && (len(p.Entries) > 0 || p.match() != nil) {
-		return fmt.Errorf("the driver of the store erases only whole sessions: %w", errors.ErrUnsupported)
+	rewriter, unable := able[driver.Rewriter](st.drv)
+	if unable != nil && (len(p.Entries) > 0 || p.match() != nil) {
+		return fmt.Errorf("only whole sessions can be erased: %w", unable)
 	}
-	if ok {
+	if unable == nil {
 		note, err := json.Marshal(p)
 		if err == nil {
 			err = rewriter.Note(ctx, st.noteOf(p), note)
@@ -338,7 +338,7 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 			return err
 		}
 	}
-	if err := st.eraseOwn(ctx, p, report); err != nil || !ok {
+	if err := st.eraseOwn(ctx, p, report); err != nil || unable != nil {
 		return err
 	}
 	return rewriter.Note(ctx, st.noteOf(p), nil)
@@ -366,7 +366,7 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 		if slices.Contains(p.Sessions, ref) {
 			continue
 		}
-		err := st.eraseEntries(ctx, st.eraser(ctx, ref, ids[ref], p), report)
+		err := st.eraseEntries(ctx, st.eraser(ref, ids[ref], p), report)
 		if err == nil && slices.Contains(p.Archived, ref) {
 			err = st.Archive(ctx, ref)
 		}
@@ -399,12 +399,15 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
 		places, err = x.find(recs)
 	}
+	if err == nil && len(places) == 0 && len(x.asked) > 0 { // an earlier try may have ended before the blobs went
+		return (&Session{store: st, ref: x.ref}).sweepBlobs(ctx)
+	}
 	if err != nil || len(places) == 0 {
 		return err
 	}
-	rewriter, ok := st.drv.(driver.Rewriter)
-	if !ok {
-		return errors.ErrUnsupported
+	rewriter, err := able[driver.Rewriter](st.drv)
+	if err != nil {
+		return err
 	}
 	row, err := st.drv.Get(ctx, x.ref)
 	if err == nil && row.Archived {
@@ -441,9 +444,10 @@ func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
 	}
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
+	err = s.sweepBlobs(ctx)
 	t.rowDue.Store(true)
 	st.putRow(ctx, t, true)
-	return s.dropBlobs(ctx)
+	return err
 }
 
 // finishErase finishes what a killed process was erasing, by the note about it.

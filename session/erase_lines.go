@@ -20,7 +20,6 @@ type records = iter.Seq2[transcript.Record, error]
 
 // An eraser takes words out of the lines of one transcript.
 type eraser struct {
-	ctx   context.Context //nolint:containedctx // that of the erase
 	st    *Store
 	ref   Ref
 	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
@@ -286,7 +285,7 @@ func (x *eraser) summary(to string) string {
 	if i := slices.IndexFunc(msgs, func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, behind) }); i >= 0 {
 		msgs = msgs[:i]
 	}
-	text, err := compact.Extractive{}.Summarize(x.ctx, compact.Input{Messages: msgs})
+	text, err := compact.Extractive{}.Summarize(context.Background(), compact.Input{Messages: msgs})
 	if err != nil { // nothing is left
 		return transcript.ErasedText
 	}

@@ -32,7 +32,7 @@ func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) e
 			related[sp.root(row.Ref())]++
 		}
 		for _, row := range sp.rows {
-			x := sp.st.eraser(ctx, row.Ref(), nil, &p)
+			x := sp.st.eraser(row.Ref(), nil, &p)
 			if _, fork := sp.bases[x.ref]; x.match == nil || !fork && related[sp.root(x.ref)] < 2 {
 				continue
 			}

@@ -517,3 +517,30 @@ func TestEraseBlob(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, files())
 }
+
+// An erase whose blobs could not be removed removes them when it is called again.
+func TestEraseBlobAgain(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("the disk is full")
+	kept := &watched{Blobs: blobs.NewMemory()}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	id := add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, 1)}})[0]
+	plan, err := st.PlanErase(t.Context(), chosen(s, id))
+	require.NoError(t, err)
+	kept.fail = func(op string) error {
+		if op == "delete" {
+			return failed
+		}
+		return nil
+	}
+	_, err = st.Erase(t.Context(), plan)
+	require.ErrorIs(t, err, failed)
+	kept.fail = nil
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	hashes, err := kept.List(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.Empty(t, hashes)
+}

@@ -76,10 +76,14 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	if err := s.store.copyBlobs(ctx, s.ref, row.Ref(), lines); err != nil { // those of the base are read meanwhile
+	fork, err := s.store.open(ctx, op, row)
+	if err != nil {
+		return nil, err
+	}
+	if err := fork.sweepBlobs(ctx); err != nil { // those of the base are read meanwhile
 		s.store.opts.Logger.Warn("the blobs of a fork were not all copied", "agent", row.Agent, "session", row.ID, "err", err)
 	}
-	return s.store.open(ctx, op, row)
+	return fork, nil
 }
 
 // restated returns an entry that puts the metadata of a header in the place of

@@ -27,11 +27,11 @@ import (
 // The error matches [ErrConflict], and nothing was written, if a call has a
 // result, is held or rejected, or was dispatched before.
 func (t *Turn) Dispatch(ctx context.Context, calls ...string) error {
-	return t.dispatch(ctx, entriesOf(calls...)...)
+	return t.dispatch(ctx, "", calls...)
 }
 
-func (t *Turn) dispatch(ctx context.Context, calls ...callName) error {
-	err := t.s.mark(ctx, "dispatch", calls, func(c rebuild.PendingCall) (transcript.Item, bool) {
+func (t *Turn) dispatch(ctx context.Context, id string, entries ...string) error {
+	err := t.s.mark(ctx, "dispatch", id, entries, func(c rebuild.PendingCall) (transcript.Item, bool) {
 		return transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID}, c.State == rebuild.NotStarted || c.State == rebuild.Approved
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Session) Decide(ctx context.Context, call string, verdict transcript.Ve
 	default:
 		return s.store.wrap("decide", s.ref, fmt.Errorf("a decision %q: want hold, approve or reject; nothing was written", verdict))
 	}
-	return s.mark(ctx, "decide", entriesOf(call), func(c rebuild.PendingCall) (transcript.Item, bool) {
+	return s.mark(ctx, "decide", "", []string{call}, func(c rebuild.PendingCall) (transcript.Item, bool) {
 		d := transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: verdict, By: by, Reason: reason}
 		return d, c.State == rebuild.NotStarted || c.State == rebuild.Held && verdict != transcript.Hold
 	})
@@ -62,26 +62,15 @@ func (s *Session) Decide(ctx context.Context, call string, verdict transcript.Ve
 // marking are the types of lines that change the state of a call.
 var marking = []string{transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeToolResult, transcript.TypeRewind, transcript.TypeCompaction}
 
-// A callName names a call by its entry and its tool-use ID, or if that is empty
-// all calls of the entry.
-type callName struct{ entry, id string }
-
-func entriesOf(ids ...string) []callName {
-	names := make([]callName, len(ids))
-	for i, id := range ids {
-		names[i].entry = id
-	}
-	return names
-}
-
-// mark appends what item returns for each of the calls, if it allows that.
-func (s *Session) mark(ctx context.Context, op string, calls []callName, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
+// mark appends what item returns for each call of the entries, if it allows that. A
+// tool-use ID that is not empty leaves out the other calls of the entries.
+func (s *Session) mark(ctx context.Context, op, id string, entries []string, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
 	_, err := s.appendOn(ctx, op, marking, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
 		pending := t.fold.Pending().Calls
-		for _, name := range calls {
+		for _, entry := range entries {
 			n := len(items)
 			for _, c := range pending {
-				if c.Entry != name.entry || name.id != "" && c.Call.ID != name.id {
+				if c.Entry != entry || id != "" && c.Call.ID != id {
 					continue
 				}
 				it, ok := item(c)
@@ -91,7 +80,7 @@ func (s *Session) mark(ctx context.Context, op string, calls []callName, item fu
 				items = append(items, it)
 			}
 			if len(items) == n {
-				return nil, fmt.Errorf("%w: there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending gives", ErrConflict, name.entry)
+				return nil, fmt.Errorf("%w: there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending gives", ErrConflict, entry)
 			}
 		}
 		return items, nil
@@ -176,7 +165,7 @@ func (t *Turn) RunTools(
 		if running.Err() != nil {
 			return running.Err() // it stays not started
 		}
-		if err := t.dispatch(running, callName{c.Entry, c.Call.ID}); err != nil {
+		if err := t.dispatch(running, c.Call.ID, c.Entry); err != nil {
 			return err
 		}
 		_, err := t.s.Append(context.WithoutCancel(ctx), run(running, c.Call))

@@ -152,14 +152,11 @@ type planning struct {
 func (p *planning) times() {
 	for i := range p.all {
 		item := &p.all[i]
-		ttl := p.Default
-		if p.TTL && item.TTL > 0 {
-			ttl = item.TTL
-		} else if item.TTL > 0 {
-			continue // it has one, which does not count
+		over := item.Expires // by a TTL of its own
+		if item.TTL == 0 {
+			over = expires(driver.Row{CreatedAt: item.CreatedAt, LastUserAt: item.LastUserAt}, p.Default)
 		}
-		over := expires(driver.Row{CreatedAt: item.CreatedAt, LastUserAt: item.LastUserAt}, ttl)
-		if over.IsZero() || p.now.Before(over) {
+		if over.IsZero() || p.now.Before(over) || item.TTL > 0 && !p.TTL {
 			continue
 		}
 		item.Expires = over
@@ -213,6 +210,8 @@ func (p *planning) choose(item *Planned, why string) {
 // protection returns what protects a session, as far as its row says so.
 func protection(info Info, over time.Time, why string, now, vouched time.Time, force bool) string {
 	switch {
+	case why == whyTTL && now.Before(over): // a clock was corrected
+		return clockAlone
 	case info.Pinned:
 		return isPinned
 	case info.Current && why != whyTTL:

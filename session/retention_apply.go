@@ -141,11 +141,7 @@ func (a *applying) check(items []Planned) func(driver.Row) error {
 		if row.Size != item.Size {
 			return errChanged
 		}
-		now := a.store.opts.Now()
-		if item.Why == whyTTL && now.Before(item.Expires) {
-			return protectedError(clockAlone)
-		}
-		if p := protection(infoOf(row, a.store.opts.Now), item.Expires, item.Why, now, a.vouched, a.plan.Force); p != "" {
+		if p := protection(infoOf(row, a.store.opts.Now), item.Expires, item.Why, a.store.opts.Now(), a.vouched, a.plan.Force); p != "" {
 			return protectedError(p)
 		}
 		return nil
