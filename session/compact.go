@@ -365,7 +365,6 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 // look reads what a compaction is planned for, or says in the cut why there is to
 // be none.
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
-	var unknown, rewound []string // entries that are pinned
 	err = s.use(ctx, op, func(t *state) error {
 		if err := t.sync(ctx); err != nil {
 			return err
@@ -387,28 +386,19 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 		if cut.Nothing == "" {
 			w.history, w.base = t.fold.History(), t.next
 			w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
-			rewound, unknown = t.notLive(w.Pins)
 		}
 		return nil
 	})
-	if err == nil && len(unknown) > 0 { // they are older than what is in memory
-		var more []string
-		more, err = rewoundOf(siftOf(ctx, s.store.drv, s.ref), s.store.scan(ctx, s.ref), unknown)
-		rewound, err = append(rewound, more...), s.store.wrap(op, s.ref, err)
+	if err == nil {
+		w.Pins, err = unrewound(siftOf(ctx, s.store.drv, s.ref), w.Pins)
+		err = s.store.wrap(op, s.ref, err)
 	}
-	w.pin(rewound)
-	return cut, l, err
-}
-
-// pin lets the texts that are pinned be carried, but for rewound ones, and takes
-// their size off the room.
-func (w *work) pin(rewound []string) {
-	w.Pins = withoutPins(w.Pins, rewound)
-	for _, p := range w.Pins {
+	for _, p := range w.Pins { // they are carried whole
 		if w.Room > 0 {
 			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
 		}
 	}
+	return cut, l, err
 }
 
 // working is the key of a context of a running compaction.

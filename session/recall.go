@@ -64,15 +64,19 @@ func (s *Session) backward(ctx context.Context, to driver.Cursor) records {
 	}
 }
 
-// find returns the record of an entry. Few others are decoded.
 func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
+	return find(siftOf(ctx, s.store.drv, s.ref), id)
+}
+
+// find returns the record of an entry. Few others are decoded.
+func find(sift sifting, id string) (transcript.Record, error) {
 	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
 	quoted := []byte(`"` + id + `"`)
 	keep := func(_ driver.Cursor, lines []byte) bool {
 		return !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
 	}
-	for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
-		if err != nil || rec.HasEntry() && rec.Entry.ID == id {
+	for rec, err := range sift(keep) {
+		if err != nil || rec.HasEntry() && rec.Entry.ID == id && id != "" {
 			return rec, err
 		}
 	}

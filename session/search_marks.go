@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"math"
 	"slices"
@@ -58,25 +57,6 @@ func readMarks(sift sifting) (*marks, error) {
 		}
 		ignored[o.rewind] = true
 	}
-}
-
-// rewoundOf returns those of some entries that a rewind has taken back.
-func rewoundOf(sift sifting, scan scan, entries []string) (rewound []string, err error) {
-	m, err := readMarks(sift)
-	for _, id := range entries {
-		if err != nil {
-			return nil, err
-		}
-		var p located
-		p, err = locate(scan, id)
-		switch {
-		case errors.Is(err, ErrNoEntry):
-			err = nil
-		case err == nil && m.rewound(driver.Cursor(p.at)):
-			rewound = append(rewound, id)
-		}
-	}
-	return rewound, err
 }
 
 // outline reads marks. Lines come from the last to the first.
