@@ -317,9 +317,7 @@ func (w *walk) run(scan scan) error {
 // follows the batch. It reports whether the walk has ended.
 func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
-	holds := func(id string) bool {
-		return slices.ContainsFunc(batch, func(r transcript.Record) bool { return r.HasEntry() && r.Entry.ID == id })
-	}
+	holds := holding(batch)
 	if w.cleared {
 		kept, compacted := false, false
 		for _, rec := range batch {
@@ -384,6 +382,13 @@ func (l *liveLines) isLive(holds func(id string) bool) bool {
 // follow goes on from a live rewind: the lines in front of it, those of its own
 // batch included, are not live up to the batch of its target.
 func (l *liveLines) follow(r transcript.Rewind) { l.seeking, l.target = true, r.To }
+
+// holding returns the function that reports whether records have an entry.
+func holding(records []transcript.Record) func(id string) bool {
+	return func(id string) bool {
+		return id != "" && slices.ContainsFunc(records, func(r transcript.Record) bool { return r.HasEntry() && r.Entry.ID == id })
+	}
+}
 
 // isComplete reports whether records, the last one first, are one whole batch
 // and nothing else.

@@ -126,7 +126,7 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 			p.tool, err = r.toolOf(ctx, p.call, at)
 		}
 		if p.carried != "" && r.absent == nil {
-			r.absent, err = readAbsent(ctx, r.store.drv, r.ref)
+			r.absent, err = readAbsent(siftOf(ctx, r.store.drv, r.ref))
 		}
 		if err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 // toolOf returns the tool of a call that a result is of.
 func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
 	if r.calls == nil {
-		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+		if r.calls, err = readCalls(siftOf(ctx, r.store.drv, r.ref)); err != nil {
 			return "", err
 		}
 	}
