@@ -39,12 +39,11 @@ func (s *Session) window(ctx context.Context, id string, before, after int) ([]t
 		f, ok := rec.Entry.Body.(transcript.Fragment)
 		return ok && len(f.Content) > 0 && (all || !m.rewound(driver.Cursor(rec.Offset)))
 	}
-	list, err := s.near(ctx, s.backward(ctx, at), id, max(before, 0), shows)
+	list, err := s.near(ctx, at, id, -max(before, 0), shows)
 	if err != nil {
 		return nil, err
 	}
-	slices.Reverse(list)
-	behind, err := s.near(ctx, s.store.drv.Scan(ctx, s.ref, at, driver.Forward), id, max(after, 0), shows)
+	behind, err := s.near(ctx, at, id, max(after, 0), shows)
 	if err != nil {
 		return nil, err
 	}
