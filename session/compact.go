@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Compacted is what [Session.Compact] did.
@@ -448,6 +449,15 @@ func (s *state) measure(c *transcript.Compaction, cut compact.Cut, then rebuild.
 	c.TokensBefore = s.stored.Count(s.fold)
 	c.TokensAfter = countHistory(s.opts.Counter, after)
 	return true
+}
+
+// countHistory is what a [rebuild.Tally] counts for a history.
+func countHistory(c tokens.Counter, h rebuild.History) (n int) {
+	n = c.Count(h.SystemPrompt(""), nil, nil)
+	for i := range h.Messages {
+		n += c.Count("", nil, h.Messages[i:i+1])
+	}
+	return n
 }
 
 // place is where a block came from.
