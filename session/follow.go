@@ -40,25 +40,20 @@ var ErrNoEntry = errors.New("the session has no such entry: use an ID that Entri
 // loop costs memory for one append at most, and no writer waits for it. Nothing
 // runs in the background for longer than the loop.
 func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return s.following(ctx, "follow", after, (*follower).run)
+	return s.following(ctx, "follow", after, true)
 }
 
 // EntriesAfter yields what [Session.Follow] yields, and ends where the transcript
 // ends. Its cost does not depend on what comes before the entry, where the entry is
 // near the end.
 func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return s.following(ctx, "read", after, func(f *follower) error {
-		if err := f.begin(); err != nil {
-			return err
-		}
-		return f.readOn()
-	})
+	return s.following(ctx, "read", after, false)
 }
 
-func (s *Session) following(ctx context.Context, op, after string, run func(*follower) error) iter.Seq2[transcript.Entry, error] {
+func (s *Session) following(ctx context.Context, op, after string, waits bool) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		f := follower{s: s, ctx: ctx, scan: s.store.scan(ctx, s.ref), yield: yield, after: after}
-		if err := run(&f); err != nil && !f.stopped {
+		if err := f.run(waits); err != nil && !f.stopped {
 			yield(transcript.Entry{}, s.store.wrap(op, s.ref, err))
 		}
 	}
@@ -80,22 +75,22 @@ type follower struct {
 
 var errDeleted = fmt.Errorf("the session was deleted while it was followed: %w", fs.ErrNotExist)
 
-func (f *follower) run() error {
-	bell := f.s.store.watch(f.s.ref, func(driver.Ref) {})
-	defer bell.stop()
-	if err := f.begin(); err != nil {
-		return err
+// run yields what is there, and what comes if it waits for that.
+func (f *follower) run(waits bool) error {
+	var bell *bell
+	if waits { // for what comes after the first look, too
+		bell = f.s.store.watch(f.s.ref, func(driver.Ref) {})
+		defer bell.stop()
 	}
-	for !f.stopped {
+	err := f.begin()
+	for err == nil {
 		before := f.next
-		if err := f.readOn(); err != nil || f.stopped {
-			return err
+		if err = f.readOn(); err != nil || f.stopped || !waits {
+			break
 		}
-		if err := bell.wait(f.ctx, f.next > before); err != nil {
-			return err
-		}
+		err = bell.wait(f.ctx, f.next > before)
 	}
-	return nil
+	return err
 }
 
 // begin finds the place to begin at.
