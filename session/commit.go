@@ -171,13 +171,13 @@ func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions)
 
 // survey finds out what is to be archived, and what the overview is to be made of.
 func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learned, err error) {
-	a.see = func(t *state) error {
+	a.see = func(t *state, _ learned) (cut compact.Cut, err error) {
 		if err := t.fill(t.scan(ctx)); err != nil { // who the owner is
-			return err
+			return cut, err
 		}
 		a.to, a.open = closed(t.fold)
 		a.last, a.rev, a.owner = t.fold.Standing().Commit, t.row.Rev, t.row.Owner
-		return nil
+		return cut, nil
 	}
 	if _, l, err = s.look(ctx, op, &a.work); err != nil {
 		return l, err

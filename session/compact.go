@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Compacted is what [Session.Compact] did.
@@ -39,17 +40,16 @@ type Compacted struct {
 // A call that waits for a person, or was approved and not started, is not
 // summarised: the cut is in front of it.
 func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted, error) {
-	return s.compact(ctx, &work{Options: s.sparing(s.compactOptions(opts))})
+	return s.compact(ctx, &work{Options: s.compactOptions(opts), sparing: true})
 }
 
 // PlanCompact says what [Session.Compact] would do.
 func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compact.Cut, error) {
-	h, err := s.history(ctx)
-	if err != nil {
+	w := &work{Options: s.compactOptions(opts), sparing: true}
+	if _, _, err := s.look(ctx, "read", w); err != nil {
 		return compact.Cut{}, err
 	}
-	o := s.sparing(s.compactOptions(opts))
-	return compact.Plan(h, &o), nil
+	return compact.Plan(w.history, &w.Options), nil
 }
 
 // AfterTurn is to be called after each turn. It compacts the history if the
@@ -83,29 +83,30 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 
 // compactIfDue compacts the history if the trigger says so.
 func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
-	o := s.sparing(s.compactOptions(nil))
-	if o.Trigger.Limit() == 0 {
+	w := &work{Options: s.compactOptions(nil), sparing: true}
+	if w.Trigger.Limit() == 0 {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
-	ofTrigger := o.Room == o.Trigger.Room()
-	return s.compact(ctx, &work{
-		Options: o,
-		due: func(w *work, size, stored int, l learned) (why compact.Reason) {
-			trigger, least := l.trigger(o.Trigger), l.fifth(o.Trigger, 0)
-			switch {
-			case !l.due(trigger, size):
-				return compact.NotDue
-			case l.tooSoon(stored, least):
-				return TooSoon
-			case l.cooling(stored, least):
-				return CoolingDown
-			}
-			if ofTrigger {
-				w.Room, w.Window = trigger.Room(), cmp.Or(w.Window, trigger.Window)
-			}
-			return ""
-		},
-	})
+	w.see = func(t *state, l learned) (cut compact.Cut, _ error) {
+		stored := t.stored.Count(t.fold) // as TokensAfter and FailedAt are
+		cut.Before = stored
+		if t.trigger.Counter != nil {
+			cut.Before = t.trigger.Count(t.fold)
+		}
+		trigger, least := l.trigger(w.Trigger), l.fifth(w.Trigger, 0)
+		switch {
+		case !l.due(trigger, cut.Before):
+			cut.Nothing = compact.NotDue
+		case l.tooSoon(stored, least):
+			cut.Nothing = TooSoon
+		case l.cooling(stored, least):
+			cut.Nothing = CoolingDown
+		case w.Room == w.Trigger.Room(): // and not one that the options say
+			w.Room, w.Window = trigger.Room(), cmp.Or(w.Window, trigger.Window)
+		}
+		return cut, nil
+	}
+	return s.compact(ctx, w)
 }
 
 // CompactFor implements the Compactor of package guard: it compacts the history
@@ -161,7 +162,7 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 		o.Counter = n.Counter
 	}
 	o.Recall = o.Recall || n.Recall
-	return s.compact(ctx, &work{Options: s.sparing(o), adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
+	return s.compact(ctx, &work{Options: o, sparing: true, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
@@ -258,19 +259,17 @@ func (e *CompactConflictError) Unwrap() error { return e.Err }
 // work is one compaction.
 type work struct {
 	compact.Options
-	// due, if set, reports why nothing is to be done, before a history is made.
-	// size is that of the history as Options.Counter counts it, stored as the
-	// counter of the store does, as TokensAfter and FailedAt are.
-	due func(w *work, size, stored int, l learned) compact.Reason
+	sparing bool // the cut is in front of calls that wait for a person or were approved
+	// see, if set, is called with the state that is planned for. It may change the
+	// options, and say in the cut why nothing is to be done, before a history is made.
+	see func(*state, learned) (compact.Cut, error)
 	// adjust, if set, returns the plan to follow instead of cut. It may change the
 	// options, and say that another summarizer stands in for the one that was
 	// asked for.
 	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
-	// see, if set, is called with the state that is planned for, and also, if set,
-	// returns an item to append with the compaction, in front of it.
-	see  func(*state) error
+	// also, if set, returns an item to append with the compaction, in front of it.
 	also func(*state) (transcript.Item, error)
 
 	history rebuild.History // that was planned for
@@ -365,50 +364,36 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 // look reads what a compaction is planned for, or says in the cut why there is to
 // be none.
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
-	var unknown, rewound []string // entries that are pinned
 	err = s.use(ctx, op, func(t *state) error {
-		if err := t.sync(ctx); err != nil {
+		err := t.sync(ctx)
+		if err != nil {
 			return err
 		}
-		if w.see != nil {
-			if err := w.see(t); err != nil {
-				return err
-			}
-		}
 		l = t.learned()
-		if w.due != nil {
-			stored := t.stored.Count(t.fold)
-			size := stored
-			if t.trigger.Counter != nil {
-				size = t.trigger.Count(t.fold)
-			}
-			cut = compact.Cut{Before: size, Nothing: w.due(w, size, stored, l)}
+		if w.see != nil {
+			cut, err = w.see(t, l)
 		}
-		if cut.Nothing == "" {
-			w.history, w.base = t.fold.History(), t.next
-			w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
-			rewound, unknown = t.notLive(w.Pins)
+		if err != nil || cut.Nothing != "" {
+			return err
+		}
+		w.history, w.base = t.fold.History(), t.next
+		w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
+		if w.sparing {
+			first, check := firstWaiting(t.fold), w.Check
+			w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
 		}
 		return nil
 	})
-	if err == nil && len(unknown) > 0 { // they are older than what is in memory
-		var more []string
-		more, err = rewoundOf(siftOf(ctx, s.store.drv, s.ref), s.store.scan(ctx, s.ref), unknown)
-		rewound, err = append(rewound, more...), s.store.wrap(op, s.ref, err)
+	if err == nil {
+		w.Pins, err = unrewound(siftOf(ctx, s.store.drv, s.ref), w.Pins)
+		err = s.store.wrap(op, s.ref, err)
 	}
-	w.pin(rewound)
-	return cut, l, err
-}
-
-// pin lets the texts that are pinned be carried, but for rewound ones, and takes
-// their size off the room.
-func (w *work) pin(rewound []string) {
-	w.Pins = withoutPins(w.Pins, rewound)
-	for _, p := range w.Pins {
+	for _, p := range w.Pins { // they are carried whole
 		if w.Room > 0 {
 			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
 		}
 	}
+	return cut, l, err
 }
 
 // working is the key of a context of a running compaction.
@@ -464,6 +449,15 @@ func (s *state) measure(c *transcript.Compaction, cut compact.Cut, then rebuild.
 	c.TokensBefore = s.stored.Count(s.fold)
 	c.TokensAfter = countHistory(s.opts.Counter, after)
 	return true
+}
+
+// countHistory is what a [rebuild.Tally] counts for a history.
+func countHistory(c tokens.Counter, h rebuild.History) (n int) {
+	n = c.Count(h.SystemPrompt(""), nil, nil)
+	for i := range h.Messages {
+		n += c.Count("", nil, h.Messages[i:i+1])
+	}
+	return n
 }
 
 // place is where a block came from.

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
@@ -26,23 +25,6 @@ func (s *Session) keeps(c compact.Cut) bool {
 		return nil
 	})
 	return ok
-}
-
-// sparing returns the options with a Check that also refuses a cut behind a call
-// that waits for a person or was approved: it would no longer be pending.
-func (s *Session) sparing(o compact.Options) compact.Options {
-	check := o.Check
-	first := sync.OnceValue(func() (at int) {
-		_ = s.use(context.Background(), "plan", func(t *state) error { // as in keeps
-			if t.fold != nil {
-				at = firstWaiting(t.fold)
-			}
-			return nil
-		})
-		return at
-	})
-	o.Check = func(c compact.Cut) bool { return c.At <= first() && check(c) }
-	return o
 }
 
 // firstWaiting returns the index of the first message with a call that waits for a

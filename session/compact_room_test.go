@@ -2,8 +2,12 @@ package session_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -33,4 +37,21 @@ func TestCompactForUnknownRoom(t *testing.T) {
 		}
 		closed(t, st)
 	}
+}
+
+// The plan that is asked for is that of the compaction, of whose room the pinned
+// texts take a part.
+func TestPlanHasRoomForPins(t *testing.T) {
+	s := load(t, open(t, t.TempDir(), nil), cli)
+	talk(t, s, 0, 30)
+	id := add(t, s, transcript.UserText(strings.Repeat("a word ", 300)), answer("ok"))[0]
+	require.NoError(t, s.Pin(t.Context(), id))
+	talk(t, s, 30, 30)
+	opts := &compact.Options{Room: 1_200}
+	plan, err := s.PlanCompact(t.Context(), opts)
+	require.NoError(t, err)
+	done, err := s.Compact(t.Context(), opts)
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
+	require.Equal(t, done.Cut, plan)
 }

@@ -40,25 +40,20 @@ var ErrNoEntry = errors.New("the session has no such entry: use an ID that Entri
 // loop costs memory for one append at most, and no writer waits for it. Nothing
 // runs in the background for longer than the loop.
 func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return s.following(ctx, "follow", after, (*follower).run)
+	return s.following(ctx, "follow", after, true)
 }
 
 // EntriesAfter yields what [Session.Follow] yields, and ends where the transcript
 // ends. Its cost does not depend on what comes before the entry, where the entry is
 // near the end.
 func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return s.following(ctx, "read", after, func(f *follower) error {
-		if err := f.begin(); err != nil {
-			return err
-		}
-		return f.readOn()
-	})
+	return s.following(ctx, "read", after, false)
 }
 
-func (s *Session) following(ctx context.Context, op, after string, run func(*follower) error) iter.Seq2[transcript.Entry, error] {
+func (s *Session) following(ctx context.Context, op, after string, waits bool) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		f := follower{s: s, ctx: ctx, scan: s.store.scan(ctx, s.ref), yield: yield, after: after}
-		if err := run(&f); err != nil && !f.stopped {
+		if err := f.run(waits); err != nil && !f.stopped {
 			yield(transcript.Entry{}, s.store.wrap(op, s.ref, err))
 		}
 	}
@@ -74,29 +69,28 @@ type follower struct {
 
 	first string        // what the first line says, which tells sessions with one ID apart
 	next  driver.Cursor // the line to read on at
-	seen  int64         // the offset of the first record that was not decided
 	after string        // the entry to begin behind, until it was passed
 	at    int64         // where that is
 }
 
 var errDeleted = fmt.Errorf("the session was deleted while it was followed: %w", fs.ErrNotExist)
 
-func (f *follower) run() error {
-	bell := f.s.store.watch(f.s.ref, func(driver.Ref) {})
-	defer bell.stop()
-	if err := f.begin(); err != nil {
-		return err
+// run yields what is there, and what comes if it waits for that.
+func (f *follower) run(waits bool) error {
+	var bell *bell
+	if waits { // for what comes after the first look, too
+		bell = f.s.store.watch(f.s.ref, func(driver.Ref) {})
+		defer bell.stop()
 	}
-	for !f.stopped {
+	err := f.begin()
+	for err == nil {
 		before := f.next
-		if err := f.readOn(); err != nil || f.stopped {
-			return err
+		if err = f.readOn(); err != nil || f.stopped || !waits {
+			break
 		}
-		if err := bell.wait(f.ctx, f.next > before); err != nil {
-			return err
-		}
+		err = bell.wait(f.ctx, f.next > before)
 	}
-	return nil
+	return err
 }
 
 // begin finds the place to begin at.
@@ -168,71 +162,60 @@ func (f *follower) same() error {
 // a failed write that will be taken back.
 func (f *follower) read() error {
 	var batcher transcript.Batcher
-	line, end := f.next, f.next // the line of the record
-	known := false
+	var due []transcript.Batch // of the lines behind next
+	end, known := f.next, false
 	for rec, err := range f.scan(f.next, driver.Live) {
 		if err != nil {
 			return err
 		}
-		if at := driver.Cursor(rec.Offset); at >= end {
-			line = end
-		}
-		end = driver.Cursor(rec.End)
 		if !known { // what this scan reads may be another session with the ID
 			if err := f.same(); err != nil {
 				return err
 			}
 			known = true
 		}
-		if rec.Offset < f.seen {
-			continue
-		}
-		for _, b := range batcher.Take(rec) {
-			if err := f.give(b, rec); err != nil || f.stopped {
+		if driver.Cursor(rec.Offset) >= end && !batcher.Open() { // no further record of the line before
+			if err := f.give(due, end); err != nil || f.stopped {
 				return err
 			}
+			due = nil
 		}
-		switch {
-		case !batcher.Open():
-			f.next, f.seen = line, rec.Offset+1
-		case rec.Entry.Batch > 1:
-			f.next, f.seen = line, rec.Offset
-		}
-	}
-	if !batcher.Open() {
-		f.next = end
+		due, end = append(due, batcher.Take(rec)...), driver.Cursor(rec.End)
 	}
 	if !known {
 		return f.same()
 	}
-	return nil
-}
-
-// give yields the entries of an append that has ended at a record or before it.
-func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
-	entries := b.Entries
-	if f.after != "" {
-		i := indexOf(entries, f.after)
-		switch {
-		case i >= 0:
-			f.after, entries = "", entries[i+1:]
-		case rec.Offset > f.at: // it was part of a write that failed
-			return noEntry(f.after)
-		default:
-			return nil
-		}
-	}
-	if !b.Complete {
+	if batcher.Open() {
 		return nil
 	}
-	for _, e := range entries {
-		if isRepeat(e) {
-			continue
+	return f.give(due, end)
+}
+
+// give yields the entries of the appends that have ended in front of a line, at
+// which the next read begins.
+func (f *follower) give(due []transcript.Batch, next driver.Cursor) error {
+	f.next = next
+	for _, b := range due {
+		entries := b.Entries
+		if f.after != "" {
+			i := indexOf(entries, f.after)
+			if i < 0 {
+				continue
+			}
+			f.after, entries = "", entries[i+1:]
 		}
-		if !f.yield(e, nil) {
-			f.stopped = true
-			return nil
+		for _, e := range entries {
+			if !b.Complete || isRepeat(e) {
+				continue
+			}
+			if !f.yield(e, nil) {
+				f.stopped = true
+				return nil
+			}
 		}
+	}
+	if f.after != "" && int64(next) > f.at {
+		return noEntry(f.after) // it was part of a write that failed
 	}
 	return nil
 }

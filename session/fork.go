@@ -161,8 +161,10 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 		}
 		open := r.openAnswer()
 		if open == "" {
-			if lines, err = r.copies(until); err == nil {
-				standing, err = r.standing(until)
+			standing = r.fold.Standing()
+			if lines, err = r.copies(until); err == nil { // the fork does not have what was rewound, nor the rewind
+				sift := func(driver.Keep) records { return until(0, driver.Backward) }
+				standing.Pins, err = unrewound(sift, standing.Pins)
 			}
 			return lines, standing, err
 		}
@@ -170,42 +172,6 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 			return nil, standing, err
 		}
 	}
-}
-
-// standing is what stands at the end of a scan, without the pins of entries that a
-// rewind has taken back: the fork does not have that rewind.
-func (r *reader) standing(scan scan) (rebuild.Standing, error) {
-	all := r.fold.Standing()
-	rewound, unknown := r.notLive(all.Pins)
-	if len(unknown) > 0 {
-		sift := func(driver.Keep) iter.Seq2[transcript.Record, error] { return scan(0, driver.Backward) }
-		more, err := rewoundOf(sift, scan, unknown)
-		if err != nil {
-			return all, err
-		}
-		rewound = append(rewound, more...)
-	}
-	all.Pins = withoutPins(all.Pins, rewound)
-	return all, nil
-}
-
-// notLive returns the entries of pins that a rewind has taken back, and those that are
-// older than what was read.
-func (r *reader) notLive(pins []transcript.Carried) (rewound, unknown []string) {
-	for _, p := range pins {
-		switch {
-		case !r.fold.Has(p.Entry):
-			unknown = append(unknown, p.Entry)
-		case !r.fold.Live(p.Entry):
-			rewound = append(rewound, p.Entry)
-		}
-	}
-	return rewound, unknown
-}
-
-// withoutPins returns the pins of other entries.
-func withoutPins(pins []transcript.Carried, entries []string) []transcript.Carried {
-	return slices.DeleteFunc(slices.Clone(pins), func(p transcript.Carried) bool { return slices.Contains(entries, p.Entry) })
 }
 
 // until returns a scan of the lines that end at a cursor or before it.

@@ -1,8 +1,45 @@
 package session
 
 import (
+	"bytes"
+	"context"
+	"strings"
+
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
+
+func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
+	return find(siftOf(ctx, s.store.drv, s.ref), id)
+}
+
+// find returns the record of an entry. Few others are decoded.
+func find(sift sifting, id string) (transcript.Record, error) {
+	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
+	quoted := []byte(`"` + id + `"`)
+	keep := func(_ driver.Cursor, lines []byte) bool {
+		return !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
+	}
+	for rec, err := range sift(keep) {
+		if err != nil || rec.HasEntry() && rec.Entry.ID == id && id != "" {
+			return rec, err
+		}
+	}
+	return transcript.Record{}, noEntry(id)
+}
+
+// backward yields the records up to a place, the last one first. Others are not
+// decoded.
+func (s *Session) backward(ctx context.Context, to driver.Cursor) records {
+	keep := func(at driver.Cursor, _ []byte) bool { return at <= to }
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
+			if (err != nil || driver.Cursor(rec.Offset) <= to) && !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
 
 // A located entry of a transcript.
 type located struct {

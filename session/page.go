@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
@@ -27,36 +28,34 @@ func (s *Session) page(ctx context.Context, entryID string, n int) ([]transcript
 	if err != nil {
 		return nil, err
 	}
-	var start driver.Cursor // of the entry
-	if entryID != "" && entryID != s.ref.ID {
+	var at driver.Cursor // of the entry
+	switch {
+	case entryID == "" && n < 0:
+		at = math.MaxInt64
+	case entryID != "" && entryID != s.ref.ID:
 		rec, err := s.find(ctx, entryID)
 		if err != nil {
 			return nil, err
 		}
-		start = driver.Cursor(rec.Offset)
+		at = driver.Cursor(rec.Offset)
 	}
-	records := s.backward(ctx, start)
-	switch {
-	case n >= 0:
-		records = s.store.drv.Scan(ctx, s.ref, start, driver.Forward)
-	case entryID == "":
-		records = s.store.drv.Scan(ctx, s.ref, 0, driver.Backward)
-	}
-	page, err := s.near(ctx, records, entryID, max(n, -n), func(rec transcript.Record) bool {
+	return s.near(ctx, at, entryID, n, func(rec transcript.Record) bool {
 		return isShown(rec.Entry) && !m.rewound(driver.Cursor(rec.Offset))
 	})
-	if n < 0 {
-		slices.Reverse(page)
-	}
-	return page, err
 }
 
-// near returns the first n entries that shows accepts, without the one with the ID
-// and without batches that are superseded. The batch with that entry is not asked
-// about: the records may begin inside it, so that it looks cut.
-func (s *Session) near(ctx context.Context, recs records, id string, n int, shows func(transcript.Record) bool) (list []transcript.Entry, err error) {
+// near returns the n entries that follow a place, or the -n in front of it if n is
+// negative, in their order: those that shows accepts, without the one with the ID and
+// without batches that are superseded. The batch with that entry is not asked about:
+// the records may begin inside it, so that it looks cut.
+func (s *Session) near(ctx context.Context, at driver.Cursor, id string, n int, shows func(transcript.Record) bool) (list []transcript.Entry, err error) {
 	if n == 0 {
 		return nil, nil
+	}
+	recs := s.store.drv.Scan(ctx, s.ref, at, driver.Forward)
+	if n < 0 {
+		recs = s.backward(ctx, at)
+		defer func() { slices.Reverse(list) }()
 	}
 	isEntry := func(rec transcript.Record) bool { return rec.Entry.ID == id }
 	for batch, err := range inBatches(recs) {
@@ -71,7 +70,7 @@ func (s *Session) near(ctx context.Context, recs records, id string, n int, show
 			if repeated || isEntry(rec) || !shows(rec) {
 				continue
 			}
-			if list = append(list, rec.Entry); len(list) == n {
+			if list = append(list, rec.Entry); len(list) == max(n, -n) {
 				return list, nil
 			}
 		}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/convolog/convolog/session/driver"
@@ -63,6 +64,28 @@ func (s *Session) Pins(ctx context.Context) (pins []transcript.Carried, err erro
 // standing are the types of lines that set or unset what a compaction repeats.
 var standing = []string{
 	transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft, transcript.TypeCompaction,
+}
+
+// unrewound returns the pins of a session without those of entries that a rewind has
+// taken back.
+func unrewound(sift sifting, pins []transcript.Carried) (live []transcript.Carried, err error) {
+	if len(pins) == 0 {
+		return nil, nil
+	}
+	m, err := readMarks(sift)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pins {
+		rec, err := find(sift, p.Entry)
+		switch {
+		case errors.Is(err, ErrNoEntry), err == nil && !m.rewound(driver.Cursor(rec.Offset)):
+			live = append(live, p)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return live, nil
 }
 
 // textOf returns the text of an entry.

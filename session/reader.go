@@ -40,10 +40,9 @@ type reader struct {
 	stored  rebuild.Tally // tokens of the history for the store's counter
 	trigger rebuild.Tally // and for that of Options.Compact, if it has one
 
-	damage     []transcript.Damage
-	told       int            // how much of damage the observer has seen
-	cut        map[string]int // entries of incomplete batches, by idempotency key
-	superseded []int          // sizes of cut batches replaced by a retry; the observer has not seen them
+	damage []transcript.Damage
+	cut    map[string]int // entries of incomplete batches, by idempotency key
+	news   []Event        // damage and repairs that the observer has not seen
 }
 
 func newReader(opts *Options) reader {
@@ -167,6 +166,7 @@ func (r *reader) take(rec transcript.Record) error {
 	r.next = max(r.next, driver.Cursor(rec.End))
 	if rec.Damage != nil {
 		r.damage = append(r.damage, *rec.Damage)
+		r.news = append(r.news, Event{Kind: EventDamage, Damage: *rec.Damage})
 	}
 	if rec.HasEntry() {
 		if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
@@ -220,7 +220,7 @@ func (r *reader) add(batches []transcript.Batch) error {
 	for _, b := range batches {
 		if key := b.Entries[0].Idem; key != "" {
 			if n := r.cut[key]; n > 0 {
-				r.superseded = append(r.superseded, n)
+				r.news = append(r.news, Event{Kind: EventRepair, Superseded: n})
 				delete(r.cut, key)
 			}
 			if !b.Complete {
@@ -256,18 +256,6 @@ func (r *reader) noteStatuses(b transcript.Batch) {
 
 // head is the head of the session for a condition.
 func (r *reader) head() string { return cmp.Or(r.fold.Head(), driver.NoHead) }
-
-// news returns events about damage and repairs found since the last call.
-func (r *reader) news() (events []Event) {
-	for _, d := range r.damage[r.told:] {
-		events = append(events, Event{Kind: EventDamage, Damage: d})
-	}
-	for _, n := range r.superseded {
-		events = append(events, Event{Kind: EventRepair, Superseded: n})
-	}
-	r.told, r.superseded = len(r.damage), nil
-	return events
-}
 
 // walk looks for the oldest line that the history needs, backwards from the end
 // of a transcript, and keeps the records on its way, so that they need not be
@@ -317,9 +305,7 @@ func (w *walk) run(scan scan) error {
 // follows the batch. It reports whether the walk has ended.
 func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
-	holds := func(id string) bool {
-		return slices.ContainsFunc(batch, func(r transcript.Record) bool { return r.HasEntry() && r.Entry.ID == id })
-	}
+	holds := holding(batch)
 	if w.cleared {
 		kept, compacted := false, false
 		for _, rec := range batch {
@@ -384,6 +370,13 @@ func (l *liveLines) isLive(holds func(id string) bool) bool {
 // follow goes on from a live rewind: the lines in front of it, those of its own
 // batch included, are not live up to the batch of its target.
 func (l *liveLines) follow(r transcript.Rewind) { l.seeking, l.target = true, r.To }
+
+// holding returns the function that reports whether records have an entry.
+func holding(records []transcript.Record) func(id string) bool {
+	return func(id string) bool {
+		return id != "" && slices.ContainsFunc(records, func(r transcript.Record) bool { return r.HasEntry() && r.Entry.ID == id })
+	}
+}
 
 // isComplete reports whether records, the last one first, are one whole batch
 // and nothing else.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -39,44 +38,15 @@ func (s *Session) window(ctx context.Context, id string, before, after int) ([]t
 		f, ok := rec.Entry.Body.(transcript.Fragment)
 		return ok && len(f.Content) > 0 && (all || !m.rewound(driver.Cursor(rec.Offset)))
 	}
-	list, err := s.near(ctx, s.backward(ctx, at), id, max(before, 0), shows)
+	list, err := s.near(ctx, at, id, -max(before, 0), shows)
 	if err != nil {
 		return nil, err
 	}
-	slices.Reverse(list)
-	behind, err := s.near(ctx, s.store.drv.Scan(ctx, s.ref, at, driver.Forward), id, max(after, 0), shows)
+	behind, err := s.near(ctx, at, id, max(after, 0), shows)
 	if err != nil {
 		return nil, err
 	}
 	return slices.Concat(list, []transcript.Entry{entry.Entry}, behind), nil
-}
-
-// backward yields the records up to a place, the last one first. Others are not
-// decoded.
-func (s *Session) backward(ctx context.Context, to driver.Cursor) records {
-	keep := func(at driver.Cursor, _ []byte) bool { return at <= to }
-	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
-			if (err != nil || driver.Cursor(rec.Offset) <= to) && !yield(rec, err) {
-				return
-			}
-		}
-	}
-}
-
-// find returns the record of an entry. Few others are decoded.
-func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
-	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
-	quoted := []byte(`"` + id + `"`)
-	keep := func(_ driver.Cursor, lines []byte) bool {
-		return !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
-	}
-	for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
-		if err != nil || rec.HasEntry() && rec.Entry.ID == id {
-			return rec, err
-		}
-	}
-	return transcript.Record{}, noEntry(id)
 }
 
 // Slice says which part of a text [Session.ReadResult] returns. The zero value is

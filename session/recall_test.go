@@ -227,9 +227,11 @@ func TestRecallTools(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, got, "[entry "+fact+", 2026-11-20 08:00, user]\nThe wedding of Ana is on 14 May")
 	require.NotContains(t, got, "and the wedding?", "the history has it")
-	got, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "wedding", "since": "2026-11-21"})
-	require.NoError(t, err)
-	require.Contains(t, got, "Nothing that is no longer shown")
+	for _, until := range []string{"", "2026-11-21"} {
+		got, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "wedding", "since": "2026-11-21", "until": until})
+		require.NoError(t, err)
+		require.Contains(t, got, "Nothing that is no longer shown")
+	}
 
 	got, err = ask(t, tools, transcript.RecallWindow, map[string]any{"entry": fact, "after": 1})
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,14 +115,9 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	if err := decode(input, &args); err != nil {
 		return "", err
 	}
-	q := Query{Text: args.Query, Role: args.Role, Ranked: true, Limit: min(max(args.Limit, 0), 20)}
-	if q.Limit == 0 {
-		q.Limit = recallHits
-	}
-	for text, at := range map[string]*time.Time{args.Since: &q.Since, args.Until: &q.Until} {
-		if err := parseTime(text, at); err != nil {
-			return "", err
-		}
+	q := Query{Text: args.Query, Role: args.Role, Ranked: true, Limit: cmp.Or(min(max(args.Limit, 0), 20), recallHits)}
+	if err := cmp.Or(parseTime(args.Since, &q.Since), parseTime(args.Until, &q.Until)); err != nil {
+		return "", err
 	}
 	run, err := r.s.store.newSearch(q)
 	if err != nil {
@@ -135,7 +131,6 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 		run.refs = append(run.refs, s.ref)
 	}
 	out := &recallText{}
-	err = nil
 	run.run(ctx, func(hit Hit, e error) bool {
 		if err = e; err != nil {
 			return false

@@ -9,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // describe makes the row of a session from its transcript. known holds for the
@@ -223,13 +221,4 @@ func (s *state) takeRow(ctx context.Context, fill bool) (row driver.Row, ok bool
 	s.rowDue.Store(false)
 	s.rowAt = s.wroteAt
 	return s.describe(), true, nil
-}
-
-// countHistory is what a [rebuild.Tally] counts for a history.
-func countHistory(c tokens.Counter, h rebuild.History) (n int) {
-	n = c.Count(h.SystemPrompt(""), nil, nil)
-	for i := range h.Messages {
-		n += c.Count("", nil, h.Messages[i:i+1])
-	}
-	return n
 }

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bytes"
-	"context"
 	"slices"
 
 	"github.com/convolog/convolog/internal/words"
@@ -35,23 +33,10 @@ func (c calls) tool(id string, at driver.Cursor) string {
 var calling = words.NewLiterals(`"tool_use"`)
 
 // readCalls reads the tool calls of a session.
-func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
+func readCalls(sift sifting) (calls, error) {
 	all := calls{}
-	keep := func(at driver.Cursor, lines []byte) bool {
-		switch {
-		case !calling.In(lines):
-			return false
-		case bytes.IndexByte(lines, '\n') >= 0:
-			return true
-		}
-		l, ok := outlineOf(lines)
-		if !ok || l.kind != transcript.TypeToolUse {
-			return !ok || l.calls // to be decoded
-		}
-		all[l.callID] = append(all[l.callID], call{at, l.name})
-		return false
-	}
-	for rec, err := range driver.Sift(ctx, drv, ref, keep) {
+	keep := func(_ driver.Cursor, lines []byte) bool { return calling.In(lines) }
+	for rec, err := range sift(keep) {
 		if err != nil {
 			return nil, err
 		}
@@ -65,19 +50,15 @@ func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
 	return all, nil
 }
 
+// compacting is in lines with a compaction.
+var compacting = words.NewLiterals(`"compaction"`)
+
 // readAbsent returns the IDs of the entries that compactions carry items of and
 // that are not in front of them.
-func readAbsent(ctx context.Context, drv driver.Driver, ref Ref) (map[string]bool, error) {
+func readAbsent(sift sifting) (map[string]bool, error) {
 	absent := map[string]bool{}
-	keep := func(_ driver.Cursor, lines []byte) bool {
-		if bytes.IndexByte(lines, '\n') >= 0 {
-			return true
-		}
-		l, ok := outlineOf(lines)
-		delete(absent, l.id)
-		return !ok || l.kind == transcript.TypeCompaction
-	}
-	for rec, err := range driver.Sift(ctx, drv, ref, keep) {
+	keep := func(_ driver.Cursor, lines []byte) bool { return len(absent) > 0 || compacting.In(lines) }
+	for rec, err := range sift(keep) {
 		if err != nil {
 			return nil, err
 		}
@@ -87,6 +68,7 @@ func readAbsent(ctx context.Context, drv driver.Driver, ref Ref) (map[string]boo
 				absent[i.Entry] = true
 			}
 		}
+		delete(absent, "")
 	}
 	return absent, nil
 }

@@ -111,8 +111,8 @@ func (s *search) markBest(ctx context.Context, best []Hit) error {
 			r = &reading{search: s, ref: hit.Session}
 			read[hit.Session] = r
 		}
-		if err := r.mark(ctx, hit); err != nil && s.wrap(r.ref, err) != nil {
-			return s.wrap(r.ref, err)
+		if err := s.wrap(r.ref, r.mark(ctx, hit)); err != nil {
+			return err
 		}
 	}
 	return nil

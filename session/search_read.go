@@ -48,20 +48,8 @@ func (r *reading) read(ctx context.Context, most int, found func(Hit, words.Fit)
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err != nil {
-			return err
-		}
-		if !rec.HasEntry() {
-			continue
-		}
-		hit, fit, ok, err := r.look(ctx, rec, most)
-		if err == nil && ok {
-			var copied bool
-			copied, err = r.copied(ctx, hit.at)
-			ok = !copied
-		}
-		if err == nil && ok {
-			err = found(hit, fit)
+		if err == nil && rec.HasEntry() {
+			err = r.look(ctx, rec, most, found)
 		}
 		if err != nil {
 			return err
@@ -70,12 +58,11 @@ func (r *reading) read(ctx context.Context, most int, found func(Hit, words.Fit)
 	return nil
 }
 
-// look looks at one entry.
-func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hit Hit, fit words.Fit, ok bool, err error) {
-	q := &r.query
-	e := rec.Entry
+// look calls found if an entry fits.
+func (r *reading) look(ctx context.Context, rec transcript.Record, most int, found func(Hit, words.Fit) error) error {
+	q, e, at := &r.query, rec.Entry, driver.Cursor(rec.Offset)
 	if !q.Since.IsZero() && e.Time.Before(q.Since) || !q.Until.IsZero() && !e.Time.Before(q.Until) {
-		return hit, fit, false, nil
+		return nil
 	}
 	var list []passage
 	for _, p := range passages(e) {
@@ -86,31 +73,35 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hi
 			list = append(list, p)
 		}
 	}
-	for range 2 { // again without those that it turns out not to be about
-		if fit, ok = r.words.Look(textsOf(list), most); !ok {
-			return hit, fit, false, nil
-		}
-		n := len(list)
-		if list, err = r.filter(ctx, driver.Cursor(rec.Offset), list); err != nil || n == len(list) {
-			break
+	fit, ok := r.words.Look(textsOf(list), most)
+	if !ok {
+		return nil
+	}
+	rest, err := r.filter(ctx, at, list)
+	if err != nil {
+		return err
+	}
+	if len(rest) < len(list) { // again without those that it turned out not to be about
+		if fit, ok = r.words.Look(textsOf(rest), most); !ok {
+			return nil
 		}
 	}
-	if err != nil {
-		return hit, fit, false, err
+	if copied, err := r.copied(ctx, at); err != nil || copied {
+		return err
 	}
 	first := fit.Best(excerptSize)
-	p := list[first.Text]
-	hit = Hit{
+	p := rest[first.Text]
+	hit := Hit{
 		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
-		at: driver.Cursor(rec.Offset), size: len(e.Line()), call: p.call,
+		Excerpt: p.text, Start: first.Start, End: first.End,
+		at: at, size: len(e.Line()), call: p.call,
 	}
-	hit.Excerpt, hit.Start, hit.End = p.text, first.Start, first.End
 	if r.only != nil {
 		if err := r.mark(ctx, &hit); err != nil || !r.only(hit) {
-			return hit, fit, false, err
+			return err
 		}
 	}
-	return hit, fit, true, nil
+	return found(hit, fit)
 }
 
 // quote cuts the excerpt of a hit to about so many bytes.
@@ -126,7 +117,7 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 			p.tool, err = r.toolOf(ctx, p.call, at)
 		}
 		if p.carried != "" && r.absent == nil {
-			r.absent, err = readAbsent(ctx, r.store.drv, r.ref)
+			r.absent, err = readAbsent(siftOf(ctx, r.store.drv, r.ref))
 		}
 		if err != nil {
 			return nil, err
@@ -142,7 +133,7 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 // toolOf returns the tool of a call that a result is of.
 func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
 	if r.calls == nil {
-		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+		if r.calls, err = readCalls(siftOf(ctx, r.store.drv, r.ref)); err != nil {
 			return "", err
 		}
 	}

@@ -31,9 +31,6 @@ func (s *Session) use(ctx context.Context, op string, f func(*state) error) erro
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	news, err := t.locked(f)
-	if err == nil && s.store.opts.Observe == nil {
-		return nil
-	}
 	return s.store.done(ctx, op, s.ref, err, news...)
 }
 
@@ -77,12 +74,15 @@ func (s *Session) peek(ctx context.Context, f func(*state, driver.Row)) {
 	})
 }
 
-func (s *state) locked(f func(*state) error) ([]Event, error) {
+// locked calls f with the state locked, and returns what was found since the last
+// time.
+func (s *state) locked(f func(*state) error) (news []Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.absorb()
-	err := f(s)
-	return s.news(), err
+	err = f(s)
+	news, s.news = s.news, nil
+	return news, err
 }
 
 // Ref returns the name of the session.

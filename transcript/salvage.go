@@ -16,17 +16,9 @@ const blanks = " \t\r\n"
 // three occur; more would cost memory and help nobody.
 const maxRecords = 1000
 
-// appendRecords appends the records of a line in order.
-func (s *scanner) appendRecords(recs []Record, l line) []Record {
-	if !l.terminated && !s.Final {
-		return recs
-	}
-	if n := len(l.text); s.native && n > 0 && l.text[0] == '{' && l.text[n-1] == '}' {
-		// The common case: one native entry and nothing else.
-		if e, err := decodeEntry(l.text[:n:n]); err == nil {
-			return append(recs, s.record(e, l.offset, l.end))
-		}
-	}
+// salvage appends the records of a line that is not one native entry and nothing
+// else.
+func (s *scanner) salvage(recs []Record, l line) []Record {
 	before := len(recs)
 	damage := func(offset int64, size int, kind DamageKind, reason string) {
 		d := &Damage{Kind: kind, Offset: offset, Size: int64(size), Reason: reason}
@@ -90,16 +82,6 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 		damage(l.offset+int64(bytes.LastIndexByte(l.text, 0)+1-tail), tail, DamageNUL, "")
 	}
 	return recs
-}
-
-// record returns the record of an entry, with damage if a native entry does not
-// match its checksum.
-func (s *scanner) record(e Entry, offset, end int64) Record {
-	r := Record{Offset: offset, End: end, Entry: e}
-	if s.native && !Intact(e.line) {
-		r.Damage = &Damage{Kind: DamageCRC, Offset: offset, Size: int64(len(e.line)), Reason: "the " + e.Type() + " entry is kept"}
-	}
-	return r
 }
 
 // glued returns the index of a whole record at the end of text, behind a torn

@@ -96,6 +96,29 @@ func (s *scanner) records(lines iter.Seq2[line, error], reversed bool) iter.Seq2
 	return ahead.Map(lines, most, func(l line) int { return len(l.text) }, decode)
 }
 
+// appendRecords appends the records of a line in order.
+func (s *scanner) appendRecords(recs []Record, l line) []Record {
+	if !l.terminated && !s.Final {
+		return recs
+	}
+	if n := len(l.text); s.native && n > 0 && l.text[0] == '{' && l.text[n-1] == '}' {
+		if e, err := decodeEntry(l.text[:n:n]); err == nil {
+			return append(recs, s.record(e, l.offset, l.end))
+		}
+	}
+	return s.salvage(recs, l)
+}
+
+// record returns the record of an entry, with damage if a native entry does not
+// match its checksum.
+func (s *scanner) record(e Entry, offset, end int64) Record {
+	r := Record{Offset: offset, End: end, Entry: e}
+	if s.native && !Intact(e.line) {
+		r.Damage = &Damage{Kind: DamageCRC, Offset: offset, Size: int64(len(e.line)), Reason: "the " + e.Type() + " entry is kept"}
+	}
+	return r
+}
+
 // scanner is ScanOptions with the defaults filled in.
 type scanner struct {
 	ScanOptions
