@@ -152,8 +152,7 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 				return
 			}
 			for _, row := range rows {
-				shown := (st.owner == "" || row.Owner == st.owner) && opts.fits(row, now)
-				if row.UpdatedAt.Before(opts.Since) || shown && !yield(row, nil) {
+				if row.UpdatedAt.Before(opts.Since) || opts.fits(row, now) && !yield(row, nil) {
 					return
 				}
 				place = row.Place()

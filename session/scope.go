@@ -89,11 +89,10 @@ func (st *Store) permits(entries []transcript.Entry) error {
 }
 
 // scoped is a driver that finds the sessions of one owner alone. Every method that
-// looks one up, and every one that a caller of the Store can give the name of a
+// looks for sessions, and every one that a caller of the Store can give the name of a
 // session to, is here. The others, and abilities that are not here (see able), are
 // those of the driver below: they are reached through handles and rows, which a
-// scope has of its own sessions only. Lists are filtered where all of them are read,
-// in Store.rows.
+// scope has of its own sessions only.
 type scoped struct {
 	driver.Driver
 	owner string
@@ -188,6 +187,42 @@ func (d *scoped) Delete(ctx context.Context, refs ...Ref) error {
 		}
 	}
 	return d.Driver.Delete(ctx, refs...)
+}
+
+// List reads on until the page is full.
+func (d *scoped) List(ctx context.Context, agent string, after driver.Place, n int) (list []driver.Row, err error) {
+	for {
+		rows, err := d.Driver.List(ctx, agent, after, n)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if after = row.Place(); row.Owner != d.owner {
+				continue
+			}
+			if list = append(list, row); len(list) == n {
+				return list, nil
+			}
+		}
+		if n == 0 || len(rows) < n {
+			return list, nil
+		}
+	}
+}
+
+// Agents leaves out agents that have no session of the owner's.
+func (d *scoped) Agents(ctx context.Context) (names []string, err error) {
+	all, err := d.Driver.Agents(ctx)
+	for _, agent := range all {
+		var rows []driver.Row
+		if rows, err = d.List(ctx, agent, driver.Place{}, 1); err != nil {
+			return nil, err
+		}
+		if len(rows) > 0 {
+			names = append(names, agent)
+		}
+	}
+	return names, err
 }
 
 func (d *scoped) Close() error { return nil }
