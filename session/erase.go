@@ -318,11 +318,11 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 	if err := st.within(ctx, p); err != nil {
 		return err
 	}
-	rewriter, unable := able[driver.Rewriter](st.drv)
-	if unable != nil && (len(p.Entries) > 0 || p.match() != nil) {
-		return fmt.Errorf("only whole sessions can be erased: %w", unable)
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok && (len(p.Entries) > 0 || p.match() != nil) {
+		return fmt.Errorf("the driver of the store erases only whole sessions: %w", errors.ErrUnsupported)
 	}
-	if unable == nil {
+	if ok {
 		note, err := json.Marshal(p)
 		if err == nil {
 			err = rewriter.Note(ctx, st.noteOf(p), note)
@@ -338,7 +338,7 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 			return err
 		}
 	}
-	if err := st.eraseOwn(ctx, p, report); err != nil || unable != nil {
+	if err := st.eraseOwn(ctx, p, report); err != nil || !ok {
 		return err
 	}
 	return rewriter.Note(ctx, st.noteOf(p), nil)
@@ -405,9 +405,9 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	if err != nil || len(places) == 0 {
 		return err
 	}
-	rewriter, err := able[driver.Rewriter](st.drv)
-	if err != nil {
-		return err
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok {
+		return errors.ErrUnsupported
 	}
 	row, err := st.drv.Get(ctx, x.ref)
 	if err == nil && row.Archived {

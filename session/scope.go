@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,19 +87,19 @@ func (st *Store) permits(entries []transcript.Entry) error {
 	return nil
 }
 
-// scoped is a driver that finds the sessions of one owner alone. Every method that
-// looks for sessions, and every one that a caller of the Store can give the name of a
-// session to, is here. The others, and abilities that are not here (see able), are
-// those of the driver below: they are reached through handles and rows, which a
-// scope has of its own sessions only.
+// scoped is a driver that has the sessions of one owner alone. Every method of
+// every ability of drivers is here, so that none leads past it.
 type scoped struct {
 	driver.Driver
 	owner string
 }
 
 var (
-	_ driver.Sifter   = (*scoped)(nil)
-	_ driver.Archiver = (*scoped)(nil)
+	_ driver.Watcher   = (*scoped)(nil)
+	_ driver.Sifter    = (*scoped)(nil)
+	_ driver.Recoverer = (*scoped)(nil)
+	_ driver.Rewriter  = (*scoped)(nil)
+	_ driver.Archiver  = (*scoped)(nil)
 )
 
 // told returns what a scope says of a session that may have changed, and false if
@@ -139,8 +138,36 @@ func (d *scoped) hide(row driver.Row, err error) error {
 	return err
 }
 
+func (d *scoped) Append(ctx context.Context, ref Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	if err := d.check(ctx, ref); err != nil {
+		return driver.Result{}, err
+	}
+	return d.Driver.Append(ctx, ref, lines, cond)
+}
+
+func (d *scoped) Scan(ctx context.Context, ref Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return d.scan(ctx, ref, d.Driver.Scan(ctx, ref, from, dir))
+}
+
 func (d *scoped) Sift(ctx context.Context, ref Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	return driver.Sift(ctx, d.Driver, ref, keep)
+	return d.scan(ctx, ref, driver.Sift(ctx, d.Driver, ref, keep))
+}
+
+func (d *scoped) scan(ctx context.Context, ref Ref, recs records) records {
+	return func(yield func(transcript.Record, error) bool) {
+		if err := d.check(ctx, ref); err != nil {
+			yield(transcript.Record{}, err)
+			return
+		}
+		recs(yield)
+	}
+}
+
+func (d *scoped) Settle(ctx context.Context, ref Ref) (driver.Cursor, error) {
+	if err := d.check(ctx, ref); err != nil {
+		return 0, err
+	}
+	return d.Driver.Settle(ctx, ref)
 }
 
 // mine reports that the current session of a key is somebody else's.
@@ -189,6 +216,10 @@ func (d *scoped) Delete(ctx context.Context, refs ...Ref) error {
 	return d.Driver.Delete(ctx, refs...)
 }
 
+func (d *scoped) Put(ctx context.Context, row driver.Row) error {
+	return on(ctx, d, row.Ref(), func(drv driver.Driver) error { return drv.Put(ctx, row) })
+}
+
 // List reads on until the page is full.
 func (d *scoped) List(ctx context.Context, agent string, after driver.Place, n int) (list []driver.Row, err error) {
 	for {
@@ -225,34 +256,77 @@ func (d *scoped) Agents(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
+func (d *scoped) LockTurn(ctx context.Context, ref Ref, wait bool) (func() error, error) {
+	if err := d.check(ctx, ref); err != nil {
+		return nil, err
+	}
+	return d.Driver.LockTurn(ctx, ref, wait)
+}
+
+func (d *scoped) Flush(ctx context.Context, ref Ref) error {
+	return on(ctx, d, ref, func(drv driver.Driver) error { return drv.Flush(ctx, ref) })
+}
+
 func (d *scoped) Close() error { return nil }
 
-// able returns a driver, or else the one below a scope, as what has an ability.
+// Watch is about all sessions if ref is zero: the loop over them sorts them out.
+func (d *scoped) Watch(ref Ref, changed func(Ref, error)) (stop func(), err error) {
+	w, err := able[driver.Watcher](d.Driver)
+	if err == nil && ref != (Ref{}) {
+		err = d.check(context.Background(), ref)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.Watch(ref, changed)
+}
+
+// able returns a driver as what has an ability.
 func able[T any](drv driver.Driver) (T, error) {
 	a, ok := drv.(T)
-	if d, isScope := drv.(*scoped); isScope && !ok {
-		a, ok = d.Driver.(T)
-	}
 	if !ok {
 		return a, fmt.Errorf("the driver of the store lacks this ability: %w", errors.ErrUnsupported)
 	}
 	return a, nil
 }
 
-func (d *scoped) Archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
-	a, err := able[driver.Archiver](d.Driver)
-	if err = cmp.Or(err, d.check(ctx, ref)); err != nil {
+// on makes a call on a session that needs an ability.
+func on[T any](ctx context.Context, d *scoped, ref Ref, call func(T) error) error {
+	a, err := able[T](d.Driver)
+	if err == nil {
+		err = d.check(ctx, ref)
+	}
+	if err != nil {
 		return err
 	}
-	return a.Archive(ctx, ref, check)
+	return call(a)
+}
+
+func (d *scoped) Recover(ctx context.Context, ref Ref) error {
+	return on(ctx, d, ref, func(r driver.Recoverer) error { return r.Recover(ctx, ref) })
+}
+
+func (d *scoped) Rewrite(ctx context.Context, ref Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	return on(ctx, d, ref, func(r driver.Rewriter) error { return r.Rewrite(ctx, ref, change) })
+}
+
+func (d *scoped) Note(ctx context.Context, name string, data []byte) error {
+	r, err := able[driver.Rewriter](d.Driver)
+	if err != nil {
+		return err
+	}
+	return r.Note(ctx, name, data)
+}
+
+// Notes has none: they are about sessions of everybody.
+func (d *scoped) Notes(context.Context) (map[string][]byte, error) { return nil, nil }
+
+func (d *scoped) Archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
+	return on(ctx, d, ref, func(a driver.Archiver) error { return a.Archive(ctx, ref, check) })
 }
 
 func (d *scoped) Restore(ctx context.Context, ref Ref) error {
-	a, err := able[driver.Archiver](d.Driver)
-	if err = cmp.Or(err, d.check(ctx, ref)); err != nil {
-		return err
-	}
-	return a.Restore(ctx, ref)
+	return on(ctx, d, ref, func(a driver.Archiver) error { return a.Restore(ctx, ref) })
 }
 
 func (d *scoped) DeleteIf(ctx context.Context, refs []Ref, check func(driver.Row) error) []error {

@@ -256,35 +256,3 @@ func TestScopedSession(t *testing.T) {
 	require.Equal(t, "ada", child.Info().Owner, "children inherit the owner")
 	require.NoError(t, s.MakeCurrent(ctx))
 }
-
-// A session that is given to another owner stays usable through a handle that its
-// scope has returned before, and is not found there any more.
-func TestScopedSessionGiven(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	st := open(t, scratch(t), nil)
-	defer closed(t, st)
-	ada, err := st.Scope("ada")
-	require.NoError(t, err)
-	s := load(t, ada, cli)
-	ids := add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
-	other, err := st.Get(ctx, s.Ref())
-	require.NoError(t, err)
-	require.NoError(t, other.SetMeta(ctx, transcript.Meta{Owner: new("bert")}))
-	_, err = ada.Get(ctx, s.Ref())
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorIs(t, ada.Archive(ctx, s.Ref()), fs.ErrNotExist)
-	require.ErrorIs(t, ada.Restore(ctx, s.Ref()), fs.ErrNotExist)
-
-	add(t, s, transcript.UserText("more"), transcript.AssistantText("Yes."))
-	require.Equal(t, records(t, other), records(t, s))
-	page, err := s.Page(ctx, ids[1], 2)
-	require.NoError(t, err)
-	require.Len(t, page, 2)
-	turn, err := s.TryBeginTurn(ctx)
-	require.NoError(t, err)
-	require.NoError(t, turn.End())
-	require.NoError(t, s.Flush(ctx))
-	require.NoError(t, s.Recover(ctx))
-	require.ErrorIs(t, s.MakeCurrent(ctx), fs.ErrNotExist)
-}

@@ -28,8 +28,8 @@ type bell struct {
 // the bell polls.
 func (st *Store) watch(ref Ref, changed func(Ref)) *bell {
 	b := &bell{rang: make(chan struct{}, 1), stop: func() {}, pause: pollSoon}
-	w, err := able[driver.Watcher](st.drv)
-	if err != nil {
+	w, ok := st.drv.(driver.Watcher)
+	if !ok {
 		b.polls.Store(true)
 		return b
 	}
