@@ -33,8 +33,9 @@ const maxOwner = 512
 // Sessions without an owner are in no scope. The owner is 1 to 512 bytes of UTF-8;
 // any other gives an error that matches [fs.ErrInvalid]. A scope costs nothing, is
 // safe for several goroutines like its Store, and need not be closed; closing it does
-// nothing. A session that is given to another owner from outside the scope stays
-// usable through the handles that the scope has already returned.
+// nothing. If a session is given to another owner from outside the scope, handles that
+// the scope has returned before can still append and read the history; their other
+// calls look the session up again, and fail.
 func (st *Store) Scope(owner string) (*Store, error) {
 	switch {
 	case owner == "" || len(owner) > maxOwner || !utf8.ValidString(owner):

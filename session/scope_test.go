@@ -256,3 +256,32 @@ func TestScopedSession(t *testing.T) {
 	require.Equal(t, "ada", child.Info().Owner, "children inherit the owner")
 	require.NoError(t, s.MakeCurrent(ctx))
 }
+
+// A session that is given to another owner leaves the scope, but for the appends and
+// the history of handles that the scope has returned before.
+func TestScopedSessionGiven(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	st := open(t, scratch(t), nil)
+	defer closed(t, st)
+	ada, err := st.Scope("ada")
+	require.NoError(t, err)
+	s := load(t, ada, cli)
+	add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
+	other, err := st.Get(ctx, s.Ref())
+	require.NoError(t, err)
+	require.NoError(t, other.SetMeta(ctx, transcript.Meta{Owner: new("bert")}))
+
+	_, err = ada.Get(ctx, s.Ref())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = s.Page(ctx, "", 2)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = s.TryBeginTurn(ctx)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, s.MakeCurrent(ctx), fs.ErrNotExist)
+
+	add(t, s, transcript.UserText("more"))
+	h, err := s.History(ctx)
+	require.NoError(t, err)
+	require.Len(t, h.Messages, 3)
+}
