@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/convolog/convolog/internal/blockgzip"
 	"github.com/convolog/convolog/session/driver"
@@ -41,9 +40,12 @@ func (a *agent) archivedError(ref driver.Ref) error {
 	}
 }
 
-// archivedSize returns the size of a transcript as its archive says it, 0 if that is
-// not known.
-func (a *agent) archivedSize(f found) int64 {
+// sizeOf returns the size of a transcript. That of an archived one is what its archive
+// says, 0 if that is not known.
+func (a *agent) sizeOf(f found) int64 {
+	if !f.archived {
+		return f.size
+	}
 	o, err := a.open(f)
 	if err != nil {
 		return 0 // whoever reads it learns what is wrong
@@ -163,26 +165,4 @@ func (a *agent) removeArchive(id string) error {
 		}
 	}
 	return nil
-}
-
-// archives returns the archives in the folder.
-func (a *agent) archives() (all []found, err error) {
-	files, err := fs.ReadDir(a.root.FS(), archiveFolder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, a.d.wrap("list archives", filepath.Join(a.dir, archiveFolder), err, "check that this user may read it")
-	}
-	for _, file := range files {
-		enc, ok := strings.CutSuffix(file.Name(), extension+gzipExtension)
-		if !ok {
-			continue
-		}
-		f := found{file: archiveFolder + "/" + file.Name(), archived: true}
-		if f.id, ok = a.idOf(f, enc); ok {
-			all = append(all, f)
-		}
-	}
-	return all, nil
 }

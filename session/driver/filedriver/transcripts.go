@@ -65,32 +65,20 @@ func (x *index) compare(ctx context.Context) error {
 	if !x.lost && (older || at[0].Equal(x.listed[0]) && at[1].Equal(x.listed[1])) {
 		return nil
 	}
-	archives, err := x.a.archives()
+	archives, err := x.a.files(true)
 	if err != nil {
 		return err
 	}
-	files, err := fs.ReadDir(x.a.sess.FS(), ".")
+	transcripts, err := x.a.files(false)
 	if err != nil {
-		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
+		return err
 	}
-	there := make(map[string]bool, len(files))
-	for _, file := range files {
+	there := make(map[string]bool, len(transcripts)+len(archives))
+	x.stale = nil
+	for _, f := range append(transcripts, archives...) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f, ok := x.a.found(file.Name())
-		if !ok || x.deletes[f.id] {
-			continue
-		}
-		there[f.id] = true
-		if e := x.find(f.id); e != nil && e.key != "" && !e.archived && (!x.lost || e.size == sizeOf(file)) {
-			continue
-		}
-		_ = x.look(f) // said in the log
-		x.news = append(x.news, f.id)
-	}
-	x.stale = nil
-	for _, f := range archives {
 		if there[f.id] {
 			x.stale = append(x.stale, f.id)
 			continue
@@ -99,14 +87,20 @@ func (x *index) compare(ctx context.Context) error {
 			continue
 		}
 		there[f.id] = true
-		switch e := x.find(f.id); {
-		case e == nil || !e.archived:
-			x.check(f.id) // which finds a transcript that was restored meanwhile
-		case x.lost && e.size != x.a.archivedSize(f):
-			_ = x.look(f) // said in the log
-		default:
+		e := x.find(f.id)
+		known := e != nil && e.key != "" && e.archived == f.archived
+		if known && !x.lost {
 			continue
 		}
+		f, err := x.a.stat(f.id) // it may have been archived, restored or removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(there, f.id)
+			continue
+		}
+		if known && e.archived == f.archived && e.size == x.a.sizeOf(f) {
+			continue
+		}
+		_ = x.look(f) // said in the log
 		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
@@ -116,15 +110,6 @@ func (x *index) compare(ctx context.Context) error {
 	}
 	x.lost, x.listed = false, at
 	return nil
-}
-
-// sizeOf returns the size of a file, and one that no file has if it is gone.
-func sizeOf(file fs.DirEntry) int64 {
-	info, err := file.Info()
-	if err != nil {
-		return -1
-	}
-	return info.Size()
 }
 
 // compared notes that the writer's own change of the folder needs no look at
@@ -248,7 +233,7 @@ func noHeader(err error) error {
 	return fmt.Errorf("%w: %w", errNoHeader, err)
 }
 
-// found is a transcript in the folder.
+// found is a transcript in the folder of an agent.
 type found struct {
 	file string
 	id   string // the file, if its name is hashed and the header cannot be read
@@ -258,18 +243,36 @@ type found struct {
 	archived bool
 }
 
-// found returns the transcript that a file of the folder is. It reports false if
-// it is none.
-func (a *agent) found(file string) (f found, ok bool) {
-	enc, ok := strings.CutSuffix(file, extension)
-	if !ok {
-		return f, false
+// files returns the transcripts in the folder of an agent, or the archives.
+func (a *agent) files(archived bool) (all []found, err error) {
+	folder, end := "sessions", extension
+	if archived {
+		folder, end = archiveFolder, extension+gzipExtension
 	}
-	f.file = file
-	if f.id, ok = a.idOf(f, enc); f.id == "" && filename.IsHashed(enc) {
-		f.id, ok = file, true
+	files, err := fs.ReadDir(a.root.FS(), folder)
+	if archived && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return f, ok
+	if err != nil {
+		return nil, a.d.wrap("list sessions", filepath.Join(a.dir, folder), err, "check that this user may read it")
+	}
+	for _, file := range files {
+		f := found{file: file.Name(), archived: archived}
+		enc, ok := strings.CutSuffix(f.file, end)
+		if !ok {
+			continue
+		}
+		if archived {
+			f.file = folder + "/" + f.file
+		}
+		if f.id, ok = a.idOf(f, enc); f.id == "" && !archived && filename.IsHashed(enc) {
+			f.id, ok = f.file, true
+		}
+		if ok {
+			all = append(all, f)
+		}
+	}
+	return all, nil
 }
 
 // idOf returns the ID of the session of a file with a name. That of one with a
