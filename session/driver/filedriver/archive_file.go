@@ -60,18 +60,6 @@ type packed struct {
 	sum  []byte
 }
 
-// packAhead packs a transcript that may be changed meanwhile. The caller holds the
-// turn lock, so that nobody else writes the archive.
-func (a *agent) packAhead(row driver.Row) (packed, error) {
-	o, err := a.acquire(row.Ref())
-	if err != nil {
-		return packed{}, err
-	}
-	p, err := a.pack(o.log, row)
-	a.d.at("archive: packed ahead")
-	return p, a.cause(row.Ref(), a.d.logs.release(o, err))
-}
-
 // isPacked reports whether the archive holds a transcript as it is. The caller holds
 // the append lock.
 func (a *agent) isPacked(p packed, r io.ReaderAt, row driver.Row) bool {
