@@ -103,16 +103,15 @@ func (d *Driver) scanTo(ctx context.Context, scan scanner, in io.ReaderAt, size 
 // and not for the loop body between two records.
 func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
 	for range tries {
-		err = d.with(ctx, ref, func(a *agent, _ *openLog) error {
+		err = d.on(ctx, ref, func(a *agent) error {
 			o, err := a.acquire(ref)
 			if err != nil {
 				return err
 			}
+			in, end = o.log, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
 			if size, err = o.log.Size(); err != nil {
-				return d.logs.release(o, err)
+				return end(err)
 			}
-			in = o.log
-			end = func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
 			return nil
 		})
 		if !errors.Is(err, driver.ErrArchived) {
