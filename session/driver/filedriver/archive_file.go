@@ -34,10 +34,7 @@ func (a *agent) hasArchive(id string) bool {
 
 // archivedError says that a session is archived.
 func (a *agent) archivedError(ref driver.Ref) error {
-	return &filelog.Error{
-		Op: "write session " + ref.ID, Path: filepath.Join(a.dir, archiveName(ref.ID)),
-		Err: driver.ErrArchived, Fix: "nothing was written; restore it first",
-	}
+	return a.d.wrap("write session "+ref.ID, filepath.Join(a.dir, archiveName(ref.ID)), driver.ErrArchived, "nothing was written; restore it first")
 }
 
 // sizeOf returns the size of a transcript. That of an archived one is what its archive
