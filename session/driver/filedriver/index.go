@@ -213,11 +213,10 @@ type line struct {
 	record
 	row     *entry // nil if the line is about something else
 	damaged bool
-	at, end int64
-	err     error // nothing could be read
+	end     int64 // offset after it
 }
 
-// chunk is how many bytes of the index are decoded at a time.
+// chunk is how many bytes of the index are decoded at a time, unless a line is longer.
 const chunk = 16 << 10
 
 var chunks = sync.Pool{New: func() any { return new([]byte) }}
@@ -225,26 +224,10 @@ var chunks = sync.Pool{New: func() any { return new([]byte) }}
 // read applies the lines from x.applied to size, which are decoded on all
 // processors.
 func (x *index) read(size int64) error {
-	from := x.applied
-	offsets := func(yield func(int64, error) bool) {
-		for at := from; at < size && yield(at, nil); {
-			at += chunk
-		}
-	}
-	decode := func(lines []line, at int64) []line { return x.decode(lines, from, at, size) }
-	return x.applyAll(ahead.Map(offsets, ahead.Most, func(int64) int { return chunk }, decode))
-}
-
-// applyAll applies lines, up to one that does not follow the last: the file became
-// shorter while it was read, because a failed write was taken back, and somebody has
-// written to it again. The next read goes on from there.
-func (x *index) applyAll(lines iter.Seq2[line, error]) error {
+	lines := ahead.Map(x.pieces(x.applied, size), ahead.Most, func(p piece) int { return len(p.text) }, x.decode)
 	for l, err := range lines {
-		if err = cmp.Or(err, l.err); err != nil {
+		if err != nil {
 			return x.fail("read index", err, "check that this user may read it")
-		}
-		if l.at != x.applied {
-			return nil
 		}
 		x.apply(l)
 		x.applied = l.end
@@ -252,38 +235,49 @@ func (x *index) applyAll(lines iter.Seq2[line, error]) error {
 	return nil
 }
 
-// decode appends the lines that begin in the chunk at an offset. The first one of
-// all begins at from. A last line without its '\n' is being written, or is what a
-// killed writer left.
-func (x *index) decode(lines []line, from, at, size int64) []line {
-	pooled, _ := chunks.Get().(*[]byte)
-	defer chunks.Put(pooled)
-	begin := max(from, at-1) // a line begins behind a '\n'
-	text, skipped := (*pooled)[:0], begin == at
-	for pos, end := 0, int(min(at+chunk, size)-begin); pos < end; {
-		n := bytes.IndexByte(text[pos:], '\n')
-		switch have := len(text); {
-		case n >= 0 && skipped:
-			lines = append(lines, x.decodeLine(text[pos:pos+n], begin+int64(pos)))
-			fallthrough
-		case n >= 0:
-			pos, skipped = pos+n+1, true
-		case begin+int64(have) == size, !skipped && have >= end:
-			return lines
-		default:
-			text = slices.Grow(text, max(chunk+chunk/16, have)) // the last line ends behind the chunk
-			text = text[:min(int64(cap(text)), size-begin)]
-			*pooled = text
-			n, err := x.file.ReadAt(text[have:], begin+int64(have))
-			text = text[:have+n]
+// A piece is whole lines of the index as they were read, and where they begin.
+type piece struct {
+	at   int64
+	text []byte
+}
+
+// pieces yields the lines between two places. A last line without its '\n' is being
+// written, or is what a killed writer left.
+func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
+		for most := int64(chunk); ; {
+			pooled, _ := chunks.Get().(*[]byte)
+			n := int(min(most, size-from))
+			text := slices.Grow((*pooled)[:0], n)[:n]
+			n, err := x.file.ReadAt(text, from)
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(piece{}, err)
+				return
+			}
+			whole := bytes.LastIndexByte(text[:n], '\n') + 1
 			switch {
-			case errors.Is(err, io.EOF): // a failed write was taken back
-				size = begin + int64(len(text))
-			case err != nil:
-				return append(lines, line{err: err})
+			case whole > 0:
+				if !yield(piece{from, text[:whole]}, nil) {
+					return
+				}
+				from, most = from+int64(whole), chunk
+			case int64(n) < most: // the end, or that of a file that a failed write was taken back from
+				return
+			default:
+				most *= 2
 			}
 		}
 	}
+}
+
+// decode appends the lines of a piece, which it may reuse.
+func (x *index) decode(lines []line, p piece) []line {
+	at := p.at
+	for text := range bytes.Lines(p.text) {
+		lines = append(lines, x.decodeLine(text[:len(text)-1], at))
+		at += int64(len(text))
+	}
+	chunks.Put(&p.text)
 	return lines
 }
 
@@ -296,7 +290,7 @@ func (x *index) decodeLine(text []byte, at int64) line {
 	case l.row != nil:
 		l.row.at += at
 	}
-	l.at, l.end = at, at+int64(len(text))+1
+	l.end = at + int64(len(text)) + 1
 	return l
 }
 
