@@ -70,6 +70,7 @@ type index struct {
 	file    *os.File    // nil if there is none
 	info    fs.FileInfo // of file
 	applied int64       // offset after the last line that was applied
+	version int         // of the file; 0 if its first line does not say
 	by      int64       // this writer's number; 0 before the first write
 	reaped  bool        // this writer has looked after the sessions of dead ones
 	busy    map[string][]busyMark
@@ -131,7 +132,7 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.sameBoot = nil, nil, 0, false
+	x.file, x.info, x.applied, x.version, x.sameBoot = nil, nil, 0, 0, false
 	x.rows, x.busy, x.deletes, x.erases = newRows(0), map[string][]busyMark{}, map[string]bool{}, map[string]bool{}
 	x.learned = learned{lost: true}
 	return err
@@ -176,34 +177,17 @@ func (x *index) refresh() error {
 	if err != nil {
 		return x.fail("read index", err, "check that this user may use it")
 	}
-	if err := x.readHead(); err != nil {
-		return errors.Join(err, x.forget()) // the next call reads it again
-	}
 	x.rows = newRows(x.info.Size() / 512)
-	return x.read(x.info.Size())
-}
-
-// readHead reads the first line.
-func (x *index) readHead() error {
-	buf := make([]byte, 4<<10)
-	n, err := x.file.ReadAt(buf, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return x.fail("read index", err, "check that this user may read it")
-	}
-	line, _, whole := bytes.Cut(buf[:n], []byte("\n"))
-	var head record
-	if !whole || json.Unmarshal(line, &head) != nil || head.Version == 0 {
+	err = x.read(x.info.Size())
+	switch {
+	case err != nil:
+	case x.version > 1:
+		err = x.fail("read index", fmt.Errorf("index version %d, this program knows 1", x.version), "use a newer program")
+	case x.version == 0:
 		x.a.d.log.Warn("the index is damaged and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
-		return nil
 	}
-	if head.Version > 1 {
-		return x.fail("read index", fmt.Errorf("index version %d, this program knows 1", head.Version), "use a newer program")
-	}
-	if x.a.name == "" { // of a folder whose name is hashed
-		x.a.name = head.Agent
-	}
-	if head.Boot != "" && head.Boot == bootID() {
-		x.lost, x.remake, x.sameBoot = false, false, true
+	if err != nil {
+		return errors.Join(err, x.forget()) // the next call reads it again
 	}
 	return nil
 }
@@ -286,7 +270,7 @@ func (x *index) decodeLine(text []byte, at int64) line {
 	l, ok := peek(text)
 	switch {
 	case !ok && len(text) > 0:
-		l = x.decodeJSON(text)
+		l = decodeJSON(text)
 	case l.row != nil:
 		l.row.at += at
 	}
@@ -294,10 +278,9 @@ func (x *index) decodeLine(text []byte, at int64) line {
 	return l
 }
 
-func (x *index) decodeJSON(text []byte) (l line) {
+func decodeJSON(text []byte) (l line) {
 	l.damaged = json.Unmarshal(text, &l.record) != nil
 	if row := l.Row; row != nil && row.ID != "" && !l.damaged {
-		row.Agent = cmp.Or(row.Agent, x.a.name)
 		l.row = entryOf(*row)
 	}
 	return l
@@ -308,6 +291,14 @@ func (x *index) apply(l line) {
 	switch {
 	case l.damaged:
 		x.lost, x.remake = true, true // it stood for a change that the transcripts know
+	case l.Version > 0 && x.applied == 0:
+		x.version = l.Version
+		if x.a.name == "" { // of a folder whose name is hashed
+			x.a.name = l.Agent
+		}
+		if l.Boot != "" && l.Boot == bootID() {
+			x.lost, x.remake, x.sameBoot = false, false, true
+		}
 	case l.row != nil:
 		if !x.deletes[l.row.id] {
 			x.set(l.row)
@@ -368,7 +359,8 @@ func (x *index) row(e *entry) (row driver.Row, ok bool) {
 func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	if e.row != nil {
 		row = *e.row
-		row.Labels, row.Gen = slices.Clone(row.Labels), e.gen
+		row.Labels = slices.Clone(row.Labels)
+		row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen
 		return row, true
 	}
 	text := make([]byte, e.n)
