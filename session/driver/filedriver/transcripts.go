@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"path/filepath"
@@ -47,7 +46,7 @@ func (x *index) readGen(e *entry) {
 		return
 	}
 	row := driver.Row{Size: from}
-	if x.a.read(f, func(_ int64, scan Scan) error { return lastGen(&row, scan) }) == nil {
+	if x.a.read(f, func(_ *opened, scan Scan) error { return lastGen(&row, scan) }) == nil {
 		e.gen, e.read = max(e.gen, row.Gen), f.size
 	}
 }
@@ -332,7 +331,7 @@ func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
 
 // header reads the header of a transcript.
 func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err error) {
-	err = a.read(f, func(_ int64, scan Scan) (err error) {
+	err = a.read(f, func(_ *opened, scan Scan) (err error) {
 		ok := false
 		e, _, err = findHeader(scan)
 		if h, ok = e.Body.(transcript.Header); !ok {
@@ -345,34 +344,28 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 
 // read calls do with a transcript. Before that it ends a last line that a dead
 // writer has left without its '\n', which may be what makes the session current.
-func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
+func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	o, err := a.open(f)
 	if err != nil {
 		return noHeader(err)
 	}
 	defer o.close()
-	size := o.size
-	if !f.archived && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
+	if !f.archived && o.size > 0 && f.id != "" && !a.d.opts.ReadOnly {
 		var last [1]byte
-		if _, err = o.ReadAt(last[:], size-1); err != nil {
+		if _, err = o.ReadAt(last[:], o.size-1); err != nil {
 			return noHeader(err)
 		}
 		if last[0] != '\n' {
-			size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, size)
+			o.size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, o.size)
 		}
 	}
-	return do(size, a.scanner(o, size))
-}
-
-// scanner returns the function that scans a transcript.
-func (a *agent) scanner(r io.ReaderAt, size int64) Scan {
-	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return do(o, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 		opts := &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly}
 		if dir == driver.Backward {
-			return transcript.ScanBackward(r, size, opts)
+			return transcript.ScanBackward(o, o.size, opts)
 		}
-		return transcript.Scan(r, size, opts)
-	}
+		return transcript.Scan(o, o.size, opts)
+	})
 }
 
 // settle ends the last line of a transcript, unless somebody is writing it, and
@@ -397,24 +390,19 @@ func (a *agent) settle(ref driver.Ref, size int64) int64 {
 // or, if the error is [errNoHeader], what can be read without one. The ID is
 // empty if that is nothing.
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
-	if f.archived {
-		o, err := a.open(f)
-		if err != nil {
-			return row, noHeader(err)
-		}
-		if o.close(); o.row.ID == f.id {
-			return o.row, nil
-		}
-	}
 	defer func() { row.Archived = f.archived }()
-	err = a.read(f, func(size int64, scan Scan) error {
+	err = a.read(f, func(o *opened, scan Scan) error {
+		if o.row.ID == f.id { // of an archive
+			row = o.row
+			return nil
+		}
 		e, before, err := findHeader(scan)
 		h, ok := e.Body.(transcript.Header)
 		if !ok && (err != nil || before == 0) {
 			return noHeader(err)
 		}
 		row = driver.Row{ID: f.id, Agent: a.name}
-		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
+		if ok && known.Size > 0 && known.Size <= o.size && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
 			row = known
 		}
 		gen := row.Gen
@@ -438,7 +426,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 		if err != nil {
 			row = driver.Row{ID: f.id, Agent: row.Agent}
 		} else {
-			row.Size = size
+			row.Size = o.size
 		}
 		row.Key, row.Gen, row.Rev = h.Key, gen, h.Rev
 		if row.CreatedAt.IsZero() {
