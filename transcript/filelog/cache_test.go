@@ -277,7 +277,7 @@ func (f *cacheFile) Matches(from, end int64) (bool, error) {
 		return false, err
 	}
 	b := make([]byte, end-from)
-	if err := readFull(f.file, b, from); err != nil {
+	if n, err := f.ReadAt(b, from); n < len(b) {
 		return false, err
 	}
 	f.d.mu.Lock()

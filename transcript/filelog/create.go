@@ -135,9 +135,6 @@ func removeTemp(root *os.Root, temp string) error {
 			err = root.Remove(temp)
 		}
 		_ = f.Close() // nothing was written
-		if free && err != nil {
-			err = root.Remove(temp) // Windows removes no open file
-		}
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
 		return nil // its writer has ended
@@ -206,7 +203,6 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 func (t *tempFile) discard() {
 	_ = t.root.Remove(t.temp)
 	_ = t.Close()
-	_ = t.root.Remove(t.temp) // Windows removes no open file
 }
 
 // install makes a file, has fill write to it, syncs it if sync is set, and has

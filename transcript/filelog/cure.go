@@ -275,7 +275,7 @@ func contains(f io.ReaderAt, lines unsynced) bool {
 	data := lines.data
 	for _, p := range lines.parts {
 		got := make([]byte, p.n)
-		if readFull(f, got, p.off) != nil || !bytes.Equal(got, data[:p.n]) {
+		if n, _ := f.ReadAt(got, p.off); n < p.n || !bytes.Equal(got, data[:p.n]) {
 			return false
 		}
 		data = data[p.n:]
@@ -304,18 +304,6 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 		off += int64(len(p))
 	}
 	return nil
-}
-
-// readFull fills p from off.
-func readFull(r io.ReaderAt, p []byte, off int64) error {
-	n, err := r.ReadAt(p, off)
-	switch {
-	case n == len(p):
-		return nil
-	case err == nil, errors.Is(err, io.EOF):
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // abandon closes the descriptor of a lock that could not be given back, since

@@ -107,7 +107,7 @@ func matchesDirect(f, cached *os.File, from, end int64) (bool, error) {
 		if int64(n) < want {
 			return false, nil
 		}
-		if err := readFull(cached, cache[:want], at); err != nil {
+		if n, err := cached.ReadAt(cache[:want], at); int64(n) < want {
 			return false, err
 		}
 		skip := max(0, from-at)

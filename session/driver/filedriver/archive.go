@@ -22,19 +22,12 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.
 		}
 		defer release()
 		var p packed
-		for ahead := alone; ; ahead = false {
-			var later *driver.Row
-			err := a.idx.hold(ctx, func() (err error) {
-				later, err = a.idx.archive(ctx, ref, check, p, ahead)
-				return err
-			})
-			if err != nil || later == nil {
-				return err
-			}
-			if p, err = a.packAhead(*later); err != nil {
+		if f, err := a.stat(ref.ID); err == nil && f.size > packedInside && alone {
+			if p, err = a.idx.packAhead(ctx, ref, check); err != nil {
 				return err
 			}
 		}
+		return a.idx.hold(ctx, func() error { return a.idx.archive(ctx, ref, check, p) })
 	})
 }
 
@@ -89,26 +82,22 @@ func (d *Driver) at(step string) {
 // archive is [Driver.Archive]. A busy line makes every reader look at the files of
 // the session until its row is there; while there is a transcript, the archive does
 // not count. So a kill between two steps leaves the session as it was, or archived.
-// If ahead is set and the transcript is large, archive does nothing and returns the row
-// to pack it by; p is what has come of that.
-func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p packed, ahead bool) (later *driver.Row, err error) {
+// P is what was packed ahead, if anything was.
+func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p packed) error {
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
-		return nil, nil
+		return nil
 	}
 	s, err := x.still(ctx, ref, check)
 	if err != nil {
 		if p.size > 0 {
 			_ = x.a.removeArchive(ref.ID) // it does not count
 		}
-		return nil, err
+		return err
 	}
 	defer s.release()
-	if ahead && s.row.Size > packedInside {
-		return &s.row, nil
-	}
 	x.a.d.at("archive: busy line")
 	if err := x.markBusy(s.log); err != nil {
-		return nil, err
+		return err
 	}
 	if !x.a.isPacked(p, s.log.log, s.row) {
 		_, err = x.a.pack(s.log.log, s.row)
@@ -120,7 +109,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	if err != nil {
 		_ = x.a.removeArchive(ref.ID) // it does not count
 		_ = x.putRow(s.row, s.row.Size)
-		return nil, x.a.d.wrap("archive session", x.a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
+		return x.a.d.wrap("archive session", x.a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
 	}
 	x.a.d.at("archive: sync folder")
 	x.a.d.logs.drop(ref)
@@ -128,10 +117,34 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	x.compared()
 	x.a.d.at("archive: row")
 	s.row.Archived = true
-	if rowErr := x.putArchived(s.row); rowErr != nil {
+	if rowErr := x.putRow(s.row, s.row.Size); rowErr != nil {
 		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
 	}
-	return nil, err
+	return err
+}
+
+// packAhead packs a transcript that may be changed meanwhile. The caller holds the
+// turn lock, so that nobody else writes the archive.
+func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (p packed, err error) {
+	var row driver.Row
+	err = x.hold(ctx, func() error {
+		s, err := x.still(ctx, ref, check)
+		if err == nil {
+			row = s.row
+			s.release()
+		}
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	o, err := x.a.acquire(ref)
+	if err != nil {
+		return p, err
+	}
+	p, err = x.a.pack(o.log, row)
+	x.a.d.at("archive: packed ahead")
+	return p, x.a.cause(ref, x.a.d.logs.release(o, err))
 }
 
 // removeStale removes archives that do not count: a kill came before they did, or
@@ -147,16 +160,6 @@ func (x *index) removeStale() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// putArchived writes the row of an archived session. It ends the busy lines of all
-// writers, because none of them can append.
-func (x *index) putArchived(row driver.Row) error {
-	rec := record{By: x.by, Row: &row}
-	for _, m := range x.busy[row.ID] {
-		rec.Ends = append(rec.Ends, m.by)
-	}
-	return x.write(rec)
 }
 
 // restore is [Driver.Restore].

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/convolog/convolog/internal/blockgzip"
 	"github.com/convolog/convolog/session/driver"
@@ -35,15 +34,15 @@ func (a *agent) hasArchive(id string) bool {
 
 // archivedError says that a session is archived.
 func (a *agent) archivedError(ref driver.Ref) error {
-	return &filelog.Error{
-		Op: "write session " + ref.ID, Path: filepath.Join(a.dir, archiveName(ref.ID)),
-		Err: driver.ErrArchived, Fix: "nothing was written; restore it first",
-	}
+	return a.d.wrap("write session "+ref.ID, filepath.Join(a.dir, archiveName(ref.ID)), driver.ErrArchived, "nothing was written; restore it first")
 }
 
-// archivedSize returns the size of a transcript as its archive says it, 0 if that is
-// not known.
-func (a *agent) archivedSize(f found) int64 {
+// sizeOf returns the size of a transcript. That of an archived one is what its archive
+// says, 0 if that is not known.
+func (a *agent) sizeOf(f found) int64 {
+	if !f.archived {
+		return f.size
+	}
 	o, err := a.open(f)
 	if err != nil {
 		return 0 // whoever reads it learns what is wrong
@@ -56,18 +55,6 @@ func (a *agent) archivedSize(f found) int64 {
 type packed struct {
 	size int64
 	sum  []byte
-}
-
-// packAhead packs a transcript that may be changed meanwhile. The caller holds the
-// turn lock, so that nobody else writes the archive.
-func (a *agent) packAhead(row driver.Row) (packed, error) {
-	o, err := a.acquire(row.Ref())
-	if err != nil {
-		return packed{}, err
-	}
-	p, err := a.pack(o.log, row)
-	a.d.at("archive: packed ahead")
-	return p, a.cause(row.Ref(), a.d.logs.release(o, err))
 }
 
 // isPacked reports whether the archive holds a transcript as it is. The caller holds
@@ -163,26 +150,4 @@ func (a *agent) removeArchive(id string) error {
 		}
 	}
 	return nil
-}
-
-// archives returns the archives in the folder.
-func (a *agent) archives() (all []found, err error) {
-	files, err := fs.ReadDir(a.root.FS(), archiveFolder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, a.d.wrap("list archives", filepath.Join(a.dir, archiveFolder), err, "check that this user may read it")
-	}
-	for _, file := range files {
-		enc, ok := strings.CutSuffix(file.Name(), extension+gzipExtension)
-		if !ok {
-			continue
-		}
-		f := found{file: archiveFolder + "/" + file.Name(), archived: true}
-		if f.id, ok = a.idOf(f, enc); ok {
-			all = append(all, f)
-		}
-	}
-	return all, nil
 }

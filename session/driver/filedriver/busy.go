@@ -21,14 +21,14 @@ type busyMark struct{ by, from int64 }
 const busyWait = 500 * time.Millisecond
 
 // putRow writes the row of a session whose transcript has a size. The row ends
-// the busy lines that it makes superfluous. The caller holds the lock of the
-// index.
+// the busy lines that it makes superfluous: of an archived session those of all
+// writers, because none of them can append. The caller holds the lock of the index.
 func (x *index) putRow(row driver.Row, size int64) error {
 	rec := record{By: x.by, Row: &row}
 	o := x.a.d.logs.find(row.Ref())
 	sound := o != nil && o.checked.Load()
 	for _, m := range x.busy[row.ID] {
-		if row.Size >= size && m.by != x.by && sound && !x.alive(m.by) {
+		if row.Archived || row.Size >= size && m.by != x.by && sound && !x.alive(m.by) {
 			rec.Ends = append(rec.Ends, m.by)
 		}
 	}
@@ -51,6 +51,9 @@ func (x *index) putChecked(ref driver.Ref) error {
 // stillBusy reports whether this process must go on saying that it is busy with
 // a session whose row it is about to write. The log is nil if it is not open.
 func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
+	if row.Archived {
+		return 0, false
+	}
 	still = slices.ContainsFunc(x.busy[row.ID], func(m busyMark) bool { return m.by == x.by })
 	if o != nil {
 		// An append that begins from here on sees that a busy line is missing, and
@@ -161,11 +164,7 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
-		row, err := x.checked(ref)
-		if err != nil {
-			return err
-		}
-		return x.putArchived(row)
+		return x.putChecked(ref)
 	}
 	o, err := x.a.acquire(ref)
 	if err != nil {

@@ -100,7 +100,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 	}
 	if !d.opts.ReadOnly {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, &filelog.Error{Op: "open store", Path: dir, Err: pathCause(err), Fix: "choose a folder that this user can write"}
+			return nil, d.wrap("open store", dir, err, "choose a folder that this user can write")
 		}
 	}
 	root, err := os.OpenRoot(dir)
@@ -109,7 +109,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			fix = "nothing is stored there yet; open it without ReadOnly to begin"
 		}
-		return nil, &filelog.Error{Op: "open store", Path: dir, Err: pathCause(err), Fix: fix}
+		return nil, d.wrap("open store", dir, err, fix)
 	}
 	d.root = root
 	d.watches = &watches{d: d, all: map[*watch]bool{}}
@@ -162,6 +162,7 @@ func (d *Driver) finishDeletes() error {
 	return nil
 }
 
+// wrap returns an error that names a file and the way out, unless err is one already.
 func (d *Driver) wrap(op, path string, err error, fix string) error {
 	if err == nil {
 		return nil
@@ -169,15 +170,15 @@ func (d *Driver) wrap(op, path string, err error, fix string) error {
 	if _, ok := errors.AsType[*filelog.Error](err); ok {
 		return err
 	}
-	return &filelog.Error{Op: op, Path: path, Err: pathCause(err), Fix: fix}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err // without its operation and path
+	}
+	return &filelog.Error{Op: op, Path: path, Err: err, Fix: fix}
 }
 
-// pathCause strips the operation and the path, which a filelog.Error has.
-func pathCause(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
+// readOnly is the error of a call that writes to a store that is read-only.
+func (d *Driver) readOnly(op, path string) error {
+	return d.wrap(op, path, filelog.ErrReadOnly, "open the store without ReadOnly")
 }
 
 // Path returns the name of a session's transcript.

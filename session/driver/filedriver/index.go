@@ -70,6 +70,7 @@ type index struct {
 	file    *os.File    // nil if there is none
 	info    fs.FileInfo // of file
 	applied int64       // offset after the last line that was applied
+	version int         // of the file; 0 if its first line does not say
 	by      int64       // this writer's number; 0 before the first write
 	reaped  bool        // this writer has looked after the sessions of dead ones
 	busy    map[string][]busyMark
@@ -131,7 +132,7 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.sameBoot = nil, nil, 0, false
+	x.file, x.info, x.applied, x.version, x.sameBoot = nil, nil, 0, 0, false
 	x.rows, x.busy, x.deletes, x.erases = newRows(0), map[string][]busyMark{}, map[string]bool{}, map[string]bool{}
 	x.learned = learned{lost: true}
 	return err
@@ -176,34 +177,17 @@ func (x *index) refresh() error {
 	if err != nil {
 		return x.fail("read index", err, "check that this user may use it")
 	}
-	if err := x.readHead(); err != nil {
-		return errors.Join(err, x.forget()) // the next call reads it again
-	}
 	x.rows = newRows(x.info.Size() / 512)
-	return x.read(x.info.Size())
-}
-
-// readHead reads the first line.
-func (x *index) readHead() error {
-	buf := make([]byte, 4<<10)
-	n, err := x.file.ReadAt(buf, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return x.fail("read index", err, "check that this user may read it")
-	}
-	line, _, whole := bytes.Cut(buf[:n], []byte("\n"))
-	var head record
-	if !whole || json.Unmarshal(line, &head) != nil || head.Version == 0 {
+	err = x.read(x.info.Size())
+	switch {
+	case err != nil:
+	case x.version > 1:
+		err = x.fail("read index", fmt.Errorf("index version %d, this program knows 1", x.version), "use a newer program")
+	case x.version == 0:
 		x.a.d.log.Warn("the index is damaged and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
-		return nil
 	}
-	if head.Version > 1 {
-		return x.fail("read index", fmt.Errorf("index version %d, this program knows 1", head.Version), "use a newer program")
-	}
-	if x.a.name == "" { // of a folder whose name is hashed
-		x.a.name = head.Agent
-	}
-	if head.Boot != "" && head.Boot == bootID() {
-		x.lost, x.remake, x.sameBoot = false, false, true
+	if err != nil {
+		return errors.Join(err, x.forget()) // the next call reads it again
 	}
 	return nil
 }
@@ -213,11 +197,10 @@ type line struct {
 	record
 	row     *entry // nil if the line is about something else
 	damaged bool
-	at, end int64
-	err     error // nothing could be read
+	end     int64 // offset after it
 }
 
-// chunk is how many bytes of the index are decoded at a time.
+// chunk is how many bytes of the index are decoded at a time, unless a line is longer.
 const chunk = 16 << 10
 
 var chunks = sync.Pool{New: func() any { return new([]byte) }}
@@ -225,26 +208,10 @@ var chunks = sync.Pool{New: func() any { return new([]byte) }}
 // read applies the lines from x.applied to size, which are decoded on all
 // processors.
 func (x *index) read(size int64) error {
-	from := x.applied
-	offsets := func(yield func(int64, error) bool) {
-		for at := from; at < size && yield(at, nil); {
-			at += chunk
-		}
-	}
-	decode := func(lines []line, at int64) []line { return x.decode(lines, from, at, size) }
-	return x.applyAll(ahead.Map(offsets, ahead.Most, func(int64) int { return chunk }, decode))
-}
-
-// applyAll applies lines, up to one that does not follow the last: the file became
-// shorter while it was read, because a failed write was taken back, and somebody has
-// written to it again. The next read goes on from there.
-func (x *index) applyAll(lines iter.Seq2[line, error]) error {
+	lines := ahead.Map(x.pieces(x.applied, size), ahead.Most, func(p piece) int { return len(p.text) }, x.decode)
 	for l, err := range lines {
-		if err = cmp.Or(err, l.err); err != nil {
+		if err != nil {
 			return x.fail("read index", err, "check that this user may read it")
-		}
-		if l.at != x.applied {
-			return nil
 		}
 		x.apply(l)
 		x.applied = l.end
@@ -252,38 +219,49 @@ func (x *index) applyAll(lines iter.Seq2[line, error]) error {
 	return nil
 }
 
-// decode appends the lines that begin in the chunk at an offset. The first one of
-// all begins at from. A last line without its '\n' is being written, or is what a
-// killed writer left.
-func (x *index) decode(lines []line, from, at, size int64) []line {
-	pooled, _ := chunks.Get().(*[]byte)
-	defer chunks.Put(pooled)
-	begin := max(from, at-1) // a line begins behind a '\n'
-	text, skipped := (*pooled)[:0], begin == at
-	for pos, end := 0, int(min(at+chunk, size)-begin); pos < end; {
-		n := bytes.IndexByte(text[pos:], '\n')
-		switch have := len(text); {
-		case n >= 0 && skipped:
-			lines = append(lines, x.decodeLine(text[pos:pos+n], begin+int64(pos)))
-			fallthrough
-		case n >= 0:
-			pos, skipped = pos+n+1, true
-		case begin+int64(have) == size, !skipped && have >= end:
-			return lines
-		default:
-			text = slices.Grow(text, max(chunk+chunk/16, have)) // the last line ends behind the chunk
-			text = text[:min(int64(cap(text)), size-begin)]
-			*pooled = text
-			n, err := x.file.ReadAt(text[have:], begin+int64(have))
-			text = text[:have+n]
+// A piece is whole lines of the index as they were read, and where they begin.
+type piece struct {
+	at   int64
+	text []byte
+}
+
+// pieces yields the lines between two places. A last line without its '\n' is being
+// written, or is what a killed writer left.
+func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
+		for most := int64(chunk); ; {
+			pooled, _ := chunks.Get().(*[]byte)
+			n := int(min(most, size-from))
+			text := slices.Grow((*pooled)[:0], n)[:n]
+			n, err := x.file.ReadAt(text, from)
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(piece{}, err)
+				return
+			}
+			whole := bytes.LastIndexByte(text[:n], '\n') + 1
 			switch {
-			case errors.Is(err, io.EOF): // a failed write was taken back
-				size = begin + int64(len(text))
-			case err != nil:
-				return append(lines, line{err: err})
+			case whole > 0:
+				if !yield(piece{from, text[:whole]}, nil) {
+					return
+				}
+				from, most = from+int64(whole), chunk
+			case int64(n) < most: // the end, or that of a file that a failed write was taken back from
+				return
+			default:
+				most *= 2
 			}
 		}
 	}
+}
+
+// decode appends the lines of a piece, which it may reuse.
+func (x *index) decode(lines []line, p piece) []line {
+	at := p.at
+	for text := range bytes.Lines(p.text) {
+		lines = append(lines, x.decodeLine(text[:len(text)-1], at))
+		at += int64(len(text))
+	}
+	chunks.Put(&p.text)
 	return lines
 }
 
@@ -292,18 +270,17 @@ func (x *index) decodeLine(text []byte, at int64) line {
 	l, ok := peek(text)
 	switch {
 	case !ok && len(text) > 0:
-		l = x.decodeJSON(text)
+		l = decodeJSON(text)
 	case l.row != nil:
 		l.row.at += at
 	}
-	l.at, l.end = at, at+int64(len(text))+1
+	l.end = at + int64(len(text)) + 1
 	return l
 }
 
-func (x *index) decodeJSON(text []byte) (l line) {
+func decodeJSON(text []byte) (l line) {
 	l.damaged = json.Unmarshal(text, &l.record) != nil
 	if row := l.Row; row != nil && row.ID != "" && !l.damaged {
-		row.Agent = cmp.Or(row.Agent, x.a.name)
 		l.row = entryOf(*row)
 	}
 	return l
@@ -314,6 +291,14 @@ func (x *index) apply(l line) {
 	switch {
 	case l.damaged:
 		x.lost, x.remake = true, true // it stood for a change that the transcripts know
+	case l.Version > 0 && x.applied == 0:
+		x.version = l.Version
+		if x.a.name == "" { // of a folder whose name is hashed
+			x.a.name = l.Agent
+		}
+		if l.Boot != "" && l.Boot == bootID() {
+			x.lost, x.remake, x.sameBoot = false, false, true
+		}
 	case l.row != nil:
 		if !x.deletes[l.row.id] {
 			x.set(l.row)
@@ -374,7 +359,8 @@ func (x *index) row(e *entry) (row driver.Row, ok bool) {
 func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	if e.row != nil {
 		row = *e.row
-		row.Labels, row.Gen = slices.Clone(row.Labels), e.gen
+		row.Labels = slices.Clone(row.Labels)
+		row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen
 		return row, true
 	}
 	text := make([]byte, e.n)

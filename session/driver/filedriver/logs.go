@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -39,7 +40,6 @@ type openLog struct {
 	ref   driver.Ref
 	log   *filelog.Log
 	users int
-	uses  int           // so far
 	place *list.Element // in the order
 	idle  bool          // counted as such
 	stale bool          // its file is gone, and its last user closes it
@@ -85,7 +85,6 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 	ls.rouse(o)
 	ls.order.MoveToFront(o.place)
 	o.users++
-	o.uses++
 	return o, nil
 }
 
@@ -103,7 +102,9 @@ func (ls *logs) rouse(o *openLog) {
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
 	if errors.Is(err, filelog.ErrReplaced) || errors.Is(err, driver.ErrArchived) {
-		ls.forget(o)
+		o.stale = true
+		ls.remove(o) // the next call opens the file anew
+		o.log.Interrupt()
 	}
 	if errors.Is(err, filelog.ErrClosed) {
 		why := driver.ErrClosed
@@ -150,7 +151,6 @@ func (ls *logs) evict() {
 		return
 	}
 	ls.rouse(o) // whoever evicts meanwhile takes another one
-	uses := o.uses
 	ls.mu.Unlock()
 	if ls.owes && ls.failed(o.log) == nil {
 		// So that closing has nothing left to sync: whoever opens the file
@@ -160,7 +160,8 @@ func (ls *logs) evict() {
 		}
 	}
 	ls.mu.Lock()
-	done := o.users == 0 && o.uses == uses && ls.open[o.ref] == o && !ls.closed && ls.failed(o.log) == nil
+	used := o.users > 0 || o.idle // meanwhile
+	done := !used && ls.open[o.ref] == o && !ls.closed && ls.failed(o.log) == nil
 	if done {
 		ls.remove(o)
 	}
@@ -191,26 +192,10 @@ func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
 // drop closes a session's log as soon as nobody uses it. A call that waits for
 // one of its locks fails with ErrReplaced.
 func (ls *logs) drop(ref driver.Ref) {
-	ls.mu.Lock()
-	o := ls.open[ref]
-	if o == nil {
-		ls.mu.Unlock()
-		return
+	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return nil, fs.ErrNotExist })
+	if err == nil {
+		_ = ls.release(o, filelog.ErrReplaced)
 	}
-	ls.forget(o)
-	unused := o.users == 0
-	ls.mu.Unlock()
-	if unused {
-		ls.shut(o)
-	}
-}
-
-// forget makes the next call on the session open its file anew. It is called
-// with ls.mu held.
-func (ls *logs) forget(o *openLog) {
-	o.stale = true
-	ls.remove(o)
-	o.log.Interrupt()
 }
 
 // remove takes a log out of those that are open. It is called with ls.mu held.

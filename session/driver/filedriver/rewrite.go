@@ -106,7 +106,7 @@ func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
 	defer d.ops.Done()
 	file := noteName(name)
 	if d.opts.ReadOnly {
-		return &filelog.Error{Op: "write", Path: filepath.Join(d.dir, file), Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly"}
+		return d.readOnly("write", filepath.Join(d.dir, file))
 	}
 	if data != nil {
 		return filelog.WriteFileAtomic(d.root, file, data, true)

@@ -144,20 +144,12 @@ func (r *rows) page(after driver.Place, n int) []*entry {
 // highest gen of the key, that of archived sessions included.
 func (r *rows) current(key string) (cur *entry, highest int64) {
 	for e := r.byKey[key]; e != nil; e = e.next {
-		if highest = max(highest, e.gen); !e.archived {
-			cur = newest(cur, e)
+		highest = max(highest, e.gen)
+		if !e.archived && (cur == nil || e.standing().Newer(cur.standing())) {
+			cur = e
 		}
 	}
 	return cur, highest
-}
-
-// newest returns the entry that is the current one of two of a key. A may be
-// nil.
-func newest(a, b *entry) *entry {
-	if a == nil || b.standing().Newer(a.standing()) {
-		return b
-	}
-	return a
 }
 
 // headRow is what a row begins with in a rewritten index.

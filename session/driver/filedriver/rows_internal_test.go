@@ -40,29 +40,26 @@ func TestDecodeChunks(t *testing.T) {
 		require.NoError(t, err)
 		x := &index{a: &agent{}, file: f}
 		got := []string{}
-		for at := from; at < size; at += chunk {
-			end := from
-			for _, l := range x.decode(nil, from, at, size-int64(seed%2)) {
-				require.NoError(t, l.err)
-				require.True(t, l.at == end || end == from && l.at >= at, "seed %d", seed)
+		end := from
+		for p, err := range x.pieces(from, size-int64(seed%2)) {
+			require.NoError(t, err)
+			require.Equal(t, end, p.at, "seed %d", seed)
+			for _, l := range x.decode(nil, p) {
 				end = l.end
 				got = append(got, fmt.Sprintf("%s%d", strings.TrimRight(l.Delete, "0123456789"), l.end))
 			}
 		}
 		require.Equal(t, want[first:first+whole], got, "seed %d", seed)
-		whole = bytes.Count(text[:min(size, chunk)-1], []byte("\n")) + 1 // that begin in the first chunk
-		require.Len(t, x.decode(nil, 0, 0, size+chunk), whole, "seed %d", seed)
-		require.Empty(t, x.decode(nil, 0, size+1, size+chunk))
 		require.NoError(t, f.Close())
-		lines := x.decode(nil, 0, 0, size)
-		require.Len(t, lines, 1)
-		require.ErrorIs(t, lines[0].err, os.ErrClosed)
+		for _, err := range x.pieces(0, size) {
+			require.ErrorIs(t, err, os.ErrClosed)
+		}
 	}
 }
 
 // An index that becomes shorter while it is read, as it does when a failed write is
-// taken back, is read up to its end, and no further where somebody has written to it
-// again.
+// taken back, is read up to its end. Where somebody has written to it again in between,
+// it is damaged, and made again from the transcripts.
 func TestReadMeetsAShorterIndex(t *testing.T) {
 	var text strings.Builder
 	for i := range 3000 {
@@ -84,19 +81,10 @@ func TestReadMeetsAShorterIndex(t *testing.T) {
 	require.NoError(t, x.read(size+5*chunk))
 	require.Len(t, x.busy, 3001)
 
-	again := size + int64(len(`{"by":1,"busy":"late"}`)) + 1
-	lines := func(yield func(line, error) bool) {
-		for _, l := range []line{{at: again, end: again + 1}, {damaged: true, at: again + 10, end: again + 20}} {
-			if !yield(l, nil) {
-				return
-			}
-		}
-		t.Error("a line behind a gap was applied")
-	}
-	x.lost = false
-	require.NoError(t, x.applyAll(lines))
-	require.Equal(t, again+1, x.applied)
-	require.False(t, x.lost)
+	// Where the last line ended another one is in its middle now.
+	x.lost, x.applied = false, x.applied-5
+	require.NoError(t, x.read(size+5*chunk))
+	require.True(t, x.lost)
 	require.NoError(t, x.forget())
 }
 

@@ -102,34 +102,31 @@ func (d *Driver) scanTo(ctx context.Context, scan scanner, in io.ReaderAt, size 
 // is called with the error of the scan, and its size. It is a call of its own: Close waits for it,
 // and not for the loop body between two records.
 func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
-	for range tries {
-		err = d.with(ctx, ref, func(a *agent, _ *openLog) error {
-			o, err := a.acquire(ref)
-			if err != nil {
-				return err
-			}
-			if size, err = o.log.Size(); err != nil {
-				return d.logs.release(o, err)
-			}
-			in = o.log
-			end = func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
-			return nil
-		})
-		if !errors.Is(err, driver.ErrArchived) {
-			break
+	err = d.on(ctx, ref, func(a *agent) error {
+		o, err := a.acquire(ref)
+		if err != nil {
+			return err
 		}
-		var o *opened
-		if o, err = d.openToRead(ctx, ref); err == nil {
-			return o, o.size, func(err error) error {
-				o.close()
-				if errors.Is(err, filelog.ErrReplaced) {
-					err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
-				}
-				return err
-			}, nil
+		in, end = o.log, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
+		if size, err = o.log.Size(); err != nil {
+			return end(err)
 		}
+		return nil
+	})
+	if !errors.Is(err, driver.ErrArchived) {
+		return in, size, end, err
 	}
-	return in, size, end, err
+	o, err := d.openToRead(ctx, ref)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return o, o.size, func(err error) error {
+		o.close()
+		if errors.Is(err, filelog.ErrReplaced) {
+			err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
+		}
+		return err
+	}, nil
 }
 
 // A source is what lines are read from: a log, or what was opened to be read.

@@ -22,10 +22,8 @@ type seen struct {
 	// are few and are forgotten when the log is closed.
 	keys              map[string]keyed
 	keysFrom, keysEnd int64
-	// The last batch, if it has a key and lacks lines so far.
-	open    keyed
-	openKey string
-	want    int
+	batcher           transcript.Batcher // of the lines before keysEnd
+	begin             int64              // where the last batch of them begins
 }
 
 // keyed is a batch that was appended under an idempotency key.
@@ -39,17 +37,10 @@ type keyed struct {
 // lines can become NULs after a sync of theirs has failed, so a remembered place
 // proves nothing.
 func (k keyed) stands(r io.ReaderAt, key string) bool {
-	n, at := 0, k.start
-	for rec, err := range transcript.Scan(r, k.end, &transcript.ScanOptions{From: k.start}) {
-		switch e := rec.Entry; {
-		case err != nil || rec.Damage != nil || n == len(k.ids) || e.ID != k.ids[n]:
-			return false
-		case n == 0 && (e.Idem != key || !fits(e.IdemHash, k.hash) || rec.Offset != k.start):
-			return false
-		}
-		n, at = n+1, rec.End
-	}
-	return n == len(k.ids) && at == k.end
+	s := seen{keys: map[string]keyed{}, keysFrom: k.start, keysEnd: k.start}
+	err := s.readKeys(r, k.end, k.start)
+	now, ok := s.keys[key]
+	return err == nil && ok && now.start == k.start && now.end == k.end && fits(now.hash, k.hash) && slices.Equal(now.ids, k.ids)
 }
 
 // check looks at the lines before end, under the append lock. Copies is how
@@ -130,7 +121,7 @@ func (s *seen) readKeys(r io.ReaderAt, end, since int64) error {
 		if err != nil {
 			return err
 		}
-		s.keys, s.keysFrom, s.keysEnd, s.want = map[string]keyed{}, from, from, 0
+		s.keys, s.keysFrom, s.keysEnd, s.batcher = map[string]keyed{}, from, from, transcript.Batcher{}
 	}
 	for rec, err := range transcript.Scan(r, end, &transcript.ScanOptions{From: s.keysEnd}) {
 		if err != nil {
@@ -165,22 +156,26 @@ func keysBegin(r io.ReaderAt, end, since int64) (int64, error) {
 	return 0, nil
 }
 
-// note adds the next record.
+// note adds the next record. A line with a wrong checksum is in no batch, because a
+// hit must be what was written.
 func (s *seen) note(rec transcript.Record) {
-	e := rec.Entry
-	next := rec.Damage == nil && s.want > 0 && e.Batch == 0 && e.Part == len(s.open.ids)+1
-	switch {
-	case next:
-		s.open.ids, s.open.end = append(s.open.ids, e.ID), rec.End
-	case rec.Damage != nil || e.Idem == "" || e.Part > 1:
-		s.want = 0
+	if rec.Damage != nil {
+		s.batcher.Break()
 		return
-	default:
-		s.openKey, s.want = e.Idem, max(e.Batch, 1)
-		s.open = keyed{hash: e.IdemHash, ids: []string{e.ID}, start: rec.Offset, end: rec.End}
 	}
-	if len(s.open.ids) == s.want {
-		s.keys[s.openKey], s.want = s.open, 0
+	if rec.Entry.Part <= 1 {
+		s.begin = rec.Offset
+	}
+	for _, b := range s.batcher.Add(rec.Entry) {
+		first := b.Entries[0]
+		if !b.Complete || first.Idem == "" || first.Part > 1 {
+			continue
+		}
+		k := keyed{hash: first.IdemHash, start: s.begin, end: rec.End}
+		for _, e := range b.Entries {
+			k.ids = append(k.ids, e.ID)
+		}
+		s.keys[first.Idem] = k
 	}
 }
 

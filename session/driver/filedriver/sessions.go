@@ -14,10 +14,7 @@ import (
 
 // notFound says that a session is not there.
 func (d *Driver) notFound(ref driver.Ref) error {
-	return &filelog.Error{
-		Op: "find session " + ref.ID, Path: d.Path(ref),
-		Err: fs.ErrNotExist, Fix: "list the sessions to see which there are",
-	}
+	return d.wrap("find session "+ref.ID, d.Path(ref), fs.ErrNotExist, "list the sessions to see which there are")
 }
 
 // on calls f with the folder of the agent of a session.
@@ -157,10 +154,7 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(int6
 // not made for a session that cannot be.
 func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
 	if d.opts.ReadOnly {
-		return nil, &filelog.Error{
-			Op: "create session", Path: filepath.Join(d.dir, "agents", EncodeName(name)),
-			Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly",
-		}
+		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", EncodeName(name)))
 	}
 	a, err := d.listable(name)
 	if a != nil || err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"path/filepath"
@@ -47,7 +46,7 @@ func (x *index) readGen(e *entry) {
 		return
 	}
 	row := driver.Row{Size: from}
-	if x.a.read(f, func(_ int64, scan Scan) error { return lastGen(&row, scan) }) == nil {
+	if x.a.read(f, func(_ *opened, scan Scan) error { return lastGen(&row, scan) }) == nil {
 		e.gen, e.read = max(e.gen, row.Gen), f.size
 	}
 }
@@ -65,32 +64,20 @@ func (x *index) compare(ctx context.Context) error {
 	if !x.lost && (older || at[0].Equal(x.listed[0]) && at[1].Equal(x.listed[1])) {
 		return nil
 	}
-	archives, err := x.a.archives()
+	archives, err := x.a.files(true)
 	if err != nil {
 		return err
 	}
-	files, err := fs.ReadDir(x.a.sess.FS(), ".")
+	transcripts, err := x.a.files(false)
 	if err != nil {
-		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
+		return err
 	}
-	there := make(map[string]bool, len(files))
-	for _, file := range files {
+	there := make(map[string]bool, len(transcripts)+len(archives))
+	x.stale = nil
+	for _, f := range append(transcripts, archives...) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f, ok := x.a.found(file.Name())
-		if !ok || x.deletes[f.id] {
-			continue
-		}
-		there[f.id] = true
-		if e := x.find(f.id); e != nil && e.key != "" && !e.archived && (!x.lost || e.size == sizeOf(file)) {
-			continue
-		}
-		_ = x.look(f) // said in the log
-		x.news = append(x.news, f.id)
-	}
-	x.stale = nil
-	for _, f := range archives {
 		if there[f.id] {
 			x.stale = append(x.stale, f.id)
 			continue
@@ -99,14 +86,20 @@ func (x *index) compare(ctx context.Context) error {
 			continue
 		}
 		there[f.id] = true
-		switch e := x.find(f.id); {
-		case e == nil || !e.archived:
-			x.check(f.id) // which finds a transcript that was restored meanwhile
-		case x.lost && e.size != x.a.archivedSize(f):
-			_ = x.look(f) // said in the log
-		default:
+		e := x.find(f.id)
+		known := e != nil && e.key != "" && e.archived == f.archived
+		if known && !x.lost {
 			continue
 		}
+		f, err := x.a.stat(f.id) // it may have been archived, restored or removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(there, f.id)
+			continue
+		}
+		if known && e.archived == f.archived && e.size == x.a.sizeOf(f) {
+			continue
+		}
+		_ = x.look(f) // said in the log
 		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
@@ -116,15 +109,6 @@ func (x *index) compare(ctx context.Context) error {
 	}
 	x.lost, x.listed = false, at
 	return nil
-}
-
-// sizeOf returns the size of a file, and one that no file has if it is gone.
-func sizeOf(file fs.DirEntry) int64 {
-	info, err := file.Info()
-	if err != nil {
-		return -1
-	}
-	return info.Size()
 }
 
 // compared notes that the writer's own change of the folder needs no look at
@@ -248,7 +232,7 @@ func noHeader(err error) error {
 	return fmt.Errorf("%w: %w", errNoHeader, err)
 }
 
-// found is a transcript in the folder.
+// found is a transcript in the folder of an agent.
 type found struct {
 	file string
 	id   string // the file, if its name is hashed and the header cannot be read
@@ -258,18 +242,36 @@ type found struct {
 	archived bool
 }
 
-// found returns the transcript that a file of the folder is. It reports false if
-// it is none.
-func (a *agent) found(file string) (f found, ok bool) {
-	enc, ok := strings.CutSuffix(file, extension)
-	if !ok {
-		return f, false
+// files returns the transcripts in the folder of an agent, or the archives.
+func (a *agent) files(archived bool) (all []found, err error) {
+	folder, end := "sessions", extension
+	if archived {
+		folder, end = archiveFolder, extension+gzipExtension
 	}
-	f.file = file
-	if f.id, ok = a.idOf(f, enc); f.id == "" && filename.IsHashed(enc) {
-		f.id, ok = file, true
+	files, err := fs.ReadDir(a.root.FS(), folder)
+	if archived && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return f, ok
+	if err != nil {
+		return nil, a.d.wrap("list sessions", filepath.Join(a.dir, folder), err, "check that this user may read it")
+	}
+	for _, file := range files {
+		f := found{file: file.Name(), archived: archived}
+		enc, ok := strings.CutSuffix(f.file, end)
+		if !ok {
+			continue
+		}
+		if archived {
+			f.file = folder + "/" + f.file
+		}
+		if f.id, ok = a.idOf(f, enc); f.id == "" && !archived && filename.IsHashed(enc) {
+			f.id, ok = f.file, true
+		}
+		if ok {
+			all = append(all, f)
+		}
+	}
+	return all, nil
 }
 
 // idOf returns the ID of the session of a file with a name. That of one with a
@@ -329,7 +331,7 @@ func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
 
 // header reads the header of a transcript.
 func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err error) {
-	err = a.read(f, func(_ int64, scan Scan) (err error) {
+	err = a.read(f, func(_ *opened, scan Scan) (err error) {
 		ok := false
 		e, _, err = findHeader(scan)
 		if h, ok = e.Body.(transcript.Header); !ok {
@@ -342,34 +344,28 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 
 // read calls do with a transcript. Before that it ends a last line that a dead
 // writer has left without its '\n', which may be what makes the session current.
-func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
+func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	o, err := a.open(f)
 	if err != nil {
 		return noHeader(err)
 	}
 	defer o.close()
-	size := o.size
-	if !f.archived && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
+	if !f.archived && o.size > 0 && f.id != "" && !a.d.opts.ReadOnly {
 		var last [1]byte
-		if _, err = o.ReadAt(last[:], size-1); err != nil {
+		if _, err = o.ReadAt(last[:], o.size-1); err != nil {
 			return noHeader(err)
 		}
 		if last[0] != '\n' {
-			size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, size)
+			o.size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, o.size)
 		}
 	}
-	return do(size, a.scanner(o, size))
-}
-
-// scanner returns the function that scans a transcript.
-func (a *agent) scanner(r io.ReaderAt, size int64) Scan {
-	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return do(o, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 		opts := &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly}
 		if dir == driver.Backward {
-			return transcript.ScanBackward(r, size, opts)
+			return transcript.ScanBackward(o, o.size, opts)
 		}
-		return transcript.Scan(r, size, opts)
-	}
+		return transcript.Scan(o, o.size, opts)
+	})
 }
 
 // settle ends the last line of a transcript, unless somebody is writing it, and
@@ -394,24 +390,19 @@ func (a *agent) settle(ref driver.Ref, size int64) int64 {
 // or, if the error is [errNoHeader], what can be read without one. The ID is
 // empty if that is nothing.
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
-	if f.archived {
-		o, err := a.open(f)
-		if err != nil {
-			return row, noHeader(err)
-		}
-		if o.close(); o.row.ID == f.id {
-			return o.row, nil
-		}
-	}
 	defer func() { row.Archived = f.archived }()
-	err = a.read(f, func(size int64, scan Scan) error {
+	err = a.read(f, func(o *opened, scan Scan) error {
+		if o.row.ID == f.id { // of an archive
+			row = o.row
+			return nil
+		}
 		e, before, err := findHeader(scan)
 		h, ok := e.Body.(transcript.Header)
 		if !ok && (err != nil || before == 0) {
 			return noHeader(err)
 		}
 		row = driver.Row{ID: f.id, Agent: a.name}
-		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
+		if ok && known.Size > 0 && known.Size <= o.size && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
 			row = known
 		}
 		gen := row.Gen
@@ -435,7 +426,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 		if err != nil {
 			row = driver.Row{ID: f.id, Agent: row.Agent}
 		} else {
-			row.Size = size
+			row.Size = o.size
 		}
 		row.Key, row.Gen, row.Rev = h.Key, gen, h.Rev
 		if row.CreatedAt.IsZero() {

@@ -34,7 +34,7 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 		return nil, err
 	}
 	if d.opts.ReadOnly {
-		return nil, &filelog.Error{Op: "lock turn", Path: d.Path(ref), Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly"}
+		return nil, d.readOnly("lock turn", d.Path(ref))
 	}
 	// The lock belongs to an open file of its own, because it outlives Close.
 	l, err := filelog.OpenLockFile(a.root, lockName)

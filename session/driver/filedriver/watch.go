@@ -33,7 +33,8 @@ type watch struct {
 // watches are those of a driver. It calls their functions with mu held, so that
 // none is called after its watch has ended.
 type watches struct {
-	d *Driver
+	d       *Driver
+	running sync.WaitGroup // the goroutines of notes
 
 	mu     sync.Mutex // guards what follows
 	all    map[*watch]bool
@@ -66,21 +67,17 @@ func (ws *watches) begin(w *watch) (err error) {
 
 func (ws *watches) remove(w *watch) {
 	ws.mu.Lock()
+	defer ws.mu.Unlock()
 	delete(ws.all, w)
-	ended := ws.end()
-	ws.mu.Unlock()
-	ended()
+	ws.end()
 }
 
-// end closes the notes if nobody watches. The function it returns waits for
-// their goroutine; call it without ws.mu.
-func (ws *watches) end() (wait func()) {
-	n := ws.notes
-	if n == nil || len(ws.all) > 0 {
-		return func() {}
+// end closes the notes if nobody watches. The caller holds ws.mu.
+func (ws *watches) end() {
+	if ws.notes != nil && len(ws.all) == 0 {
+		ws.notes.close()
+		ws.notes = nil
 	}
-	ws.notes = nil
-	return n.close()
 }
 
 // fail ends watches of which hit reports true.
@@ -93,14 +90,14 @@ func (ws *watches) fail(err error, hit func(*watch) bool) {
 	}
 }
 
-// close ends all watches.
+// close ends all watches and waits for the goroutine.
 func (ws *watches) close() {
 	ws.mu.Lock()
 	ws.closed = true
 	ws.fail(driver.ErrClosed, func(*watch) bool { return true })
-	ended := ws.end()
+	ws.end()
 	ws.mu.Unlock()
-	ended()
+	ws.running.Wait()
 }
 
 // tell tells those that watch a file of an agent's folder. The caller holds

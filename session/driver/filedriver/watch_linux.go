@@ -24,12 +24,10 @@ const (
 // takes the name of a transcript needs no care. The lock of the watches guards
 // the fields.
 type notes struct {
-	ws    *watches
-	file  *os.File
-	fd    int               // of file
-	by    map[int32]watched // by watch descriptor
-	done  chan struct{}     // closed when the goroutine has ended
-	ended bool
+	ws   *watches
+	file *os.File
+	fd   int               // of file
+	by   map[int32]watched // by watch descriptor
 }
 
 // A watched is a folder below that of the store: "agents", one of an agent, or
@@ -45,26 +43,23 @@ func openNotes(ws *watches) (*notes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filedriver: watch: %w", os.NewSyscallError("inotify_init1", err))
 	}
-	n := &notes{ws: ws, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), by: map[int32]watched{}, done: make(chan struct{})}
+	n := &notes{ws: ws, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), by: map[int32]watched{}}
+	ws.running.Add(1)
 	go n.run()
 	return n, nil
 }
 
-// close ends the goroutine; wait returns when it has ended.
-func (n *notes) close() (wait func()) {
-	n.ended = true
-	_ = n.file.Close() // nothing was written
-	return func() { <-n.done }
-}
+// close makes the goroutine end.
+func (n *notes) close() { _ = n.file.Close() } // nothing was written
 
 // run tells the watches what happens until the descriptor is closed.
 func (n *notes) run() {
-	defer close(n.done)
+	defer n.ws.running.Done()
 	buf := make([]byte, 64<<10)
 	for {
 		size, err := n.file.Read(buf)
 		n.ws.mu.Lock()
-		if n.ended {
+		if n.ws.notes != n {
 			n.ws.mu.Unlock()
 			return
 		}

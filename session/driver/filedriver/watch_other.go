@@ -11,4 +11,4 @@ func openNotes(*watches) (*notes, error) { return nil, errors.ErrUnsupported }
 
 func (*notes) cover(*watch) error { return errors.ErrUnsupported }
 
-func (*notes) close() (wait func()) { return func() {} }
+func (*notes) close() {}
