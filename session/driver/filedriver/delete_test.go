@@ -166,6 +166,24 @@ func TestTornDelete(t *testing.T) {
 	}
 }
 
+// wordless replaces the lines of a session by a header with another key.
+func wordless(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+	for rec, err := range records {
+		if err != nil {
+			return err
+		}
+		h, ok := rec.Entry.Body.(transcript.Header)
+		if !ok {
+			continue
+		}
+		h.Key, h.Rev = "k", h.Rev+1
+		if err := write(transcript.Entry{ID: rec.Entry.ID, Body: h}.Line()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // No word of lines that were replaced stays in the folder, in the index either: at
 // once, and after a kill that came behind the replacing.
 func TestRewriteLeavesNoWord(t *testing.T) {
@@ -173,23 +191,7 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	d := open(t, dir, nil)
 	ref := wordy(t, d, "a")
 	old := indexText(t, dir)
-	change := func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
-		for rec, err := range records {
-			if err != nil {
-				return err
-			}
-			h, ok := rec.Entry.Body.(transcript.Header)
-			if !ok {
-				continue
-			}
-			h.Key, h.Rev = "k", h.Rev+1
-			if err := write(transcript.Entry{ID: rec.Entry.ID, Body: h}.Line()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	require.NoError(t, d.Rewrite(t.Context(), ref, change))
+	require.NoError(t, d.Rewrite(t.Context(), ref, wordless))
 	require.Empty(t, wordsIn(t, dir))
 	require.NoError(t, d.Close())
 
@@ -206,6 +208,58 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	d = open(t, dir, nil)
 	require.Empty(t, wordsIn(t, dir))
 	require.Equal(t, "k", list(t, d)[0].Key)
+	require.NoError(t, d.Close())
+}
+
+// An index that is due to be rewritten when an erase begins keeps the line of it, and
+// the boot. A process that lists the session before its lines are replaced adds no row
+// of the old ones later.
+func TestEraseInALargeIndex(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	ref := wordy(t, d, "a")
+	create(t, d, "b", "k2")
+	head, _, _ := strings.Cut(indexText(t, dir), "\n")
+	addLine(t, dir, strings.Repeat("\n", 100<<10))
+	require.NoError(t, d.Rewrite(t.Context(), ref, func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		require.Contains(t, indexText(t, dir), `{"erase":"a"}`)
+		require.Contains(t, indexText(t, dir), head)
+		require.Len(t, list(t, other), 2)
+		_, err := other.Current(t.Context(), "main", words[3])
+		require.NoError(t, err)
+		return wordless(records, write)
+	}))
+	require.Less(t, len(indexText(t, dir)), 10<<10)
+	require.Contains(t, indexText(t, dir), head)
+	create(t, other, "c", "k3")
+	require.Empty(t, wordsIn(t, dir))
+	require.Len(t, list(t, d), 3)
+	require.NoError(t, errors.Join(d.Close(), other.Close()))
+	d = open(t, dir, nil)
+	create(t, d, "d", "k3")
+	require.Empty(t, wordsIn(t, dir))
+	require.Len(t, list(t, d), 4)
+	require.NoError(t, d.Close())
+}
+
+// A process that has made the row of a session anew while its lines were being
+// replaced makes it once more when it finishes that for a killed one, also if the new
+// transcript is as long as the old one.
+func TestEraseOfEqualSize(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", words[3]).Ref()
+	addLine(t, dir, `{"erase":"a"}`)
+	require.Equal(t, words[3], list(t, d)[0].Key)
+	text, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	key := strings.Repeat("k", len(words[3]))
+	require.NoError(t, os.WriteFile(d.Path(ref), bytes.ReplaceAll(text, []byte(words[3]), []byte(key)), 0o600))
+	create(t, d, "b", "k")
+	require.Empty(t, wordsIn(t, dir))
+	row, err := d.Current(t.Context(), "main", key)
+	require.NoError(t, err)
+	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
 }
 

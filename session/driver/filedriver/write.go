@@ -165,7 +165,8 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	if x.applied > 2*x.bytes+rewriteAbove {
+	// An erase rewrites the file itself, once the session has its new row.
+	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
 		if err := x.rewrite(false); err != nil { // it goes on growing
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
