@@ -22,13 +22,13 @@ const busyWait = 500 * time.Millisecond
 
 // putRow writes the row of a session whose transcript has a size. The row ends
 // the busy lines that it makes superfluous: of an archived session those of all
-// writers, because none of them can append. The caller holds the lock of the index.
+// writers, because none of them can append, else those of dead ones whose bytes
+// were found to be safe. The caller holds the lock of the index.
 func (x *index) putRow(row driver.Row, size int64) error {
 	rec := record{By: x.by, Row: &row}
 	o := x.a.d.logs.find(row.Ref())
-	sound := o != nil && o.checked.Load()
 	for _, m := range x.busy[row.ID] {
-		if row.Archived || row.Size >= size && m.by != x.by && sound && !x.alive(m.by) {
+		if row.Archived || o != nil && !x.alive(m.by) && o.isSafe(m) && row.Size >= size {
 			rec.Ends = append(rec.Ends, m.by)
 		}
 	}
@@ -130,6 +130,27 @@ func (x *index) suspect(o *openLog) {
 	o.looked.Store(true)
 }
 
+// suspect tells a log of a dead writer. The caller holds index.mu.
+func (o *openLog) suspect(m busyMark) {
+	if o.suspects[m.by] {
+		return
+	}
+	if o.suspects == nil {
+		o.suspects = map[int64]bool{}
+	}
+	o.suspects[m.by] = true
+	o.log.Suspect(m.from)
+	o.suspected.Add(1) // a call that has begun may not know it
+}
+
+// isSafe reports whether what a dead writer left is known to be on stable storage. If
+// the writer has died since the log was told of others, the next call finds out. The
+// caller holds index.mu.
+func (o *openLog) isSafe(m busyMark) bool {
+	o.suspect(m)
+	return o.cleared.Load() == o.suspected.Load()
+}
+
 // suspectDead is suspect for a caller that holds x.mu. A process that is killed while a
 // sync fails takes the kernel's only report of that with it. One that has closed its
 // store ended its busy lines before it was gone, perhaps after they were read here: so
@@ -141,7 +162,7 @@ func (x *index) suspectDead(o *openLog) {
 	}
 	for _, m := range x.busy[o.ref.ID] {
 		if isDead(m) {
-			o.log.Suspect(m.from)
+			o.suspect(m)
 		}
 	}
 }
@@ -171,8 +192,9 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	x.suspectDead(o)
+	suspected := o.suspected.Load()
 	if _, err = o.log.Settle(short); err == nil {
-		o.checked.Store(true)
+		o.cleared.Store(suspected)
 		err = x.putChecked(ref)
 	}
 	return x.a.d.logs.release(o, err)

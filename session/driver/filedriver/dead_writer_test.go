@@ -109,6 +109,42 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A row does not end the busy line of a writer that has died since its bytes were last
+// asked for: whoever opens the transcript next must compare them before it repeats
+// that they are durable.
+func TestWriterDiesBehindALook(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, &filedriver.Options{})
+	row := create(t, d, "a", "k")
+	ref := row.Ref()
+	row.Size = int64(add(t, d, ref, "1").End)
+	require.NoError(t, d.Put(ctx, row))
+	left := keyed("key", 1)[0].Data
+	appendRaw(t, d.Path(ref), left)
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size))
+	row.Size += int64(len(left)) + 1
+	ends := fmt.Sprintf(`"ends":[%d]`, deadWriter)
+	require.NoError(t, d.Put(ctx, row))
+	require.NotContains(t, indexText(t, dir), ends)
+
+	var synced []int64
+	next := open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
+	}})
+	res, err := next.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
+	require.NoError(t, err)
+	require.True(t, res.Repeated)
+	require.Equal(t, int64(len(left))+1, synced[0])
+	require.NoError(t, next.Close())
+
+	row.Size = int64(add(t, d, ref, "2").End) // which compares them, too
+	require.NoError(t, d.Put(ctx, row))
+	require.Contains(t, indexText(t, dir), ends)
+	require.NoError(t, d.Close())
+}
+
 // A process does not suspect itself of what it wrote before it closed a
 // transcript.
 func TestNobodySuspectsHimself(t *testing.T) {
