@@ -76,7 +76,9 @@ func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 // tell makes sure that others know that this process is busy with a session
 // before it appends to it. The first append to an open log comes this way.
 func (x *index) tell(ctx context.Context, o *openLog) error {
-	x.suspect(o)
+	if err := x.suspect(o); err != nil {
+		return err
+	}
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error { return x.markBusy(o) })
@@ -118,16 +120,22 @@ func (x *index) alive(by int64) bool {
 
 // suspect tells a log, before its first promise, which bytes dead writers may
 // have left in the page cache alone, unless it was told before.
-func (x *index) suspect(o *openLog) {
+func (x *index) suspect(o *openLog) error {
 	if o.looked.Load() {
-		return
+		return nil
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.lock != nil && x.refresh() == nil && x.sameBoot {
-		x.suspectDead(o) // after another boot the cache holds what the disk has
+	if x.lock != nil {
+		if err := x.refresh(); err != nil {
+			return err
+		}
+		if x.sameBoot {
+			x.suspectDead(o) // after another boot the cache holds what the disk has
+		}
 	}
 	o.looked.Store(true)
+	return nil
 }
 
 // suspect tells a log of a dead writer. The caller holds index.mu.
