@@ -41,6 +41,14 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 // it. A rewritten index is a new file without the mark.
 func (x *index) markDelete() error { return x.a.root.Chmod(indexName, 0o600|fs.ModeSticky) }
 
+// isDeleting reports whether a session is deleted and has files that could not be
+// removed.
+func (x *index) isDeleting(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.refresh() == nil && x.deletes[id]
+}
+
 // finishDeletes removes the files of sessions of which the index has a deletion,
 // and every line that speaks of them.
 func (x *index) finishDeletes(ids []string, remove func(id string) error) error {

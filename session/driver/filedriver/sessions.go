@@ -187,6 +187,9 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 	if x.find(ref.ID) != nil || a.hasArchive(ref.ID) {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
+	if x.deletes[ref.ID] { // whoever finishes that would delete this one
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which says why, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+	}
 	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
 		return driver.Row{}, err
 	}
@@ -283,7 +286,9 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	for _, ref := range refs {
 		a, err := d.existing(ref)
 		if err == nil {
-			_, err = a.stat(ref.ID)
+			if _, err = a.stat(ref.ID); errors.Is(err, fs.ErrNotExist) && a.idx.isDeleting(ref.ID) {
+				err = nil
+			}
 		}
 		if errs = append(errs, err); err == nil {
 			of[a] = append(of[a], ref.ID)
