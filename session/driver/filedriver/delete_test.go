@@ -84,6 +84,23 @@ func TestDeleteLeavesNoWord(t *testing.T) {
 	}
 }
 
+// A process that was busy with a session which another one has deleted does not speak
+// of it again.
+func TestDeletedByAnother(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	gone, next := create(t, d, "gone", "k").Ref(), create(t, d, "next", "k").Ref()
+	stays := create(t, d, "stays", "k").Ref()
+	add(t, other, gone, "1")
+	add(t, other, stays, "1")
+	require.NoError(t, d.Delete(t.Context(), gone))
+	require.NoError(t, other.Delete(t.Context(), next)) // rewrites the index
+	require.NotContains(t, indexText(t, dir), "gone")
+	require.Contains(t, indexText(t, dir), `"busy":"stays"`)
+	require.NoError(t, errors.Join(d.Close(), other.Close()))
+	require.NotContains(t, indexText(t, dir), "gone")
+}
+
 // Several sessions of several agents are deleted in one call; those that are
 // not there are named.
 func TestDeleteSeveral(t *testing.T) {

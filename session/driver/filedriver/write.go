@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -227,6 +228,9 @@ func (x *index) rewrite(sync bool) error {
 		data = append(data[:len(data)+e.n], "}\n"...)
 	}
 	for _, id := range x.a.d.logs.busy(x.a.name) { // of which a damaged file may not speak any more
+		if _, err := x.a.stat(id); errors.Is(err, fs.ErrNotExist) {
+			continue // another process has deleted it
+		}
 		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return m.by == x.by }) {
 			x.busy[id] = append(x.busy[id], busyMark{by: x.by})
 		}
