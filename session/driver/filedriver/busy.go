@@ -81,7 +81,17 @@ func (x *index) tell(ctx context.Context, o *openLog) error {
 	}
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
-	err := x.locked(short, func() error { return x.markBusy(o) })
+	err := x.locked(short, func() error {
+		if !x.remake { // else everybody compares the index with the folder, until it is rewritten
+			if err := x.compare(ctx); err != nil {
+				return err
+			}
+			if err := x.addNews(); err != nil { // the busy line makes the index newer than the folder
+				return err
+			}
+		}
+		return x.markBusy(o)
+	})
 	switch {
 	case ctx.Err() == nil && errors.Is(err, driver.ErrBusy):
 		// Lists of other processes are behind until this one has put a row.

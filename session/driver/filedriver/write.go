@@ -120,6 +120,18 @@ func (x *index) finish(ctx context.Context) error {
 		}
 		x.news = append(x.news, id)
 	}
+	if err := x.addNews(); err != nil {
+		return err
+	}
+	if !x.reaped {
+		x.reaped = true
+		x.reap(ctx)
+	}
+	return nil
+}
+
+// addNews writes the rows that the index lacks. The caller holds its lock.
+func (x *index) addNews() error {
 	var recs []record
 	for _, id := range x.news {
 		switch e := x.find(id); {
@@ -130,16 +142,12 @@ func (x *index) finish(ctx context.Context) error {
 			recs = append(recs, record{By: x.by, Row: e.row})
 		}
 	}
-	x.news = nil
 	if len(recs) > 0 {
 		if err := x.write(recs...); err != nil {
 			return err
 		}
 	}
-	if !x.reaped {
-		x.reaped = true
-		x.reap(ctx)
-	}
+	x.news = nil
 	return nil
 }
 
