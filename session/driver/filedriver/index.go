@@ -293,7 +293,7 @@ func (x *index) apply(l line) {
 		x.lost, x.remake = true, true // it stood for a change that the transcripts know
 	case l.Version > 0 && x.applied == 0:
 		x.version = l.Version
-		if x.a.name == "" { // of a folder whose name is hashed
+		if x.a.name == "" { // of a folder whose name is hashed, see agentName
 			x.a.name = l.Agent
 		}
 		if l.Boot != "" && l.Boot == bootID() {
