@@ -262,7 +262,8 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 			x.suspectDead(s.log)
 		}
 		short, cancel := context.WithTimeout(ctx, 20*busyWait)
-		held, err := s.log.log.Hold(short)
+		var held func()
+		x.aside(func() { held, err = s.log.log.Hold(short) })
 		cancel()
 		if err != nil {
 			return nil, x.a.cause(ref, err)

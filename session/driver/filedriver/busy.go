@@ -211,7 +211,7 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	}
 	x.suspectDead(o)
 	suspected := o.suspected.Load()
-	if _, err = o.log.Settle(short); err == nil {
+	if x.aside(func() { _, err = o.log.Settle(short) }); err == nil {
 		o.cleared.Store(suspected)
 		err = x.putChecked(ref)
 	}

@@ -58,7 +58,8 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
 		x.a.d.at("delete: remove")
-		if err := remove(id); err != nil {
+		var err error
+		if x.aside(func() { err = remove(id) }); err != nil {
 			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand"))
 			continue
 		}

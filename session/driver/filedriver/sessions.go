@@ -258,9 +258,8 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	}
 	gen := highest + 1
 	l := line(gen)
-	x.mu.Unlock() // others may read the rows while this waits for the append lock
-	res, err := x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
-	x.mu.Lock()
+	var res driver.Result
+	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{}) })
 	if err != nil {
 		return row, err
 	}

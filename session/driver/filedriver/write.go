@@ -72,6 +72,15 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
+// aside calls f, which may wait for the append lock of a session, without x.mu, so
+// that others can read the rows meanwhile. The caller holds the lock of the index:
+// nobody writes to it.
+func (x *index) aside(f func()) {
+	x.mu.Unlock()
+	defer x.mu.Lock()
+	f()
+}
+
 // lockError returns the error of a lock in terms of package driver.
 func lockError(err error) error {
 	switch {
