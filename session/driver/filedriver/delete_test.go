@@ -127,6 +127,24 @@ func TestDeleteSeveral(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A session that is named twice is deleted once, and each naming has the same outcome.
+func TestDeleteNamedTwice(t *testing.T) {
+	d := open(t, t.TempDir(), nil)
+	a, b, c := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref(), create(t, d, "c", "k").Ref()
+	refused := errors.New("refused")
+	check := func(row driver.Row) error {
+		if row.ID == "b" {
+			return refused
+		}
+		return nil
+	}
+	errs := d.DeleteIf(t.Context(), []driver.Ref{a, b, a, b}, check)
+	require.Equal(t, []error{nil, refused, nil, refused}, errs)
+	require.NoError(t, d.Delete(t.Context(), b, c, b))
+	require.Empty(t, list(t, d))
+	require.NoError(t, d.Close())
+}
+
 // Opening a store finishes what a kill inside Delete, a copy or a rewrite left.
 func TestDeleteIsFinished(t *testing.T) {
 	for name, left := range map[string]func(t *testing.T, d *filedriver.Driver, ref driver.Ref, agent string){
