@@ -175,6 +175,15 @@ func (d *Driver) wrap(op, path string, err error, fix string) error {
 	return &filelog.Error{Op: op, Path: path, Err: err, Fix: fix}
 }
 
+// rewrap is wrap, but if err names a file already it gets another way out: its own says
+// what became of one step, not of the whole call.
+func (d *Driver) rewrap(op, path string, err error, fix string) error {
+	if e, ok := errors.AsType[*filelog.Error](err); ok {
+		return &filelog.Error{Op: op, Path: e.Path, Err: e.Err, Fix: fix}
+	}
+	return d.wrap(op, path, err, fix)
+}
+
 // readOnly is the error of a call that writes to a store that is read-only.
 func (d *Driver) readOnly(op, path string) error {
 	return d.wrap(op, path, filelog.ErrReadOnly, "open the store without ReadOnly")
