@@ -185,6 +185,19 @@ func TestDeleteIsFinished(t *testing.T) {
 	}
 }
 
+// A deletion whose index could not be marked is finished by the first call on the agent.
+func TestDeletionWithoutAMark(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	wordy(t, d, "gone")
+	require.NoError(t, d.Close())
+	addLine(t, dir, `{"delete":"gone"}`)
+	d = open(t, dir, nil)
+	require.Empty(t, list(t, d))
+	require.Empty(t, wordsIn(t, dir))
+	require.NoError(t, d.Close())
+}
+
 // A deletion of which only a part of the line was written has not begun.
 func TestTornDelete(t *testing.T) {
 	dir := t.TempDir()

@@ -333,7 +333,7 @@ func TestTornIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The index is rewritten when it has doubled, and keeps what counts.
+// The index is rewritten when most of it is of no use, and keeps what counts.
 func TestIndexIsRewritten(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)
