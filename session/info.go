@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -118,7 +120,9 @@ func parseCursor(s string) (p cursor, err error) {
 	}
 	p.ID, p.agent = parts[2], parts[3]
 	p.UpdatedAt, err = time.Parse(time.RFC3339Nano, parts[1])
-	if ref := (Ref{Agent: p.agent, ID: p.ID}); err != nil || driver.CheckRef(ref) != nil {
+	// The ID may be one that no session is made with: that of a transcript whose header
+	// cannot be read is the name of its file, see package filedriver.
+	if err != nil || p.ID == "" || p.agent == "" || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return p, fmt.Errorf("%w: %q", ErrCursor, s)
 	}
 	return p, nil

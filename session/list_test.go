@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,11 +179,50 @@ func TestListCursorIsChecked(t *testing.T) {
 	for _, bad := range []string{
 		"x", good[1:], "!", base64.RawURLEncoding.EncodeToString([]byte("2\n2026-11-20T08:00:00Z\na\nb")),
 		base64.RawURLEncoding.EncodeToString([]byte("1\nyesterday\na\nb")),
+		base64.RawURLEncoding.EncodeToString([]byte("1\n2026-11-20T08:00:00Z\na\x00\nb")),
+		base64.RawURLEncoding.EncodeToString([]byte("1\n2026-11-20T08:00:00Z\n\xff\nb")),
+		base64.RawURLEncoding.EncodeToString([]byte("1\n2026-11-20T08:00:00Z\n\nb")),
 	} {
 		_, err := st.List(t.Context(), &session.ListOptions{After: bad})
 		require.ErrorIs(t, err, session.ErrCursor, bad)
 	}
 	require.Empty(t, listed(t, st, &session.ListOptions{After: good}))
+}
+
+// A list goes on behind every session that it has, also behind one of which only the name
+// of the file is known.
+func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	hashed, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: strings.Repeat("A", 100)})
+	require.NoError(t, err)
+	add(t, hashed, transcript.UserText("hello"))
+	_, err = st.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	closed(t, st)
+	files, err := filepath.Glob(filepath.Join(dir, "agents/main/sessions/%41*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	text, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	text[0] = 'x'
+	require.NoError(t, os.WriteFile(files[0], text, 0o600))
+	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
+
+	st = open(t, dir, nil)
+	all := listed(t, st, nil)
+	require.Contains(t, all, filepath.Base(files[0]))
+	var paged []string
+	for after := ""; ; {
+		page, err := st.List(t.Context(), &session.ListOptions{After: after, Limit: 1})
+		require.NoError(t, err)
+		if len(page) == 0 {
+			break
+		}
+		paged, after = append(paged, page[0].ID), page[0].Cursor()
+	}
+	require.Equal(t, all, paged)
+	closed(t, st)
 }
 
 // Find knows nothing about the sessions of others.

@@ -2,6 +2,7 @@ package filedriver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,9 +115,10 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 		buf = append(buf, '\n') // is not written
 	}
 	for {
+		suspected := o.suspected.Load()
 		start, end, err := o.log.Append(ctx, buf, check)
 		if err == nil {
-			o.checked.Store(o.looked.Load())
+			o.cleared.Store(suspected)
 			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
 		}
 		switch {
@@ -195,12 +197,13 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 // on stable storage.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
 	err := d.with(ctx, ref, func(a *agent, o *openLog) error {
-		a.idx.suspect(o)
+		lookErr := a.idx.suspect(o)
+		suspected := o.suspected.Load()
 		err := f(o.log)
 		if err == nil {
-			o.checked.Store(true)
+			o.cleared.Store(suspected)
 		}
-		return err
+		return cmp.Or(err, lookErr)
 	})
 	if errors.Is(err, driver.ErrArchived) {
 		return nil // an archive is on stable storage

@@ -47,6 +47,7 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 // of every session that check allows until all of them are deleted.
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	errs := make([]error, len(refs))
+	first := map[driver.Ref]int{} // where each of refs is named first
 	of := map[*agent][]int{}
 	if err := d.enter(ctx); err != nil {
 		for i := range errs {
@@ -56,6 +57,10 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 	}
 	defer d.ops.Done()
 	for i, ref := range refs {
+		if _, doubled := first[ref]; doubled {
+			continue
+		}
+		first[ref] = i
 		var a *agent
 		if a, errs[i] = d.existing(ref); a != nil && errs[i] == nil {
 			of[a] = append(of[a], i)
@@ -68,6 +73,9 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 				errs[i] = err
 			}
 		}
+	}
+	for i, ref := range refs {
+		errs[i] = errs[first[ref]]
 	}
 	return errs
 }
@@ -262,7 +270,8 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 			x.suspectDead(s.log)
 		}
 		short, cancel := context.WithTimeout(ctx, 20*busyWait)
-		held, err := s.log.log.Hold(short)
+		var held func()
+		x.aside(func() { held, err = s.log.log.Hold(short) })
 		cancel()
 		if err != nil {
 			return nil, x.a.cause(ref, err)

@@ -146,7 +146,7 @@ func (a *agent) removeArchive(id string) error {
 	name := archiveName(id)
 	for _, err := range []error{a.root.Remove(name), filelog.RemoveTemps(a.root, name)} {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return a.d.wrap("remove archive", filepath.Join(a.dir, name), err, "")
 		}
 	}
 	return nil

@@ -22,13 +22,13 @@ const busyWait = 500 * time.Millisecond
 
 // putRow writes the row of a session whose transcript has a size. The row ends
 // the busy lines that it makes superfluous: of an archived session those of all
-// writers, because none of them can append. The caller holds the lock of the index.
+// writers, because none of them can append, else those of dead ones whose bytes
+// were found to be safe. The caller holds the lock of the index.
 func (x *index) putRow(row driver.Row, size int64) error {
 	rec := record{By: x.by, Row: &row}
 	o := x.a.d.logs.find(row.Ref())
-	sound := o != nil && o.checked.Load()
 	for _, m := range x.busy[row.ID] {
-		if row.Archived || row.Size >= size && m.by != x.by && sound && !x.alive(m.by) {
+		if row.Archived || o != nil && !x.alive(m.by) && o.isSafe(m) && row.Size >= size {
 			rec.Ends = append(rec.Ends, m.by)
 		}
 	}
@@ -76,10 +76,22 @@ func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 // tell makes sure that others know that this process is busy with a session
 // before it appends to it. The first append to an open log comes this way.
 func (x *index) tell(ctx context.Context, o *openLog) error {
-	x.suspect(o)
+	if err := x.suspect(o); err != nil {
+		return err
+	}
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
-	err := x.locked(short, func() error { return x.markBusy(o) })
+	err := x.locked(short, func() error {
+		if !x.remake { // else everybody compares the index with the folder, until it is rewritten
+			if err := x.compare(ctx); err != nil {
+				return err
+			}
+			if err := x.addNews(); err != nil { // the busy line makes the index newer than the folder
+				return err
+			}
+		}
+		return x.markBusy(o)
+	})
 	switch {
 	case ctx.Err() == nil && errors.Is(err, driver.ErrBusy):
 		// Lists of other processes are behind until this one has put a row.
@@ -118,16 +130,43 @@ func (x *index) alive(by int64) bool {
 
 // suspect tells a log, before its first promise, which bytes dead writers may
 // have left in the page cache alone, unless it was told before.
-func (x *index) suspect(o *openLog) {
+func (x *index) suspect(o *openLog) error {
 	if o.looked.Load() {
-		return
+		return nil
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.lock != nil && x.refresh() == nil && x.sameBoot {
-		x.suspectDead(o) // after another boot the cache holds what the disk has
+	if x.lock != nil {
+		if err := x.refresh(); err != nil {
+			return err
+		}
+		if x.sameBoot {
+			x.suspectDead(o) // after another boot the cache holds what the disk has
+		}
 	}
 	o.looked.Store(true)
+	return nil
+}
+
+// suspect tells a log of a dead writer. The caller holds index.mu.
+func (o *openLog) suspect(m busyMark) {
+	if o.suspects[m.by] {
+		return
+	}
+	if o.suspects == nil {
+		o.suspects = map[int64]bool{}
+	}
+	o.suspects[m.by] = true
+	o.log.Suspect(m.from)
+	o.suspected.Add(1) // a call that has begun may not know it
+}
+
+// isSafe reports whether what a dead writer left is known to be on stable storage. If
+// the writer has died since the log was told of others, the next call finds out. The
+// caller holds index.mu.
+func (o *openLog) isSafe(m busyMark) bool {
+	o.suspect(m)
+	return o.cleared.Load() == o.suspected.Load()
 }
 
 // suspectDead is suspect for a caller that holds x.mu. A process that is killed while a
@@ -141,7 +180,7 @@ func (x *index) suspectDead(o *openLog) {
 	}
 	for _, m := range x.busy[o.ref.ID] {
 		if isDead(m) {
-			o.log.Suspect(m.from)
+			o.suspect(m)
 		}
 	}
 }
@@ -171,8 +210,9 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	x.suspectDead(o)
-	if _, err = o.log.Settle(short); err == nil {
-		o.checked.Store(true)
+	suspected := o.suspected.Load()
+	if x.aside(func() { _, err = o.log.Settle(short) }); err == nil {
+		o.cleared.Store(suspected)
 		err = x.putChecked(ref)
 	}
 	return x.a.d.logs.release(o, err)

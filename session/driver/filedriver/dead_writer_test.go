@@ -109,6 +109,78 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A row does not end the busy line of a writer that has died since its bytes were last
+// asked for: whoever opens the transcript next must compare them before it repeats
+// that they are durable.
+func TestWriterDiesBehindALook(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, &filedriver.Options{})
+	row := create(t, d, "a", "k")
+	ref := row.Ref()
+	row.Size = int64(add(t, d, ref, "1").End)
+	require.NoError(t, d.Put(ctx, row))
+	left := keyed("key", 1)[0].Data
+	appendRaw(t, d.Path(ref), left)
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size))
+	row.Size += int64(len(left)) + 1
+	ends := fmt.Sprintf(`"ends":[%d]`, deadWriter)
+	require.NoError(t, d.Put(ctx, row))
+	require.NotContains(t, indexText(t, dir), ends)
+
+	var synced []int64
+	next := open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
+	}})
+	res, err := next.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
+	require.NoError(t, err)
+	require.True(t, res.Repeated)
+	require.Equal(t, int64(len(left))+1, synced[0])
+	require.NoError(t, next.Close())
+
+	row.Size = int64(add(t, d, ref, "2").End) // which compares them, too
+	require.NoError(t, d.Put(ctx, row))
+	require.Contains(t, indexText(t, dir), ends)
+	require.NoError(t, d.Close())
+}
+
+// Nothing is said to be durable while the index cannot be read: it says whose bytes
+// are in doubt. They are compared once it can.
+func TestDeadWriterInAnUnreadableIndex(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, &filedriver.Options{})
+	row := create(t, d, "a", "k")
+	ref := row.Ref()
+	require.NoError(t, d.Close())
+	left := keyed("key", 1)[0].Data
+	appendRaw(t, d.Path(ref), left)
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size))
+
+	var synced []int64
+	d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
+	}})
+	_, err := d.Get(ctx, ref)
+	require.NoError(t, err)
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.Rename(path, path+".away"))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	require.ErrorContains(t, d.Flush(ctx, ref), "read index")
+	_, err = d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
+	require.ErrorContains(t, err, "read index")
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Rename(path+".away", path))
+	synced = nil
+	res, err := d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
+	require.NoError(t, err)
+	require.True(t, res.Repeated)
+	require.Equal(t, int64(len(left))+1, synced[0])
+	require.NoError(t, d.Close())
+}
+
 // A process does not suspect itself of what it wrote before it closed a
 // transcript.
 func TestNobodySuspectsHimself(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -41,17 +42,29 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 // it. A rewritten index is a new file without the mark.
 func (x *index) markDelete() error { return x.a.root.Chmod(indexName, 0o600|fs.ModeSticky) }
 
+// isDeleting reports whether a session is deleted and has files that could not be
+// removed.
+func (x *index) isDeleting(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.refresh() == nil && x.deletes[id]
+}
+
 // finishDeletes removes the files of sessions of which the index has a deletion,
 // and every line that speaks of them.
 func (x *index) finishDeletes(ids []string, remove func(id string) error) error {
 	all, left := x.deletes, maps.Clone(x.deletes)
 	var errs []error
+	failed := func(path string, err error) {
+		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the session is not listed any more; delete it again, or remove the file by hand"))
+	}
 	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
 		x.a.d.at("delete: remove")
-		if err := remove(id); err != nil {
-			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand"))
+		var err error
+		if x.aside(func() { err = remove(id) }); err != nil {
+			failed(x.a.d.Path(ref), err)
 			continue
 		}
 		delete(left, id)
@@ -63,7 +76,8 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	if durable {
 		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
 			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return errors.Join(append(errs, err)...)
+				failed(filepath.Join(x.a.dir, folder), err)
+				return errors.Join(errs...)
 			}
 		}
 	}
@@ -72,7 +86,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	x.a.d.at("delete: rewrite")
 	if err := x.rewrite(durable); err != nil {
 		x.deletes = all
-		errs = append(errs, err)
+		failed(filepath.Join(x.a.dir, indexName), err)
 	}
 	return errors.Join(errs...)
 }
@@ -105,7 +119,8 @@ func (a *agent) unlink(id string) error {
 		err = nil
 	}
 	if err == nil { // what is kept beside the transcript, see package blobs
-		err = a.root.RemoveAll(blobFolder + "/" + EncodeName(id))
+		blobs := blobFolder + "/" + EncodeName(id)
+		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), a.root.RemoveAll(blobs), "")
 	}
 	return cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
 }

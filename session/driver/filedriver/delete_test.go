@@ -84,6 +84,23 @@ func TestDeleteLeavesNoWord(t *testing.T) {
 	}
 }
 
+// A process that was busy with a session which another one has deleted does not speak
+// of it again.
+func TestDeletedByAnother(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	gone, next := create(t, d, "gone", "k").Ref(), create(t, d, "next", "k").Ref()
+	stays := create(t, d, "stays", "k").Ref()
+	add(t, other, gone, "1")
+	add(t, other, stays, "1")
+	require.NoError(t, d.Delete(t.Context(), gone))
+	require.NoError(t, other.Delete(t.Context(), next)) // rewrites the index
+	require.NotContains(t, indexText(t, dir), "gone")
+	require.Contains(t, indexText(t, dir), `"busy":"stays"`)
+	require.NoError(t, errors.Join(d.Close(), other.Close()))
+	require.NotContains(t, indexText(t, dir), "gone")
+}
+
 // Several sessions of several agents are deleted in one call; those that are
 // not there are named.
 func TestDeleteSeveral(t *testing.T) {
@@ -107,6 +124,24 @@ func TestDeleteSeveral(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
 	require.NoError(t, err)
 	require.Zero(t, info.Mode()&fs.ModeSticky)
+	require.NoError(t, d.Close())
+}
+
+// A session that is named twice is deleted once, and each naming has the same outcome.
+func TestDeleteNamedTwice(t *testing.T) {
+	d := open(t, t.TempDir(), nil)
+	a, b, c := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref(), create(t, d, "c", "k").Ref()
+	refused := errors.New("refused")
+	check := func(row driver.Row) error {
+		if row.ID == "b" {
+			return refused
+		}
+		return nil
+	}
+	errs := d.DeleteIf(t.Context(), []driver.Ref{a, b, a, b}, check)
+	require.Equal(t, []error{nil, refused, nil, refused}, errs)
+	require.NoError(t, d.Delete(t.Context(), b, c, b))
+	require.Empty(t, list(t, d))
 	require.NoError(t, d.Close())
 }
 
@@ -150,6 +185,19 @@ func TestDeleteIsFinished(t *testing.T) {
 	}
 }
 
+// A deletion whose index could not be marked is finished by the first call on the agent.
+func TestDeletionWithoutAMark(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	wordy(t, d, "gone")
+	require.NoError(t, d.Close())
+	addLine(t, dir, `{"delete":"gone"}`)
+	d = open(t, dir, nil)
+	require.Empty(t, list(t, d))
+	require.Empty(t, wordsIn(t, dir))
+	require.NoError(t, d.Close())
+}
+
 // A deletion of which only a part of the line was written has not begun.
 func TestTornDelete(t *testing.T) {
 	dir := t.TempDir()
@@ -166,6 +214,24 @@ func TestTornDelete(t *testing.T) {
 	}
 }
 
+// wordless replaces the lines of a session by a header with another key.
+func wordless(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+	for rec, err := range records {
+		if err != nil {
+			return err
+		}
+		h, ok := rec.Entry.Body.(transcript.Header)
+		if !ok {
+			continue
+		}
+		h.Key, h.Rev = "k", h.Rev+1
+		if err := write(transcript.Entry{ID: rec.Entry.ID, Body: h}.Line()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // No word of lines that were replaced stays in the folder, in the index either: at
 // once, and after a kill that came behind the replacing.
 func TestRewriteLeavesNoWord(t *testing.T) {
@@ -173,23 +239,7 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	d := open(t, dir, nil)
 	ref := wordy(t, d, "a")
 	old := indexText(t, dir)
-	change := func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
-		for rec, err := range records {
-			if err != nil {
-				return err
-			}
-			h, ok := rec.Entry.Body.(transcript.Header)
-			if !ok {
-				continue
-			}
-			h.Key, h.Rev = "k", h.Rev+1
-			if err := write(transcript.Entry{ID: rec.Entry.ID, Body: h}.Line()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	require.NoError(t, d.Rewrite(t.Context(), ref, change))
+	require.NoError(t, d.Rewrite(t.Context(), ref, wordless))
 	require.Empty(t, wordsIn(t, dir))
 	require.NoError(t, d.Close())
 
@@ -206,6 +256,58 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	d = open(t, dir, nil)
 	require.Empty(t, wordsIn(t, dir))
 	require.Equal(t, "k", list(t, d)[0].Key)
+	require.NoError(t, d.Close())
+}
+
+// An index that is due to be rewritten when an erase begins keeps the line of it, and
+// the boot. A process that lists the session before its lines are replaced adds no row
+// of the old ones later.
+func TestEraseInALargeIndex(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	ref := wordy(t, d, "a")
+	create(t, d, "b", "k2")
+	head, _, _ := strings.Cut(indexText(t, dir), "\n")
+	addLine(t, dir, strings.Repeat("\n", 100<<10))
+	require.NoError(t, d.Rewrite(t.Context(), ref, func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		require.Contains(t, indexText(t, dir), `{"erase":"a"}`)
+		require.Contains(t, indexText(t, dir), head)
+		require.Len(t, list(t, other), 2)
+		_, err := other.Current(t.Context(), "main", words[3])
+		require.NoError(t, err)
+		return wordless(records, write)
+	}))
+	require.Less(t, len(indexText(t, dir)), 10<<10)
+	require.Contains(t, indexText(t, dir), head)
+	create(t, other, "c", "k3")
+	require.Empty(t, wordsIn(t, dir))
+	require.Len(t, list(t, d), 3)
+	require.NoError(t, errors.Join(d.Close(), other.Close()))
+	d = open(t, dir, nil)
+	create(t, d, "d", "k3")
+	require.Empty(t, wordsIn(t, dir))
+	require.Len(t, list(t, d), 4)
+	require.NoError(t, d.Close())
+}
+
+// A process that has made the row of a session anew while its lines were being
+// replaced makes it once more when it finishes that for a killed one, also if the new
+// transcript is as long as the old one.
+func TestEraseOfEqualSize(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", words[3]).Ref()
+	addLine(t, dir, `{"erase":"a"}`)
+	require.Equal(t, words[3], list(t, d)[0].Key)
+	text, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	key := strings.Repeat("k", len(words[3]))
+	require.NoError(t, os.WriteFile(d.Path(ref), bytes.ReplaceAll(text, []byte(words[3]), []byte(key)), 0o600))
+	create(t, d, "b", "k")
+	require.Empty(t, wordsIn(t, dir))
+	row, err := d.Current(t.Context(), "main", key)
+	require.NoError(t, err)
+	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
 }
 

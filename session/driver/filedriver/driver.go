@@ -150,10 +150,9 @@ func (d *Driver) finishDeletes() error {
 		if info, err := d.root.Lstat("agents/" + folder.Name() + "/" + indexName); err != nil || info.Mode()&fs.ModeSticky == 0 {
 			continue
 		}
-		if name, ok := DecodeName(folder.Name()); ok {
+		name, err := d.agentName(context.Background(), folder.Name())
+		if err == nil && name != "" {
 			_, err = d.agent(name, false)
-		} else {
-			_, err = d.hashedAgent(context.Background(), folder.Name())
 		}
 		if err != nil {
 			return err
@@ -174,6 +173,15 @@ func (d *Driver) wrap(op, path string, err error, fix string) error {
 		err = pe.Err // without its operation and path
 	}
 	return &filelog.Error{Op: op, Path: path, Err: err, Fix: fix}
+}
+
+// rewrap is wrap, but if err names a file already it gets another way out: its own says
+// what became of one step, not of the whole call.
+func (d *Driver) rewrap(op, path string, err error, fix string) error {
+	if e, ok := errors.AsType[*filelog.Error](err); ok {
+		return &filelog.Error{Op: op, Path: e.Path, Err: e.Err, Fix: fix}
+	}
+	return d.wrap(op, path, err, fix)
 }
 
 // readOnly is the error of a call that writes to a store that is read-only.
@@ -238,11 +246,9 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 		if !d.hasSessions(folder.Name()) {
 			continue
 		}
-		name, ok := DecodeName(folder.Name())
-		if !ok {
-			if name, err = d.hashedAgent(ctx, folder.Name()); err != nil {
-				d.log.Warn("agent folder cannot be read", "folder", folder.Name(), "err", err)
-			}
+		name, err := d.agentName(ctx, folder.Name())
+		if err != nil {
+			d.log.Warn("agent folder cannot be read", "folder", folder.Name(), "err", err)
 		}
 		if name != "" {
 			names = append(names, name)
@@ -287,9 +293,12 @@ func (d *Driver) hasFiles(folder, extension string) bool {
 	}
 }
 
-// hashedAgent returns the name of the agent of a folder whose name is hashed, as
-// a row of its index says it. It is empty if none does.
-func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, error) {
+// agentName returns the name of the agent of a folder. If the folder's name is
+// hashed, it is the one in the index or in a transcript, and empty if none fits.
+func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
+	if name, ok := DecodeName(folder); ok {
+		return name, nil
+	}
 	d.mu.Lock()
 	for name, a := range d.agents {
 		if filepath.Base(a.dir) == folder {
@@ -298,7 +307,11 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, error)
 		}
 	}
 	d.mu.Unlock()
-	a, err := d.openFolder("", folder)
+	// Nothing is written, and no log is opened that others would find in d.logs
+	// when the folder is closed again.
+	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log}
+	reader.opts.ReadOnly = true
+	a, err := reader.openFolder("", folder)
 	if err != nil {
 		return "", err
 	}
@@ -306,6 +319,9 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, error)
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
 	err = a.idx.ready(ctx)
+	if EncodeName(a.name) == folder { // in the first line of the index
+		return a.name, nil
+	}
 	for _, e := range a.idx.byID {
 		if row, ok := a.idx.row(e); ok && EncodeName(row.Agent) == folder {
 			return row.Agent, nil

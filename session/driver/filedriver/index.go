@@ -54,13 +54,13 @@ type record struct {
 // transcripts of busy sessions alone, and trust the rows of all others. The
 // first line names the boot of the system: after a power cut, when anything may
 // have been lost, all transcripts are compared with their rows once, and so
-// they are if the index is missing or damaged. Therefore no line but a deletion
-// needs a sync.
+// they are if the index is missing or damaged. Therefore no lines but those of a
+// deletion and an erase need a sync.
 //
 // Writers hold a lock byte of the file sessions.lock, which also has one byte
 // for each living writer. Readers take no lock. A writer rewrites the log into
-// a new file when it has doubled, and at every delete, so that no word of a
-// deleted session stays in it.
+// a new file when more than half of it is of no use, and at every delete and
+// erase, so that no word of what was deleted stays in it.
 type index struct {
 	a    *agent
 	lock *filelog.LockFile // nil in a store that is read-only
@@ -293,7 +293,7 @@ func (x *index) apply(l line) {
 		x.lost, x.remake = true, true // it stood for a change that the transcripts know
 	case l.Version > 0 && x.applied == 0:
 		x.version = l.Version
-		if x.a.name == "" { // of a folder whose name is hashed
+		if x.a.name == "" { // of a folder whose name is hashed, see agentName
 			x.a.name = l.Agent
 		}
 		if l.Boot != "" && l.Boot == bootID() {

@@ -114,6 +114,61 @@ func TestReadersTakeNoLock(t *testing.T) {
 	require.NoError(t, stopped.Close())
 }
 
+// A process that is stopped while it appends to a session keeps those waiting who want
+// to delete it, and nobody who reads the rows.
+func TestListBesideAStuckDelete(t *testing.T) {
+	for _, how := range []string{"Delete", "DeleteIf"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir, nil)
+			a, b := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref()
+			create(t, d, "c", "k")
+			root, err := os.OpenRoot(filepath.Dir(d.Path(b)))
+			require.NoError(t, err)
+			stopped, err := filelog.Open(root, filepath.Base(d.Path(b)), nil)
+			require.NoError(t, err)
+			release, err := stopped.Hold(t.Context())
+			require.NoError(t, err)
+
+			waits, deleted := make(chan struct{}), make(chan error, 1)
+			go func() {
+				if how == "Delete" {
+					d.SetStep(func(name string) {
+						if name == "delete: remove" {
+							close(waits)
+						}
+					})
+					deleted <- d.Delete(t.Context(), b)
+					return
+				}
+				first := func(row driver.Row) error { // b comes next
+					if row.ID == "a" {
+						close(waits)
+					}
+					return nil
+				}
+				deleted <- errors.Join(d.DeleteIf(t.Context(), []driver.Ref{a, b}, first)...)
+			}()
+			<-waits
+			listed := make(chan error, 1)
+			go func() {
+				_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+				listed <- err
+			}()
+			select {
+			case err := <-listed:
+				require.NoError(t, err)
+			case err := <-deleted:
+				t.Error("List waits for an append lock")
+				deleted <- err
+			}
+			release()
+			require.NoError(t, <-deleted)
+			require.NoError(t, errors.Join(stopped.Close(), root.Close(), d.Close()))
+		})
+	}
+}
+
 // addLine adds a line to the index of an agent, as another process would.
 func addLine(t *testing.T, dir, line string) {
 	t.Helper()

@@ -209,6 +209,36 @@ func TestIndexMadeByAnAppend(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A transcript that somebody puts back is listed, also if the next line of the index is
+// one of an append to another session.
+func TestTranscriptPutBack(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	a, b := create(t, d, "a", "k").Ref(), create(t, d, "b", "k2").Ref()
+	text, err := os.ReadFile(d.Path(a))
+	require.NoError(t, err)
+	require.NoError(t, d.Delete(t.Context(), a))
+	require.NoError(t, d.Close())
+	folder := filepath.Dir(d.Path(a))
+	require.NoError(t, os.Chtimes(folder, time.Time{}, time.Unix(1, 0)))
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "agents/main/sessions.jsonl"), time.Time{}, time.Unix(2, 0)))
+
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, os.WriteFile(d.Path(a), text, 0o600))
+	require.NoError(t, os.Chtimes(folder, time.Time{}, time.Unix(3, 0)))
+	add(t, d, b, "1")
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k"))
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, "a", row.ID)
+	require.NoError(t, d.Close())
+}
+
 // An index of a newer version is neither read nor replaced.
 func TestNewerIndex(t *testing.T) {
 	dir := t.TempDir()
@@ -303,7 +333,7 @@ func TestTornIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The index is rewritten when it has doubled, and keeps what counts.
+// The index is rewritten when most of it is of no use, and keeps what counts.
 func TestIndexIsRewritten(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)

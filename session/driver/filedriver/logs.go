@@ -44,9 +44,13 @@ type openLog struct {
 	idle  bool          // counted as such
 	stale bool          // its file is gone, and its last user closes it
 
-	// looked is set once index.suspect has passed on which bytes dead writers may
-	// have left, checked once a call has succeeded since: the log is then sound.
-	looked, checked atomic.Bool
+	// looked is set once index.suspect has looked for dead writers.
+	looked atomic.Bool
+	// suspects are the dead writers that the log was told of; guarded by index.mu.
+	// suspected is their number, and cleared what it was when a call began that has
+	// succeeded: while both are the same, the bytes of all of them are safe.
+	suspects           map[int64]bool
+	suspected, cleared atomic.Int64
 	// told is set while a busy line of this process stands in the index, and
 	// appends counts those under way. See index.stillBusy for their order.
 	told    atomic.Bool

@@ -54,6 +54,75 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	require.Empty(t, wordsIn(t, dir))
 }
 
+// The ID of a session stays in use until all files of it are removed: whoever finishes
+// that would remove those of the next one.
+func TestIDOfAnUnfinishedDeletion(t *testing.T) {
+	for _, file := range []string{"archive/a.jsonl.gz", "sessions/a.jsonl"} {
+		t.Run(file, func(t *testing.T) {
+			dir := t.TempDir()
+			d, other := open(t, dir, nil), open(t, dir, nil)
+			ref := create(t, d, "a", "k").Ref()
+			list(t, other)
+			inTheWay := filepath.Join(dir, "agents/main", file)
+			require.NoError(t, os.RemoveAll(inTheWay))
+			require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
+			require.Error(t, d.Delete(t.Context(), ref))
+			for _, d := range []*filedriver.Driver{d, other} {
+				_, err := d.Create(t.Context(), "main", "k", header("a", "k"))
+				require.ErrorIs(t, err, fs.ErrExist)
+				row, line := header("a", "k")(1)
+				row.Agent, row.Key, row.Gen = "main", "k", 1
+				require.ErrorIs(t, d.Adopt(t.Context(), row, line), fs.ErrExist)
+				require.ErrorContains(t, d.Delete(t.Context(), ref), "not empty")
+				require.Empty(t, list(t, d))
+			}
+			require.NoError(t, os.RemoveAll(inTheWay))
+			require.NoError(t, other.Delete(t.Context(), ref))
+			create(t, d, "a", "k")
+			create(t, other, "b", "k")
+			add(t, d, ref, "1")
+			require.Len(t, list(t, d), 2)
+			require.NoError(t, errors.Join(d.Close(), other.Close()))
+			d = open(t, dir, nil)
+			require.Len(t, list(t, d), 2)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// The error of a deletion that cannot be finished names the file concerned and says that
+// the session is not listed any more, whatever the step says that failed.
+func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
+	for _, file := range []string{
+		"sessions/a.jsonl.tmp-0123456789abcdef", "archive/a.jsonl.gz", "archive/a.jsonl.gz.tmp-0123456789abcdef",
+		"sessions.jsonl.tmp-0123456789abcdef",
+	} {
+		t.Run(file, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir, nil)
+			ref := create(t, d, "a", "k").Ref()
+			create(t, d, "b", "k")
+			inTheWay := filepath.Join(dir, "agents/main", file)
+			require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
+			for range 2 {
+				err := d.Delete(t.Context(), ref)
+				e, ok := errors.AsType[*filelog.Error](err)
+				require.True(t, ok, "%v", err)
+				require.Equal(t, "delete session", e.Op)
+				named, _, _ := strings.Cut(file, ".tmp-")
+				require.Equal(t, filepath.Join(dir, "agents/main", named), e.Path)
+				require.Contains(t, e.Fix, "the session is not listed any more; delete it again")
+				require.NotContains(t, err.Error(), "nothing was written")
+				require.Len(t, list(t, d), 1)
+			}
+			require.NoError(t, os.RemoveAll(inTheWay))
+			require.NoError(t, d.Delete(t.Context(), ref))
+			require.NotContains(t, indexText(t, dir), `"a"`)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
 // A kill inside Create leaves a temporary file with what the header says. The
 // next writer removes it.
 func TestKilledCreateLeavesNoWord(t *testing.T) {

@@ -127,6 +127,61 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// Looking for the name of an agent whose folder has a hashed name leaves its sessions
+// usable, also if one was left with a torn line by a writer that died.
+func TestSessionsOfAHashedName(t *testing.T) {
+	for what, index := range map[string]func(text string) string{
+		"after a boot": func(text string) string {
+			before, rest, _ := strings.Cut(text, `"boot":"`)
+			return before + `"boot":"another` + rest
+		},
+		"without a first line": func(text string) string {
+			_, rest, _ := strings.Cut(text, "\n")
+			return rest
+		},
+		"after a kill inside Delete": func(text string) string {
+			return text + fmt.Sprintf(`{"by":%d,"busy":"a"}`+"\n"+`{"delete":"b"}`+"\n", deadWriter)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir, name := t.TempDir(), strings.Repeat("Long name/", 30)
+			opts := described(new([]string))
+			d := open(t, dir, opts)
+			var refs []driver.Ref
+			for _, id := range []string{"a", "b"} {
+				row, err := d.Create(t.Context(), name, "k", header(id, "k"))
+				require.NoError(t, err)
+				refs = append(refs, row.Ref())
+			}
+			require.NoError(t, d.Close())
+			torn := note("torn").Data
+			appendRaw(t, d.Path(refs[0]), torn[:20])
+			info, err := os.Stat(d.Path(refs[0]))
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(d.Path(refs[0]), info.Size()-1))
+			path := filepath.Join(dir, "agents", filedriver.EncodeName(name), "sessions.jsonl")
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, []byte(index(string(text))), 0o600))
+			require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky))
+
+			opts.Describe = func(row driver.Row, _ filedriver.Scan) (driver.Row, error) {
+				row.Agent = name // a header has the key, which names the agent
+				return row, nil
+			}
+			d = open(t, dir, opts)
+			got, err := d.Agents(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []string{name}, got)
+			add(t, d, refs[0], "1", "2")
+			for _, err := range d.Scan(t.Context(), refs[0], 0, driver.Forward) {
+				require.NoError(t, err)
+			}
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
 func ids(rows []driver.Row) (all []string) {
 	for _, row := range rows {
 		all = append(all, row.ID)

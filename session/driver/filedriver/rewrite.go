@@ -72,6 +72,7 @@ func (x *index) announce(id string) error {
 // removes the old ones.
 func (x *index) finishErases() error {
 	for id := range x.erases {
+		x.doubt(id) // a row that was made meanwhile may be of the old lines
 		x.check(id)
 		f, err := x.a.stat(id)
 		for i := range x.busy[id] {

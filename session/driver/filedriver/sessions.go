@@ -187,6 +187,9 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 	if x.find(ref.ID) != nil || a.hasArchive(ref.ID) {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
+	if x.deletes[ref.ID] { // whoever finishes that would delete this one
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which says why, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+	}
 	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
 		return driver.Row{}, err
 	}
@@ -215,7 +218,9 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 // SetCurrent implements [driver.Driver].
 func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) error {
-		a.idx.suspect(o)
+		if err := a.idx.suspect(o); err != nil {
+			return err
+		}
 		return a.idx.hold(ctx, func() error {
 			row, err = a.idx.setCurrent(ctx, o, line)
 			return err
@@ -253,9 +258,8 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	}
 	gen := highest + 1
 	l := line(gen)
-	x.mu.Unlock() // others may read the rows while this waits for the append lock
-	res, err := x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
-	x.mu.Lock()
+	var res driver.Result
+	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{}) })
 	if err != nil {
 		return row, err
 	}
@@ -281,7 +285,9 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	for _, ref := range refs {
 		a, err := d.existing(ref)
 		if err == nil {
-			_, err = a.stat(ref.ID)
+			if _, err = a.stat(ref.ID); errors.Is(err, fs.ErrNotExist) && a.idx.isDeleting(ref.ID) {
+				err = nil
+			}
 		}
 		if errs = append(errs, err); err == nil {
 			of[a] = append(of[a], ref.ID)

@@ -138,6 +138,9 @@ func (a *agent) changed() (at [2]time.Time, err error) {
 // transcript, and drops it if there is none. It reports whether the row has
 // changed.
 func (x *index) check(id string) (changed bool) {
+	if x.deletes[id] {
+		return false // what is there of it is not a session any more
+	}
 	f, err := x.a.stat(id)
 	e := x.find(id)
 	if errors.Is(err, fs.ErrNotExist) && e != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -71,6 +72,15 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
+// aside calls f, which may wait for the append lock of a session, without x.mu, so
+// that others can read the rows meanwhile. The caller holds the lock of the index:
+// nobody writes to it.
+func (x *index) aside(f func()) {
+	x.mu.Unlock()
+	defer x.mu.Lock()
+	f()
+}
+
 // lockError returns the error of a lock in terms of package driver.
 func lockError(err error) error {
 	switch {
@@ -119,6 +129,18 @@ func (x *index) finish(ctx context.Context) error {
 		}
 		x.news = append(x.news, id)
 	}
+	if err := x.addNews(); err != nil {
+		return err
+	}
+	if !x.reaped {
+		x.reaped = true
+		x.reap(ctx)
+	}
+	return nil
+}
+
+// addNews writes the rows that the index lacks. The caller holds its lock.
+func (x *index) addNews() error {
 	var recs []record
 	for _, id := range x.news {
 		switch e := x.find(id); {
@@ -129,16 +151,12 @@ func (x *index) finish(ctx context.Context) error {
 			recs = append(recs, record{By: x.by, Row: e.row})
 		}
 	}
-	x.news = nil
 	if len(recs) > 0 {
 		if err := x.write(recs...); err != nil {
 			return err
 		}
 	}
-	if !x.reaped {
-		x.reaped = true
-		x.reap(ctx)
-	}
+	x.news = nil
 	return nil
 }
 
@@ -165,7 +183,8 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	if x.applied > 2*x.bytes+rewriteAbove {
+	// An erase rewrites the file itself, once the session has its new row.
+	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
 		if err := x.rewrite(false); err != nil { // it goes on growing
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
@@ -226,6 +245,9 @@ func (x *index) rewrite(sync bool) error {
 		data = append(data[:len(data)+e.n], "}\n"...)
 	}
 	for _, id := range x.a.d.logs.busy(x.a.name) { // of which a damaged file may not speak any more
+		if _, err := x.a.stat(id); errors.Is(err, fs.ErrNotExist) {
+			continue // another process has deleted it
+		}
 		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return m.by == x.by }) {
 			x.busy[id] = append(x.busy[id], busyMark{by: x.by})
 		}
