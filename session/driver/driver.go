@@ -137,6 +137,9 @@ const (
 )
 
 // Cond is what must hold for an append. The zero value always holds.
+//
+// A line that does not match its checksum counts like any other, as long as it can
+// be parsed: readers keep it.
 type Cond struct {
 	// Head is the entry ID that the session's head must have, the last line
 	// whose type is one of transcript.IsHead; [NoHead] says that there is

@@ -318,7 +318,7 @@ func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
 		if err != nil {
 			return e, before, err
 		}
-		if rec.Damage != nil {
+		if !rec.HasEntry() {
 			continue
 		}
 		if _, ok := rec.Entry.Body.(transcript.Header); ok {
