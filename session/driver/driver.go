@@ -130,9 +130,9 @@ type Direction int
 const (
 	Forward Direction = iota
 	Backward
-	// Live is Forward for a follower. Where Forward takes the end of a session
-	// for final because the storage is only read, Live leaves out what may
-	// still be in the writing.
+	// Live is Forward for a follower. Where Forward takes an unfinished line at the
+	// end of a session for final because the storage is only read and nobody is
+	// writing, Live leaves it out.
 	Live
 )
 
