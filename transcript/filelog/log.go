@@ -107,6 +107,8 @@ type Log struct {
 	drained bool    // see drain
 	shut    bool    // the descriptor was closed with its lock, see abandon
 
+	moving sync.Mutex // held while this Log gives the name to a copy and goes on in it
+
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	closed   bool
 	written  uint64           // counts the writes of this Log
@@ -252,14 +254,22 @@ func (l *Log) begin(op string) error {
 // lookup looks the name up. It fails with [ErrReplaced] if the name no longer
 // refers to the file.
 func (l *Log) lookup(op string) (look, error) {
-	now, err := l.file().Lookup()
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrReplaced):
-		return look{}, l.fail(op, ErrReplaced)
-	case err != nil:
-		return look{}, l.fail(op, err)
+	for {
+		f := l.current.Load()
+		now, err := f.Lookup()
+		switch {
+		case err == nil:
+			return now, nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrReplaced):
+			return look{}, l.fail(op, err)
+		}
+		l.moving.Lock() // it may be a copy by this Log that has taken the name
+		moved := f != l.current.Load()
+		l.moving.Unlock()
+		if !moved {
+			return look{}, l.fail(op, ErrReplaced)
+		}
 	}
-	return now, nil
 }
 
 // settleDebts returns the error of a lookup. If that says that another file has

@@ -49,7 +49,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 				return failed
 			}
 			return buf.Flush()
-		})
+		}, false)
 		if t != nil {
 			_ = t.Close() // it was synced, and its lock ends
 		}
