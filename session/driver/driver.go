@@ -91,7 +91,8 @@ type Driver interface {
 	// LockTurn takes the turn lock of a session, which is released when
 	// release is called or the process ends. If wait is false and the lock is
 	// held, the error matches [ErrBusy]; if it is true LockTurn waits until
-	// ctx is done, and the error then matches both.
+	// ctx is done, and the error then matches both, also if ctx was done before
+	// the call.
 	LockTurn(ctx context.Context, ref Ref, wait bool) (release func() error, err error)
 
 	// Flush returns when everything appended to the session so far is on
