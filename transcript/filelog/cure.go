@@ -200,8 +200,10 @@ func (l *Log) swap(next *opened) {
 // name of its own, after a sync of its own whose outcome was err. Lines that are
 // there, in a copy that is sound, are on stable storage. A difference is a failed
 // sync. It reports false if there is nothing to compare: the file of a name that
-// was removed, or given to something else, owes nobody anything. The caller leads
-// and holds l.mu, which is released meanwhile.
+// was removed, or given to something else, owes nobody anything. It waits for the
+// lock of that file without a limit: to give up would call lines lost that a slow
+// copy has, and nothing else can tell. The caller leads and holds l.mu, which is
+// released meanwhile.
 func (l *Log) compare(err error) bool {
 	lines, seq, dirty := l.unsynced, l.written, l.dirty
 	if len(lines.parts) == 0 {

@@ -164,7 +164,8 @@ func (l *Log) file() file { return l.current.Load().file }
 // Size returns the size of the file in bytes, which counts an unterminated
 // tail and lines that another caller is just writing. It takes no lock. It
 // fails with [ErrReplaced] when the name no longer refers to this file, and with
-// a [*NotDurableError] when that file lacks lines that this Log has acknowledged.
+// a [*NotDurableError] when the file of that name lacks lines that this Log has
+// acknowledged; only to find that out, under [SyncInterval], it waits for a lock.
 func (l *Log) Size() (int64, error) {
 	if err := l.begin("size"); err != nil {
 		return 0, err
@@ -199,7 +200,8 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 func (l *Log) Interrupt() { l.interrupt() }
 
 // Close waits for the calls under way, syncs what [SyncAlways] or
-// [SyncInterval] still owe, and closes the file. Callers that wait for a lock
+// [SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// the file and lines are owed, Close waits for the append lock of the copy. Callers that wait for a lock
 // give up with [ErrClosed], and so does every later call, Close included. The
 // file is closed even if an error is returned; a [*NotDurableError] among them
 // says which bytes are in doubt.
