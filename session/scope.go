@@ -259,6 +259,9 @@ func (d *scoped) Agents(ctx context.Context) (names []string, err error) {
 
 func (d *scoped) LockTurn(ctx context.Context, ref Ref, wait bool) (func() error, error) {
 	if err := d.check(ctx, ref); err != nil {
+		if wait && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was the beginning of the wait
+			err = fmt.Errorf("%w: %w", driver.ErrBusy, err)
+		}
 		return nil, err
 	}
 	return d.Driver.LockTurn(ctx, ref, wait)

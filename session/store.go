@@ -28,7 +28,8 @@ type Options struct {
 	// like all others, but a changed letter in one of them goes unnoticed.
 	NoChecksum bool
 	// ReadOnly opens without writing anything. Lines that a dead writer left
-	// unfinished are taken for final. Open only.
+	// unfinished are taken for final; those of a living one are left out until they
+	// are whole. Open only.
 	ReadOnly bool
 	// SingleProcess allows network and unknown file systems, on which locks
 	// between processes cannot be relied on. Open only.

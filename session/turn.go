@@ -17,8 +17,8 @@ type Turn struct {
 
 // BeginTurn takes the turn lock of the session: the opt-in rule that one turn
 // at a time runs on it, in all processes. It waits until the lock is free or
-// ctx is done; the error then matches [ErrBusy] and that of ctx. The lock ends
-// with End or with the process, however that ends. It keeps out other turns,
+// ctx is done; the error then matches [ErrBusy] and that of ctx, also if ctx was
+// done before the call. The lock ends with End or with the process, however that ends. It keeps out other turns,
 // not appends.
 func (s *Session) BeginTurn(ctx context.Context) (*Turn, error) { return s.beginTurn(ctx, true) }
 

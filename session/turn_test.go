@@ -33,8 +33,11 @@ func TestBeginTurn(t *testing.T) {
 	}()
 	add(t, other, transcript.UserText("an append goes on"))
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("waiting for a turn: %v, want context.Canceled", err)
+	if err := <-done; !errors.Is(err, context.Canceled) || !errors.Is(err, session.ErrBusy) {
+		t.Errorf("waiting for a turn: %v, want context.Canceled and ErrBusy", err)
+	}
+	if _, err := other.BeginTurn(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, session.ErrBusy) {
+		t.Errorf("a turn with a context that is done: %v, want context.Canceled and ErrBusy", err)
 	}
 	must(t, turn.End())
 	must(t, turn.End())

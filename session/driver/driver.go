@@ -91,7 +91,8 @@ type Driver interface {
 	// LockTurn takes the turn lock of a session, which is released when
 	// release is called or the process ends. If wait is false and the lock is
 	// held, the error matches [ErrBusy]; if it is true LockTurn waits until
-	// ctx is done, and the error then matches both.
+	// ctx is done, and the error then matches both, also if ctx was done before
+	// the call.
 	LockTurn(ctx context.Context, ref Ref, wait bool) (release func() error, err error)
 
 	// Flush returns when everything appended to the session so far is on
@@ -130,13 +131,16 @@ type Direction int
 const (
 	Forward Direction = iota
 	Backward
-	// Live is Forward for a follower. Where Forward takes the end of a session
-	// for final because the storage is only read, Live leaves out what may
-	// still be in the writing.
+	// Live is Forward for a follower. Where Forward takes an unfinished line at the
+	// end of a session for final because the storage is only read and nobody is
+	// writing, Live leaves it out.
 	Live
 )
 
 // Cond is what must hold for an append. The zero value always holds.
+//
+// A line that does not match its checksum counts like any other, as long as it can
+// be parsed: readers keep it.
 type Cond struct {
 	// Head is the entry ID that the session's head must have, the last line
 	// whose type is one of transcript.IsHead; [NoHead] says that there is

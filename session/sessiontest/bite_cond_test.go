@@ -196,6 +196,25 @@ var condMistakes = []mistake{
 			return r, err
 		})
 	}},
+	{"passes over damaged lines", "cond/damaged", func(b *broken) {
+		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
+			intact := slices.DeleteFunc(slices.Clone(b.records(ref)), func(rec transcript.Record) bool {
+				return !transcript.Intact(rec.Entry.Line())
+			})
+			if last := intact[len(intact)-1].Entry.ID; cond.Head != "" && cond.Head != driver.NoHead && cond.Head != last {
+				return r, driver.ErrConflict
+			}
+			return r, err
+		})
+	}},
+	{"appends a damaged batch again", "cond/damaged", func(b *broken) {
+		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
+			if recs := b.records(ref); len(recs) > 1 && !transcript.Intact(recs[1].Entry.Line()) {
+				cond.Idem = ""
+			}
+			return r, err
+		})
+	}},
 	{"ignores Check", "check/called", func(b *broken) {
 		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
 			cond.Check = nil

@@ -177,6 +177,14 @@ var lockMistakes = []mistake{
 			return b.Driver.LockTurn(ctx, ref, false)
 		}
 	}},
+	{"asks the context first", "turn/expired", func(b *broken) {
+		b.lockTurn = func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			return b.Driver.LockTurn(ctx, ref, wait)
+		}
+	}},
 	{"flushes what is not there", "call/missing", func(b *broken) {
 		b.flush = func(context.Context, driver.Ref) error { return nil }
 	}},

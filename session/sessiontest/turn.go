@@ -14,7 +14,7 @@ import (
 const (
 	textLock = "LockTurn takes the turn lock of a session, which is released when release is called or the process ends."
 	textBusy = "If wait is false and the lock is held, the error matches [ErrBusy]"
-	textWait = "if it is true LockTurn waits until ctx is done, and the error then matches both."
+	textWait = "if it is true LockTurn waits until ctx is done, and the error then matches both, also if ctx was done before the call."
 )
 
 var turnRules = []Rule{
@@ -23,6 +23,7 @@ var turnRules = []Rule{
 	{"turn/independent", textLock, turnIndependent},
 	{"turn/busy", textBusy, turnBusy},
 	{"turn/wait", textWait, turnWait},
+	{"turn/expired", textWait, turnExpired},
 }
 
 // lockTurn takes a turn lock that must be free.
@@ -138,18 +139,10 @@ func turnWait(c *check) {
 	ref := c.create(d, "main", "k").Ref()
 	for _, waiter := range []driver.Driver{d, c.second(d)} {
 		release := c.lockTurn(d, ref)
-		// A context that is done before the wait begins gives another error,
-		// so a busy machine gets more time.
-		var err error
-		for _, patience := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
-			ctx, cancel := context.WithTimeout(c.ctx, patience)
-			c.calling("LockTurn that waits")
-			_, err = waiter.LockTurn(ctx, ref, true)
-			cancel()
-			if errors.Is(err, driver.ErrBusy) && errors.Is(err, context.DeadlineExceeded) {
-				break
-			}
-		}
+		ctx, cancel := context.WithTimeout(c.ctx, 5*time.Millisecond)
+		c.calling("LockTurn that waits")
+		_, err := waiter.LockTurn(ctx, ref, true)
+		cancel()
 		c.wantErr("LockTurn that waits until its context is done", err, driver.ErrBusy, context.DeadlineExceeded)
 
 		var waiting sync.WaitGroup
@@ -166,5 +159,26 @@ func turnWait(c *check) {
 		c.noErr("release", release())
 		c.calling("LockTurn that waits for a lock that was released")
 		waiting.Wait()
+	}
+}
+
+func turnExpired(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	ctx, cancel := context.WithCancel(c.ctx)
+	cancel()
+	for _, waiter := range []driver.Driver{d, c.second(d)} {
+		look := func(when string) {
+			c.calling("LockTurn with a context that is done")
+			release, err := waiter.LockTurn(ctx, ref, true)
+			c.wantErr("LockTurn with a context that is done, "+when, err, driver.ErrBusy, context.Canceled)
+			if err == nil {
+				c.noErr("release", release())
+			}
+		}
+		release := c.lockTurn(d, ref)
+		look("while the lock is held")
+		c.noErr("release", release())
+		look("while the lock is free")
 	}
 }

@@ -103,7 +103,21 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 // file wait until release is called, once. An Append on the same Log by the
 // holder waits for ever. The observers are called by release.
 func (l *Log) Hold(ctx context.Context) (release func(), err error) {
-	const op = "hold"
+	return l.hold(ctx, "hold", l.settle)
+}
+
+// Lock is [Log.Hold] without settling anything, for a file that is about to be
+// removed: it writes nothing and cures nothing, so it needs no room on the disk.
+// It fails with [ErrReplaced] when the name no longer refers to this file.
+func (l *Log) Lock(ctx context.Context) (release func(), err error) {
+	return l.hold(ctx, "lock", func(ctx context.Context, op string) (w written, err error) {
+		_, err = l.lookup(op)
+		return w, l.settleDebts(ctx, err)
+	})
+}
+
+// hold calls do with the append lock held, and keeps the lock until release.
+func (l *Log) hold(ctx context.Context, op string, do func(ctx context.Context, op string) (written, error)) (release func(), err error) {
 	if err := l.begin(op); err != nil {
 		return nil, err
 	}
@@ -112,7 +126,7 @@ func (l *Log) Hold(ctx context.Context) (release func(), err error) {
 		l.ops.Done()
 		return nil, err
 	}
-	w, err := l.settle(ctx, op)
+	w, err := do(ctx, op)
 	release = func() {
 		l.unlock()
 		l.tell(ctx, waited, nil, w)

@@ -121,7 +121,10 @@ func RemoveTemps(root *os.Root, name string) error {
 		}
 	}
 	if err != nil {
-		return &Error{Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err)}
+		return &Error{
+			Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err),
+			Fix: "no log was changed, try again once the cause is gone or remove them by hand",
+		}
 	}
 	return nil
 }
@@ -154,7 +157,10 @@ func SyncDir(root *os.Root, dir string) error {
 		err = cmp.Or(d.Sync(), d.Close())
 	}
 	if err != nil {
-		return &Error{Op: "sync folder", Path: fullPath(root, dir), Err: cause(err)}
+		return &Error{
+			Op: "sync folder", Path: fullPath(root, dir), Err: cause(err),
+			Fix: "a power cut may take back what was last named or removed in it, try again once the cause is gone",
+		}
 	}
 	return nil
 }

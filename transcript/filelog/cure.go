@@ -127,10 +127,7 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	}
 	old := l.current.Load()
 	size = max(now.size, lines.end())
-	t, err := l.succeed(func(t *tempFile) error { return copyLines(t, old, size, lines) })
-	if t != nil {
-		l.swap(t.opened)
-	}
+	t, err := l.succeed(func(t *tempFile) error { return copyLines(t, old, size, lines) }, true)
 	switch {
 	case err == nil:
 		return size, nil
@@ -147,15 +144,19 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 // returns that file, locked; nil if the name is still that of the old one. The
 // new file is on stable storage before it has the name, and bears the mark until
 // the folder is synced, so a kill in between leaves a file that the next Log
-// cures again.
-func (l *Log) succeed(fill func(*tempFile) error) (*tempFile, error) {
+// cures again. If follow is set this Log goes on in the new file from the moment it
+// has the name, so that no other call takes it for somebody else's while the folder
+// is synced.
+func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error) {
 	old := l.current.Load()
 	info, err := old.Stat()
 	if err != nil {
 		return nil, err
 	}
 	_ = RemoveTemps(l.root, l.name) // only for the space they take
+	var next *opened
 	prepare := func(t *tempFile) error {
+		next = t.opened
 		takeOwner(l.root, t.temp, info)
 		err := l.root.Chmod(t.temp, info.Mode().Perm())
 		return cmp.Or(err, t.Mark(true), fill(t))
@@ -164,7 +165,13 @@ func (l *Log) succeed(fill func(*tempFile) error) (*tempFile, error) {
 		if _, err := old.Lookup(); err != nil { // it was removed meanwhile
 			return err
 		}
-		return root.Rename(from, to)
+		l.moving.Lock()
+		defer l.moving.Unlock()
+		err := root.Rename(from, to)
+		if err == nil && follow {
+			l.swap(next)
+		}
+		return err
 	}
 	t, err := install(l.root, l.name, &l.opts, prepare, true, rename)
 	if err != nil {
@@ -193,8 +200,10 @@ func (l *Log) swap(next *opened) {
 // name of its own, after a sync of its own whose outcome was err. Lines that are
 // there, in a copy that is sound, are on stable storage. A difference is a failed
 // sync. It reports false if there is nothing to compare: the file of a name that
-// was removed, or given to something else, owes nobody anything. The caller leads
-// and holds l.mu, which is released meanwhile.
+// was removed, or given to something else, owes nobody anything. It waits for the
+// lock of that file without a limit: to give up would call lines lost that a slow
+// copy has, and nothing else can tell. The caller leads and holds l.mu, which is
+// released meanwhile.
 func (l *Log) compare(err error) bool {
 	lines, seq, dirty := l.unsynced, l.written, l.dirty
 	if len(lines.parts) == 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -558,6 +559,60 @@ func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	require.NoError(t, l.Recover(t.Context()))
 	wantDisk(t, d, workFirst+"interval\nmore\n")
 	closeAll(t, l, other)
+}
+
+// The copy is this Log's own file from the moment it has the name, also while its
+// folder is synced: no call of this Log says that the file was replaced.
+func TestReadingDuringACure(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	want := workFirst + "two\n"
+	looks := 0
+	look := func() {
+		size, err := l.Size()
+		require.NoError(t, err)
+		require.EqualValues(t, len(want), size)
+		got := make([]byte, len(want))
+		_, err = l.ReadAt(got, 0)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+		looks++
+	}
+	d.setOp(func(op string) error {
+		if op == "move" || op == "sync folder" {
+			look()
+		}
+		return nil
+	})
+	require.NoError(t, l.Recover(t.Context()))
+	require.Equal(t, 2, looks)
+	d.setOp(nil)
+
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := l.Size(); err != nil {
+				t.Errorf("Size during a cure = %v", err)
+				return
+			}
+		}
+	})
+	for range 50 {
+		require.NoError(t, l.file().Mark(true))
+		require.NoError(t, l.Flush(t.Context()))
+	}
+	close(stop)
+	wg.Wait()
+	require.EqualValues(t, 51, l.Copies())
+	wantDisk(t, d, want)
+	closeAll(t, l)
 }
 
 // Lines that are all in a copy by another Log are safe there, and this Log owes

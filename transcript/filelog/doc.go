@@ -53,7 +53,9 @@
 // new blocks. The file bears a mark meanwhile, which outlives the process: the
 // next Log that appends to the file, or flushes it, makes the copy itself. Logs
 // of the old file then fail with ErrReplaced, after they have compared with the
-// copy what they had acknowledged and not yet synced. A process that is killed
+// copy what they had acknowledged and not yet synced. For that they wait for the
+// append lock of the copy, as long as it is held and whatever the context of the
+// call: only the copy can tell what became of the lines. A process that is killed
 // before it could set the mark is for the caller to remember: see [Log.Suspect].
 //
 // The mark is the sticky bit of the file; on Windows it is an empty file of that

@@ -180,6 +180,46 @@ func TestHoldFails(t *testing.T) {
 	closeAll(t, l, other)
 }
 
+// Lock takes the lock of a file that no Append could use before a cure, and
+// changes nothing of it.
+func TestLockCuresNothing(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	require.True(t, d.marked(t))
+	d.setOp(func(op string) error {
+		if op == "write" || op == "sync" {
+			return errFault
+		}
+		return nil
+	})
+	next := d.open(t, SyncNever)
+	release, err := next.Lock(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = next.Lock(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	free, err := other.file().Lock(appendLock, false)
+	require.NoError(t, err)
+	require.False(t, free)
+	release()
+	wantFree(t, other)
+	require.True(t, d.marked(t))
+	require.Zero(t, next.Copies())
+
+	require.NoError(t, d.root.Remove(workName))
+	_, err = next.Lock(t.Context())
+	require.ErrorIs(t, err, ErrReplaced)
+	wantFree(t, next)
+	d.setOp(nil)
+	require.NoError(t, next.Close())
+	_, err = next.Lock(t.Context())
+	require.ErrorIs(t, err, ErrClosed)
+	require.Error(t, l.Close()) // its sync has failed
+	require.NoError(t, other.Close())
+}
+
 func TestCloseReportsBoth(t *testing.T) {
 	d := &faultDisk{failAt: 1, only: "none"}
 	w := newWorkload(t, d)

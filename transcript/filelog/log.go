@@ -107,6 +107,8 @@ type Log struct {
 	drained bool    // see drain
 	shut    bool    // the descriptor was closed with its lock, see abandon
 
+	moving sync.Mutex // held while this Log gives the name to a copy and goes on in it
+
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	closed   bool
 	written  uint64           // counts the writes of this Log
@@ -162,7 +164,8 @@ func (l *Log) file() file { return l.current.Load().file }
 // Size returns the size of the file in bytes, which counts an unterminated
 // tail and lines that another caller is just writing. It takes no lock. It
 // fails with [ErrReplaced] when the name no longer refers to this file, and with
-// a [*NotDurableError] when that file lacks lines that this Log has acknowledged.
+// a [*NotDurableError] when the file of that name lacks lines that this Log has
+// acknowledged; only to find that out, under [SyncInterval], it waits for a lock.
 func (l *Log) Size() (int64, error) {
 	if err := l.begin("size"); err != nil {
 		return 0, err
@@ -197,7 +200,8 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 func (l *Log) Interrupt() { l.interrupt() }
 
 // Close waits for the calls under way, syncs what [SyncAlways] or
-// [SyncInterval] still owe, and closes the file. Callers that wait for a lock
+// [SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// the file and lines are owed, Close waits for the append lock of the copy. Callers that wait for a lock
 // give up with [ErrClosed], and so does every later call, Close included. The
 // file is closed even if an error is returned; a [*NotDurableError] among them
 // says which bytes are in doubt.
@@ -252,14 +256,22 @@ func (l *Log) begin(op string) error {
 // lookup looks the name up. It fails with [ErrReplaced] if the name no longer
 // refers to the file.
 func (l *Log) lookup(op string) (look, error) {
-	now, err := l.file().Lookup()
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrReplaced):
-		return look{}, l.fail(op, ErrReplaced)
-	case err != nil:
-		return look{}, l.fail(op, err)
+	for {
+		f := l.current.Load()
+		now, err := f.Lookup()
+		switch {
+		case err == nil:
+			return now, nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrReplaced):
+			return look{}, l.fail(op, err)
+		}
+		l.moving.Lock() // it may be a copy by this Log that has taken the name
+		moved := f != l.current.Load()
+		l.moving.Unlock()
+		if !moved {
+			return look{}, l.fail(op, ErrReplaced)
+		}
 	}
-	return now, nil
 }
 
 // settleDebts returns the error of a lookup. If that says that another file has

@@ -253,7 +253,9 @@ func TestWriteFileAtomic(t *testing.T) {
 	if err := filelog.SyncDir(root, "."); err != nil {
 		t.Error(err)
 	}
-	wantErr(t, filelog.SyncDir(root, "none"), fs.ErrNotExist)
+	err := filelog.SyncDir(root, "none")
+	wantErr(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "try again once the cause is gone")
 	reopen(t, root, "")
 }
 

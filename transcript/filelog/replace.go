@@ -17,10 +17,12 @@ import (
 // nothing has changed.
 //
 // When the error is nil, the new lines are on stable storage under the name, and
-// the old ones are in no file of the folder. A [*NotDurableError] says that the
-// new file has the name, but may lose it to the old one in a power cut. After any
-// other error nothing has changed. In the first two cases this Log and all others
-// of the old file fail with [ErrReplaced] from now on.
+// the old ones are in no file of the folder. A [*NotDurableError] whose Refused is
+// not set says that the new file has the name, but may lose it to the old one in a
+// power cut. After any other error the old lines are what they were; one whose
+// Refused is set says that a sync of them has failed, and Replace may be called
+// again after [Log.Recover]. In the first two cases this Log and all others of the
+// old file fail with [ErrReplaced] from now on.
 //
 // The context is honoured until the new file has the name.
 func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) error) error {
@@ -36,7 +38,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 		}
 		if l.opts.Sync != SyncNever {
 			if failed := l.sync(ctx, l.owed()); failed != nil {
-				return w, failed
+				return w, failed.refusal()
 			}
 		}
 		var failed error
@@ -49,19 +51,20 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 				return failed
 			}
 			return buf.Flush()
-		})
+		}, false)
+		switch {
+		case t != nil && err != nil:
+			now, _ := t.Lookup() // for the error alone
+			err = &NotDurableError{Path: l.path, End: now.size, Err: cause(err)}
+		case failed != nil:
+			err = failed
+		case err != nil:
+			err = l.fail(op, err)
+		}
 		if t != nil {
 			_ = t.Close() // it was synced, and its lock ends
 		}
-		switch {
-		case err == nil:
-			return w, nil
-		case t != nil:
-			return w, &NotDurableError{Path: l.path, End: w.lines.end, Refused: true, Err: cause(err)}
-		case failed != nil:
-			return w, failed
-		}
-		return w, l.fail(op, err)
+		return w, err
 	})
 	return err
 }

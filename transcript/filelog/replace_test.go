@@ -65,7 +65,7 @@ func TestReplace(t *testing.T) {
 
 // While the new lines are written nobody else holds the lock of the old ones, and
 // all that the log owes is synced; under SyncNever it owes nothing. If that sync
-// fails, nothing is written.
+// fails, nothing is written, and the error says so.
 func TestReplaceSyncsFirst(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []SyncPolicy{SyncNever, SyncInterval(1e18)} {
@@ -93,6 +93,7 @@ func TestReplaceSyncsFirst(t *testing.T) {
 			d.step = failOnce("sync")
 			failed, ok := errors.AsType[*NotDurableError](l.Replace(t.Context(), check))
 			require.True(t, ok)
+			require.True(t, failed.Refused)
 			require.EqualValues(t, len(workFirst), failed.Start)
 			require.Zero(t, calls)
 			require.Equal(t, workFirst+"owed\n", string(w.content()))
@@ -134,7 +135,8 @@ func TestReplaceFails(t *testing.T) {
 			require.Equal(t, after, string(data), "operation %d", n)
 		case errors.As(err, &lost):
 			require.Equal(t, after, string(data), "operation %d: %v", n, err)
-			require.True(t, lost.Refused)
+			require.False(t, lost.Refused)
+			require.EqualValues(t, len(after), lost.End)
 		default:
 			require.Equal(t, before, string(data), "operation %d: %v", n, err)
 		}

@@ -35,7 +35,9 @@ func TestRemoveTemps(t *testing.T) {
 	for _, name := range stays {
 		require.FileExists(t, root.Name()+"/"+name)
 	}
-	require.ErrorIs(t, filelog.RemoveTemps(root, "missing/a.jsonl"), fs.ErrNotExist)
+	err = filelog.RemoveTemps(root, "missing/a.jsonl")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "no log was changed, try again")
 	release()
 	require.NoError(t, writer.Close())
 	_, err = writer.Hold(t.Context())

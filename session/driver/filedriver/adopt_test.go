@@ -166,6 +166,35 @@ func TestUnreadableHeader(t *testing.T) {
 	}
 }
 
+// A header that does not match its checksum is the header: after the index is lost
+// the session has its key and its row, and can be archived.
+func TestHeaderWithAWrongChecksum(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	add(t, d, ref, "1")
+	require.NoError(t, d.Close())
+	text, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	first, rest, _ := strings.Cut(string(text), "\n")
+	text = []byte(strings.TrimSuffix(first, "}") + `,"crc":"00000000"}` + "\n" + rest)
+	require.NoError(t, os.WriteFile(d.Path(ref), text, 0o600))
+	loseIndex(t, dir)
+
+	d = open(t, dir, nil)
+	rows := list(t, d)
+	require.Len(t, rows, 1)
+	require.Equal(t, "k", rows[0].Key)
+	require.Equal(t, int64(len(text)), rows[0].Size)
+	row, created, err := d.LoadOrCreate(ctx, "main", "k", header("new", "k"))
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, "a", row.ID)
+	require.NoError(t, d.Archive(ctx, ref, nil))
+	require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
+	require.NoError(t, d.Close())
+}
+
 // A copy of a transcript under another name does not hide the original.
 func TestCopiedTranscript(t *testing.T) {
 	dir := t.TempDir()

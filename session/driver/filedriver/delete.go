@@ -92,7 +92,8 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 }
 
 // remove removes the files of a session. It waits for the append lock and holds it
-// meanwhile, so that nobody puts a copy in the place of the transcript.
+// meanwhile, so that nobody puts a copy in the place of the transcript. It makes
+// none itself, whatever has become of a sync: a full disk must not keep the file.
 func (a *agent) remove(id string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
@@ -100,11 +101,12 @@ func (a *agent) remove(id string, wait time.Duration) error {
 	if err != nil { // there is none, or it is no log: nobody can hold its lock
 		return a.unlink(id)
 	}
-	release, err := l.Hold(ctx)
-	if err == nil {
+	release, err := l.Lock(ctx)
+	switch {
+	case err == nil:
 		err = a.unlink(id)
 		release()
-	} else if _, failed := errors.AsType[*filelog.NotDurableError](err); failed || errors.Is(err, filelog.ErrReplaced) {
+	case errors.Is(err, filelog.ErrReplaced):
 		err = a.unlink(id)
 	}
 	return cmp.Or(err, l.Close())

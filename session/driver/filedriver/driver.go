@@ -28,7 +28,8 @@ type Options struct {
 	// filelog.SyncAlways.
 	Sync filelog.SyncPolicy
 	// ReadOnly opens without writing anything: no repair, no index. A line that
-	// a dead writer left unfinished is taken for final.
+	// a dead writer left unfinished is taken for final; one that may still be in the
+	// writing is left out.
 	ReadOnly bool
 	// SingleProcess allows file systems on which locks between processes
 	// cannot be relied on.

@@ -13,6 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript/filelog"
 )
 
 const withoutRoom = "FILEDRIVER_WITHOUT_ROOM"
@@ -60,6 +64,31 @@ func TestIndexWithoutRoom(t *testing.T) {
 	require.Equal(t, before, indexText(t, dir))
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Equal(t, row.Title, list(t, d)[0].Title)
+	require.NoError(t, d.Close())
+}
+
+// A disk that has no room for a copy does not keep a transcript that bears the mark
+// of a failed sync: nothing is copied that is to be removed.
+func TestDeleteWithoutRoom(t *testing.T) {
+	if os.Getenv(withoutRoom) == "" { // the limit is one of the whole process
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDeleteWithoutRoom$")
+		child.Env = append(os.Environ(), withoutRoom+"=1")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncAlways})
+	ref := create(t, d, "a", "k").Ref()
+	_, err := d.Append(t.Context(), ref, notes(1000), driver.Cond{})
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(d.Path(ref), 0o600|os.ModeSticky))
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	less := limit
+	lower(&less.Cur, 16<<10) // enough for the index
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
+	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoFileExists(t, d.Path(ref))
 	require.NoError(t, d.Close())
 }
 

@@ -137,9 +137,14 @@ func TestDeadWriter(t *testing.T) {
 
 func appendRaw(t *testing.T, path string, line []byte) {
 	t.Helper()
+	appendText(t, path, append(line, '\n'))
+}
+
+func appendText(t *testing.T, path string, text []byte) {
+	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
-	_, err = f.Write(append(line, '\n'))
+	_, err = f.Write(text)
 	require.NoError(t, errors.Join(err, f.Close()))
 }
 

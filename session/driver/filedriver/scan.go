@@ -42,12 +42,42 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		return err
 	}
 	defer func() { err = end(err) }()
-	opts := &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}
+	opts := &transcript.ScanOptions{From: int64(from)}
+	if d.opts.ReadOnly && dir != driver.Live {
+		size, opts.Final = tail(ctx, in, size)
+	}
 	scan := transcript.Scan
 	if dir == driver.Backward {
 		scan = transcript.ScanBackward
 	}
 	return d.scanAll(ctx, scan, in, size, dir, opts, yield)
+}
+
+// tail looks at the end of a transcript of size bytes. If that is not the end of a
+// line, it waits for the append that may be writing it, and returns where the
+// transcript ends then. Final says that nobody is writing the line before end, so
+// its bytes stay what they are whatever is appended; without it somebody may be.
+func tail(ctx context.Context, in source, size int64) (end int64, final bool) {
+	if endsLine(in, size) {
+		return size, false
+	}
+	short, cancel := context.WithTimeout(ctx, busyWait)
+	defer cancel()
+	if end, err := in.Settle(short); err == nil && end >= size {
+		return end, true
+	}
+	return size, false
+}
+
+// endsLine reports whether the first size bytes of a transcript end with a line, or
+// cannot be read, which a scan finds too.
+func endsLine(r io.ReaderAt, size int64) bool {
+	var last [1]byte
+	if size == 0 {
+		return true
+	}
+	n, _ := r.ReadAt(last[:], size-1)
+	return n < 1 || last[0] == '\n'
 }
 
 type scanner func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error]
@@ -64,7 +94,7 @@ func (d *Driver) scanAll(ctx context.Context, scan scanner, in source, size int6
 		if sizeErr != nil || now == size {
 			return err
 		}
-		size = now
+		size, opts.Final = now, false // others have written since
 	}
 }
 
@@ -133,6 +163,8 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
+	// Settle waits out an append in progress and returns where the lines end then.
+	Settle(ctx context.Context) (int64, error)
 }
 
 // An opened is a transcript or an archive that was opened to be read.
@@ -141,6 +173,8 @@ type opened struct {
 	file *os.File
 	size int64      // of the transcript, when it was opened
 	row  driver.Row // of an archive; the ID is empty if it has none
+	// settle is Settle of a transcript, nil if nobody can be writing.
+	settle func(ctx context.Context) (int64, error)
 }
 
 // Size implements [source].
@@ -153,6 +187,14 @@ func (o *opened) Size() (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
+}
+
+// Settle implements [source].
+func (o *opened) Settle(ctx context.Context) (int64, error) {
+	if o.settle == nil {
+		return o.size, nil
+	}
+	return o.settle(ctx)
 }
 
 func (o *opened) close() { _ = o.file.Close() } // only read
@@ -169,6 +211,11 @@ func (a *agent) open(f found) (*opened, error) {
 	}
 	o := &opened{ReaderAt: file, file: file, size: info.Size()}
 	if !f.archived {
+		if f.id != "" {
+			o.settle = func(ctx context.Context) (int64, error) {
+				return a.settle(ctx, driver.Ref{Agent: a.name, ID: f.id})
+			}
+		}
 		return o, nil
 	}
 	if err := a.unzip(o); err != nil {

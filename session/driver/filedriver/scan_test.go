@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -103,4 +104,68 @@ func TestSiftThatIsEnded(t *testing.T) {
 			require.Equal(t, 1, blocks)
 		})
 	}
+}
+
+// A driver that only reads leaves out a line that somebody is writing, in every kind
+// of reading, and finds it once it is whole.
+func TestReadOnlyBesideAWriter(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	add(t, d, ref, "1")
+	whole, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	loseIndex(t, dir) // so that the row is made of the lines
+
+	ro := open(t, dir, &filedriver.Options{ReadOnly: true, Describe: described(new([]string)).Describe})
+	var next driver.Cursor
+	keep := func(driver.Cursor, []byte) bool { return true }
+	look := func(when string, want ...string) {
+		t.Helper()
+		for name, records := range map[string]iter.Seq2[transcript.Record, error]{
+			"forward":  ro.Scan(ctx, ref, 0, driver.Forward),
+			"backward": ro.Scan(ctx, ref, 0, driver.Backward),
+			"sift":     ro.Sift(ctx, ref, keep),
+		} {
+			var got []string
+			for rec, err := range records {
+				require.NoError(t, err)
+				require.Nil(t, rec.Damage, "%s, %s", name, when)
+				got = append(got, rec.Entry.ID)
+			}
+			require.ElementsMatch(t, want, got, "%s, %s", name, when)
+		}
+		for rec, err := range ro.Scan(ctx, ref, next, driver.Forward) {
+			require.NoError(t, err)
+			require.Nil(t, rec.Damage)
+			next = driver.Cursor(rec.End)
+		}
+		require.Equal(t, len(want), list(t, ro)[0].Messages, when)
+	}
+
+	root, err := os.OpenRoot(filepath.Dir(ro.Path(ref)))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, root.Close()) }()
+	writer, err := filelog.Open(root, filepath.Base(ro.Path(ref)), &filelog.Options{Sync: filelog.SyncNever})
+	require.NoError(t, err)
+	release, err := writer.Hold(ctx)
+	require.NoError(t, err)
+	line := append(note("2").Data, '\n')
+	appendText(t, ro.Path(ref), line[:10])
+	look("while a line is being written", "a", "1")
+	require.Equal(t, driver.Cursor(len(whole)), next)
+	appendText(t, ro.Path(ref), line[10:])
+	look("when the line is there", "a", "1", "2")
+	release()
+
+	// An unfinished line of a dead writer is final, and no append changes it.
+	unended := note("3").Data
+	appendText(t, ro.Path(ref), unended)
+	look("with a whole line that nobody ends", "a", "1", "2", "3")
+	_, _, err = writer.Append(ctx, append(note("4").Data, '\n'), nil)
+	require.NoError(t, err)
+	look("behind it", "a", "1", "2", "3", "4")
+	require.NoError(t, writer.Close())
+	require.NoError(t, ro.Close())
 }

@@ -35,7 +35,9 @@ type keyed struct {
 
 // stands reports whether the batch is still where it was read: another process's
 // lines can become NULs after a sync of theirs has failed, so a remembered place
-// proves nothing.
+// proves nothing. Key, hash, IDs and lines must be there. A letter that has changed
+// in another place is damage, which readers report, and not a missing batch: they
+// keep the lines, and a second copy would be in the history beside them.
 func (k keyed) stands(r io.ReaderAt, key string) bool {
 	s := seen{keys: map[string]keyed{}, keysFrom: k.start, keysEnd: k.start}
 	err := s.readKeys(r, k.end, k.start)
@@ -84,7 +86,7 @@ func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) 
 			if err != nil {
 				return driver.Result{}, err
 			}
-			if rec.Damage == nil && slices.Contains(cond.Conflicts, rec.Entry.Type()) {
+			if rec.HasEntry() && slices.Contains(cond.Conflicts, rec.Entry.Type()) {
 				return driver.Result{}, fmt.Errorf("a %s entry was added: %w", rec.Entry.Type(), driver.ErrConflict)
 			}
 		}
@@ -104,7 +106,7 @@ func (s *seen) readHead(r io.ReaderAt, end int64) error {
 		if err != nil {
 			return err
 		}
-		if rec.Damage == nil && transcript.IsHead(rec.Entry.Type()) {
+		if rec.HasEntry() && transcript.IsHead(rec.Entry.Type()) {
 			s.head = rec.Entry.ID
 			break
 		}
@@ -156,17 +158,12 @@ func keysBegin(r io.ReaderAt, end, since int64) (int64, error) {
 	return 0, nil
 }
 
-// note adds the next record. A line with a wrong checksum is in no batch, because a
-// hit must be what was written.
+// note adds the next record.
 func (s *seen) note(rec transcript.Record) {
-	if rec.Damage != nil {
-		s.batcher.Break()
-		return
-	}
 	if rec.Entry.Part <= 1 {
 		s.begin = rec.Offset
 	}
-	for _, b := range s.batcher.Add(rec.Entry) {
+	for _, b := range s.batcher.Take(rec) {
 		first := b.Entries[0]
 		if !b.Complete || first.Idem == "" || first.Part > 1 {
 			continue

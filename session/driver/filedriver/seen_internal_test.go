@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,12 +20,13 @@ func keyedLine(id, key, hash string, n int) string {
 	if n > 1 {
 		e.Batch = n
 	}
-	return string(e.Line()) + "\n"
+	return string(e.Sealed().Line()) + "\n"
 }
 
 // A remembered batch stands only where every line of it is still what it was.
 func TestStands(t *testing.T) {
 	line := keyedLine("a", "key", "hash", 1)
+	require.Contains(t, line, `"crc"`)
 	k := keyed{hash: "hash", ids: []string{"a"}, start: 3, end: 3 + int64(len(line))}
 	for _, test := range []struct {
 		name, text string
@@ -35,6 +37,7 @@ func TestStands(t *testing.T) {
 		{"another hash", "{}\n" + keyedLine("a", "key", "HASH", 1), false},
 		{"an erased hash", "{}\n" + keyedLine("a", "key", transcript.ErasedHash, 1), false}, // of another length
 		{"another ID", "{}\n" + keyedLine("b", "key", "hash", 1), false},
+		{"another letter", "{}\n" + strings.Replace(line, `"note"`, `"NOTE"`, 1), true},
 		{"elsewhere", "{}\n  " + line, false},
 		{"NULs", "{}\n" + string(make([]byte, len(line)-1)) + "\n", false},
 		{"cut", ("{}\n" + line)[:len(line)], false},
@@ -102,32 +105,52 @@ func TestReadHeadOnce(t *testing.T) {
 	require.Equal(t, "a", s.head)
 }
 
-// A batch with a damaged line is not there, and where one becomes so later the
+// A letter that has changed since takes no line out of its batch: the retry is a
+// repeat, and the head and conflicts are what readers see. Where lines are gone the
 // other conditions count.
-func TestDamagedBatchIsNoHit(t *testing.T) {
+func TestConditionsOnDamagedLines(t *testing.T) {
 	first := transcript.Entry{ID: "a", Idem: "key", IdemHash: "hash", Batch: 2, Body: transcript.Custom{Name: "note", Data: []byte(`1`)}}
 	second := transcript.Entry{ID: "b", Part: 2, Body: transcript.Custom{Name: "note", Data: []byte(`2`)}}
 	single := transcript.Entry{ID: "c", Idem: "single", IdemHash: "hash", Body: transcript.Custom{Name: "note", Data: []byte(`3`)}}
-	var sound, damaged []byte
-	for _, e := range []transcript.Entry{first, second, single} {
+	rewind := transcript.Entry{ID: "d", Body: transcript.Rewind{To: "note"}}
+	var sound, letter, gone []byte
+	for _, e := range []transcript.Entry{first, second, single, rewind} {
 		line := append(e.Sealed().Line(), '\n')
 		sound = append(sound, line...)
+		letter = append(letter, bytes.Replace(line, []byte(`"note"`), []byte(`"NOTE"`), 1)...)
 		if e.ID != "a" {
-			line = bytes.Replace(line, []byte(`"note"`), []byte(`"NOTE"`), 1)
+			clear(line[:len(line)-1])
 		}
-		damaged = append(damaged, line...)
+		gone = append(gone, line...)
 	}
 	end := int64(len(sound))
-	s := new(seen)
+	check := func(s *seen, text []byte, cond driver.Cond) (driver.Result, error) {
+		return s.check(bytes.NewReader(text), 0, end, cond)
+	}
+	remembered := new(seen)
 	for _, key := range []string{"key", "single"} {
-		res, err := s.check(bytes.NewReader(sound), 0, end, driver.Cond{Idem: key, IdemHash: "hash"})
+		res, err := check(remembered, sound, driver.Cond{Idem: key, IdemHash: "hash"})
 		require.NoError(t, err)
 		require.True(t, res.Repeated, key)
 	}
-	require.Len(t, s.keys, 2)
-	for _, s := range []*seen{s, {}} {
+	require.Len(t, remembered.keys, 2)
+	for _, s := range []*seen{remembered, {}} {
+		for key, ids := range map[string][]string{"key": {"a", "b"}, "single": {"c"}} {
+			res, err := check(s, letter, driver.Cond{Idem: key, IdemHash: "hash"})
+			require.NoError(t, err)
+			require.True(t, res.Repeated, key)
+			require.Equal(t, ids, res.IDs)
+			_, err = check(s, letter, driver.Cond{Idem: key, IdemHash: "other"})
+			require.ErrorIs(t, err, driver.ErrIdemMismatch)
+		}
+		_, err := check(s, letter, driver.Cond{Head: "d"})
+		require.NoError(t, err)
+		_, err = check(s, letter, driver.Cond{Conflicts: []string{transcript.TypeRewind}})
+		require.ErrorIs(t, err, driver.ErrConflict)
+	}
+	for _, s := range []*seen{remembered, {}} {
 		for _, key := range []string{"key", "single"} {
-			_, err := s.check(bytes.NewReader(damaged), 0, end, driver.Cond{Idem: key, IdemHash: "hash", Head: "x"})
+			_, err := check(s, gone, driver.Cond{Idem: key, IdemHash: "hash", Head: "x"})
 			require.ErrorIs(t, err, driver.ErrConflict, key)
 		}
 		require.Empty(t, s.keys)

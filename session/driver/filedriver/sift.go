@@ -30,5 +30,9 @@ func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yie
 	scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
 		return transcript.Sift(in, size, keepLines, opts)
 	}
-	return d.scanAll(ctx, scan, f, f.size, driver.Backward, &transcript.ScanOptions{Final: d.opts.ReadOnly}, yield)
+	size, opts := f.size, new(transcript.ScanOptions)
+	if d.opts.ReadOnly {
+		size, opts.Final = tail(ctx, f, size)
+	}
+	return d.scanAll(ctx, scan, f, size, driver.Backward, opts, yield)
 }

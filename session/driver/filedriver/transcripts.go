@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"path/filepath"
@@ -46,9 +47,13 @@ func (x *index) readGen(e *entry) {
 		return
 	}
 	row := driver.Row{Size: from}
-	if x.a.read(f, func(_ *opened, scan Scan) error { return lastGen(&row, scan) }) == nil {
-		e.gen, e.read = max(e.gen, row.Gen), f.size
-	}
+	_ = x.a.read(f, func(o *opened, scan Scan) error {
+		err := lastGen(&row, scan)
+		if err == nil {
+			e.gen, e.read = max(e.gen, row.Gen), o.size
+		}
+		return err
+	})
 }
 
 // compare looks for transcripts that the index does not know, or not as they
@@ -321,7 +326,7 @@ func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
 		if err != nil {
 			return e, before, err
 		}
-		if rec.Damage != nil {
+		if !rec.HasEntry() {
 			continue
 		}
 		if _, ok := rec.Entry.Body.(transcript.Header); ok {
@@ -346,24 +351,22 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 }
 
 // read calls do with a transcript. Before that it ends a last line that a dead
-// writer has left without its '\n', which may be what makes the session current.
+// writer has left without its '\n', which may be what makes the session current. A
+// driver that only reads takes that line as it is.
 func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	o, err := a.open(f)
 	if err != nil {
 		return noHeader(err)
 	}
 	defer o.close()
-	if !f.archived && o.size > 0 && f.id != "" && !a.d.opts.ReadOnly {
-		var last [1]byte
-		if _, err = o.ReadAt(last[:], o.size-1); err != nil {
-			return noHeader(err)
-		}
-		if last[0] != '\n' {
-			o.size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, o.size)
+	final := false
+	if a.d.opts.ReadOnly || !f.archived && f.id != "" {
+		if o.size, final = tail(context.Background(), o, o.size); !final {
+			o.size = wholeLines(o, o.size)
 		}
 	}
 	return do(o, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-		opts := &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly}
+		opts := &transcript.ScanOptions{From: int64(from), Final: final}
 		if dir == driver.Backward {
 			return transcript.ScanBackward(o, o.size, opts)
 		}
@@ -371,20 +374,30 @@ func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	})
 }
 
-// settle ends the last line of a transcript, unless somebody is writing it, and
-// returns the size of the file.
-func (a *agent) settle(ref driver.Ref, size int64) int64 {
-	ctx, cancel := context.WithTimeout(context.Background(), busyWait)
-	defer cancel()
+// wholeLines returns the end of the last line before size that has its '\n', so that
+// the next reading begins with a line.
+func wholeLines(r io.ReaderAt, size int64) int64 {
+	if endsLine(r, size) {
+		return size
+	}
+	for rec, err := range transcript.ScanBackward(r, size, nil) {
+		if err != nil {
+			return size // the caller finds it, too
+		}
+		return rec.End
+	}
+	return 0
+}
+
+// settle waits out an append in progress, ends what a dead writer left, and returns
+// where the transcript ends.
+func (a *agent) settle(ctx context.Context, ref driver.Ref) (end int64, err error) {
 	o, err := a.acquire(ref)
 	if err != nil {
-		return size
+		return 0, err
 	}
-	end, err := o.log.Settle(ctx)
-	if a.d.logs.release(o, err) != nil {
-		return size
-	}
-	return end
+	end, err = o.log.Settle(ctx)
+	return end, a.d.logs.release(o, err)
 }
 
 // describe makes the row of a session from its transcript. Known is the row it

@@ -25,7 +25,11 @@ func turnByte(id string) int64 {
 
 // LockTurn implements [driver.Driver].
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
-	if err := d.enter(ctx); err != nil {
+	entering := ctx
+	if wait {
+		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and says that it was one
+	}
+	if err := d.enter(entering); err != nil {
 		return nil, err
 	}
 	defer d.ops.Done()

@@ -12,7 +12,11 @@ import (
 // lock outlives Close.
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
 	const op = "LockTurn"
-	s, err := d.find(ctx, op, ref)
+	looking := ctx
+	if wait {
+		looking = context.WithoutCancel(ctx) // the wait ends with ctx, and says that it was one
+	}
+	s, err := d.find(looking, op, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +53,9 @@ func (d *Driver) lockTurn(ctx context.Context, s *session, wait bool) error {
 }
 
 func (d *Driver) waitTurn(ctx context.Context, s *session, wait bool) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
+	}
 	select {
 	case s.turn <- struct{}{}:
 		return nil

@@ -27,7 +27,11 @@ type lease struct {
 // releases the turn. Calling release again does nothing. A lock outlives Close, but
 // not the pool.
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
-	if err := d.enter(ctx); err != nil {
+	entering := ctx
+	if wait {
+		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and says that it was one
+	}
+	if err := d.enter(entering); err != nil {
 		return nil, fail("lock turn", ref, err)
 	}
 	defer d.ops.Done()
@@ -80,6 +84,9 @@ func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*leas
 // await calls take, with pauses, until a lock is taken or take fails. The error of a
 // wait that was given up matches [driver.ErrBusy] and that of ctx.
 func (d *Driver) await(ctx context.Context, take func() (taken bool, err error)) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
+	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		taken, err := take()
 		if taken {
