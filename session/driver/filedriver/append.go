@@ -13,19 +13,13 @@ import (
 
 // with calls f with the open log of a session.
 func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *openLog) error) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	a, err := d.agent(ref.Agent, false)
-	if err != nil {
-		return err
-	}
-	o, err := a.acquire(ref)
-	if err != nil {
-		return err
-	}
-	return a.cause(ref, d.logs.release(o, f(a, o)))
+	return d.on(ctx, ref, func(a *agent) error {
+		o, err := a.acquire(ref)
+		if err != nil {
+			return err
+		}
+		return a.cause(ref, d.logs.release(o, f(a, o)))
+	})
 }
 
 // tries is how often a session is looked for again because it was archived and
