@@ -102,7 +102,7 @@ var testImports = map[string][]string{
 	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
 	"session/blobs":                {"session"},
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
+	"session/exchange":             slices.Concat(formats, []string{"compact", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
 }
