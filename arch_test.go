@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const module = "github.com/convolog/convolog"
@@ -196,9 +198,7 @@ func sources(t *testing.T, fsys fs.FS) []source {
 		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), fset, file})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 

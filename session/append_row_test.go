@@ -249,7 +249,7 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	loseIndex(t, dir)
 	st, other := open(t, dir, unsynced), open(t, dir, unsynced)
 	s, err := st.Get(t.Context(), ref)
-	must(t, err)
+	require.NoError(t, err)
 	for n := 14; n <= 18; n += 2 {
 		add(t, s, transcript.UserText("more"), answer("a"))
 		for _, st := range []*session.Store{st, other} {
@@ -272,7 +272,7 @@ func TestLongMeta(t *testing.T) {
 		labels[i] = fmt.Sprint(strings.Repeat("l", 50), i)
 	}
 	owner := strings.Repeat("o", 5000)
-	must(t, s.SetMeta(bg, transcript.Meta{Labels: labels, Owner: &owner}))
+	require.NoError(t, s.SetMeta(bg, transcript.Meta{Labels: labels, Owner: &owner}))
 	talk(t, s, 0, 1)
 	kept := add(t, s, transcript.UserText("kept"), answer("a"))
 	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -124,9 +126,7 @@ func thousand(t testing.TB) (file []byte) {
 			item = assistant
 		}
 		entries, err := transcript.NewBatch(at, id, item)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		file = append(append(file, entries[0].Line()...), '\n')
 	}
 	return file
