@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const module = "github.com/convolog/convolog"
@@ -102,7 +104,7 @@ var testImports = map[string][]string{
 	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
 	"session/blobs":                {"session"},
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
+	"session/exchange":             slices.Concat(formats, []string{"compact", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
 }
@@ -196,9 +198,7 @@ func sources(t *testing.T, fsys fs.FS) []source {
 		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), fset, file})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,10 +72,24 @@ type Step struct {
 	// Chunk says which part of the messages a [Model] is about to be shown,
 	// from 1, of Chunks at most: there may turn out to be fewer. Both are 0 in
 	// other steps.
-	Chunk, Chunks int
+	Chunk  int `json:"chunk,omitempty"`
+	Chunks int `json:"chunks,omitempty"`
 	// Skipped is the error of a summarizer that [Either] gave up, before it
-	// asks the next one; nil in other steps.
-	Skipped error
+	// asks the next one; nil in other steps. In JSON it is the text of the error.
+	Skipped error `json:"-"`
+}
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (s Step) MarshalJSON() ([]byte, error) {
+	type fields Step
+	all := struct {
+		fields
+		Skipped string `json:"skipped,omitempty"`
+	}{fields: fields(s)}
+	if s.Skipped != nil {
+		all.Skipped = s.Skipped.Error()
+	}
+	return json.Marshal(all)
 }
 
 // tell tells the observer of a step.

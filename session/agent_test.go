@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -119,7 +121,7 @@ func checkRestart(t testing.TB, dir string, opts *session.Options, want string) 
 	st := open(t, dir, &o)
 	defer closed(t, st)
 	s, err := st.Lookup(t.Context(), cli)
-	must(t, err)
+	require.NoError(t, err)
 	if got := request(t, s); got != want {
 		t.Fatalf("after a restart the request is\n%.3000s\nit was\n%.3000s", got, want)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
@@ -24,7 +26,7 @@ func TestAppendAllocs(t *testing.T) {
 		t.Skip("the race detector allocates too")
 	}
 	drv, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: unsynced.Sync})
-	must(t, err)
+	require.NoError(t, err)
 	st := session.OpenDriver(noIndex{drv}, unsynced)
 	defer closed(t, st)
 	s := load(t, st, cli)
@@ -32,7 +34,7 @@ func TestAppendAllocs(t *testing.T) {
 	got := testing.AllocsPerRun(1000, func() {
 		_, err = s.Append(bg, transcript.UserText(kibText))
 	})
-	must(t, err)
+	require.NoError(t, err)
 	if got > most {
 		t.Errorf("%v allocations, want %v at most", got, most)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -19,7 +21,7 @@ func TestKeyOnALongLine(t *testing.T) {
 	ids := add(t, s, transcript.UserText("x"))
 	frame := 0
 	for e, err := range s.Entries(t.Context()) {
-		must(t, err)
+		require.NoError(t, err)
 		if e.ID == ids[0] {
 			frame = len(e.Line()) - 1
 		}

@@ -249,7 +249,7 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	loseIndex(t, dir)
 	st, other := open(t, dir, unsynced), open(t, dir, unsynced)
 	s, err := st.Get(t.Context(), ref)
-	must(t, err)
+	require.NoError(t, err)
 	for n := 14; n <= 18; n += 2 {
 		add(t, s, transcript.UserText("more"), answer("a"))
 		for _, st := range []*session.Store{st, other} {
@@ -272,7 +272,7 @@ func TestLongMeta(t *testing.T) {
 		labels[i] = fmt.Sprint(strings.Repeat("l", 50), i)
 	}
 	owner := strings.Repeat("o", 5000)
-	must(t, s.SetMeta(bg, transcript.Meta{Labels: labels, Owner: &owner}))
+	require.NoError(t, s.SetMeta(bg, transcript.Meta{Labels: labels, Owner: &owner}))
 	talk(t, s, 0, 1)
 	kept := add(t, s, transcript.UserText("kept"), answer("a"))
 	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
@@ -317,4 +317,51 @@ func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	require.Len(t, h.puts, 1)
 	require.Equal(t, 3, h.puts[0].Messages)
 	closed(t, st)
+}
+
+// lockedIndex is a driver whose index of one agent is locked by somebody else.
+type lockedIndex struct {
+	driver.Driver
+	agent string
+	puts  map[string]int // by agent
+}
+
+func (d *lockedIndex) Put(ctx context.Context, row driver.Row) error {
+	d.puts[row.Agent]++
+	if row.Agent == d.agent {
+		return driver.ErrBusy
+	}
+	return d.Driver.Put(ctx, row)
+}
+
+// A list, and the end of a store, wait once for an index that is locked and not
+// once for each of its sessions. The rows of other agents are put.
+func TestLockedIndexIsWaitedForOnce(t *testing.T) {
+	d := &lockedIndex{Driver: memdriver.New(nil), puts: map[string]int{}}
+	st := session.OpenDriver(d, nil)
+	sessions := map[string][]*session.Session{}
+	for i := range 8 {
+		for _, agent := range []string{"locked", "free"} {
+			s := load(t, st, session.Key{Agent: agent, Channel: "cli", Peer: fmt.Sprint(i)})
+			add(t, s, transcript.UserText("hello"))
+			sessions[agent] = append(sessions[agent], s)
+		}
+	}
+	d.agent, d.puts = "locked", map[string]int{}
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 16)
+	require.Equal(t, map[string]int{"locked": 1, "free": 8}, d.puts, "of List")
+	d.puts = map[string]int{}
+	closed(t, st)
+	require.Equal(t, map[string]int{"locked": 1}, d.puts, "of Close")
+
+	d.Driver, d.agent = d.Driver.(*memdriver.Driver).Reopen(), "" // the rows are made again when they are asked for
+	st = session.OpenDriver(d, nil)
+	defer closed(t, st)
+	for _, s := range sessions["locked"] {
+		again, err := st.Get(t.Context(), s.Ref())
+		require.NoError(t, err)
+		require.Equal(t, 1, again.Info().Messages)
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -25,9 +27,7 @@ func snapshotTree(t *testing.T, dir string) map[string]string {
 		files[path] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return files
 }
 
@@ -51,15 +51,15 @@ func TestBadTranscripts(t *testing.T) {
 		{name: "newer critical entry", place: content(header + text + `{"type":"fork","id":"x","critical":true}` + "\n"), is: session.ErrNewerFormat},
 		{name: "the header of another session", place: content(strings.Replace(header, `"s1"`, `"s2"`, 1))},
 		{name: "the header and a text of another session", place: content(strings.Replace(header, `"s1"`, `"s2"`, 1) + text)},
-		{name: "a folder", place: func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }},
+		{name: "a folder", place: func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }},
 		{name: "a link out", place: func(t *testing.T, path string) {
 			out := filepath.Join(t.TempDir(), "out")
-			must(t, os.WriteFile(out, []byte(header), 0o600))
-			must(t, os.Symlink(out, path))
+			require.NoError(t, os.WriteFile(out, []byte(header), 0o600))
+			require.NoError(t, os.Symlink(out, path))
 		}},
 		{name: "a link within", place: func(t *testing.T, path string) {
-			must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "real"), []byte(header), 0o600))
-			must(t, os.Symlink("real", path))
+			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "real"), []byte(header), 0o600))
+			require.NoError(t, os.Symlink("real", path))
 		}},
 		{name: "a FIFO", place: fifo},
 	} {
@@ -69,7 +69,7 @@ func TestBadTranscripts(t *testing.T) {
 			}
 			dir := t.TempDir()
 			path := filepath.Join(dir, "agents/main/sessions/s1.jsonl")
-			must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			tt.place(t, path)
 			before := snapshotTree(t, dir)
 			st := open(t, dir, nil)
@@ -94,7 +94,7 @@ func TestBadTranscripts(t *testing.T) {
 				t.Errorf("error %v does not match %v", err, tt.is)
 			}
 			infos, err := st.List(t.Context(), nil)
-			must(t, err)
+			require.NoError(t, err)
 			for _, info := range infos {
 				if tt.read != (info.Messages > 0) || tt.read != (info.Title != "") {
 					t.Errorf("it can be read: %v, and the list says %+v", tt.read, info)
@@ -115,14 +115,7 @@ func TestBadTranscripts(t *testing.T) {
 }
 
 func content(s string) func(*testing.T, string) {
-	return func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte(s), 0o600)) }
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	return func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte(s), 0o600)) }
 }
 
 // Names that try to leave the store make an error and nothing else.
@@ -168,7 +161,7 @@ func TestBadNames(t *testing.T) {
 func listTree(t *testing.T, dir string) string {
 	t.Helper()
 	var names []string
-	must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		names = append(names, path)
 		return err
 	}))
@@ -188,14 +181,14 @@ func TestReadOnly(t *testing.T) {
 	closed(t, st)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	data, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, data[:len(data)-5], 0o600)) // torn
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data[:len(data)-5], 0o600)) // torn
 	before := listTree(t, dir)
 
 	ro := open(t, dir, &session.Options{ReadOnly: true})
 	defer closed(t, ro)
 	r, err := ro.Lookup(t.Context(), cli)
-	must(t, err)
+	require.NoError(t, err)
 	if got, want := history(t, r), `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"two"}]}]}`; got != want {
 		t.Errorf("history %s, want %s", got, want)
 	}

@@ -146,7 +146,7 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 	st := open(t, dir, &session.Options{Blobs: kept})
 	defer closed(t, st)
 	// The next write to the index finishes what was begun.
-	must(t, second(st.Create(t.Context(), cli, nil)))
+	require.NoError(t, second(st.Create(t.Context(), cli, nil)))
 	for id, seeds := range acked {
 		s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: id})
 		if errors.Is(err, fs.ErrNotExist) && gone[id] {
@@ -184,7 +184,7 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 			require.True(t, named[f.Name()], "%s is in the folder of %s, and no line names it", f.Name(), info.ID)
 		}
 		require.Len(t, files, len(named))
-		must(t, s.Rewind(t.Context(), ids[0]))
+		require.NoError(t, s.Rewind(t.Context(), ids[0]))
 	}
 	folders, err := os.ReadDir(filepath.Join(dir, "agents/main/blobs"))
 	require.NoError(t, err)

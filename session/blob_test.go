@@ -99,7 +99,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 		add(t, s, pictures()...)
 		add(t, p, pictures()...)
 	}
-	must(t, second(s.Queue(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(50_000, 6)}})))
+	require.NoError(t, second(s.Queue(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(50_000, 6)}})))
 	want := history(t, p)
 	require.Equal(t, want, history(t, s))
 	found, err := opts.Blobs.List(t.Context(), s.Ref())
@@ -161,13 +161,13 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	defer closed(t, st)
 	s = load(t, st, cli)
 	require.Positive(t, s.Info().Tokens)
-	must(t, second(st.List(t.Context(), nil)))
+	require.NoError(t, second(st.List(t.Context(), nil)))
 	for _, err := range st.Search(t.Context(), session.Query{Text: "look"}) {
 		require.NoError(t, err)
 	}
-	must(t, second(s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}})))
-	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))})))
-	must(t, second(s.Health(t.Context())))
+	require.NoError(t, second(s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}})))
+	require.NoError(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	require.NoError(t, second(s.Health(t.Context())))
 	require.Zero(t, kept.gets.Load(), "a blob was read for what needs none")
 	require.Contains(t, history(t, s), screenshot(size, uint64(shots-1)).Source.Data)
 	require.EqualValues(t, 5, kept.gets.Load())
@@ -185,10 +185,10 @@ func TestBlobsMissing(t *testing.T) {
 	require.NoError(t, err)
 	for i, hash := range hashes {
 		if i == 0 {
-			must(t, os.WriteFile(filepath.Join(dir, "agents/main/blobs", s.ID(), hash), []byte("other"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/blobs", s.ID(), hash), []byte("other"), 0o600))
 			continue
 		}
-		must(t, kept.Delete(t.Context(), s.Ref(), hash))
+		require.NoError(t, kept.Delete(t.Context(), s.Ref(), hash))
 	}
 	got := history(t, s)
 	for _, want := range []string{
@@ -222,9 +222,9 @@ func TestBlobsDeleteAndFork(t *testing.T) {
 		require.NoError(t, err)
 		want := history(t, s)
 		require.Equal(t, want, history(t, fork))
-		must(t, st.Delete(t.Context(), s.Ref()))
+		require.NoError(t, st.Delete(t.Context(), s.Ref()))
 		require.Equal(t, want, history(t, fork))
-		must(t, st.Delete(t.Context(), fork.Ref()))
+		require.NoError(t, st.Delete(t.Context(), fork.Ref()))
 	}
 	names, err := os.ReadDir(filepath.Join(dir, "agents/main/blobs"))
 	require.NoError(t, err)
@@ -256,7 +256,7 @@ func TestBlobsLeftovers(t *testing.T) {
 	_, err = s.AppendIf(t.Context(), session.Cond{Head: "another"}, image(2))
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.Equal(t, 1, count(s.Ref()), "a refused append has kept media")
-	must(t, kept.Put(t.Context(), s.Ref(), strings.Repeat("ab", 32), []byte("orphan")))
+	require.NoError(t, kept.Put(t.Context(), s.Ref(), strings.Repeat("ab", 32), []byte("orphan")))
 	add(t, s, transcript.UserText("text alone"))
 	require.Equal(t, 2, count(s.Ref()))
 
@@ -277,7 +277,7 @@ func TestBlobsLeftovers(t *testing.T) {
 	require.NoError(t, err)
 	add(t, fork, image(4))
 	require.Equal(t, 2, count(fork.Ref()))
-	must(t, st.Delete(t.Context(), s.Ref()))
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	require.NotContains(t, history(t, fork), "not there")
 }
 
@@ -344,13 +344,13 @@ func TestBlobFolderNames(t *testing.T) {
 	}
 	require.Error(t, f.Put(t.Context(), driver.Ref{Agent: "a"}, strings.Repeat("a", 64), nil))
 	ref, hash := driver.Ref{Agent: "../A", ID: "B"}, strings.Repeat("a", 64)
-	must(t, f.Put(t.Context(), ref, hash, []byte("data")))
+	require.NoError(t, f.Put(t.Context(), ref, hash, []byte("data")))
 	got, err := f.Get(t.Context(), ref, hash)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(got, []byte("data")))
 	_, err = f.Get(t.Context(), ref, strings.Repeat("b", 64))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	must(t, f.Delete(t.Context(), ref, hash, strings.Repeat("b", 64)))
+	require.NoError(t, f.Delete(t.Context(), ref, hash, strings.Repeat("b", 64)))
 	names, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, names, 1)
@@ -381,7 +381,7 @@ func FuzzBlobs(f *testing.F) {
 				return // no block, with blobs or without
 			}
 			var got bytes.Buffer
-			must(t, json.Compact(&got, []byte(history(t, s))))
+			require.NoError(t, json.Compact(&got, []byte(history(t, s))))
 			if i == 0 {
 				want = got.String()
 			}

@@ -252,7 +252,7 @@ func TestAnswerToRewoundEntries(t *testing.T) {
 	hooked := &lateDriver{}
 	st := session.OpenDriver(hooked, nil)
 	files, err := filedriver.Open(dir, &filedriver.Options{})
-	must(t, err)
+	require.NoError(t, err)
 	hooked.Driver = files
 	defer closed(t, st)
 	s, s2 := load(t, st, cli), load(t, other, cli)

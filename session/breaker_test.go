@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -20,7 +22,7 @@ func types(t testing.TB, s *session.Session) string {
 	t.Helper()
 	var all []string
 	for e, err := range s.Entries(t.Context()) {
-		must(t, err)
+		require.NoError(t, err)
 		all = append(all, e.Type())
 	}
 	return strings.Join(all, " ")
@@ -101,7 +103,7 @@ func TestBreaker(t *testing.T) {
 	}
 	// Which says nothing about the summarizer.
 	c, err := s.Calibration(t.Context(), "")
-	if must(t, err); c.Failures != 5 || c.FailedAt == 0 {
+	if require.NoError(t, err); c.Failures != 5 || c.FailedAt == 0 {
 		t.Errorf("after it: %+v", c)
 	}
 	talk(t, s, 31, 30)
@@ -147,7 +149,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	s := load(t, st, cli)
 	talk(t, s, 0, 13)
 	done, err := s.AfterTurn(t.Context())
-	if must(t, err); done.Entry == "" {
+	if require.NoError(t, err); done.Entry == "" {
 		t.Fatalf("not compacted: %s", done.Cut)
 	}
 	after := done.Compaction.TokensAfter
@@ -199,7 +201,7 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 			a.g.Window = 0
 		}
 		for i := range 150 {
-			must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
+			require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
 		}
 		checkAccepted(t, m)
 		stats := m.Stats()
@@ -236,13 +238,13 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 				talk(t, s, i, 1)
 				if i == 20 { // one that a guard needs sets the pace too
 					changed, err := s.CompactFor(t.Context(), guard.Need{Refused: true, Room: 4_000, Counter: thousands{}})
-					if must(t, err); changed {
+					if require.NoError(t, err); changed {
 						last = s.Info().Tokens
 					}
 				}
 				before := s.Info().Tokens
 				done, err := s.AfterTurn(t.Context())
-				if must(t, err); done.Entry == "" {
+				if require.NoError(t, err); done.Entry == "" {
 					continue
 				}
 				if compactions++; last > 0 && before-last < tt.fifth {
@@ -280,11 +282,11 @@ func TestBreakerAfterRewind(t *testing.T) {
 	if asked != 3 {
 		t.Fatalf("asked %d times", asked)
 	}
-	must(t, s.RewindTurns(t.Context(), 4))
+	require.NoError(t, s.RewindTurns(t.Context(), 4))
 	if done, err := s.AfterTurn(t.Context()); err != nil || done.Cut.Nothing != session.CoolingDown {
 		t.Errorf("8,000 tokens fewer: %s, %v", done.Cut, err)
 	}
-	must(t, s.RewindTurns(t.Context(), 1))
+	require.NoError(t, s.RewindTurns(t.Context(), 1))
 	if _, err := s.AfterTurn(t.Context()); err == nil || asked != 4 {
 		t.Errorf("10,000 tokens fewer: %v, asked %d times", err, asked)
 	}

@@ -180,7 +180,7 @@ func TestCommitBeside(t *testing.T) {
 			group.Go(func() {
 				for i := range turns {
 					n := g*turns + i
-					must(t, second(s.Append(bg, transcript.UserText(fmt.Sprintf("w%da.", n)), answer(fmt.Sprintf("w%db.", n)))))
+					require.NoError(t, second(s.Append(bg, transcript.UserText(fmt.Sprintf("w%da.", n)), answer(fmt.Sprintf("w%db.", n)))))
 				}
 			})
 		}

@@ -109,18 +109,18 @@ func (k *talker) step() {
 			k.ids = k.ids[1:]
 		}
 	case 12:
-		must(k.t, k.s.Use(bg, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
+		require.NoError(k.t, k.s.Use(bg, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
 	case 13:
-		must(k.t, second(k.s.Queue(bg, transcript.UserText(k.word()))))
+		require.NoError(k.t, second(k.s.Queue(bg, transcript.UserText(k.word()))))
 		turn := begin(k.t, k.s)
-		must(k.t, second(turn.Drain(bg)))
-		must(k.t, turn.End())
+		require.NoError(k.t, second(turn.Drain(bg)))
+		require.NoError(k.t, turn.End())
 	case 14:
 		turn := begin(k.t, k.s)
 		d := turn.Draft("anthropic", "m", transcript.Made{})
-		must(k.t, d.Write(bg, k.word()+"\n"))
-		must(k.t, d.Flush(bg))
-		must(k.t, turn.End())
+		require.NoError(k.t, d.Write(bg, k.word()+"\n"))
+		require.NoError(k.t, d.Flush(bg))
+		require.NoError(k.t, turn.End())
 	case 15: // a text that came while an answer was being made
 		h, err := k.s.History(bg)
 		require.NoError(k.t, err)

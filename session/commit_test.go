@@ -42,7 +42,7 @@ func each(t *testing.T, opts *session.Options, check func(t *testing.T, st *sess
 func archivesOf(t testing.TB, s *session.Session) []session.ArchiveInfo {
 	t.Helper()
 	all, err := s.Archives(context.Background())
-	must(t, err)
+	require.NoError(t, err)
 	return all
 }
 
@@ -56,21 +56,21 @@ func textsOf(msgs []transcript.Message) (texts []string) {
 func live(t testing.TB, s *session.Session) []string {
 	t.Helper()
 	h, err := s.Live(context.Background())
-	must(t, err)
+	require.NoError(t, err)
 	return textsOf(h.Messages)
 }
 
 func archived(t testing.TB, s *session.Session, name string) []string {
 	t.Helper()
 	h, err := s.Archived(context.Background(), name)
-	must(t, err)
+	require.NoError(t, err)
 	return textsOf(h.Messages)
 }
 
 func commit(t testing.TB, s *session.Session, opts *session.CommitOptions) session.Committed {
 	t.Helper()
 	done, err := s.Commit(context.Background(), opts)
-	must(t, err)
+	require.NoError(t, err)
 	return done
 }
 
@@ -158,9 +158,9 @@ func TestUse(t *testing.T) {
 		use := func(skill string, uris ...string) {
 			t.Helper()
 			if skill == "" {
-				must(t, s.Use(ctx, uris, nil))
+				require.NoError(t, s.Use(ctx, uris, nil))
 			} else {
-				must(t, s.Use(ctx, uris, &transcript.SkillUse{URI: skill, Input: "in", Output: "out", Success: true}))
+				require.NoError(t, s.Use(ctx, uris, &transcript.SkillUse{URI: skill, Input: "in", Output: "out", Success: true}))
 			}
 		}
 		counts := func(contexts, skills int) {
@@ -178,14 +178,14 @@ func TestUse(t *testing.T) {
 		use("", "a")
 		counts(3, 1)
 		talk(t, s, 2, 8)
-		must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+		require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
 		use("t", "a")
 		counts(3, 2)
 		other := session.OpenDriver(memdriver.New(nil), nil)
 		defer closed(t, other)
 		var uris []string
 		uses, err := s.UsageRecords(ctx)
-		must(t, err)
+		require.NoError(t, err)
 		for _, r := range uses {
 			require.NotEmpty(t, r.Entry)
 			uris = append(uris, r.Type+" "+r.URI+r.Input)
@@ -233,18 +233,18 @@ func TestClosedSets(t *testing.T) {
 		return second(s.Append(ctx, transcript.ToolStatus{CallID: call, Status: status}))
 	}
 	add(t, s, transcript.UserText("q"), answer("", "c1", "c2"))
-	must(t, status("c1", "pending"))
-	must(t, status("c1", "running"))
-	must(t, status("c1", "running"))
+	require.NoError(t, status("c1", "pending"))
+	require.NoError(t, status("c1", "running"))
+	require.NoError(t, status("c1", "running"))
 	require.ErrorIs(t, status("c1", "pending"), session.ErrConflict)
-	must(t, status("c1", "completed"))
+	require.NoError(t, status("c1", "completed"))
 	for _, back := range []string{"error", "running", "pending"} {
 		require.ErrorIs(t, status("c1", back), session.ErrConflict)
 	}
 	require.ErrorIs(t, second(s.Append(ctx, transcript.ToolStatus{CallID: "c2", Status: "error"}, transcript.ToolStatus{CallID: "c2", Status: "running"})), session.ErrConflict)
-	must(t, status("c2", "error"))
+	require.NoError(t, status("c2", "error"))
 	add(t, s, transcript.ToolResult("c1", "1"), transcript.ToolResult("c2", "2"), answer("once more", "c1"))
-	must(t, status("c1", "pending")) // another call with that ID
+	require.NoError(t, status("c1", "pending")) // another call with that ID
 }
 
 // The overview of a summarizer that fails or hangs is an extract, and its abstract
@@ -310,16 +310,16 @@ func TestCommitRewind(t *testing.T) {
 		turn("a")
 		b := turn("b")
 		d := []string{turn("c"), turn("d")}[1]
-		must(t, s.Rewind(ctx, b))
+		require.NoError(t, s.Rewind(ctx, b))
 		e := turn("e")
 		require.Equal(t, []string{"a", "a", "b", "b", "e", "e"}, archived(t, s, commit(t, s, opts).Archive))
-		must(t, s.Rewind(ctx, b))
+		require.NoError(t, s.Rewind(ctx, b))
 		require.Equal(t, session.NothingNew, commit(t, s, opts).Reason)
-		must(t, s.Rewind(ctx, d))
+		require.NoError(t, s.Rewind(ctx, d))
 		require.Equal(t, []string{"c", "c", "d", "d"}, live(t, s))
 		turn("f")
 		require.Equal(t, []string{"c", "c", "d", "d", "f", "f"}, archived(t, s, commit(t, s, opts).Archive))
-		must(t, s.Rewind(ctx, e))
+		require.NoError(t, s.Rewind(ctx, e))
 		require.Empty(t, live(t, s))
 		turn("g")
 		done := commit(t, s, opts)
@@ -336,11 +336,11 @@ func TestCommitFork(t *testing.T) {
 		ctx := t.Context()
 		s := load(t, st, cli)
 		talk(t, s, 0, 2)
-		must(t, s.Use(ctx, []string{"a"}, nil))
+		require.NoError(t, s.Use(ctx, []string{"a"}, nil))
 		commit(t, s, nil)
-		must(t, s.Use(ctx, []string{"b"}, nil))
+		require.NoError(t, s.Use(ctx, []string{"b"}, nil))
 		last := add(t, s, transcript.UserText("last"), answer("one"))[1]
-		must(t, s.Use(ctx, []string{"c"}, nil))
+		require.NoError(t, s.Use(ctx, []string{"c"}, nil))
 		f, err := s.Fork(ctx, last, nil)
 		require.NoError(t, err)
 		require.Empty(t, archivesOf(t, f))
@@ -348,7 +348,7 @@ func TestCommitFork(t *testing.T) {
 		require.Zero(t, f.Stats().Contexts)
 		require.Zero(t, f.Stats().Commits)
 		uses, err := f.UsageRecords(ctx)
-		must(t, err)
+		require.NoError(t, err)
 		require.Empty(t, uses)
 		require.Equal(t, session.NothingNew, commit(t, f, nil).Reason)
 		add(t, f, transcript.UserText("own"), answer("own"))
@@ -402,7 +402,7 @@ func TestCommitTrigger(t *testing.T) {
 			if i == 2 {
 				now = now.Add(2 * time.Hour)
 			}
-			must(t, second(s.AfterTurn(t.Context())))
+			require.NoError(t, second(s.AfterTurn(t.Context())))
 			if i == 1 {
 				require.Empty(t, archivesOf(t, s), name)
 			}

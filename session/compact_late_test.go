@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -53,7 +55,7 @@ func TestLateResultAtAnyMoment(t *testing.T) {
 		return counts, strings.Contains(history(t, s), "AT-LAST"), err
 	}
 	total, _, err := run(0)
-	must(t, err)
+	require.NoError(t, err)
 	for at := 1; at <= total; at++ {
 		if _, shown, err := run(at); err == nil && !shown {
 			t.Errorf("a result that came during count %d of %d is lost", at, total)
@@ -86,7 +88,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	late := &lateDriver{}
 	st := session.OpenDriver(late, nil)
 	files, err := filedriver.Open(dir, &filedriver.Options{})
-	must(t, err)
+	require.NoError(t, err)
 	late.Driver = files
 	defer closed(t, st)
 	s, s2 := load(t, st, cli), load(t, other, cli)
@@ -108,7 +110,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	late.before = func(lines []driver.Line) {
 		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
 			late.n++
-			must(t, second(s2.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("theirs"))})))
+			require.NoError(t, second(s2.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("theirs"))})))
 		}
 	}
 	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("ours"))})

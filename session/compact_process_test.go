@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -50,12 +52,12 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 
 	cmd := child(t, "paced", dir)
 	pace, err := cmd.StdinPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	each := 0
 	say := func(n int) {
 		each += n
-		must(t, second(io.WriteString(pace, strings.Repeat("\n", n))))
+		require.NoError(t, second(io.WriteString(pace, strings.Repeat("\n", n))))
 	}
 	late := "" // said while the summary was made
 	summarizer := func(ctx context.Context, in compact.Input) (string, error) {
@@ -89,14 +91,14 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 			t.Fatalf("%q came while the summary was made and is lost:\n%s", late, got)
 		}
 	}
-	must(t, pace.Close())
-	must(t, cmd.Wait())
+	require.NoError(t, pace.Close())
+	require.NoError(t, cmd.Wait())
 	if compacted == 0 {
 		t.Error("no compaction was made: the test shows nothing")
 	}
 
 	full, err := s.FullHistory(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	n := 0
 	for _, m := range full.Messages {
 		if m.Text() == fmt.Sprintf("%s writer 7 no %d", key, n) {
@@ -108,7 +110,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	}
 	entries := 0
 	for e, err := range s.Entries(t.Context()) {
-		must(t, err)
+		require.NoError(t, err)
 		if e.Type() == "compaction" {
 			entries++
 		}

@@ -26,12 +26,12 @@ func TestCompactForUnknownRoom(t *testing.T) {
 		}
 		size := func() int {
 			h, err := s.History(t.Context())
-			must(t, err)
+			require.NoError(t, err)
 			return tokens.Estimator{}.Count(h.System, nil, h.Messages)
 		}
 		before := size()
 		changed, err := s.CompactFor(t.Context(), guard.Need{})
-		must(t, err)
+		require.NoError(t, err)
 		if after := size(); !changed || after > before*3/4 {
 			t.Errorf("%d turns: %d tokens became %d (changed: %v)", turns, before, after, changed)
 		}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
@@ -78,7 +80,7 @@ func TestZyHive(t *testing.T) {
 	s := load(t, st, cli)
 	talk(t, s, 0, 40) // 80 messages of 1,000 tokens
 	done, err := s.AfterTurn(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	if done.Entry != "" || done.Cut.Nothing != compact.NotDue || done.Cut.Before != 80_000 {
 		t.Fatalf("at 80,000: %+v", done)
 	}
@@ -91,7 +93,7 @@ func TestZyHive(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	h, err := s.History(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	if h.System != rebuild.SummaryHeading+"\n"+`summary 1 after ""` || len(h.Messages) != 39 ||
 		!strings.HasPrefix(h.Messages[0].Text(), "question 21,") || s.Turns() != 41 {
 		t.Errorf("system %q, %d messages, first %q, %d turns", h.System, len(h.Messages), h.Messages[0].Text(), s.Turns())
@@ -118,7 +120,7 @@ func TestZyHive(t *testing.T) {
 		t.Errorf("after a restart %+v, it was %+v", got, info)
 	}
 	full, err := load(t, st, cli).FullHistory(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	if len(full.Messages) != 132 {
 		t.Errorf("%d messages in the full history", len(full.Messages))
 	}
@@ -204,16 +206,16 @@ func TestCompactWhileAppending(t *testing.T) {
 		{"a clip", func(t *testing.T, s *session.Session) {
 			add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: "x", Content: "y"}}})
 		}, false},
-		{"a rewind", func(t *testing.T, s *session.Session) { must(t, s.RewindTurns(t.Context(), 1)) }, true},
+		{"a rewind", func(t *testing.T, s *session.Session) { require.NoError(t, s.RewindTurns(t.Context(), 1)) }, true},
 		{"a rewind and back", func(t *testing.T, s *session.Session) {
 			head, err := s.Head(t.Context())
-			must(t, err)
-			must(t, s.RewindTurns(t.Context(), 1))
-			must(t, s.Rewind(t.Context(), head))
+			require.NoError(t, err)
+			require.NoError(t, s.RewindTurns(t.Context(), 1))
+			require.NoError(t, s.Rewind(t.Context(), head))
 		}, true},
 		{"a compaction", func(t *testing.T, s *session.Session) {
 			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("first"))})
-			must(t, err)
+			require.NoError(t, err)
 		}, true},
 	}
 	for _, tt := range tests {
@@ -238,9 +240,9 @@ func TestCompactWhileAppending(t *testing.T) {
 					}),
 				})
 				if !tt.conflict {
-					must(t, err)
+					require.NoError(t, err)
 					h, err := s2.History(t.Context())
-					must(t, err)
+					require.NoError(t, err)
 					if done.Entry == "" || !strings.Contains(h.Messages[0].Text(), short) || !strings.Contains(history(t, s2), "question 3,") {
 						t.Errorf("%+v\n%s", done, history(t, s2))
 					}
@@ -279,7 +281,7 @@ func TestCutIsChecked(t *testing.T) {
 	talk(t, s, 0, 2)
 	before := history(t, s)
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says(short))})
-	must(t, err)
+	require.NoError(t, err)
 	if got := history(t, s); done.Entry == "" || strings.Contains(got, "LATE") || strings.Contains(got, "tool_use") {
 		t.Errorf("%s\n%s\nbefore\n%s", done.Cut, got, before)
 	}
@@ -367,23 +369,23 @@ func TestCompactOptions(t *testing.T) {
 	s := load(t, st, cli)
 	talk(t, s, 0, 6)
 	plan, err := s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})
-	must(t, err)
+	require.NoError(t, err)
 	if plan.At != 8 { // the room of the trigger is less than three turns
 		t.Errorf("the plan is %s", plan)
 	}
 	refused := 0
 	plan, err = s.PlanCompact(t.Context(), &compact.Options{Check: func(c compact.Cut) bool { refused++; return c.At != 10 && second(s.Head(t.Context())) == nil }})
-	must(t, err)
+	require.NoError(t, err)
 	if plan.At == 10 || plan.Nothing != "" || refused < 2 {
 		t.Errorf("the plan is %s after %d checks", plan, refused)
 	}
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}})
-	must(t, err)
+	require.NoError(t, err)
 	if asked != 1 || done.Cut.At != 8 {
 		t.Errorf("%d summaries, %s", asked, done.Cut)
 	}
 	changed, err := s.CompactFor(t.Context(), guard.Need{})
-	must(t, err)
+	require.NoError(t, err)
 	if !changed || asked != 2 {
 		t.Errorf("changed %v after %d summaries", changed, asked)
 	}
@@ -444,7 +446,7 @@ func TestCompactRefuses(t *testing.T) {
 	st = open(t, dir, &session.Options{ReadOnly: true})
 	defer closed(t, st)
 	s, err := st.Lookup(t.Context(), cli)
-	must(t, err)
+	require.NoError(t, err)
 	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		t.Error("the summarizer was asked")
 		return "", nil

@@ -19,12 +19,12 @@ var ErrDiverged = errors.New("the copy has other lines than the session: nothing
 // Copied reports on a session that was copied.
 type Copied struct {
 	Ref
-	Created  bool                // the other store did not have it
-	Lines    int                 // of the session
-	Appended int                 // of these were new to the other store
-	Blobs    int                 // were new to it
-	Missing  int                 // blobs that lines name, and that neither store has
-	Damage   []transcript.Damage // places in the session that are no lines; they were not copied
+	Created  bool                `json:"created,omitempty"` // the other store did not have it
+	Lines    int                 `json:"lines"`             // of the session
+	Appended int                 `json:"appended"`          // of these were new to the other store
+	Blobs    int                 `json:"blobs,omitempty"`   // were new to it
+	Missing  int                 `json:"missing,omitempty"` // blobs that lines name, and that neither store has
+	Damage   []transcript.Damage `json:"damage,omitempty"`  // places in the session that are no lines; they were not copied
 }
 
 // CopyTo copies a session to another store, over the same driver or another one:

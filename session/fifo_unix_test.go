@@ -5,7 +5,8 @@ package session_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-func fifo(t *testing.T, path string) { must(t, unix.Mkfifo(path, 0o600)) }
+func fifo(t *testing.T, path string) { require.NoError(t, unix.Mkfifo(path, 0o600)) }

@@ -133,9 +133,9 @@ func TestClaw0Sizes(t *testing.T) {
 			}
 		}
 		done, err := s.Compact(t.Context(), nil)
-		must(t, err)
+		require.NoError(t, err)
 		h, err := s.History(t.Context())
-		must(t, err)
+		require.NoError(t, err)
 		if done.Cut.At != size.covered || (done.Entry != "") != (size.covered > 0) {
 			t.Errorf("of %d messages %d were summarised, want %d", size.total, done.Cut.At, size.covered)
 		}
@@ -184,7 +184,7 @@ func TestLongTurn(t *testing.T) {
 			if known {
 				a.g.Window = window
 			}
-			must(t, a.turn(t.Context(), s, "REQUEST-7731: read all files and say done"))
+			require.NoError(t, a.turn(t.Context(), s, "REQUEST-7731: read all files and say done"))
 			checkAccepted(t, m)
 			stats := m.Stats()
 			t.Logf("%+v", stats)
@@ -229,9 +229,9 @@ func TestLongKeptPrompt(t *testing.T) {
 		if i%30 == 0 {
 			add(t, s, transcript.System{Text: fmt.Sprintf("Prompt %d.\n%s", i, lines(900))})
 		}
-		must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(40))))
+		require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(40))))
 		done, err := s.AfterTurn(t.Context())
-		must(t, err)
+		require.NoError(t, err)
 		if done.Entry != "" {
 			compactions++
 			require.LessOrEqual(t, s.Info().Tokens, done.Cut.After+done.Cut.After/20, done.Cut)
@@ -239,7 +239,7 @@ func TestLongKeptPrompt(t *testing.T) {
 	}
 	stats := m.Stats()
 	h, err := s.History(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	prompt := tokens.Estimator{}.Count(h.SystemPrompt(""), nil, nil)
 	t.Logf("%+v, %d compactions, prompt %d", stats, compactions, prompt)
 	require.Greater(t, prompt, window/4)
@@ -276,9 +276,9 @@ func TestLongConversation(t *testing.T) {
 				t.Fatalf("turn %d: a restart changed the request", i)
 			}
 		}
-		must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(i%23))))
+		require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(i%23))))
 		done, err := s.AfterTurn(t.Context())
-		must(t, err)
+		require.NoError(t, err)
 		if done.Entry != "" {
 			compactions++
 		}
@@ -293,7 +293,7 @@ func TestLongConversation(t *testing.T) {
 		t.Errorf("%d turns, want %d", s.Turns(), turns)
 	}
 	full, err := s.FullHistory(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	n := 0
 	for _, msg := range full.Messages {
 		if strings.HasPrefix(msg.Text(), fmt.Sprintf("question %d: ", n)) {
@@ -332,9 +332,9 @@ func TestRefusalIsNeverTooSoon(t *testing.T) {
 			s := load(t, st, cli)
 			a := agent{g: &guard.Guard{Model: "m", Window: window, System: words(7_800), MaxOutput: 1_000}, c: client{m}}
 			add(t, s, transcript.UserText("q0 "+words(3_000)), answer("a0 "+words(2_500)))
-			must(t, a.turn(t.Context(), s, "q1 "+words(3_650)))
-			must(t, a.turn(t.Context(), s, "q2 "+words(2_900)))
-			must(t, a.turn(t.Context(), s, "q3"))
+			require.NoError(t, a.turn(t.Context(), s, "q1 "+words(3_650)))
+			require.NoError(t, a.turn(t.Context(), s, "q2 "+words(2_900)))
+			require.NoError(t, a.turn(t.Context(), s, "q3"))
 			checkAccepted(t, m)
 			t.Logf("%+v, skipped %v", m.Stats(), skipped)
 			if len(skipped) == 0 {

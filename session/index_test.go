@@ -30,7 +30,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	want := s.Info()
 	closed(t, st)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
-	must(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	infos, err := st.List(t.Context(), nil)
@@ -78,13 +78,13 @@ func TestUnfinishedCreation(t *testing.T) {
 	closed(t, st)
 	folder := filepath.Join(dir, "agents/main")
 	index, err := os.OpenFile(filepath.Join(folder, "sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	require.NoError(t, err)
 	_, err = index.WriteString(`{"by":12345678,"busy":"never"}` + "\n" + `{"by":12345678,"busy":"renamed"}` + "\n" + `{"by":12345678,"row":{"id":"tor`)
-	must(t, err)
-	must(t, index.Close())
+	require.NoError(t, err)
+	require.NoError(t, index.Close())
 	header := `{"type":"session","id":"renamed","ts":"2026-11-20T08:00:00Z","v":1,"key":"main:cli:b","gen":1,"created":"2026-11-20T08:00:00Z"}` + "\n"
-	must(t, os.WriteFile(filepath.Join(folder, "sessions/renamed.jsonl"), []byte(header), 0o600))
-	must(t, os.WriteFile(filepath.Join(folder, "sessions/never.jsonl.tmp-0123456789abcdef"), []byte(header[:9]), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "sessions/renamed.jsonl"), []byte(header), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "sessions/never.jsonl.tmp-0123456789abcdef"), []byte(header[:9]), 0o600))
 
 	st = open(t, dir, nil)
 	defer closed(t, st)
@@ -108,15 +108,15 @@ func TestDeleteRemovesTheFile(t *testing.T) {
 	add(t, s, transcript.UserText("secret"))
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	data, err := os.ReadFile(path)
-	must(t, err)
-	must(t, st.Delete(t.Context(), s.Ref()))
+	require.NoError(t, err)
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Delete the file is there: %v", err)
 	}
 	if _, err := s.Append(t.Context(), transcript.UserText("x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Append to a deleted session = %v, want fs.ErrNotExist", err)
 	}
-	must(t, os.WriteFile(path, data, 0o600))
+	require.NoError(t, os.WriteFile(path, data, 0o600))
 	other := open(t, dir, nil)
 	if got := history(t, load(t, other, cli)); !strings.Contains(got, "secret") {
 		t.Errorf("the restored session shows %s", got)
@@ -176,10 +176,10 @@ func TestSaveTurn(t *testing.T) {
 	defer closed(t, st)
 	s := load(t, st, cli)
 	ids, err := s.Append(t.Context(), transcript.UserText("q"), answer("look", "c"), transcript.ToolResult("c", "r"), answer("done"))
-	must(t, err)
+	require.NoError(t, err)
 	types, n := "", 0
 	for e, err := range s.Entries(t.Context()) {
-		must(t, err)
+		require.NoError(t, err)
 		types += e.Type() + " "
 		if n > 0 && e.ID != ids[n-1] {
 			t.Errorf("entry %d has ID %s, want %s", n, e.ID, ids[n-1])
@@ -241,15 +241,15 @@ func TestListTheNewest(t *testing.T) {
 		for i := range 60 {
 			key := session.Key{Agent: fmt.Sprint("agent", i%2), Channel: "c", Peer: fmt.Sprint(i % 20)}
 			s, err := st.Create(t.Context(), key, nil)
-			must(t, err)
+			require.NoError(t, err)
 			add(t, s, transcript.UserText(fmt.Sprint("number ", i)))
 		}
 		for range 2 { // before and after a restart
 			all, err := st.List(t.Context(), nil)
-			must(t, err)
+			require.NoError(t, err)
 			for _, n := range []int{1, 7, 60, 100} {
 				some, err := st.List(t.Context(), &session.ListOptions{Limit: n})
-				must(t, err)
+				require.NoError(t, err)
 				if a, b := fmt.Sprint(some), fmt.Sprint(all[:min(n, len(all))]); a != b {
 					t.Errorf("%s: the %d newest are\n%s\nwant\n%s", name, n, a, b)
 				}

@@ -71,6 +71,27 @@ func (k Key) String() string {
 	return strings.Join(parts, ":")
 }
 
+// MarshalText implements [encoding.TextMarshaler] with the printed form, which is
+// how a key is written everywhere else. The zero key is an empty text; any other
+// key that is not valid is an error.
+func (k Key) MarshalText() ([]byte, error) {
+	if k == (Key{}) {
+		return nil, nil
+	}
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
+	return []byte(k.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler], see [ParseKey].
+func (k *Key) UnmarshalText(text []byte) (err error) {
+	if *k = (Key{}); len(text) > 0 {
+		*k, err = ParseKey(string(text))
+	}
+	return err
+}
+
 // ParseKey is the inverse of [Key.String] and accepts nothing else.
 func ParseKey(s string) (Key, error) {
 	p := strings.Split(s, ":")

@@ -3,6 +3,8 @@ package session_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 )
 
@@ -88,8 +90,6 @@ func FuzzForeignKeys(f *testing.F) {
 		if a != b && x == y || x.String() == y.String() && a != b {
 			t.Fatalf("%q and %q are one key %s", a, b, x)
 		}
-		if err := x.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, x.Validate())
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -54,7 +56,7 @@ func TestServerHasCleared(t *testing.T) {
 	}}
 	add(t, s, transcript.UserText("and?"), a)
 	done, err := s.AfterTurn(t.Context())
-	if must(t, err); done.Entry != "" {
+	if require.NoError(t, err); done.Entry != "" {
 		t.Errorf("34,000 tokens, 31,000 of which the provider leaves out, were compacted")
 	}
 	a = answer("not cleared")
@@ -79,25 +81,25 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	a := agent{g: &guard.Guard{Model: "m", System: agentSystem, Window: 200_000, MaxOutput: 4096}, c: client{m}}
 	compactions := 0
 	for i := range 60 {
-		must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
+		require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
 		before, err := s.Calibration(t.Context(), "m")
-		must(t, err)
+		require.NoError(t, err)
 		want := request(t, s)
 		closed(t, st)
 		st = open(t, dir, opts)
 		s = load(t, st, cli)
 		after, err := s.Calibration(t.Context(), "m")
-		if must(t, err); after != before || request(t, s) != want {
+		if require.NoError(t, err); after != before || request(t, s) != want {
 			t.Fatalf("turn %d: %+v became %+v", i, before, after)
 		}
 	}
 	for e, err := range s.Entries(t.Context()) {
-		if must(t, err); e.Type() == transcript.TypeCompaction {
+		if require.NoError(t, err); e.Type() == transcript.TypeCompaction {
 			compactions++
 		}
 	}
 	c, err := s.Calibration(t.Context(), "m")
-	must(t, err)
+	require.NoError(t, err)
 	stats := m.Stats()
 	t.Logf("%+v, %d compactions, %+v, %d calibrations", stats, compactions, c, strings.Count(types(t, s), transcript.TypeCalibration))
 	if c.Window != window || c.Factor < 1.02 || c.Factor > 1.25 || stats.Overflows != 1 || compactions < 2 {
@@ -129,7 +131,7 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 		for ; turns < 30; turns++ {
 			talk(t, s, turns, 1)
 			done, err := s.AfterTurn(t.Context())
-			if must(t, err); done.Entry != "" {
+			if require.NoError(t, err); done.Entry != "" {
 				break
 			}
 		}
@@ -187,7 +189,7 @@ func TestAfterTurnKnowsWhichModel(t *testing.T) {
 			add(t, s, transcript.UserText(fmt.Sprintf("question %d, with some words that a summary leaves out", turns)),
 				&transcript.Response{Message: transcript.AssistantText("an answer with some words that a summary leaves out"), Model: tt.answers, StopReason: transcript.StopEndTurn})
 			done, err := s.AfterTurn(t.Context())
-			if must(t, err); done.Entry != "" {
+			if require.NoError(t, err); done.Entry != "" {
 				break
 			}
 		}
@@ -215,12 +217,12 @@ func TestLearnedDuringACommit(t *testing.T) {
 		talk(t, s, 0, 6)
 		counts = 0
 		done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
-		if must(t, err); done.Entry == "" {
+		if require.NoError(t, err); done.Entry == "" {
 			t.Fatalf("not compacted: %s", done.Cut)
 		}
 		total = counts
 		c, err = s.Calibration(t.Context(), "m")
-		must(t, err)
+		require.NoError(t, err)
 		return total, c
 	}
 	for at := 1; ; at++ {

@@ -26,7 +26,7 @@ func TestListCostsItsPage(t *testing.T) {
 		}
 		newest := func() {
 			infos, err := st.List(t.Context(), &session.ListOptions{Limit: 5})
-			must(t, err)
+			require.NoError(t, err)
 			require.Len(t, infos, 5)
 		}
 		newest() // writes the rows of all sessions

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -89,13 +91,13 @@ func TestObserveWait(t *testing.T) {
 	s := load(t, st, cli)
 	add(t, s, transcript.UserText("short"))
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
-	must(t, err)
+	require.NoError(t, err)
 	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
-	must(t, err)
+	require.NoError(t, err)
 
 	drain(events) // on a slow machine
 	release, err := l.Hold(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	// On a slow machine the time may be over before the wait has begun.
 	waited := func(lock session.Lock, try func(context.Context) error) {
 		t.Helper()
@@ -122,12 +124,12 @@ func TestObserveWait(t *testing.T) {
 	other := open(t, dir, nil)
 	defer closed(t, other)
 	turn, err := load(t, other, cli).BeginTurn(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	waited(session.TurnLock, func(ctx context.Context) error {
 		_, err := s.BeginTurn(ctx)
 		return err
 	})
-	must(t, errors.Join(turn.End(), l.Close(), root.Close()))
+	require.NoError(t, errors.Join(turn.End(), l.Close(), root.Close()))
 }
 
 // An unfinished line that was ended, whole or torn, and a cut append whose
@@ -151,11 +153,11 @@ func TestObserveRepair(t *testing.T) {
 			closed(t, st)
 			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-			must(t, err)
+			require.NoError(t, err)
 			info, err := f.Stat()
-			must(t, err)
+			require.NoError(t, err)
 			_, err = f.WriteString(tt.tail)
-			must(t, errors.Join(err, f.Close()))
+			require.NoError(t, errors.Join(err, f.Close()))
 
 			st, events := watch(t, dir, filelog.SyncAlways, session.EventRepair)
 			defer closed(t, st)

@@ -62,7 +62,7 @@ func TestWindowOfCutAppend(t *testing.T) {
 	first := add(t, s, transcript.UserText("first"))[0]
 	twice := []transcript.Item{transcript.UserText("twice?"), answer("once"), transcript.UserText("good")}
 	cutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
-	must(t, second(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
+	require.NoError(t, second(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
 	last := add(t, s, transcript.UserText("last"))[0]
 	said := func(id string, before, after int) (texts []string) {
 		t.Helper()
@@ -283,7 +283,7 @@ func TestRecallIgnoresApp(t *testing.T) {
 	item := transcript.WithApp(transcript.UserText("the zebra is striped"), json.RawMessage(`{"a":"giraffe quokka"}`))
 	add(t, s, item, answer("yes"))
 	talk(t, s, 0, 5)
-	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	require.NoError(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	search := session.RecallTools(s)[0]
 	text, err := search.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka striped"}`))
 	require.NoError(t, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -67,9 +69,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("Recover that fails = %v", err)
 	}
 	drv.stuck = false
-	if err := s.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Recover(t.Context()))
 	// The state has been read anew, before any other call.
 	if n := s.Turns(); n != 2 {
 		t.Errorf("%d turns after Recover, want 2", n)
@@ -130,27 +130,19 @@ func TestDraftAfterRecover(t *testing.T) {
 	flush(t.Context(), "one ", true)
 	drv.fail = false
 	flush(t.Context(), "two ", true) // refused
-	if err := s.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Recover(t.Context()))
 	flush(t.Context(), "", false)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	flush(done, "three ", true) // not written
 	flush(t.Context(), "four", false)
 	for range 2 { // the second one closes the draft
-		if err := turn.End(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, turn.End())
 		turn = begin(t, s)
 	}
-	if err := turn.End(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, turn.End())
 	h, err := s.History(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if text := h.Messages[len(h.Messages)-1].Text(); text != "zero one two three four" {
 		t.Errorf("the draft is %q", text)
 	}

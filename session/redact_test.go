@@ -26,7 +26,7 @@ const planted = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 // grep returns the files below a folder that have a word.
 func grep(t testing.TB, dir, word string) (found []string) {
 	t.Helper()
-	must(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -60,28 +60,28 @@ func TestRedactEverywhere(t *testing.T) {
 	ids := add(t, s, &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.ThinkingBlock{Thinking: "the key is " + planted, Signature: "sig"}, transcript.TextBlock{Text: "I run it."}, call,
 	}}, API: "anthropic", Model: "m"}, transcript.WithApp(transcript.ToolResult("c1", "out: "+planted), json.RawMessage(`{"note":"`+planted+`"}`)))
-	must(t, s.Decide(ctx, add(t, s, answer("", "c2"))[1], transcript.Reject, "me", "because "+planted))
+	require.NoError(t, s.Decide(ctx, add(t, s, answer("", "c2"))[1], transcript.Reject, "me", "because "+planted))
 	add(t, s, transcript.UserText("cut"), &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.ToolCallBlock{ID: "c3", Name: "run", Input: json.RawMessage(`{"password":"Hunter27`)},
 	}}}, transcript.ToolError("c3", planted))
-	must(t, s.SetMeta(ctx, transcript.Meta{Title: &title}))
-	must(t, second(s.SetState(ctx, session.KeyState+"a", json.RawMessage(`{"token":"`+planted+`"}`), "")))
-	must(t, second(s.Queue(ctx, transcript.UserText("later "+planted))))
+	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title}))
+	require.NoError(t, second(s.SetState(ctx, session.KeyState+"a", json.RawMessage(`{"token":"`+planted+`"}`), "")))
+	require.NoError(t, second(s.Queue(ctx, transcript.UserText("later "+planted))))
 	add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"deep":{"er":"` + planted + `"}}`)}, transcript.System{Text: "You know " + planted},
 		transcript.Used{Contexts: []string{"x://" + planted}, Skill: &transcript.SkillUse{URI: "s", Input: planted, Output: planted}}, transcript.Commit{Archive: "a", Abstract: planted, Overview: planted},
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[len(ids)-1], Content: "cut: " + planted}}})
-	must(t, s.Pin(ctx, ids[0]))
+	require.NoError(t, s.Pin(ctx, ids[0]))
 	talk(t, s, 0, 4)
 	summary := whole + " " + planted
 	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(summary))})
 	require.NoError(t, err)
 	require.Contains(t, done.Compaction.Summary, "[masked]")
 	require.NotContains(t, mustJSON(t, done.Compaction), planted)
-	must(t, second(s.Fork(ctx, ids[0], &session.CreateOptions{Title: title})))
-	must(t, second(st.Create(ctx, cli, nil))) // begins with the values of its key
+	require.NoError(t, second(s.Fork(ctx, ids[0], &session.CreateOptions{Title: title})))
+	require.NoError(t, second(st.Create(ctx, cli, nil))) // begins with the values of its key
 	turn := begin(t, s)
-	must(t, second(turn.Drain(ctx)))
-	must(t, turn.End())
+	require.NoError(t, second(turn.Drain(ctx)))
+	require.NoError(t, turn.End())
 	require.Equal(t, "about [masked]", s.Info().Title)
 	closed(t, st)
 	for _, word := range []string{planted, "swordfish", "Hunter27"} {
@@ -147,12 +147,12 @@ func TestRedactDraft(t *testing.T) {
 		d := turn.Draft("anthropic", "m", transcript.Made{})
 		for rest := text; rest != ""; {
 			n := min(size, len(rest))
-			must(t, d.Write(t.Context(), rest[:n]))
-			must(t, d.Flush(t.Context()))
+			require.NoError(t, d.Write(t.Context(), rest[:n]))
+			require.NoError(t, d.Flush(t.Context()))
 			rest = rest[n:]
 		}
-		must(t, turn.End())
-		must(t, begin(t, s).End()) // closes the draft, as after a crash
+		require.NoError(t, turn.End())
+		require.NoError(t, begin(t, s).End()) // closes the draft, as after a crash
 		want := "First line.\nThe token: [masked] and more.\npassword:\n[masked]\nHere:\n[masked]\nDone.\n"
 		got := history(t, s)
 		require.Contains(t, got, mustJSON(t, want), "size %d", size)

@@ -50,13 +50,13 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	keep := &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))}
 	for i := range 20 {
 		talk(t, s, i*20, 20)
-		must(t, second(s.Compact(t.Context(), keep)))
+		require.NoError(t, second(s.Compact(t.Context(), keep)))
 	}
 	talk(t, s, 400, 3)
 	want, info, ref := request(t, s), s.Info(), s.Ref()
 	first := ""
 	for e, err := range s.Entries(t.Context()) {
-		must(t, err)
+		require.NoError(t, err)
 		if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeAssistant && first == "" {
 			first = e.ID
 		}
@@ -67,7 +67,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	st = session.OpenDriver(d, nil)
 	defer closed(t, st)
 	s, err := st.Get(t.Context(), ref)
-	must(t, err)
+	require.NoError(t, err)
 	if got := request(t, s); got != want || s.Turns() != 403 {
 		t.Errorf("%d turns, the request is\n%s\nit was\n%s", s.Turns(), got, want)
 	}
@@ -79,7 +79,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	}
 
 	// A rewind to an older entry reads the rest.
-	must(t, s.Rewind(t.Context(), first))
+	require.NoError(t, s.Rewind(t.Context(), first))
 	if h, err := s.History(t.Context()); err != nil || len(h.Messages) != 2 || s.Turns() != 1 {
 		t.Errorf("%+v, %v, %d turns", h, err, s.Turns())
 	}
@@ -143,7 +143,7 @@ func TestSearchIsTheWholeFold(t *testing.T) {
 		skipped += resumeAtRandom(t, seed, strings.Repeat(" and so on", 500), func() driver.Driver {
 			loseIndex(t, dir)
 			d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
-			must(t, err)
+			require.NoError(t, err)
 			return d
 		})
 	}
@@ -182,26 +182,26 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 			})
 		case 9:
 			if len(ids) > 0 && rnd.IntN(3) == 0 {
-				must(t, s.Rewind(t.Context(), ids[rnd.IntN(len(ids))]))
+				require.NoError(t, s.Rewind(t.Context(), ids[rnd.IntN(len(ids))]))
 			}
 		case 10:
 			if len(ids) > 0 {
 				add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
 			}
 		case 12:
-			must(t, second(s.Queue(t.Context(), transcript.UserText(fmt.Sprint("queued ", step)))))
+			require.NoError(t, second(s.Queue(t.Context(), transcript.UserText(fmt.Sprint("queued ", step)))))
 		case 13:
 			turn, err := s.BeginTurn(t.Context())
-			must(t, err)
+			require.NoError(t, err)
 			done, err := turn.Drain(t.Context())
-			must(t, err)
+			require.NoError(t, err)
 			ids = append(ids, done...)
 			if rnd.IntN(2) == 0 { // of a turn that dies
 				d := turn.Draft("anthropic", "m", transcript.Made{})
-				must(t, d.Write(t.Context(), fmt.Sprint("drafted ", step)))
-				must(t, d.Flush(t.Context()))
+				require.NoError(t, d.Write(t.Context(), fmt.Sprint("drafted ", step)))
+				require.NoError(t, d.Flush(t.Context()))
 			}
-			must(t, turn.End())
+			require.NoError(t, turn.End())
 		case 14, 15:
 			if p, err := s.Pending(t.Context()); err == nil && len(p.Calls) > 0 {
 				c := p.Calls[rnd.IntN(len(p.Calls))]
@@ -214,17 +214,17 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		case 16:
 			if len(ids) > 0 {
 				if id := ids[rnd.IntN(len(ids))]; rnd.IntN(3) == 0 {
-					must(t, s.Unpin(t.Context(), id))
+					require.NoError(t, s.Unpin(t.Context(), id))
 				} else {
 					_ = s.Pin(t.Context(), id) // a call has no text
 				}
 			}
 		case 17:
-			must(t, second(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, fmt.Append(nil, step)}[rnd.IntN(2)], "")))
+			require.NoError(t, second(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, fmt.Append(nil, step)}[rnd.IntN(2)], "")))
 		case 11: // an append with an idempotency key, and again
 			cond, item := session.Cond{Idem: fmt.Sprint("k", rnd.IntN(5))}, transcript.AssistantText("once")
 			done, err := s.AppendIf(t.Context(), cond, item)
-			must(t, err)
+			require.NoError(t, err)
 			if again, err := s.AppendIf(t.Context(), cond, item); err != nil || !again.Repeated || !slices.Equal(again.IDs, done.IDs) || again.Rewound != done.Rewound {
 				t.Fatalf("seed %d: %+v, %v, and then %+v", seed, done, err, again)
 			}
@@ -239,8 +239,8 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		st = session.OpenDriver(d, opts)
 		var err error
 		s, err = st.Get(t.Context(), ref)
-		must(t, err)
-		must(t, second(s.History(t.Context())))
+		require.NoError(t, err)
+		require.NoError(t, second(s.History(t.Context())))
 		read := d.records
 		whole := compareWithWhole(t, fmt.Sprintf("seed %d, step %d", seed, step), s, opts.Summary)
 		require.Equal(t, info, s.Info(), "seed %d, step %d", seed, step)
@@ -249,7 +249,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		}
 		if rnd.IntN(3) == 0 {
 			health, err := s.Health(t.Context())
-			must(t, err)
+			require.NoError(t, err)
 			if a, b := fmt.Sprint(health.Repairs), fmt.Sprint(whole.Report()); a != b {
 				t.Fatalf("seed %d, step %d: repairs %s, want %s", seed, step, a, b)
 			}
@@ -263,13 +263,13 @@ func compareWithWhole(t testing.TB, where string, s *session.Session, form rebui
 	t.Helper()
 	whole := wholeFold(t, s, form)
 	h, err := s.History(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	p, err := s.Pending(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	pins, err := s.Pins(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	values, err := s.State(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	standing := whole.Standing()
 	got := fmt.Sprint(toJSON(t, h), s.Turns(), toJSON(t, p), pins, toJSON(t, values))
 	want := fmt.Sprint(toJSON(t, whole.History()), whole.Turns(), toJSON(t, whole.Pending()), standing.Pins, toJSON(t, standing.State))
@@ -285,11 +285,11 @@ func wholeFold(t testing.TB, s *session.Session, form rebuild.SummaryForm) *rebu
 	var batcher transcript.Batcher
 	feed := func(batches []transcript.Batch) {
 		for _, b := range batches {
-			must(t, f.Add(b))
+			require.NoError(t, f.Add(b))
 		}
 	}
 	for e, err := range s.Entries(t.Context()) {
-		must(t, err)
+		require.NoError(t, err)
 		feed(batcher.Add(e))
 	}
 	feed(batcher.Break())
@@ -299,7 +299,7 @@ func wholeFold(t testing.TB, s *session.Session, form rebuild.SummaryForm) *rebu
 func toJSON(t testing.TB, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	must(t, err)
+	require.NoError(t, err)
 	return strings.TrimSpace(string(text))
 }
 
@@ -319,7 +319,7 @@ func TestResumeWithoutIndex(t *testing.T) {
 		talk(t, s, i*100, 100)
 		add(t, s, transcript.UserText("look"), answer("", fmt.Sprint("a", i), fmt.Sprint("b", i)))
 		add(t, s, transcript.ToolResult(fmt.Sprint("b", i), "B"), transcript.ToolResult(fmt.Sprint("a", i), "A"), answer("I see"))
-		must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(says(whole))})))
+		require.NoError(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	}
 	talk(t, s, 800, 2)
 	want, turns, info, ref := request(t, s), s.Turns(), s.Info(), s.Ref()
@@ -327,11 +327,11 @@ func TestResumeWithoutIndex(t *testing.T) {
 	loseIndex(t, dir)
 
 	files, err := filedriver.Open(dir, nil)
-	must(t, err)
+	require.NoError(t, err)
 	d := &countingDriver{Driver: files}
 	st = session.OpenDriver(d, nil)
 	s, err = st.Get(t.Context(), ref)
-	must(t, err)
+	require.NoError(t, err)
 	if got := request(t, s); got != want || s.Turns() != turns {
 		t.Errorf("%d turns, want %d, the request is\n%s\nit was\n%s", s.Turns(), turns, got, want)
 	}
@@ -356,14 +356,14 @@ func TestInfoWithoutIndex(t *testing.T) {
 	st := open(t, dir, nil)
 	s := load(t, st, cli)
 	talk(t, s, 0, 400)
-	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})))
+	require.NoError(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})))
 	info, ref := s.Info(), s.Ref()
 	closed(t, st)
 	loseIndex(t, dir)
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s, err := st.Get(t.Context(), ref)
-	must(t, err)
+	require.NoError(t, err)
 	if got := s.Info(); fmt.Sprint(got) != fmt.Sprint(info) {
 		t.Errorf("info %+v, it was %+v", got, info)
 	}

@@ -167,15 +167,15 @@ func cutRunes(text string, most int) string {
 const (
 	rowAge = 5 * time.Second
 	// rowWait is how long a caller waits for an index that is locked: by a
-	// process that was stopped, for example. The row is made again later.
+	// process that was stopped, for example. The rows are made again later.
 	rowWait = 500 * time.Millisecond
 )
 
 // putRow puts the row of a session if the index lacks an append of this process.
 // If fill is not set, a row for which older lines would have to be read is left
 // for later. A failure is logged: a row says nothing that the transcript does
-// not say.
-func (st *Store) putRow(ctx context.Context, s *state, fill bool) {
+// not say. It reports whether the index was locked all the time.
+func (st *Store) putRow(ctx context.Context, s *state, fill bool) (locked bool) {
 	ctx = context.WithoutCancel(ctx)
 	row, ok, err := s.takeRow(ctx, fill)
 	if ok {
@@ -186,19 +186,24 @@ func (st *Store) putRow(ctx context.Context, s *state, fill bool) {
 			err = nil // with a row of its own
 		case err != nil:
 			s.rowDue.Store(true)
+			locked = errors.Is(err, ErrBusy)
 		}
 	}
 	if err != nil && !errors.Is(err, ErrClosed) && !isGone(err) {
 		st.opts.Logger.Warn("the index was not brought up to date; the next row will do it",
 			"agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
+	return locked
 }
 
 // putRows is putRow for all sessions of an agent, or of all agents if agent is
-// empty.
+// empty. It waits once for an index that is locked, not once for each row.
 func (st *Store) putRows(ctx context.Context, agent string, fill bool) {
+	locked := map[string]bool{} // by agent, which has an index of its own
 	for _, s := range st.table.due(agent) {
-		st.putRow(ctx, s, fill)
+		if !locked[s.ref.Agent] {
+			locked[s.ref.Agent] = st.putRow(ctx, s, fill)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
@@ -20,27 +22,21 @@ var cli = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
 func open(t testing.TB, dir string, opts *session.Options) *session.Store {
 	t.Helper()
 	st, err := session.Open(dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return st
 }
 
 func load(t testing.TB, st *session.Store, key session.Key) *session.Session {
 	t.Helper()
 	s, err := st.Load(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 func add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
 	t.Helper()
 	ids, err := s.Append(t.Context(), items...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ids
 }
 
@@ -48,21 +44,15 @@ func add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
 func history(t testing.TB, s *session.Session) string {
 	t.Helper()
 	h, err := s.History(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 
 func closed(t testing.TB, st *session.Store) {
 	t.Helper()
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, st.Close())
 }
 
 // answer is a response with a text and tool calls.
@@ -140,13 +130,9 @@ func testRestart(t *testing.T, opts *session.Options) {
 func request(t testing.TB, s *session.Session) string {
 	t.Helper()
 	h, err := s.History(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(body)
 }
 
@@ -156,9 +142,7 @@ func TestListFindDelete(t *testing.T) {
 	a := load(t, st, cli)
 	add(t, a, transcript.UserText("  Fix the\tparser \nplease"))
 	b, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	add(t, b, transcript.UserText("hello"))
 	other := load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
 	add(t, other, transcript.UserText("other agent"))
@@ -168,9 +152,7 @@ func TestListFindDelete(t *testing.T) {
 	check := func(st *session.Store) {
 		t.Helper()
 		infos, err := st.List(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got []string
 		for _, i := range infos {
 			got = append(got, strings.Join([]string{i.Agent, i.Title, map[bool]string{true: "current"}[i.Current]}, "/"))
@@ -205,9 +187,7 @@ func TestListFindDelete(t *testing.T) {
 
 	// The index is a cache.
 	for _, broken := range []string{"", "{", "[]", `{"main:cli:user":{"session_id":"x"}}`, "\x00\x00"} {
-		if err := os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(broken), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(broken), 0o600))
 		st = open(t, dir, nil)
 		check(st)
 		closed(t, st)
@@ -215,9 +195,7 @@ func TestListFindDelete(t *testing.T) {
 
 	st = open(t, dir, nil)
 	defer closed(t, st)
-	if err := st.Delete(t.Context(), b.Ref()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, st.Delete(t.Context(), b.Ref()))
 	if _, err := st.Get(t.Context(), b.Ref()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Get after Delete = %v, want fs.ErrNotExist", err)
 	}
@@ -231,9 +209,7 @@ func TestMeta(t *testing.T) {
 	st := open(t, dir, nil)
 	s := load(t, st, cli)
 	add(t, s, transcript.UserText("first"))
-	if err := s.SetMeta(t.Context(), transcript.Meta{Title: new("by hand"), Pinned: new(true)}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new("by hand"), Pinned: new(true)}))
 	add(t, s, answer("x"), transcript.UserText("second"))
 	closed(t, st)
 	st = open(t, dir, nil)
@@ -256,24 +232,18 @@ func TestRewindTurns(t *testing.T) {
 	add(t, s, transcript.ToolResult("c", "r"))
 	steering := add(t, s, transcript.UserText("steer"))
 	two := history(t, s)
-	if err := s.RewindTurns(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.RewindTurns(t.Context(), 1))
 	if got := history(t, s); got != one {
 		t.Errorf("one turn back: %s, want %s", got, one)
 	}
-	if err := s.Rewind(t.Context(), steering[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Rewind(t.Context(), steering[0]))
 	if got := history(t, s); got != two {
 		t.Errorf("undone: %s, want %s", got, two)
 	}
 	if err := s.RewindTurns(t.Context(), 3); err == nil {
 		t.Error("three of two turns were taken back")
 	}
-	if err := s.RewindTurns(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.RewindTurns(t.Context(), 2))
 	if got := history(t, s); got != empty {
 		t.Errorf("all taken back: %s, want %s", got, empty)
 	}
@@ -301,9 +271,7 @@ func TestRewindTurnsBehindCompaction(t *testing.T) {
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s = load(t, st, cli)
-	if err := s.RewindTurns(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.RewindTurns(t.Context(), 1))
 	if got := history(t, s); got != one {
 		t.Errorf("one turn back: %s, want %s", got, one)
 	}
@@ -333,9 +301,7 @@ func TestAppendIf(t *testing.T) {
 	if err != nil || strings.Join(again.IDs, " ") != strings.Join(ids, " ") || !again.Repeated || again.Rewound {
 		t.Errorf("the same key again = %+v, %v, want %v", again, err, ids)
 	}
-	if err := s.Rewind(t.Context(), s.ID()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Rewind(t.Context(), s.ID()))
 	again, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
 	if err != nil || !again.Repeated || !again.Rewound {
 		t.Errorf("the same key after a rewind = %+v, %v", again, err)

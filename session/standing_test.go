@@ -45,7 +45,7 @@ func TestQueue(t *testing.T) {
 
 	// A compaction repeats what is queued.
 	talk(t, s, 0, 5)
-	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	p, err = s.Pending(ctx)
 	require.NoError(t, err)
 	require.Len(t, p.Queued, 2)
@@ -56,7 +56,7 @@ func TestQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, ids, 2)
 	require.Contains(t, history(t, s), "two")
-	must(t, s.Rewind(ctx, first))
+	require.NoError(t, s.Rewind(ctx, first))
 	require.NotContains(t, history(t, s), "two")
 	ids, err = turn.Drain(ctx)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestQueue(t *testing.T) {
 	require.Len(t, ids, 1)
 	_, err = s.Queue(ctx, transcript.UserText("five"))
 	require.NoError(t, err)
-	must(t, s.Rewind(ctx, s.ID()))
+	require.NoError(t, s.Rewind(ctx, s.ID()))
 	require.NoError(t, turn.End())
 	closed(t, st)
 	st = open(t, dir, nil)
@@ -92,7 +92,7 @@ func TestDraft(t *testing.T) {
 	turn := begin(t, s)
 	d := turn.Draft("anthropic", "m", transcript.Made{})
 	for range 3 {
-		must(t, d.Write(ctx, strings.Repeat("x", 3<<10)))
+		require.NoError(t, d.Write(ctx, strings.Repeat("x", 3<<10)))
 	}
 	messages := s.Info().Messages
 	require.NotContains(t, history(t, s), "xxx")
@@ -105,11 +105,11 @@ func TestDraft(t *testing.T) {
 
 	add(t, s, transcript.UserText("more"))
 	d = turn.Draft("anthropic", "m", transcript.Made{})
-	must(t, d.Write(ctx, "half of "))
-	must(t, d.Flush(ctx))
-	must(t, d.Write(ctx, "it"))
-	must(t, d.Flush(ctx))
-	must(t, turn.End())
+	require.NoError(t, d.Write(ctx, "half of "))
+	require.NoError(t, d.Flush(ctx))
+	require.NoError(t, d.Write(ctx, "it"))
+	require.NoError(t, d.Flush(ctx))
+	require.NoError(t, turn.End())
 
 	turn = begin(t, s)
 	h, err := s.History(ctx)
@@ -120,13 +120,13 @@ func TestDraft(t *testing.T) {
 	require.True(t, p.Cut)
 	_, err = d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half of it and the rest")})
 	require.ErrorIs(t, err, session.ErrConflict)
-	must(t, turn.End())
+	require.NoError(t, turn.End())
 	closed(t, st)
 
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	turn = begin(t, load(t, st, cli))
-	must(t, turn.End())
+	require.NoError(t, turn.End())
 	h, err = load(t, st, cli).History(ctx)
 	require.NoError(t, err)
 	require.Len(t, h.Messages, 4)
@@ -140,14 +140,14 @@ func TestPins(t *testing.T) {
 	ctx := t.Context()
 	rule := "Never touch the production database. " + strings.Repeat("Not even on Sundays. ", 100) + "This is the end of the rule."
 	id := add(t, s, transcript.UserText(rule), answer("Understood."))[0]
-	must(t, s.Pin(ctx, id))
-	must(t, s.Pin(ctx, id))
+	require.NoError(t, s.Pin(ctx, id))
+	require.NoError(t, s.Pin(ctx, id))
 	require.ErrorIs(t, s.Pin(ctx, "nobody"), session.ErrNoEntry)
 	require.ErrorIs(t, s.Pin(ctx, ""), session.ErrNoEntry)
 	require.Error(t, s.Pin(ctx, s.ID()))
 	for i := range 3 {
 		talk(t, s, i*20, 20)
-		must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole)), MaxCarried: -1})))
+		require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole)), MaxCarried: -1})))
 		require.Equal(t, 1, strings.Count(history(t, s), "This is the end of the rule."), "compaction %d", i)
 	}
 	pins, err := s.Pins(ctx)
@@ -155,9 +155,9 @@ func TestPins(t *testing.T) {
 	require.Equal(t, []transcript.Carried{{Entry: id, Text: rule}}, pins)
 	large := add(t, s, transcript.UserText(strings.Repeat("large ", 3000)))[0]
 	require.ErrorContains(t, s.Pin(ctx, large), "limit")
-	must(t, s.Unpin(ctx, id))
+	require.NoError(t, s.Unpin(ctx, id))
 	talk(t, s, 100, 20)
-	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole)), MaxCarried: -1})))
+	require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole)), MaxCarried: -1})))
 	require.NotContains(t, history(t, s), "This is the end of the rule.")
 }
 
@@ -179,7 +179,7 @@ func TestState(t *testing.T) {
 	_, err = s.SetState(ctx, "large", json.RawMessage(`"`+strings.Repeat("x", session.MaxState)+`"`), "")
 	require.ErrorContains(t, err, "limit")
 	talk(t, s, 0, 5)
-	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	values, err := s.State(ctx)
 	require.NoError(t, err)
 	require.Len(t, values, 1)
@@ -252,11 +252,11 @@ func TestPage(t *testing.T) {
 	talk(t, s, 0, 6)
 	twice := []transcript.Item{transcript.UserText("twice?"), answer("once"), transcript.UserText("good")}
 	cutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
-	must(t, second(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
+	require.NoError(t, second(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
 	to := add(t, s, transcript.UserText("stays"))[0]
 	gone := add(t, s, transcript.UserText("gone"), answer("gone"))[0]
-	must(t, s.Rewind(ctx, to))
-	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	require.NoError(t, s.Rewind(ctx, to))
+	require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	talk(t, s, 10, 3)
 	all, err := s.Page(ctx, "", 1000)
 	require.NoError(t, err)
@@ -423,7 +423,7 @@ func TestForkOfStandingThings(t *testing.T) {
 	require.Equal(t, 1, hits, "the fork has a copy")
 	require.NoError(t, second(s.SetState(ctx, "a", json.RawMessage(`2`), "")))
 	talk(t, s, 0, 5)
-	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	head := add(t, s, transcript.UserText("after"))[0]
 	check(head, "2")
 	p, err := s.Pending(ctx)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -43,8 +45,8 @@ func TestTails(t *testing.T) {
 			closed(t, st)
 			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 			before, err := os.ReadFile(path)
-			must(t, err)
-			must(t, os.WriteFile(path, append(before, tt.tail...), 0o600))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, append(before, tt.tail...), 0o600))
 
 			st = open(t, dir, nil)
 			s = load(t, st, cli)
@@ -75,7 +77,7 @@ func TestTails(t *testing.T) {
 func shape(t *testing.T, s *session.Session) string {
 	t.Helper()
 	h, err := s.History(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	var sb strings.Builder
 	for _, m := range h.Messages {
 		var parts []string
@@ -112,12 +114,12 @@ func TestHeaderLost(t *testing.T) {
 	closed(t, st)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	data, err := os.ReadFile(path)
-	must(t, err)
+	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(data), "\n")
-	must(t, os.WriteFile(path, []byte("damaged\n"+rest), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("damaged\n"+rest), 0o600))
 	st = open(t, dir, nil)
 	s, err = st.Get(t.Context(), s.Ref())
-	must(t, err)
+	require.NoError(t, err)
 	if got := history(t, s); got != want {
 		t.Errorf("history %s, want %s", got, want)
 	}
@@ -127,7 +129,7 @@ func TestHeaderLost(t *testing.T) {
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s, err = st.Get(t.Context(), s.Ref())
-	must(t, err)
+	require.NoError(t, err)
 	if h, err := s.History(t.Context()); err != nil || len(h.Messages) != 1 {
 		t.Errorf("history %v, %v", h, err)
 	}
@@ -145,17 +147,17 @@ func TestReadWhileLocked(t *testing.T) {
 	s := load(t, st, cli)
 	add(t, s, transcript.UserText("q"))
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
-	must(t, err)
+	require.NoError(t, err)
 	defer func() { _ = root.Close() }()
 	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
-	must(t, err)
+	require.NoError(t, err)
 	release, err := l.Hold(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	f, err := root.OpenFile(s.ID()+".jsonl", os.O_WRONLY|os.O_APPEND, 0)
-	must(t, err)
+	require.NoError(t, err)
 	write := func(line string) {
 		_, err := f.WriteString(line + "\n")
-		must(t, err)
+		require.NoError(t, err)
 	}
 	write(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half"}]}`)
 	other := open(t, dir, nil)
@@ -167,9 +169,9 @@ func TestReadWhileLocked(t *testing.T) {
 		}
 	}
 	write(`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}`)
-	must(t, f.Close())
+	require.NoError(t, f.Close())
 	release()
-	must(t, l.Close())
+	require.NoError(t, l.Close())
 	for _, s := range []*session.Session{s, r} {
 		if got := shape(t, s); got != "[u:q][a:half c][r:c]" {
 			t.Errorf("when it is written the history is %s", got)
@@ -185,16 +187,16 @@ func TestMadeAgain(t *testing.T) {
 	defer closed(t, a)
 	defer closed(t, b)
 	s, err := a.Create(t.Context(), cli, &session.CreateOptions{ID: "chat"})
-	must(t, err)
+	require.NoError(t, err)
 	add(t, s, transcript.UserText("old"))
 	for range 200 { // so that the file is closed in between
 		other, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "p"}, nil)
-		must(t, err)
+		require.NoError(t, err)
 		add(t, other, transcript.UserText("x"))
 	}
-	must(t, b.Delete(t.Context(), s.Ref()))
+	require.NoError(t, b.Delete(t.Context(), s.Ref()))
 	made, err := b.Create(t.Context(), cli, &session.CreateOptions{ID: "chat"})
-	must(t, err)
+	require.NoError(t, err)
 	if _, err := s.History(t.Context()); !errors.Is(err, session.ErrReplaced) {
 		t.Errorf("the first look = %v, want ErrReplaced", err)
 	}
@@ -206,8 +208,8 @@ func TestMadeAgain(t *testing.T) {
 	}
 	path := filepath.Join(dir, "agents/main/sessions/chat.jsonl")
 	data, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, data[:strings.IndexByte(string(data), '\n')+1], 0o600))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data[:strings.IndexByte(string(data), '\n')+1], 0o600))
 	if _, err := s.History(t.Context()); !errors.Is(err, session.ErrReplaced) {
 		t.Errorf("after the file became shorter = %v, want ErrReplaced", err)
 	}
@@ -226,7 +228,7 @@ func TestIndexLost(t *testing.T) {
 		st := open(t, dir, nil)
 		s := load(t, st, cli)
 		add(t, s, transcript.UserText("hi"))
-		must(t, spoil(filepath.Join(dir, "agents/main/sessions.jsonl")))
+		require.NoError(t, spoil(filepath.Join(dir, "agents/main/sessions.jsonl")))
 		other := load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
 		if got := load(t, st, cli); got.ID() != s.ID() {
 			t.Errorf("%s: session %s, want %s", name, got.ID(), s.ID())
@@ -236,7 +238,7 @@ func TestIndexLost(t *testing.T) {
 		if err != nil || len(infos) != 2 {
 			t.Errorf("%s: %d sessions, %v", name, len(infos), err)
 		}
-		must(t, st.Delete(t.Context(), other.Ref()))
+		require.NoError(t, st.Delete(t.Context(), other.Ref()))
 		closed(t, st)
 		st = open(t, dir, nil)
 		if infos, err := st.List(t.Context(), nil); err != nil || len(infos) != 1 || infos[0].Messages != 2 {

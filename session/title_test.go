@@ -37,7 +37,7 @@ func TestRetitleMilestones(t *testing.T) {
 	for i := range 100 {
 		was := model.asked
 		add(t, s, []transcript.Item{transcript.UserText(fmt.Sprint("text ", i)), answer("yes")}[i%2])
-		must(t, second(s.AfterTurn(t.Context())))
+		require.NoError(t, second(s.AfterTurn(t.Context())))
 		if model.asked > was {
 			asked = append(asked, i+1)
 			require.Equal(t, fmt.Sprint("Title ", model.asked), s.Info().Title)
@@ -59,7 +59,7 @@ func TestRetitleByHand(t *testing.T) {
 	defer closed(t, st)
 	s := load(t, st, cli)
 	talk(t, s, 0, 3)
-	set := func(title string) { must(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title})) }
+	set := func(title string) { require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title})) }
 	meanwhile := &titler{title: func([]transcript.Message, string) (string, error) {
 		set("mine")
 		return "The model's", nil

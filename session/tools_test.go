@@ -26,7 +26,7 @@ func asked(t *testing.T, s interface {
 	}
 	a := answer("", ids...)
 	_, err := s.Append(t.Context(), transcript.UserText("go"), a)
-	must(t, err)
+	require.NoError(t, err)
 	return a.Message.ToolCalls()
 }
 
@@ -55,14 +55,14 @@ func TestRunTools(t *testing.T) {
 			}
 			return transcript.ToolResult(c.ID, "result of "+c.ID)
 		})
-		must(t, err)
+		require.NoError(t, err)
 		require.EqualValues(t, together, most.Load(), "limit %d", limit)
 		p, err := s.Pending(t.Context())
-		must(t, err)
+		require.NoError(t, err)
 		require.True(t, p.Owed)
 		require.Empty(t, p.Calls)
 		h, err := s.History(t.Context())
-		must(t, err)
+		require.NoError(t, err)
 		for i, b := range h.Messages[len(h.Messages)-1].Content {
 			require.Equal(t, fmt.Sprint("result of call", i), b.(transcript.ToolResultBlock).Text())
 		}
@@ -79,7 +79,7 @@ func TestRunToolsCancelled(t *testing.T) {
 	all := asked(t, s, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := 0
-	must(t, s.RunTools(ctx, all, 1, func(ctx context.Context, c transcript.ToolCallBlock) transcript.Message {
+	require.NoError(t, s.RunTools(ctx, all, 1, func(ctx context.Context, c transcript.ToolCallBlock) transcript.Message {
 		ran++
 		cancel()
 		<-ctx.Done()
@@ -91,7 +91,7 @@ func TestRunToolsCancelled(t *testing.T) {
 	defer closed(t, st)
 	s = load(t, st, cli)
 	h, err := s.History(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	var said []string
 	for _, b := range h.Messages[len(h.Messages)-1].Content {
 		r := b.(transcript.ToolResultBlock)
@@ -107,7 +107,7 @@ func TestRunToolsNotSaved(t *testing.T) {
 	defer closed(t, st)
 	s := load(t, st, cli)
 	all := asked(t, s, 4)
-	must(t, st.Delete(t.Context(), s.Ref()))
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	ran := 0
 	err := s.RunTools(t.Context(), all, 1, func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
 		ran++
@@ -116,5 +116,5 @@ func TestRunToolsNotSaved(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || ran != 1 {
 		t.Errorf("%v after %d calls", err, ran)
 	}
-	must(t, s.RunTools(t.Context(), nil, 1, nil))
+	require.NoError(t, s.RunTools(t.Context(), nil, 1, nil))
 }

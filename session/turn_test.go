@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -21,7 +23,7 @@ func TestBeginTurn(t *testing.T) {
 	defer closed(t, b)
 	s, other := load(t, a, cli), load(t, b, cli)
 	turn, err := s.BeginTurn(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	if _, err := other.TryBeginTurn(t.Context()); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("a second turn: %v, want ErrBusy", err)
 	}
@@ -39,12 +41,12 @@ func TestBeginTurn(t *testing.T) {
 	if _, err := other.BeginTurn(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, session.ErrBusy) {
 		t.Errorf("a turn with a context that is done: %v, want context.Canceled and ErrBusy", err)
 	}
-	must(t, turn.End())
-	must(t, turn.End())
+	require.NoError(t, turn.End())
+	require.NoError(t, turn.End())
 	turn, err = other.BeginTurn(t.Context())
-	must(t, err)
-	must(t, turn.End())
-	must(t, s.Flush(t.Context()))
+	require.NoError(t, err)
+	require.NoError(t, turn.End())
+	require.NoError(t, s.Flush(t.Context()))
 }
 
 // A turn lock ends with the process that holds it.
@@ -55,18 +57,18 @@ func TestTurnOfAKilledProcess(t *testing.T) {
 	s := load(t, st, cli)
 	cmd := child(t, "holder", dir)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.TryBeginTurn(t.Context()); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the child holds it: %v, want ErrBusy", err)
 	}
-	must(t, cmd.Process.Kill())
+	require.NoError(t, cmd.Process.Kill())
 	turn, err := s.BeginTurn(t.Context())
-	must(t, err)
-	must(t, turn.End())
+	require.NoError(t, err)
+	require.NoError(t, turn.End())
 	_ = cmd.Wait() // it was killed
 }
 
@@ -103,12 +105,12 @@ func TestMakeCurrent(t *testing.T) {
 	st := open(t, dir, nil)
 	a := load(t, st, cli)
 	b, err := st.Create(t.Context(), cli, nil)
-	must(t, err)
+	require.NoError(t, err)
 	if !b.Info().Current || a.Info().Current {
 		t.Error("the session created last is not the current one")
 	}
-	must(t, a.MakeCurrent(t.Context()))
-	must(t, a.MakeCurrent(t.Context())) // it is already
+	require.NoError(t, a.MakeCurrent(t.Context()))
+	require.NoError(t, a.MakeCurrent(t.Context())) // it is already
 	closed(t, st)
 	loseIndex(t, dir)
 	st = open(t, dir, nil)
@@ -119,7 +121,7 @@ func TestMakeCurrent(t *testing.T) {
 	}
 	currents := 0
 	for e, err := range s.Entries(t.Context()) {
-		must(t, err)
+		require.NoError(t, err)
 		if e.Type() == transcript.TypeCurrent {
 			currents++
 		}
@@ -141,17 +143,17 @@ func TestRepeatedByAnotherStore(t *testing.T) {
 	defer closed(t, b)
 	s, other := load(t, a, cli), load(t, b, cli)
 	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), answer("y"))
-	must(t, err)
+	require.NoError(t, err)
 	again, err := other.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), answer("y"))
 	if err != nil || !again.Repeated || strings.Join(again.IDs, " ") != strings.Join(first.IDs, " ") {
 		t.Errorf("again = %+v, %v, want the IDs %v", again, err, first.IDs)
 	}
-	must(t, other.Rewind(t.Context(), again.IDs[0]))
+	require.NoError(t, other.Rewind(t.Context(), again.IDs[0]))
 	if got, want := history(t, s), history(t, other); got != want {
 		t.Errorf("the stores do not agree: %s and %s", got, want)
 	}
 	head, err := s.Head(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	if _, err := other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head")); err != nil {
 		t.Error(err)
 	}
@@ -165,7 +167,7 @@ func TestHistoryIsTheCallers(t *testing.T) {
 	add(t, s, transcript.UserText("q"), answer("a"))
 	want := history(t, s)
 	h, err := s.History(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	h.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
 	_ = append(h.Messages[0].Content, transcript.TextBlock{Text: "more"})
 	if got := history(t, s); got != want {
@@ -183,11 +185,11 @@ func TestHalfABatchWhileReading(t *testing.T) {
 	add(t, s, transcript.UserText("q"))
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	require.NoError(t, err)
 	_, err = f.WriteString(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":3,"content":[{"type":"text","text":"half"}]}` + "\n" +
 		`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}` + "\n" + `{"type":"tool_u`)
-	must(t, err)
-	must(t, f.Close())
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 	want := `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"half"}]}]}`
 	if got := history(t, s); got != want {
 		t.Errorf("history %s, want %s", got, want)
@@ -204,7 +206,7 @@ func TestHalfABatchWhileReading(t *testing.T) {
 // A store in a folder that may not be written.
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	if _, err := session.Open(file, nil); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("Open of a file = %v", err)
 	}

@@ -1,6 +1,11 @@
 package transcript
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
 
 // Block is one element of a message's content. The set is closed: TextBlock,
 // ImageBlock, DocumentBlock, ToolCallBlock, ToolResultBlock, ThinkingBlock,
@@ -73,6 +78,26 @@ type ToolCallBlock struct {
 	// nothing at all as no member.
 	Input json.RawMessage
 	Extra Extra
+}
+
+// MarshalJSON implements [encoding/json.Marshaler]; see [MarshalBlock].
+func (b ToolCallBlock) MarshalJSON() ([]byte, error) { return MarshalBlock(b), nil }
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler]; see [UnmarshalBlock].
+func (b *ToolCallBlock) UnmarshalJSON(data []byte) error {
+	if jsontext.IsNull(data) {
+		return nil
+	}
+	block, err := UnmarshalBlock(data)
+	if err != nil {
+		return err
+	}
+	call, ok := block.(ToolCallBlock)
+	if !ok {
+		return fmt.Errorf("transcript: a block of type %q, not tool_use", block.BlockType())
+	}
+	*b = call
+	return nil
 }
 
 // ToolResultBlock is the outcome of a tool call.

@@ -121,33 +121,33 @@ func (q Queued) Message() Message {
 
 // Compaction replaces the older part of the history by a summary.
 type Compaction struct {
-	Summary   string
-	FirstKept string // entry ID: the history goes on here after the summary
-	CoversTo  string // entry ID of the last entry the summary read
+	Summary   string `json:"summary"`
+	FirstKept string `json:"firstKeptEntryId,omitempty"` // entry ID: the history goes on here after the summary
+	CoversTo  string `json:"coversTo,omitempty"`         // entry ID of the last entry the summary read
 	// Read are the IDs of entries behind FirstKept that the summary has read
 	// too: results that were shown behind a call in front of it.
-	Read         []string
-	TurnsBefore  int // turns of the conversation before FirstKept
-	TokensBefore int // estimated size of the history before and after
-	TokensAfter  int
+	Read         []string `json:"read,omitempty"`
+	TurnsBefore  int      `json:"turnsBefore,omitempty"`  // turns of the conversation before FirstKept
+	TokensBefore int      `json:"tokensBefore,omitempty"` // estimated size of the history before and after
+	TokensAfter  int      `json:"tokensAfter,omitempty"`
 
 	// The items that code carries over from the part that the summary stands
 	// for, the oldest first. They are shown behind the summary.
-	Said   []Carried // texts of the user
-	Files  []Carried // paths that calls have read or modified
-	Errors []Carried // of tools
-	IDs    []Carried // identifiers of texts of the user that Said does not have
-	Pins   []Carried // texts that were pinned, whole
+	Said   []Carried `json:"said,omitempty"`   // texts of the user
+	Files  []Carried `json:"files,omitempty"`  // paths that calls have read or modified
+	Errors []Carried `json:"errors,omitempty"` // of tools
+	IDs    []Carried `json:"ids,omitempty"`    // identifiers of texts of the user that Said does not have
+	Pins   []Carried `json:"pins,omitempty"`   // texts that were pinned, whole
 }
 
 // Carried is an item that a compaction carries over.
 type Carried struct {
-	Entry string // ID of the entry that it comes from
-	Text  string
+	Entry string `json:"entry,omitempty"` // ID of the entry that it comes from
+	Text  string `json:"text"`
 	// Open says of a text of the user that its turn goes on behind the cut.
-	Open     bool
-	Modified bool   // of a file
-	Tool     string // of an error
+	Open     bool   `json:"open,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // of a file
+	Tool     string `json:"tool,omitempty"`     // of an error
 }
 
 // Clip replaces parts of the history by shorter ones.
@@ -210,16 +210,16 @@ type Current struct {
 // Failures. An append with a [Compaction] starts all of it over: what is to
 // stay in force is appended with it, in front of it.
 type Calibration struct {
-	Model  string  // as requests name it; empty if they do not
-	Window int     // tokens; [WindowTakenBack] says that what was said before is wrong
-	Factor float64 // reported / estimated tokens
-	Prompt int     // reported tokens of the request that Factor was taken from
+	Model  string  `json:"model,omitempty"`  // as requests name it; empty if they do not
+	Window int     `json:"window,omitempty"` // tokens; [WindowTakenBack] says that what was said before is wrong
+	Factor float64 `json:"factor,omitempty"` // reported / estimated tokens
+	Prompt int     `json:"prompt,omitempty"` // reported tokens of the request that Factor was taken from
 
 	// Failures is how many summaries in a row the summarizer has failed to
 	// write, or was not asked for because of that. FailedAt is the size of the
 	// history at the last of them, in tokens by estimate.
-	Failures int
-	FailedAt int
+	Failures int `json:"failures,omitempty"`
+	FailedAt int `json:"failedAt,omitempty"`
 }
 
 // WindowTakenBack is the Window of a [Calibration] that says that the one in

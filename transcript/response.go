@@ -9,15 +9,16 @@ import (
 )
 
 // Response is one answer of a model. Appended to a session it is one batch, so
-// a crash never leaves the answer without the calls it made.
+// a crash never leaves the answer without the calls it made. Its members in JSON
+// are named as those of an assistant line.
 type Response struct {
-	Message    Message
-	API        string // the wire format it came in, "anthropic" for example
-	Model      string
-	StopReason StopReason
-	Usage      Usage
-	RequestID  string // the provider's ID of the request
-	Made       Made   // what the request held
+	Message    Message    `json:"message"`
+	API        string     `json:"api,omitempty"` // the wire format it came in, "anthropic" for example
+	Model      string     `json:"model,omitempty"`
+	StopReason StopReason `json:"stop_reason,omitempty"`
+	Usage      Usage      `json:"usage,omitzero"`
+	RequestID  string     `json:"request_id,omitempty"` // the provider's ID of the request
+	Made       Made       `json:"made,omitzero"`        // what the request held
 }
 
 // Made says what the request held that an answer was made from. guard.Do sets
@@ -29,13 +30,13 @@ type Response struct {
 type Made struct {
 	// After is the entry ID of the last line that the request was rendered
 	// from, of those that a history is made of.
-	After string
+	After string `json:"after,omitempty"`
 	// Thought is the entry ID of the first answer whose reasoning the request
 	// held; empty if there was none.
-	Thought string
+	Thought string `json:"thought,omitempty"`
 	// PromptHash is the hash of what stood in front of the messages: the system
 	// prompt and the tools.
-	PromptHash string
+	PromptHash string `json:"promptHash,omitempty"`
 }
 
 // StopReason says why a model stopped. Values of a provider that are not

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,14 +40,14 @@ type ImportOptions struct {
 
 // Imported reports on one session of a source.
 type Imported struct {
-	Source  dialect.Session
-	Session session.Ref
-	Key     session.Key
-	Created bool // the session was not there before
-	Records int  // in the source
+	Source  dialect.Session `json:"source"`
+	Session session.Ref     `json:"session,omitzero"`
+	Key     session.Key     `json:"key,omitzero"`
+	Created bool            `json:"created,omitempty"` // the session was not there before
+	Records int             `json:"records"`           // in the source
 	// Appended is how many of the records were new; 0 if all had been imported
 	// before.
-	Appended int
+	Appended int `json:"appended"`
 	// Lost counts what was not carried over unchanged:
 	//   - "damage": places in the source that are not a record;
 	//   - "time": entries without a time, which got the time before theirs;
@@ -56,9 +57,23 @@ type Imported struct {
 	//   - "archive": files of earlier copies, which were not read;
 	//   - "record": records that no line could be made of;
 	//   - "source": original lines too long to be kept beside the native ones.
-	Lost dialect.Losses
-	// Err says why the session was not imported, or not completely.
-	Err error
+	Lost dialect.Losses `json:"lost,omitempty"`
+	// Err says why the session was not imported, or not completely. In JSON it is
+	// the text of the error, as "error".
+	Err error `json:"-"`
+}
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (i Imported) MarshalJSON() ([]byte, error) {
+	type fields Imported
+	all := struct {
+		fields
+		Error string `json:"error,omitempty"`
+	}{fields: fields(i)}
+	if i.Err != nil {
+		all.Error = i.Err.Error()
+	}
+	return json.Marshal(all)
 }
 
 // foreignChannel is the channel of keys that [session.ParseForeignKey] keeps

@@ -420,7 +420,9 @@ func TestHostileContent(t *testing.T) {
 		media[header.Get("Content-Type")] = true
 	}
 	require.Subset(t, []string{"", "application/json", "application/problem+json", "text/event-stream", "text/plain; charset=utf-8", "application/jsonl"}, keysOf(media))
-	_, header, text := send(t, must(http.NewRequestWithContext(t.Context(), "GET", ts.URL+"/v1/store/sessions/main/one/export?as=markdown", nil)))
+	req, err := http.NewRequestWithContext(t.Context(), "GET", ts.URL+"/v1/store/sessions/main/one/export?as=markdown", nil)
+	require.NoError(t, err)
+	_, header, text := send(t, req)
 	require.NotContains(t, text, "\x1b")
 	require.Equal(t, "attachment; filename=one.md", header.Get("Content-Disposition"))
 
@@ -452,11 +454,4 @@ func keysOf(m map[string]bool) (keys []string) {
 		keys = append(keys, k)
 	}
 	return keys
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

@@ -3,6 +3,8 @@ package sessiontest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"strings"
@@ -96,7 +98,7 @@ var rowMistakes = []mistake{
 			return b.Driver.Current(ctx, agent, key[:min(len(key), 255)])
 		}
 	}},
-	{"has a default agent", "name/empty", func(b *broken) {
+	{"has a default agent", "name/bad-agent", func(b *broken) {
 		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			if agent == "" {
 				agent = "main"
@@ -116,6 +118,40 @@ var rowMistakes = []mistake{
 				row.ID = strings.ReplaceAll(row.ID, "/", "_")
 				return row, line
 			})
+		}
+	}},
+	{"has an error of its own for bad IDs", "name/bad-id", func(b *broken) {
+		b.settle = func(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+			end, err := b.Driver.Settle(ctx, ref)
+			if _, ok := errors.AsType[*driver.NameError](err); ok {
+				err = fs.ErrNotExist
+			}
+			return end, err
+		}
+	}},
+	{"prints long IDs in full", "name/bad-id", func(b *broken) {
+		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+			row, err := b.Driver.Get(ctx, ref)
+			if err != nil {
+				err = fmt.Errorf("%q: %w", ref.ID, err)
+			}
+			return row, err
+		}
+	}},
+	{"lists agents that cannot be", "name/bad-agent", func(b *broken) {
+		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+			if driver.CheckAgent(agent) != nil {
+				return nil, nil
+			}
+			return b.Driver.List(ctx, agent, after, n)
+		}
+	}},
+	{"looks any key up", "name/bad-key", func(b *broken) {
+		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
+			if driver.CheckKey(key) != nil {
+				return driver.Row{}, fs.ErrNotExist
+			}
+			return b.Driver.Current(ctx, agent, key)
 		}
 	}},
 }

@@ -79,18 +79,12 @@ var storeMethods = []method{
 		_, err := d.Create(ctx, ref.Agent, "k", header(ref.Agent, "k", "created"))
 		return err
 	}},
-	{"Current", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Current(ctx, ref.Agent, "k")
-		return err
-	}},
+	currentMethod("k"),
 	{"Agents", func(_ *check, ctx context.Context, d driver.Driver, _ driver.Ref) error {
 		_, err := d.Agents(ctx)
 		return err
 	}},
-	{"List", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.List(ctx, ref.Agent, driver.Place{}, 0)
-		return err
-	}},
+	listMethod(),
 }
 
 // firstError returns the first error that a scan yields.

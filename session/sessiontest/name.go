@@ -1,26 +1,30 @@
 package sessiontest
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Rules that package driver does not state.
 const (
-	textNames = "Any text that is not empty may be the name of an agent or a key, and names that are not equal byte for byte are different ones."
-	textEmpty = "The names of agents and keys are not empty: otherwise nothing is created."
-	textBadID = "An ID that is empty, is longer than 255 bytes, or has slashes or control characters in it is refused, and nothing is created."
+	// textNames is a rule that package driver does not state.
+	textNames = "Any valid text may be the name of an agent or a key, and names that are not equal byte for byte are different ones."
+	textBad   = "Every driver returns it, from calls that look something up too: the error matches [fs.ErrInvalid], and [fs.ErrNotExist] as well, because nothing can exist under the name."
 )
 
 var nameRules = []Rule{
 	{"name/agent", textNames, nameAgent},
 	{"name/key", textNames, nameKey},
-	{"name/empty", textEmpty, nameEmpty},
 	{"name/id", "Ref names a session: its ID is unique within its agent.", nameID},
-	{"name/bad-id", textBadID, nameBadID},
+	{"name/bad-id", textBad, nameBadID},
+	{"name/bad-agent", textBad, nameBadAgent},
+	{"name/bad-key", textBad, nameBadKey},
 }
 
 // oddNames are easily mixed up, or no names of files.
@@ -91,26 +95,6 @@ func nameKey(c *check) {
 	look("after opening the storage again", c.restart())
 }
 
-func nameEmpty(c *check) {
-	d := c.start()
-	c.create(d, "main", "k")
-	for _, name := range [][2]string{{"", "k"}, {"main", ""}, {"", ""}} {
-		c.calling("Create")
-		_, err := d.Create(c.ctx, name[0], name[1], header(name[0], name[1], c.id()))
-		if err == nil {
-			c.errorf("Create of agent %q, key %q: no error", name[0], name[1])
-		}
-		_, created, err := d.LoadOrCreate(c.ctx, name[0], name[1], header(name[0], name[1], c.id()))
-		if err == nil || created {
-			c.errorf("LoadOrCreate of agent %q, key %q: error %v, created %v", name[0], name[1], err, created)
-		}
-	}
-	c.wantAgents("after a Create that was refused", d, []string{"main"})
-	if rows := c.list(d, "main"); len(rows) != 1 {
-		c.errorf("a Create that was refused left %d sessions", len(rows)-1)
-	}
-}
-
 func nameID(c *check) {
 	d := c.start()
 	refs := []driver.Ref{
@@ -142,30 +126,150 @@ func nameID(c *check) {
 	look(c.restart())
 }
 
-func nameBadID(c *check) {
+// refMethods are the methods that take a ref, of all interfaces of package
+// driver. Those that a driver does not have are left out.
+func refMethods(d driver.Driver) []method {
+	all := append(slices.Clone(sessionMethods), method{"Sift", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+		for _, err := range driver.Sift(ctx, d, ref, func(driver.Cursor, []byte) bool { return true }) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	if r, ok := d.(driver.Recoverer); ok {
+		all = append(all, method{"Recover", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			return r.Recover(ctx, ref)
+		}})
+	}
+	if a, ok := d.(driver.Archiver); ok {
+		all = append(all, method{"Archive", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			return a.Archive(ctx, ref, nil)
+		}}, method{"Restore", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			return a.Restore(ctx, ref)
+		}}, method{"DeleteIf", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			return a.DeleteIf(ctx, []driver.Ref{ref}, nil)[0]
+		}})
+	}
+	if r, ok := d.(driver.Rewriter); ok {
+		all = append(all, method{"Rewrite", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			return r.Rewrite(ctx, ref, without())
+		}})
+	}
+	if a, ok := d.(driver.Adopter); ok {
+		all = append(all, method{"Adopt", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			row, line := header(ref.Agent, "new key", ref.ID)(9)
+			return a.Adopt(ctx, row, line)
+		}})
+	}
+	if w, ok := d.(driver.Watcher); ok {
+		all = append(all, method{"Watch", func(_ *check, _ context.Context, _ driver.Driver, ref driver.Ref) error {
+			stop, err := w.Watch(ref, func(driver.Ref, error) {})
+			if err == nil {
+				stop()
+			}
+			return err
+		}})
+	}
+	return all
+}
+
+// createMethods are the methods that make a session with an ID for a key of the
+// agent of a ref.
+func createMethods(key, id string) []method {
+	return []method{
+		{"LoadOrCreate", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+			_, _, err := d.LoadOrCreate(ctx, ref.Agent, key, header(ref.Agent, key, id))
+			return err
+		}},
+		{"Create", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+			_, err := d.Create(ctx, ref.Agent, key, header(ref.Agent, key, id))
+			return err
+		}},
+	}
+}
+
+// currentMethod is Current of a key.
+func currentMethod(key string) method {
+	return method{"Current", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+		_, err := d.Current(ctx, ref.Agent, key)
+		return err
+	}}
+}
+
+func listMethod() method {
+	return method{"List", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+		_, err := d.List(ctx, ref.Agent, driver.Place{}, 0)
+		return err
+	}}
+}
+
+// badNames calls f, which uses names that can name nothing, on a storage that
+// has one session, and checks that it has no other one afterwards.
+func (c *check) badNames(f func(d driver.Driver)) {
 	d := c.start()
 	row := c.create(d, "main", "k")
 	before := c.list(d, "main")
-	for _, id := range []string{
-		"", "../../x", "..", ".", "/", "/x", "a/b", "a/", "a\\b", "\\", "a\x00b", "\x00", "a\nb", "\n",
-		strings.Repeat("x", 300), strings.Repeat("../", 100) + "x",
-	} {
-		ref := driver.Ref{Agent: "main", ID: id}
-		c.calling("Create")
-		if _, err := d.Create(c.ctx, "main", "k", header("main", "k", id)); err == nil {
-			c.errorf("Create with ID %.20q: no error", id)
+	f(d)
+	d = c.restart()
+	c.wantRows("after names that can name nothing", c.list(d, "main"), before)
+	c.wantAgents("after names that can name nothing", d, []string{"main"})
+	c.wantCurrent("after names that can name nothing", d, "main", "k", row.ID)
+}
+
+// wantNameErrors calls methods with a name that can name nothing.
+func (c *check) wantNameErrors(d driver.Driver, methods []method, ref driver.Ref, name string) {
+	for _, m := range methods {
+		c.calling(m.name)
+		err := m.call(c, c.ctx, d, ref)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue
 		}
-		if _, created, err := d.LoadOrCreate(c.ctx, "main", "new key", header("main", "new key", id)); err == nil || created {
-			c.errorf("LoadOrCreate with ID %.20q: error %v, created %v", id, err, created)
+		call := fmt.Sprintf("%s with the name %.20q of %d bytes", m.name, name, len(name))
+		if _, ok := errors.AsType[*driver.NameError](err); !ok {
+			c.errorf("%s: error %.200s, want a *driver.NameError", call, orNil(err))
+			continue
 		}
-		for _, m := range sessionMethods {
-			c.calling(m.name)
-			if err := m.call(c, c.ctx, d, ref); err == nil {
-				c.errorf("%s of a session with ID %.20q: no error", m.name, id)
-			}
+		c.wantErr(call, err, fs.ErrInvalid, fs.ErrNotExist)
+		if text := err.Error(); len(text) > 1000 || strings.ContainsFunc(text, unicode.IsControl) {
+			c.errorf("%s: the error has %d bytes, %.200q; want the name quoted, and only its beginning if it is long", call, len(text), text)
 		}
 	}
-	c.wantRows("after IDs that were refused", c.list(d, "main"), before)
-	c.wantAgents("after IDs that were refused", d, []string{"main"})
-	c.wantCurrent("after IDs that were refused", d, "main", "k", row.ID)
+}
+
+func nameBadID(c *check) {
+	c.badNames(func(d driver.Driver) {
+		for _, id := range []string{
+			"", "../../x", "..", ".", "/", "/x", "a/b", "a/", "a\\b", "\\", "a\x00b", "\x00", "a\nb", "\n", "a b", "-a", "_a", ".a",
+			"汉", "a\xff", strings.Repeat("x", 129), strings.Repeat("x", 5000), strings.Repeat("../", 100) + "x",
+		} {
+			for _, agent := range []string{"main", "nobody"} {
+				ref := driver.Ref{Agent: agent, ID: id}
+				c.wantNameErrors(d, refMethods(d), ref, id)
+				c.wantNameErrors(d, createMethods("new key", id), ref, id)
+			}
+		}
+	})
+}
+
+func nameBadAgent(c *check) {
+	c.badNames(func(d driver.Driver) {
+		for _, agent := range []string{"", "a\x00", "\x00", "a\xff", strings.Repeat("x", 513), strings.Repeat("x", 5000)} {
+			ref := driver.Ref{Agent: agent, ID: c.id()}
+			c.wantNameErrors(d, refMethods(d), ref, agent)
+			c.wantNameErrors(d, createMethods("k", ref.ID), ref, agent)
+			c.wantNameErrors(d, []method{currentMethod("k"), listMethod()}, ref, agent)
+		}
+	})
+}
+
+func nameBadKey(c *check) {
+	c.badNames(func(d driver.Driver) {
+		for _, key := range []string{"", "\xff", "k\xff", strings.Repeat("\xff", 5000)} {
+			for _, agent := range []string{"main", "nobody"} {
+				ref := driver.Ref{Agent: agent, ID: c.id()}
+				c.wantNameErrors(d, append(createMethods(key, ref.ID), currentMethod(key)), ref, key)
+			}
+		}
+	})
 }

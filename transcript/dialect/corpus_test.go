@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"flag"
 	"io/fs"
 	"maps"
 	"os"
@@ -212,12 +213,14 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// Detect tells every file that is not a transcript from one. Of the folders of
-// other corpora, which may lie beside the checkout, it is asked as well.
+// more holds more sample files, which are of others and are not in this module.
+var more = flag.String("corpora", "", "a folder with more sample files")
+
+// Detect tells every file that is not a transcript from one.
 func TestForeign(t *testing.T) {
 	roots := []string{filepath.Join("testdata", "corpora")}
-	if beside := filepath.Join("..", "..", "..", "shared", "corpora"); isDir(beside) {
-		roots = append(roots, beside)
+	if *more != "" {
+		roots = append(roots, *more)
 	}
 	for _, root := range roots {
 		fsys := os.DirFS(root)
@@ -248,11 +251,6 @@ func TestForeign(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
-}
-
-func isDir(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
 }
 
 // The samples of pi give the messages that pi itself gives, before neighbours

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -17,37 +18,50 @@ import (
 // Session is a session of another program. The program's index outranks the
 // transcript in everything except the messages.
 type Session struct {
-	Dialect Dialect
-	Sure    bool   // see [Detect]
-	Path    string // of the transcript, of OpenViking the folder of the session
-	ID      string // empty of an OpenViking session that is the folder itself
-	Key     string // routing name, of programs that have one
-	Agent   string
+	Dialect Dialect `json:"dialect"`
+	Sure    bool    `json:"sure,omitempty"` // see [Detect]
+	Path    string  `json:"path"`           // of the transcript, of OpenViking the folder of the session
+	ID      string  `json:"id,omitempty"`   // empty of an OpenViking session that is the folder itself
+	Key     string  `json:"key,omitempty"`  // routing name, of programs that have one
+	Agent   string  `json:"agent,omitempty"`
 	// Title is what the program or its user calls the session, else the
 	// beginning of the first text of the user.
-	Title   string
-	Titled  bool     // Title is not just the beginning of that text
-	Labels  []string // that were given to the session or to its entries
-	Created time.Time
-	Updated time.Time
-	Indexed bool // an index lists it
-	PutAway bool // its program has taken it out of use
+	Title   string    `json:"title,omitempty"`
+	Titled  bool      `json:"titled,omitempty"` // Title is not just the beginning of that text
+	Labels  []string  `json:"labels,omitempty"` // that were given to the session or to its entries
+	Created time.Time `json:"created,omitzero"`
+	Updated time.Time `json:"updated,omitzero"`
+	Indexed bool      `json:"indexed,omitempty"` // an index lists it
+	PutAway bool      `json:"putAway,omitempty"` // its program has taken it out of use
 	// Archives are the files with what is no longer in the transcript: of
 	// OpenViking the folders of the commits, of OpenClaw earlier copies.
-	Archives []string
+	Archives []string `json:"archives,omitempty"`
 
 	// Contents of the transcript and of the archives of OpenViking.
-	Messages    int            // entries that add to messages
-	Compactions int            // summaries that replace older messages
-	Asides      map[string]int // records that are not for the model, by name
-	Unknown     map[string]int // records that are not understood, by type
-	Damage      []transcript.Damage
+	Messages    int                 `json:"messages"`              // entries that add to messages
+	Compactions int                 `json:"compactions,omitempty"` // summaries that replace older messages
+	Asides      map[string]int      `json:"asides,omitempty"`      // records that are not for the model, by name
+	Unknown     map[string]int      `json:"unknown,omitempty"`     // records that are not understood, by type
+	Damage      []transcript.Damage `json:"damage,omitempty"`
 
 	// Err is why the transcript cannot be read; nothing above is then known
-	// but what an index says.
-	Err error
+	// but what an index says. In JSON it is the text of the error, as "error".
+	Err error `json:"-"`
 
 	fsys fs.FS
+}
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (s Session) MarshalJSON() ([]byte, error) {
+	type fields Session
+	all := struct {
+		fields
+		Error string `json:"error,omitempty"`
+	}{fields: fields(s)}
+	if s.Err != nil {
+		all.Error = s.Err.Error()
+	}
+	return json.Marshal(all)
 }
 
 // Records yields the records of a session in the order of the conversation,

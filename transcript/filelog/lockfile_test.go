@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/transcript/filelog"
@@ -91,7 +92,7 @@ func TestLockFileGoroutines(t *testing.T) {
 		wg.Go(func() {
 			l := files[i%2]
 			for range 20 {
-				if !assertNil(t, l.Lock(t.Context(), 0)) {
+				if !assert.NoError(t, l.Lock(t.Context(), 0)) {
 					return
 				}
 				if inside.Add(1) != 1 {
@@ -99,20 +100,12 @@ func TestLockFileGoroutines(t *testing.T) {
 				}
 				total.Add(1)
 				inside.Add(-1)
-				assertNil(t, l.Unlock(0))
+				assert.NoError(t, l.Unlock(0))
 			}
 		})
 	}
 	wg.Wait()
 	require.EqualValues(t, 160, total.Load())
-}
-
-func assertNil(t *testing.T, err error) bool {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-	return err == nil
 }
 
 // Interrupt ends a wait; Close releases what is held.

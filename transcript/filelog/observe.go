@@ -77,10 +77,23 @@ const (
 // a power cut, that an Append or a Settle has ended with a '\n'. Its bytes
 // stay in the file; the '\n' follows them.
 type Tail struct {
-	Offset   int64 // of its first byte
-	Size     int64 // in bytes, the '\n' not counted
-	Complete bool  // one JSON object, which lost only its '\n'; otherwise torn
-	Err      error // why it could not be read back; Complete is false then
+	Offset   int64 `json:"offset"`             // of its first byte
+	Size     int64 `json:"size"`               // in bytes, the '\n' not counted
+	Complete bool  `json:"complete,omitempty"` // one JSON object, which lost only its '\n'; otherwise torn
+	Err      error `json:"-"`                  // why it could not be read back; Complete is false then; in JSON its text, as "error"
+}
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (t Tail) MarshalJSON() ([]byte, error) {
+	type fields Tail
+	all := struct {
+		fields
+		Error string `json:"error,omitempty"`
+	}{fields: fields(t)}
+	if t.Err != nil {
+		all.Error = t.Err.Error()
+	}
+	return json.Marshal(all)
 }
 
 // readTail finds the start of the line whose bytes end at end, and judges it.

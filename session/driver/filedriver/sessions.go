@@ -56,6 +56,9 @@ func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, er
 		return driver.Row{}, err
 	}
 	defer d.ops.Done()
+	if err := driver.CheckKey(key); err != nil {
+		return driver.Row{}, err
+	}
 	row, ok, err := d.current(ctx, agent, key)
 	if err == nil && !ok {
 		err = fmt.Errorf("key %q has no session: %w", key, fs.ErrNotExist)

@@ -1,6 +1,7 @@
 package memdriver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -22,8 +23,8 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 
 // adopt is Adopt for a caller that has locked the storage.
 func (d *Driver) adopt(op string, row driver.Row, header driver.Line) error {
-	if row.Agent == "" || row.Key == "" {
-		return errNoName
+	if err := cmp.Or(driver.CheckRef(row.Ref()), driver.CheckKey(row.Key)); err != nil {
+		return err
 	}
 	k := d.storage.keys[keyRef{row.Agent, row.Key}]
 	highest := row.Gen

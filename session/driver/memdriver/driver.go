@@ -1,6 +1,7 @@
 package memdriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,18 @@ func (d *Driver) begin(ctx context.Context) error {
 	return nil
 }
 
+// beginKey locks the storage for a call on a key. If the error is nil the
+// caller unlocks.
+func (d *Driver) beginKey(ctx context.Context, op, agent, key string) error {
+	err := d.begin(ctx)
+	if err == nil {
+		if err = cmp.Or(driver.CheckAgent(agent), driver.CheckKey(key)); err != nil {
+			d.storage.mu.Unlock()
+		}
+	}
+	return failKey(op, agent, key, err)
+}
+
 // find locks the storage for a call on a session. If the error is nil the
 // caller unlocks.
 func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (*session, error) {
@@ -105,7 +118,7 @@ func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (*session,
 		return nil, fail(op, ref, err)
 	}
 	s, err := d.storage.session(ref)
-	if err != nil {
+	if err = cmp.Or(driver.CheckRef(ref), err); err != nil {
 		d.storage.mu.Unlock()
 		return nil, fail(op, ref, err)
 	}
@@ -188,8 +201,8 @@ func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
 // LoadOrCreate implements [driver.Driver].
 func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
 	const op = "LoadOrCreate"
-	if err := d.begin(ctx); err != nil {
-		return driver.Row{}, false, failKey(op, agent, key, err)
+	if err := d.beginKey(ctx, op, agent, key); err != nil {
+		return driver.Row{}, false, err
 	}
 	defer d.storage.mu.Unlock()
 	if s := d.storage.current(agent, key); s != nil {
@@ -202,8 +215,8 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 // Create implements [driver.Driver].
 func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	const op = "Create"
-	if err := d.begin(ctx); err != nil {
-		return driver.Row{}, failKey(op, agent, key, err)
+	if err := d.beginKey(ctx, op, agent, key); err != nil {
+		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
 	return d.create(op, agent, key, header, more...)
@@ -211,9 +224,6 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen 
 
 // create makes a session. The storage is locked.
 func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	if agent == "" || key == "" {
-		return driver.Row{}, failKey(op, agent, key, errNoName)
-	}
 	gen := d.storage.nextGen(agent, key)
 	row, line := header(gen)
 	row.Agent, row.Key, row.Gen = agent, key, gen
@@ -292,8 +302,8 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 // Current implements [driver.Driver].
 func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
 	const op = "Current"
-	if err := d.begin(ctx); err != nil {
-		return driver.Row{}, failKey(op, agent, key, err)
+	if err := d.beginKey(ctx, op, agent, key); err != nil {
+		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
 	s := d.storage.current(agent, key)
@@ -340,22 +350,40 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 // list.
 func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
 	if err := d.begin(ctx); err != nil {
-		return nil, fmt.Errorf("memdriver: List: agent %q: %w", agent, err)
+		return nil, failOn("List", err)
 	}
 	defer d.storage.mu.Unlock()
+	if err := driver.CheckAgent(agent); err != nil {
+		return nil, failOn("List", err)
+	}
 	return d.storage.rows(agent, after, n), nil
 }
 
 // fail says which call on which session failed. Nil stays nil.
 func fail(op string, ref driver.Ref, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || misnamed(err) {
+		return failOn(op, err)
 	}
 	return fmt.Errorf("memdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
 }
 
 func failKey(op, agent, key string, err error) error {
+	if err == nil || misnamed(err) {
+		return failOn(op, err)
+	}
 	return fmt.Errorf("memdriver: %s: key %q of agent %q: %w", op, key, agent, err)
 }
 
-var errNoName = errors.New("the names of agents and keys must not be empty: nothing was written")
+// failOn is fail for an error that says itself what it is about.
+func failOn(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("memdriver: %s: %w", op, err)
+}
+
+// misnamed reports whether err quotes the name that is wrong.
+func misnamed(err error) bool {
+	_, ok := errors.AsType[*driver.NameError](err)
+	return ok
+}

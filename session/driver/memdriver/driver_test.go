@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/sessiontest"
@@ -90,9 +92,7 @@ func TestNewerGenAfterDelete(t *testing.T) {
 	d := memdriver.New(nil)
 	create(t, d, "a")
 	b := create(t, d, "b")
-	if err := d.Delete(t.Context(), b.Ref()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Delete(t.Context(), b.Ref()))
 	if c := create(t, d, "c"); c.Gen <= b.Gen {
 		t.Errorf("gen %d was given after the session with gen %d was deleted", c.Gen, b.Gen)
 	}
@@ -111,9 +111,7 @@ func TestDamage(t *testing.T) {
 	}
 	var got []string
 	for rec, err := range d.Scan(ctx, ref, 1, driver.Forward) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rec.Damage != nil {
 			got = append(got, rec.Damage.String())
 			continue
@@ -157,9 +155,7 @@ func TestTurnWaitEnds(t *testing.T) {
 			d := memdriver.New(nil)
 			ref := create(t, d, "a").Ref()
 			release, err := d.LockTurn(t.Context(), ref, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var waiting sync.WaitGroup
 			for range 4 {
 				waiting.Go(func() {
@@ -229,9 +225,7 @@ func user(id string) driver.Line {
 func create(t *testing.T, d driver.Driver, id string) driver.Row {
 	t.Helper()
 	row, err := d.Create(t.Context(), "main", "k", header(id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return row
 }
 
@@ -240,20 +234,14 @@ func state(t *testing.T, d driver.Driver) string {
 	t.Helper()
 	ctx := t.Context()
 	agents, err := d.Agents(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := map[string][]string{}
 	rows, err := d.List(ctx, "main", driver.Place{}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, row := range rows {
 		name := fmt.Sprintf("%+v", row)
 		for rec, err := range d.Scan(ctx, row.Ref(), 0, driver.Forward) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			lines[name] = append(lines[name], string(rec.Entry.Line()))
 		}
 	}

@@ -6,21 +6,14 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-// maxID is the length of the longest session ID, in bytes.
-const maxID = 255
-
 var (
 	errNoSession = fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
 	errInUse     = fmt.Errorf("the ID is in use, nothing was written: %w", fs.ErrExist)
-	errBadID     = fmt.Errorf("a session ID has 1 to %d bytes of printable UTF-8 without slashes, nothing was written: %w", maxID, fs.ErrInvalid)
 	errBadLine   = errors.New("a line holds a newline, nothing was written")
 )
 
@@ -77,8 +70,8 @@ func (st *storage) nextGen(agent, name string) int64 {
 
 // prepare returns a session that is not yet stored.
 func (st *storage) prepare(row driver.Row, lines []driver.Line) (*session, error) {
-	if !validID(row.ID) {
-		return nil, errBadID
+	if err := driver.CheckRef(row.Ref()); err != nil {
+		return nil, err
 	}
 	if st.sessions[row.Ref()] != nil {
 		return nil, errInUse
@@ -138,12 +131,4 @@ func (st *storage) rows(agent string, after driver.Place, n int) []driver.Row {
 		rows = rows[:min(n, len(rows))]
 	}
 	return rows
-}
-
-// validID is as strict as a driver whose IDs become file names.
-func validID(id string) bool {
-	return id != "" && len(id) <= maxID && id != "." && id != ".." && utf8.ValidString(id) &&
-		!strings.ContainsFunc(id, func(r rune) bool {
-			return r == '/' || r == '\\' || !unicode.IsPrint(r)
-		})
 }

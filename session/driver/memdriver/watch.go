@@ -23,6 +23,11 @@ func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop fu
 	if d.closed() {
 		return nil, fail("Watch", ref, driver.ErrClosed)
 	}
+	if ref != (driver.Ref{}) {
+		if err := driver.CheckRef(ref); err != nil {
+			return nil, fail("Watch", ref, err)
+		}
+	}
 	w := &watch{d, ref, changed}
 	d.storage.watches[w] = true
 	return sync.OnceFunc(func() {

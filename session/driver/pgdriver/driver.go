@@ -260,15 +260,29 @@ func missing(err error) error {
 
 // fail says which call on which session failed. Nil stays nil.
 func fail(op string, ref driver.Ref, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || misnamed(err) {
+		return failOn(op, err)
 	}
 	return fmt.Errorf("pgdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
 }
 
 func failKey(op, agent, key string, err error) error {
+	if err == nil || misnamed(err) {
+		return failOn(op, err)
+	}
+	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key, agent, err)
+}
+
+// failOn is fail for an error that says itself what it is about.
+func failOn(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key, agent, err)
+	return fmt.Errorf("pgdriver: %s: %w", op, err)
+}
+
+// misnamed reports whether err quotes the name that is wrong.
+func misnamed(err error) bool {
+	_, ok := errors.AsType[*driver.NameError](err)
+	return ok
 }

@@ -137,14 +137,14 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 // List implements [driver.Driver].
 func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
 	if err := d.enter(ctx); err != nil {
-		return nil, fmt.Errorf("pgdriver: list: agent %q: %w", agent, err)
+		return nil, failOn("list", err)
 	}
 	defer d.ops.Done()
 	list, err := d.list(ctx, agent, after, n)
-	if err != nil {
-		return nil, fmt.Errorf("pgdriver: list: agent %q: %w", agent, err)
+	if err != nil && !misnamed(err) {
+		err = fmt.Errorf("agent %q: %w", agent, err)
 	}
-	return list, nil
+	return list, failOn("list", err)
 }
 
 func (d *Driver) list(ctx context.Context, agent string, after driver.Place, n int) (list []driver.Row, err error) {

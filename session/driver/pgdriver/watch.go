@@ -47,6 +47,11 @@ func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop fu
 		return nil, fail("watch", ref, err)
 	}
 	defer d.ops.Done()
+	if ref != (driver.Ref{}) {
+		if err := driver.CheckRef(ref); err != nil {
+			return nil, fail("watch", ref, err)
+		}
+	}
 	w := &watch{ref, changed}
 	ws := &d.watches
 	ws.mu.Lock()

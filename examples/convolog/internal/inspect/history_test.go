@@ -54,15 +54,22 @@ func scanBytes(d dialect.Dialect, data []byte) iter.Seq2[transcript.Record, erro
 	return d.Scan(bytes.NewReader(data), int64(len(data)), &transcript.ScanOptions{Final: true})
 }
 
-// transcripts yields the transcripts of the fixtures, and those of the sample
-// files beside the checkout if they are there.
+// corpora holds more sample files, which are of others and are not in this module.
+var corpora = flag.String("corpora", "", "a folder with more sample files")
+
+// roots are the folders of sample files.
+func roots() []string {
+	all := []string{"../../../../transcript/dialect/testdata"}
+	if *corpora != "" {
+		all = append(all, *corpora)
+	}
+	return all
+}
+
+// transcripts yields the transcripts of the sample files.
 func transcripts(t testing.TB) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		for _, root := range []string{"../../../../transcript/dialect/testdata", "../../../../../shared/corpora"} {
-			if _, err := os.Stat(root); err != nil {
-				t.Log("not here, so not tested: ", root)
-				continue
-			}
+		for _, root := range roots() {
 			fsys := os.DirFS(root)
 			err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 				if err != nil || d.IsDir() || path.Ext(name) != ".jsonl" || strings.HasPrefix(name, "tokens/") {
@@ -112,11 +119,7 @@ func TestEveryPrefix(t *testing.T) {
 
 // A session of many files is valid as well.
 func TestEverySession(t *testing.T) {
-	for _, root := range []string{"../../../../transcript/dialect/testdata", "../../../../../shared/corpora"} {
-		if _, err := os.Stat(root); err != nil {
-			t.Log("not here, so not tested: ", root)
-			continue
-		}
+	for _, root := range roots() {
 		f, err := dialect.ReadFolder(os.DirFS(root))
 		require.NoError(t, err)
 		found := 0
