@@ -50,6 +50,11 @@ func BenchmarkAppend(b *testing.B) {
 		bare := newBareLog(b)
 		versus(b, 64, side{call: appendText(b, s)}, side{call: func() error { return bare.append(kibText) }})
 	})
+	b.Run("1KiB/unsynced/nochecksum", func(b *testing.B) { // against the same with a checksum
+		bare := load(b, benchStore(b, b.TempDir(), &session.Options{Sync: filelog.SyncNever, NoChecksum: true}), cli)
+		sealed := load(b, benchStore(b, b.TempDir(), unsynced), cli)
+		versus(b, 64, side{call: appendText(b, bare)}, side{call: appendText(b, sealed)})
+	})
 	b.Run("1KiB/synced", func(b *testing.B) {
 		s := load(b, benchStore(b, b.TempDir(), nil), cli)
 		bare, line := newBareLog(b), append(bytes.Repeat([]byte("x"), 1023), '\n')

@@ -114,9 +114,9 @@ func BenchmarkNewBatch(b *testing.B) {
 	}
 }
 
-// thousand is a transcript of 1,000 messages of 512 bytes, and scanThousand
-// reads it.
-func thousand(t testing.TB) (file []byte) {
+// thousand is a transcript of 1,000 messages of 512 bytes, made by NewBatch or
+// NewSealedBatch, and scanThousand reads it.
+func thousand(t testing.TB, batch func(time.Time, func() string, ...transcript.Item) ([]transcript.Entry, error)) (file []byte) {
 	text := strings.Repeat("The test fails in \"store.go\" – 请再试一次.\n", 9)[:395]
 	user, assistant := transcript.Item(transcript.UserText(text)), transcript.Item(transcript.AssistantText(text))
 	id := func() string { return "0198d2c5-0000-7000-8000-000000000000" }
@@ -125,7 +125,7 @@ func thousand(t testing.TB) (file []byte) {
 		if i%2 == 1 {
 			item = assistant
 		}
-		entries, err := transcript.NewBatch(at, id, item)
+		entries, err := batch(at, id, item)
 		require.NoError(t, err)
 		file = append(append(file, entries[0].Line()...), '\n')
 	}
@@ -148,7 +148,7 @@ func scanThousand(t testing.TB, file []byte) {
 // A message costs six allocations: its line, its ID, its text, the block, the
 // list of blocks and the body.
 func TestLoadAllocs(t *testing.T) {
-	file := thousand(t)
+	file := thousand(t, transcript.NewBatch)
 	const reader = 200 // for the scan itself: its goroutines, and lines that lie across its chunks
 	if n := testing.AllocsPerRun(3, func() { scanThousand(t, file) }); n > 6*1000+reader {
 		t.Errorf("%v allocations for 1,000 messages, want 6 for each", n)
@@ -156,10 +156,11 @@ func TestLoadAllocs(t *testing.T) {
 }
 
 // Reading 1,000 messages of 512 bytes, against decoding the same lines with
-// encoding/json into the least that they say.
+// encoding/json into the least that they say. With checksums it is against the
+// same without: the difference is what the verification takes.
 func BenchmarkLoad(b *testing.B) {
 	const messages = 1000
-	file := thousand(b)
+	file, sealed := thousand(b, transcript.NewBatch), thousand(b, transcript.NewSealedBatch)
 	scan := func() { scanThousand(b, file) }
 	decode := func() {
 		for line := range bytes.Lines(file) {
@@ -174,22 +175,30 @@ func BenchmarkLoad(b *testing.B) {
 			}
 		}
 	}
-	b.Run("1000x512B", func(b *testing.B) {
-		var times [2][]time.Duration
-		for b.Loop() {
-			for i, call := range []func(){scan, decode} {
-				began := time.Now()
-				call()
-				times[i] = append(times[i], time.Since(began))
+	for _, bench := range []struct {
+		name     string
+		op, base func()
+	}{
+		{"1000x512B", scan, decode},
+		{"1000x512B/checksum", func() { scanThousand(b, sealed) }, scan},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			var times [2][]time.Duration
+			for b.Loop() {
+				for i, call := range []func(){bench.op, bench.base} {
+					began := time.Now()
+					call()
+					times[i] = append(times[i], time.Since(began))
+				}
 			}
-		}
-		median := func(ts []time.Duration) float64 {
-			slices.Sort(ts)
-			return float64(ts[len(ts)/2])
-		}
-		b.ReportMetric(median(times[0])/median(times[1]), "x-baseline")
-		b.ReportMetric(median(times[0])/messages, "ns/message")
-		b.ReportMetric(testing.AllocsPerRun(1, scan)/messages, "allocs/message")
-		b.ReportMetric(0, "ns/op") // of both together: says nothing
-	})
+			median := func(ts []time.Duration) float64 {
+				slices.Sort(ts)
+				return float64(ts[len(ts)/2])
+			}
+			b.ReportMetric(median(times[0])/median(times[1]), "x-baseline")
+			b.ReportMetric(median(times[0])/messages, "ns/message")
+			b.ReportMetric(testing.AllocsPerRun(1, bench.op)/messages, "allocs/message")
+			b.ReportMetric(0, "ns/op") // of both together: says nothing
+		})
+	}
 }
