@@ -14,7 +14,14 @@ import (
 
 // banned are phrases that plain English does not need: each hides a subject or
 // an object. CONTRIBUTING.md has the rule.
-var banned = regexp.MustCompile(`\b(is told of|are told|takes note|does so|by then|tells of|otherwise than|caller's again|so many tokens)\b`)
+var banned = regexp.MustCompile(`\b(is told of|are told|takes note|does so|by then|tells of|otherwise than|caller's again|so many|what is left)\b`)
+
+// harmless are phrases that have words of the banned ones and say something else.
+var harmless = strings.NewReplacer("told apart", "", "what is left out", "")
+
+// beingRewritten are files in which the newest of the banned phrases remain: an
+// entry goes with its phrase.
+var beingRewritten = regexp.MustCompile(`^session/(draft|erase_lines|pin|reader|search_read)\.go:.*(so many|what is left)$`)
 
 // asks finds sentences that begin with a relative clause in the place of their
 // subject.
@@ -23,7 +30,9 @@ var asks = regexp.MustCompile(`(?:^|[.:;!] )(?:\*\*)?(Who|What|Whoever) [^.?]*(?
 // Comments and documents are in plain English.
 func TestLanguage(t *testing.T) {
 	for _, f := range checkLanguage(t, os.DirFS("."), sources(t, os.DirFS("."))) {
-		t.Errorf("say it plainly: %s", f)
+		if !beingRewritten.MatchString(f) {
+			t.Errorf("say it plainly: %s", f)
+		}
 	}
 }
 
@@ -35,6 +44,9 @@ func TestLanguageCheckerFlags(t *testing.T) {
 		{"Whoever holds the lock waits.", "session/x.go:4: Whoever holds"},
 		{"F does\n// so for others.", "session/x.go:4: does so"},
 		{"Batches are told apart by their IDs.", ""},
+		{"F returns what is left.", "session/x.go:4: what is left"},
+		{"F lists what is left out.", ""},
+		{"F clips so\n// many runes.", "session/x.go:4: so many"},
 		{"Observers are told.", "session/x.go:4: are told"},
 	} {
 		fsys := fstest.MapFS{"session/x.go": {Data: []byte("// Package p is.\npackage p\n\n// " + tt.text + "\nfunc f() {}\n")}}
@@ -48,7 +60,7 @@ func checkLanguage(t *testing.T, fsys fs.FS, all []source) (findings []string) {
 	t.Helper()
 	judge := func(text string) []string {
 		text = strings.Join(strings.Fields(text), " ")
-		return append(banned.FindAllString(strings.ReplaceAll(text, "told apart", ""), -1), asks.FindAllString(text, -1)...)
+		return append(banned.FindAllString(harmless.Replace(text), -1), asks.FindAllString(text, -1)...)
 	}
 	for _, s := range all {
 		if within(s.pkg, ".") && s.test {

@@ -210,8 +210,8 @@ const mostSaid = 32_000
 
 // fit puts as much of it into a compaction as the tokens allow: three
 // fifths of them for what the user said, of which the turn that goes on comes
-// first and may have half of the tokens; two thirds of what is left for files, a quarter of the rest for
-// identifiers, and all that is left then for errors.
+// first and may have half of the tokens; two thirds of the rest for files, a quarter of what remains for
+// identifiers, and the others for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	b := budget{counter: counter, empty: countText(counter, "-")}
 	isOpen := func(i transcript.Carried) bool { return i.Open }

@@ -76,7 +76,7 @@ type writer struct {
 	reasoning, reasoned int // blocks and runes left out
 }
 
-// add appends a part with at most so many runes of a text that is not blank. A mark
+// add appends a part with at most limit runes of a text that is not blank. A mark
 // is short, of ASCII and without brackets.
 func (w *writer) add(mark, text string, limit int) {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
@@ -189,7 +189,7 @@ func quoteMarks(s string) string { return lineMark.Get().ReplaceAllString(s, "${
 // in all, and between them a note of how many were left out.
 func clip(s string, n int) string { return clipTo(s, n, max(n, 0)/3) }
 
-// clipTo is clip with so many of the last runes.
+// clipTo is clip with the last tail runes.
 func clipTo(s string, n, tail int) string {
 	runes := []rune(s)
 	gone := len(runes) - max(n, 0)

@@ -12,7 +12,7 @@ const (
 	continued = ", continued"
 )
 
-// pieces is what is left of a document that is handed out piece by piece, in order.
+// pieces is the rest of a document that is handed out piece by piece, in order.
 // Each is as long as whoever asks for it says, so that a limit may depend on what
 // became of the one before. Pieces end between two blocks; a block that is too long
 // for one goes on in the next ones, and its marks say so.

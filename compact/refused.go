@@ -158,7 +158,7 @@ func letters(s string) string {
 }
 
 // repeats is how many bytes of a text go on as another one does somewhere, for
-// at least so many bytes.
+// least bytes or more.
 func repeats(text, source string, least int) (n int) {
 	found := map[string]bool{} // whether the source has a run of the text
 	for at := range len(text) - least + 1 {

@@ -28,7 +28,7 @@ import (
 //
 // After an overflow the stages that are left run, with what the error says, and
 // the model is called again; if the prompt alone fits, the output limit is
-// lowered to what is left in the window, if that is enough for an answer. A
+// lowered to the room in the window, if that is enough for an answer. A
 // refused image, document or text ([Item]) is replaced by the stages that can
 // do that, once. Reasoning that is refused where it stands ([Reasoning]) is left
 // out of this request and, by what its answer says of it, of all later ones. Errors that are no overflow are returned as they are, and

@@ -416,7 +416,7 @@ func TestRoomBesidesThePrompt(t *testing.T) {
 	}
 }
 
-// A lower bound says nothing about what is left for the output, and a limit in
+// A lower bound says nothing about the room for the output, and a limit in
 // bytes nothing about the window.
 func TestFiguresThatAreNone(t *testing.T) {
 	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))

@@ -25,7 +25,7 @@ type evidence struct {
 }
 
 const (
-	// A text is read up to so many bytes at its start and as many at its end:
+	// maxText is how many bytes of a text are read at its start and at its end:
 	// what matters is in the first sentences, or after a long quotation.
 	maxText = 4 << 10
 
@@ -93,7 +93,7 @@ func (ev *evidence) addError(err error) {
 }
 
 // addMember notes what the member called name says, of a struct or of a JSON
-// body that stands in so many JSON strings. Members that are not known to hold a
+// body that is nested level JSON strings deep. Members that are not known to hold a
 // part of an error are passed over.
 func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 	v = value(v)

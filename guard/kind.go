@@ -83,8 +83,8 @@ type Overflow struct {
 	Output int
 
 	// AtLeast says that Prompt is a lower bound: the provider stopped counting
-	// where the request no longer fitted, so Limit less Prompt is not what is
-	// left for the output.
+	// where the request no longer fitted, so Limit less Prompt is not the room
+	// for the output.
 	AtLeast bool
 
 	// Path is where in the request the thing is that was refused, as the error

@@ -235,8 +235,8 @@ func tryState(c crash, dir string, open opener) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// A sample says which states of a workload are tried. They are those after one of
-// so many moments, of writes torn every stride bytes, and of all these every n-th.
+// A sample says which states of a workload are tried. They are those after
+// every moment-th moment, of writes torn every stride bytes, and of all these every n-th.
 type sample struct{ moment, stride, n int }
 
 // again is how often a state that is found to be wrong is tried again. A reader

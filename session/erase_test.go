@@ -325,7 +325,7 @@ func TestEraseCarriedAgain(t *testing.T) {
 	require.NotContains(t, text, "signed")
 }
 
-// A summary that has read what is erased is made again, of what is left.
+// A summary that has read what is erased is made again, of the rest.
 func TestEraseSummary(t *testing.T) {
 	t.Parallel()
 	opts := &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {

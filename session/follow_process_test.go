@@ -123,7 +123,7 @@ func lookup(st *session.Store) (s *session.Session, err error) {
 	return s, err
 }
 
-// chatterChild appends so many times, and then waits to be killed.
+// chatterChild appends as often as it is asked to, and then waits to be killed.
 func chatterChild(args []string, stdin io.Reader, _ io.Writer) error {
 	most, err := strconv.Atoi(args[2])
 	if err != nil {

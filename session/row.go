@@ -150,7 +150,7 @@ func titleOf(text string) string {
 	return ""
 }
 
-// cutRunes cuts a text at so many runes.
+// cutRunes cuts a text after most runes.
 func cutRunes(text string, most int) string {
 	for i := range text {
 		if most--; most < 0 {

@@ -34,7 +34,7 @@ const (
 
 // Context returns what a model should know of a session and its owner before it
 // answers query, in no more than budget tokens: memories in up to half of it,
-// overviews of archives in a quarter, and messages in what is left. A nil counter is
+// overviews of archives in a quarter, and messages in the rest. A nil counter is
 // [tokens.Estimator]. A session without an owner has no memories; a query without a
 // word finds the profile and the newest archives. Errors are those of [Store.Search];
 // what could be found is returned with them. To find the archives it reads the whole

@@ -22,9 +22,9 @@ var _ transcript.Eraser = (*Store)(nil)
 // the time of its last change, and all of it, with its sources, as application data
 // {"memory":{...}}. So a memory can be chosen by its text and by its sources.
 //
-// The diffs that mention a memory go with it, and [Options].Index is given anew what is
-// left of each folder that is looked at. Their commits are [Store.Pending] again, so
-// that the other memories of those commits come back from what is left of the archives.
+// The diffs that mention a memory go with it, and [Options].Index is given anew the
+// rest of each folder that is looked at. Their commits are [Store.Pending] again, so
+// that the other memories of those commits come back from the rest of the archives.
 // Shared memories that the owner is a source of go too.
 func (m *Store) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, false)
@@ -144,7 +144,7 @@ func (e *eraser) owned(ctx context.Context, folder string) error {
 	return e.files.Remove(ctx, folder) // and whatever else is there
 }
 
-// reindex gives the Index what is left of a folder, and nothing else: it may have
+// reindex gives the Index the rest of a folder, and nothing else: it may have
 // more under names that people have changed or removed.
 func (e *eraser) reindex(ctx context.Context, folder string) error {
 	index := e.opts.Index

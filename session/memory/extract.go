@@ -90,7 +90,7 @@ func findArchive(ctx context.Context, c conversation, name string) (session.Arch
 	return session.ArchiveInfo{}, fmt.Errorf("there is no such archive: %w", fs.ErrNotExist)
 }
 
-// run learns what is left to learn. The lock of the commit is held.
+// run learns all that the commit has not taught yet. The lock of the commit is held.
 func (x *extraction) run(ctx context.Context) (Result, error) {
 	var d diff
 	begun, err := x.readJSON(ctx, x.name+diffExt, &d)

@@ -129,7 +129,7 @@ func madeUp(rng *rand.Rand, like string) string {
 	return string(letters)
 }
 
-// fill puts so many memories into a storage, the ones that are sought among them.
+// fill puts n memories into a storage, the ones that are sought among them.
 func fill(put func(c Category, name string, t Text), n int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range n - len(sought) {

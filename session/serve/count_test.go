@@ -20,7 +20,7 @@ func TestMessageCount(t *testing.T) {
 	require.NoError(t, err)
 	type said struct{ user, archived bool }
 	var all []said
-	archive := func() { // up to the last answer, or what is left of it
+	archive := func() { // up to the last answer, or to its rest
 		end := len(all)
 		for end > 0 && all[end-1].user {
 			end--

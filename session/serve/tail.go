@@ -205,7 +205,7 @@ func (m *maker) blocks(e transcript.Entry, kind frameKind, content []transcript.
 	}
 }
 
-// block adds a block of an answer, of whose text so many bytes were shown. It returns
+// block adds a block of an answer. The first skip bytes of its text were shown. It returns
 // how many of the next ones were.
 func (m *maker) block(e transcript.Entry, b transcript.Block, skip int) int {
 	switch b := b.(type) {

@@ -234,8 +234,8 @@ type recent struct {
 	has  map[string]bool
 }
 
-// So many IDs are kept, and of a log that is opened so many bytes are read for
-// them.
+// maxRecent is how many IDs are kept, and recentBytes how many bytes of a log that
+// is opened are read for them.
 const (
 	maxRecent   = 4096
 	recentBytes = 4 << 20

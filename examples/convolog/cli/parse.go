@@ -66,7 +66,7 @@ var flagDefs = []flagDef{
 	{"owner", "NAME", "only sessions of this owner", func(o *options) any { return &o.list.Owner }},
 	{"label", "LABEL", "only sessions with this label", func(o *options) any { return &o.list.Label }},
 	{"state", "STATE", "live, expired, archived or any; without it live", func(o *options) any { return &o.state }},
-	{"limit", "N", "at most so many", func(o *options) any { return &o.list.Limit }},
+	{"limit", "N", "at most N", func(o *options) any { return &o.list.Limit }},
 
 	{"id", "ID", "the ID of the new session; without it one is made", func(o *options) any { return &o.create.ID }},
 	{"title", "TEXT", "the title of the new session", func(o *options) any { return &o.create.Title }},
@@ -85,9 +85,9 @@ var flagDefs = []flagDef{
 
 	{"older-than", "TIME", "sessions without a message for so long, such as 30d", func(o *options) any { return &o.retention.Default }},
 	{"ttl", "", "sessions whose own time is over", func(o *options) any { return &o.retention.TTL }},
-	{"max-sessions", "N", "the oldest sessions beyond so many", func(o *options) any { return &o.retention.MaxSessions }},
-	{"max-bytes", "N", "the oldest sessions beyond so many bytes", func(o *options) any { return &o.retention.MaxBytes }},
-	{"per-key", "N", "the oldest sessions of each key beyond so many", func(o *options) any { return &o.retention.PerKey }},
+	{"max-sessions", "N", "the oldest sessions beyond N", func(o *options) any { return &o.retention.MaxSessions }},
+	{"max-bytes", "N", "the oldest sessions beyond N bytes", func(o *options) any { return &o.retention.MaxBytes }},
+	{"per-key", "N", "the oldest sessions of each key beyond N", func(o *options) any { return &o.retention.PerKey }},
 	{"per-owner", "", "count for each owner alone", func(o *options) any { return &o.retention.PerOwner }},
 	{"delete", "", "delete instead of archiving, archived ones too", func(o *options) any { return &o.retention.Delete }},
 	{"force", "", "even if it is most of the sessions; trust the clock", func(o *options) any { return &o.retention.Force }},

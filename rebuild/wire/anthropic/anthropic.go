@@ -31,7 +31,7 @@ type Format struct {
 	Thinking json.RawMessage
 	// Cache puts cache marks on the system prompt, the last tool, the end of the
 	// messages and the end of those of the request before. Marks that blocks have
-	// themselves take what is left of the four; those in Params count too. Empty: no
+	// themselves take the others of the four; those in Params count too. Empty: no
 	// marks.
 	Cache wire.CacheTTL
 	// PlainPrompts leaves later system prompts texts of the user, for services that

@@ -37,7 +37,7 @@ func roll(c wire.CacheTTL, rendered []transcript.Message) {
 const maxMarks = 4
 
 // limitMarks takes the first cache marks of a message away, until those of this and
-// the messages behind it are no more than left, and returns what is left then: the last
+// the messages behind it are no more than left, and returns how many remain: the last
 // marks reach furthest. The blocks are the renderer's.
 func limitMarks(r *messages.Renderer, blocks []transcript.Block, left int) int {
 	for i, b := range slices.Backward(blocks) {

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// logsOf returns logs over so many transcripts, and what opens one of them.
+// logsOf returns logs over n transcripts, and what opens one of them.
 func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy) (*logs, func(i int) *openLog) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

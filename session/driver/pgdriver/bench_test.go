@@ -61,7 +61,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// In each of two processes so many goroutines append so often when they are asked.
+// In each of two processes crowdSize goroutines append when they are asked.
 const (
 	crowdSize    = 32
 	crowdAppends = 20
