@@ -53,10 +53,11 @@ func (x *index) isDeleting(id string) bool {
 // finishDeletes removes the files of sessions of which the index has a deletion,
 // and every line that speaks of them.
 func (x *index) finishDeletes(ids []string, remove func(id string) error) error {
+	const again = "delete it again when the cause is gone, so that no word of it stays"
 	all, left := x.deletes, maps.Clone(x.deletes)
 	var errs []error
-	failed := func(path string, err error) {
-		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the session is not listed any more; delete it again, or remove the file by hand"))
+	failed := func(path string, err error, fix string) {
+		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the session is not listed any more; "+fix))
 	}
 	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
@@ -64,7 +65,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 		x.a.d.at("delete: remove")
 		var err error
 		if x.aside(func() { err = remove(id) }); err != nil {
-			failed(x.a.d.Path(ref), err)
+			failed(x.a.d.Path(ref), err, "delete it again, or remove the file by hand")
 			continue
 		}
 		delete(left, id)
@@ -76,7 +77,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	if durable {
 		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
 			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				failed(filepath.Join(x.a.dir, folder), err)
+				failed(filepath.Join(x.a.dir, folder), err, again)
 				return errors.Join(errs...)
 			}
 		}
@@ -86,7 +87,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	x.a.d.at("delete: rewrite")
 	if err := x.rewrite(durable); err != nil {
 		x.deletes = all
-		failed(filepath.Join(x.a.dir, indexName), err)
+		failed(filepath.Join(x.a.dir, indexName), err, again)
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -287,6 +288,33 @@ func TestEraseInALargeIndex(t *testing.T) {
 	create(t, d, "d", "k3")
 	require.Empty(t, wordsIn(t, dir))
 	require.Len(t, list(t, d), 4)
+	require.NoError(t, d.Close())
+}
+
+// An erase keeps no reader waiting, and what is read of the session meanwhile does not
+// stay.
+func TestListDuringAnErase(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := wordy(t, d, "a")
+	require.NoError(t, d.Rewrite(t.Context(), ref, func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		listed := make(chan error, 1)
+		go func() {
+			_, err := d.Current(t.Context(), "main", words[3])
+			_, listErr := d.List(t.Context(), "main", driver.Place{}, 0)
+			listed <- errors.Join(err, listErr)
+		}()
+		select {
+		case err := <-listed:
+			require.NoError(t, err)
+		case <-hang(t, 10*time.Second).Done():
+			t.Error("List waits for an erase")
+		}
+		return wordless(records, write)
+	}))
+	require.Equal(t, "k", list(t, d)[0].Key)
+	create(t, d, "b", "k")
+	require.Empty(t, wordsIn(t, dir))
 	require.NoError(t, d.Close())
 }
 

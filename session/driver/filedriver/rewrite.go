@@ -42,11 +42,13 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 		err = x.announce(ref.ID)
 	}
 	if err == nil {
-		err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
-			records := transcript.Scan(o.log, size, &transcript.ScanOptions{Final: true})
-			return change(records, func(line []byte) error {
-				_, err := to.Write(append(slices.Clip(line), '\n'))
-				return err
+		x.aside(func() {
+			err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
+				records := transcript.Scan(o.log, size, &transcript.ScanOptions{Final: true})
+				return change(records, func(line []byte) error {
+					_, err := to.Write(append(slices.Clip(line), '\n'))
+					return err
+				})
 			})
 		})
 	}
