@@ -308,10 +308,11 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 		}
 	}
 	d.mu.Unlock()
-	// Nothing is written, and no log is opened that others would find in d.logs
-	// when the folder is closed again.
-	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log}
+	// A driver of its own writes nothing, and leaves no log in d.logs whose folder is
+	// closed again. It keeps no log open.
+	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, ids: map[driver.Ref]uint64{}}
 	reader.opts.ReadOnly = true
+	reader.logs = newLogs(reader, 0)
 	a, err := reader.openFolder("", folder)
 	if err != nil {
 		return "", err
