@@ -102,7 +102,7 @@ func (d *Draft) settle(ctx context.Context) error {
 	return nil
 }
 
-// took notes that so many bytes of the text are in the session.
+// took records how many bytes of the text are in the session.
 func (d *Draft) took(n int) {
 	d.tried = 0
 	d.part = transcript.Draft{Key: d.part.Key, Text: d.part.Text[n:]}

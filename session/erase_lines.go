@@ -232,7 +232,7 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 }
 
 // recompacted returns a compaction without the carried items that go. If its
-// summary has read something that goes, it gets another one, made of what is left.
+// summary has read something that goes, it gets another one, made of the remaining text.
 func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int) transcript.Entry {
 	dropped := false
 	for _, list := range []*[]transcript.Carried{&c.Said, &c.Files, &c.Errors, &c.IDs, &c.Pins} {

@@ -72,14 +72,11 @@ func (k Key) String() string {
 }
 
 // MarshalText implements [encoding.TextMarshaler] with the printed form, which is
-// how a key is written everywhere else. The zero key is an empty text; any other
-// key that is not valid is an error.
+// how a key is written everywhere else. The zero key is an empty text. A key that
+// is not valid is no error, so that a report that holds one can be written.
 func (k Key) MarshalText() ([]byte, error) {
 	if k == (Key{}) {
 		return nil, nil
-	}
-	if err := k.Validate(); err != nil {
-		return nil, err
 	}
 	return []byte(k.String()), nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Pinned texts together have at most so many bytes: they are in every request
+// Pinned texts together have at most this many bytes: they are in every request
 // after a compaction, so there must not be more of them than a small window has
 // room for.
 const maxPinned = 16 << 10

@@ -30,7 +30,7 @@ type reader struct {
 	row        driver.Row    // without Size, Turns and TokenEstimate: see describe
 	counted    driver.Cursor // the index counted the lines before it
 	version    int           // of the format, from the header
-	copiedLeft int           // of the lines to be noted so many were copied from another session
+	copiedLeft int           // how many of the next lines were copied from another session
 	moved      driver.Cursor // just after the start of the last compaction or rewind
 
 	// statuses are those of calls that a tool_status line speaks of; nil if there are

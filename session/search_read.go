@@ -104,7 +104,7 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int, fou
 	return found(hit, fit)
 }
 
-// quote cuts the excerpt of a hit to about so many bytes.
+// quote cuts the excerpt of a hit to about that many bytes.
 func (h *Hit) quote(size int) {
 	h.Excerpt, h.Start, h.End = words.Excerpt(h.Excerpt, h.Start, h.End, size)
 }

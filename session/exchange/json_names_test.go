@@ -169,8 +169,7 @@ func TestJSONNames(t *testing.T) {
 		if !fromFields && (form || text) {
 			return
 		}
-		for i := range typ.NumField() {
-			f := typ.Field(i)
+		for f := range typ.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			switch {
 			case !f.IsExported() || name == "-":
@@ -231,6 +230,8 @@ func TestJSONForms(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`"agent:main:cli:direct:a%3ab"`), &read))
 	require.Equal(t, key, read)
 	require.ErrorIs(t, json.Unmarshal([]byte(`"nothing"`), &read), session.ErrKey)
-	_, err = json.Marshal(session.Key{Agent: "main"})
-	require.ErrorIs(t, err, session.ErrKey)
+	for _, bad := range []session.Key{{Agent: "main"}, {Agent: "a\xff", Channel: "cli", Peer: "p"}, {Agent: "main", Channel: "cli", Peer: "p", Thread: "t"}} {
+		_, err := json.Marshal(exchange.Imported{Key: bad, Err: bad.Validate()})
+		require.NoError(t, err, "a report on %#v", bad)
+	}
 }
