@@ -28,7 +28,8 @@ type Erasure struct {
 	Owner string
 	// Sessions go in the same way.
 	Sessions []Ref
-	// Entries go, and the sessions stay. So do copies of them in forks.
+	// Entries go, and the sessions stay. Copies of the entries in forks go too, also
+	// if the session of a Selection was deleted.
 	Entries []Selection
 	// Match reports whether an entry goes. It is called with every entry, the
 	// header included, and with the text of each draft as a whole. It must be a
@@ -102,8 +103,9 @@ var (
 // PlanErase finds every place that holds something of an [Erasure], in the store and
 // with the Erasers, and changes nothing. It reads the transcripts of the sessions, of
 // those related to them by forks, and of those that began with their values; with
-// Match alone it reads the whole store. A session that does not exist gives an error
-// that matches [fs.ErrNotExist].
+// Match alone, and for entries of a session that was deleted, it reads the whole store.
+// A session that does not exist gives an error that matches [fs.ErrNotExist], unless
+// other sessions have the entries that are selected of it.
 func (st *Store) PlanErase(ctx context.Context, what Erasure, also ...transcript.Eraser) (ErasePlan, error) {
 	p, err := st.planErase(ctx, what, also)
 	if err != nil {

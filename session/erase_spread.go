@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"slices"
@@ -26,6 +28,10 @@ type spreading struct {
 func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) error {
 	sp.whole = setOf(p.Sessions)
 	sp.relate()
+	chosen, err := sp.found(ctx, chosen)
+	if err != nil {
+		return err
+	}
 	if p.match() != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
 		related := map[Ref]int{}
 		for _, row := range sp.rows {
@@ -97,6 +103,71 @@ func (sp *spreading) line(ref Ref) (bases []Ref, broken bool) {
 	}
 	_, here := sp.row[ref]
 	return bases, !here && len(bases) > 0
+}
+
+// found returns the selections with those of sessions that are gone replaced by
+// selections of the sessions that have the entries, wherever in the store these are. A
+// fork of a session that is gone may also begin with a summary of entries that it does
+// not have. If no session has any of the entries, the error matches fs.ErrNotExist.
+func (sp *spreading) found(ctx context.Context, chosen []Selection) (found []Selection, err error) {
+	var gone []Selection
+	for _, s := range chosen {
+		if _, here := sp.row[s.Session]; here {
+			found = append(found, s)
+		} else {
+			gone = append(gone, s)
+		}
+	}
+	if len(gone) == 0 {
+		return found, nil
+	}
+	somewhere := map[Ref]bool{}
+	for _, row := range sp.rows {
+		names, summarized, err := sp.names(ctx, row.Ref())
+		if err != nil {
+			return nil, sp.st.wrap("erase", row.Ref(), err)
+		}
+		bases, _ := sp.line(row.Ref())
+		for _, s := range gone {
+			named := slices.ContainsFunc(s.Entries, func(id string) bool { return names[id] })
+			if named || summarized && slices.Contains(bases, s.Session) {
+				found = append(found, Selection{row.Ref(), s.Entries})
+				somewhere[s.Session] = true
+			}
+		}
+	}
+	for _, s := range gone {
+		if !somewhere[s.Session] {
+			return nil, fmt.Errorf("session %s/%s, and its entries in any other session: %w", s.Session.Agent, s.Session.ID, fs.ErrNotExist)
+		}
+	}
+	return found, nil
+}
+
+// names returns the IDs that the lines of a session name, and whether it has a summary
+// of lines that it does not have.
+func (sp *spreading) names(ctx context.Context, ref Ref) (names map[string]bool, summarized bool, err error) {
+	names = map[string]bool{}
+	here, covered := map[string]bool{}, map[string]bool{}
+	for rec, err := range sp.st.recordsOf(ctx, ref) {
+		if err != nil {
+			return nil, false, err
+		}
+		if !rec.HasEntry() {
+			continue
+		}
+		here[rec.Entry.ID] = true
+		for _, id := range named(rec) {
+			names[id] = true
+		}
+		if c, ok := rec.Entry.Body.(transcript.Compaction); ok {
+			covered[c.CoversTo] = true
+		}
+	}
+	for id := range covered {
+		summarized = summarized || !here[id]
+	}
+	return names, summarized, nil
 }
 
 // adopt joins forks whose base is gone with the sessions whose entries they name.

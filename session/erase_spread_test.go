@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -64,6 +65,58 @@ func TestEraseMiddleDeleted(t *testing.T) {
 	require.NoError(t, st.Delete(t.Context(), middle.Ref()))
 	erased(t, st, chosen(s, ids[0]))
 	require.Empty(t, filesWith(t, dir))
+}
+
+// Copies of an entry are found by its ID although the session that it was said in is
+// deleted, in archives too. An entry that no session has is not there.
+func TestEraseBaseDeleted(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+	later := add(t, s, transcript.UserText("Later."))
+	first, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	_, err = first.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	packed, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Archive(t.Context(), packed.Ref()))
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
+
+	_, err = st.PlanErase(t.Context(), chosen(s, later[0]))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	plan, err := st.PlanErase(t.Context(), chosen(s, ids[0], later[0]))
+	require.NoError(t, err)
+	require.Len(t, plan.Entries, 3)
+	require.Equal(t, []session.Ref{packed.Ref()}, plan.Archived)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	require.NoError(t, st.Restore(t.Context(), packed.Ref()))
+	require.Empty(t, filesWith(t, dir))
+	plan, err = st.PlanErase(t.Context(), chosen(s, ids[0]))
+	require.NoError(t, err)
+	require.Empty(t, plan.Places, "it is done")
+}
+
+// A fork begins with a summary of an entry that it has no copy of, and the session that
+// had it is deleted.
+func TestEraseSummaryOfBaseDeleted(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	told := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+	summed(t, s)
+	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	fork, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
+	require.Contains(t, strings.Join(records(t, fork), ""), hint)
+	erased(t, st, chosen(s, told[0]))
+	require.NotContains(t, strings.Join(records(t, fork), ""), hint)
 }
 
 // The next session of a key begins with its values.
