@@ -66,6 +66,15 @@ func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
 	return writeAtomic(root, name, content(data), sync, (*os.Root).Rename)
 }
 
+// WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It has the
+// mode before it has its name, as far as the file system knows such a mode.
+func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
+	return writeAtomic(root, name, content(data), sync, func(root *os.Root, from, to string) error {
+		_ = root.Chmod(from, mode) // not every file system has every bit
+		return root.Rename(from, to)
+	})
+}
+
 // WriteAtomic is [WriteFileAtomic] with sync set for content that need not fit
 // into memory: write writes it. When it is on stable storage, and before it gets
 // its name, verify reads it and may refuse it. Errors of both are returned, with

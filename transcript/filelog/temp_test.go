@@ -55,6 +55,10 @@ func TestRemoveTemps(t *testing.T) {
 	got, err := root.ReadFile("index")
 	require.NoError(t, err)
 	require.Equal(t, "two", string(got))
+	require.NoError(t, filelog.WriteFileMode(root, "index", []byte("three"), 0o640, false))
+	info, err := root.Stat("index")
+	require.NoError(t, err)
+	require.Equal(t, "-rw-r-----", info.Mode().String())
 }
 
 // New content replaces the old if it was written whole and verify has read and

@@ -38,9 +38,17 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	return x.finishDeletes(ids, remove)
 }
 
-// markDelete lets Open find an index with a deletion to finish without reading
-// it. A rewritten index is a new file without the mark.
-func (x *index) markDelete() error { return x.a.root.Chmod(indexName, 0o600|fs.ModeSticky) }
+// Modes of an index. By the bit of deleteMode Open finds one with a deletion or an
+// erase to finish without reading it.
+const (
+	indexMode  fs.FileMode = 0o600
+	deleteMode             = indexMode | fs.ModeSticky
+)
+
+// markDelete marks an index before the line of a deletion or an erase is written. The
+// file that a rewrite puts in its place has the mark only while there is a deletion to
+// finish.
+func (x *index) markDelete() error { return x.a.root.Chmod(indexName, deleteMode) }
 
 // isDeleting reports whether a session is deleted and has files that could not be
 // removed.

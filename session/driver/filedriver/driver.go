@@ -77,7 +77,7 @@ type Driver struct {
 
 	opening singleflight.Group // of agents
 
-	step func(name string) // called before each step of an archive or a delete; nil but in tests
+	step func(name string) // called at each step of an archive or a delete; nil but in tests
 
 	idsMu sync.Mutex
 	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify

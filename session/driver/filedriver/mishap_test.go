@@ -54,6 +54,35 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	require.Empty(t, wordsIn(t, dir))
 }
 
+// The line of a deletion may itself be a reason to rewrite the index. The new one has
+// the mark when it gets its name, so that Open finds the deletion after a kill.
+func TestKilledWhenADeletionRewritesTheIndex(t *testing.T) {
+	dir, left := t.TempDir(), t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "stays", "k")
+	ref := wordy(t, d, "gone")
+	addLine(t, dir, strings.Repeat("\n", 100<<10))
+	kills := 0
+	d.SetStep(func(step string) {
+		if step != "index: has its name" || !strings.Contains(indexText(t, dir), `{"delete":"gone"}`) {
+			return
+		}
+		kills++
+		require.NoError(t, os.CopyFS(left, os.DirFS(dir)))
+		const name = "agents/main/sessions.jsonl"
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(filepath.Join(left, name), info.Mode())) // CopyFS leaves that out
+	})
+	require.NoError(t, d.Delete(t.Context(), ref))
+	require.Equal(t, 1, kills)
+	require.NoError(t, d.Close())
+	require.NotEmpty(t, wordsIn(t, left))
+	d = open(t, left, nil)
+	require.Empty(t, wordsIn(t, left), "opening alone removes the words")
+	require.NoError(t, d.Close())
+}
+
 // The ID of a session stays in use until all files of it are removed: whoever finishes
 // that would remove those of the next one.
 func TestIDOfAnUnfinishedDeletion(t *testing.T) {

@@ -262,10 +262,12 @@ func (x *index) rewrite(sync bool) error {
 	}
 	err := filelog.RemoveTemps(x.a.root, indexName)
 	if err == nil {
-		err = filelog.WriteFileAtomic(x.a.root, indexName, data, sync)
-	}
-	if err == nil && len(x.deletes) > 0 {
-		err = x.markDelete()
+		mode := indexMode
+		if len(x.deletes) > 0 {
+			mode = deleteMode
+		}
+		err = filelog.WriteFileMode(x.a.root, indexName, data, mode, sync)
+		x.a.d.at("index: has its name")
 	}
 	if err != nil {
 		return x.fail("rewrite index", err, "the index is as it was")
