@@ -544,3 +544,17 @@ func TestEraseBlobAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, hashes)
 }
+
+// A session that was never made because its process was killed leaves no word behind an
+// erase, although nothing in the store speaks of it.
+func TestEraseOfAKilledCreate(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	load(t, st, cli)
+	temp := filepath.Join(dir, "agents/main/sessions/half.jsonl.tmp-0123456789abcdef")
+	require.NoError(t, os.WriteFile(temp, []byte(word), 0o600))
+	erased(t, st, session.Erasure{Owner: "ada"})
+	require.Empty(t, filesWith(t, dir))
+}

@@ -25,7 +25,9 @@ type Rewriter interface {
 	Rewrite(ctx context.Context, ref Ref, change func(records iter.Seq2[transcript.Record, error], write func(line []byte) error) error) error
 
 	// Note keeps data under a name, beside all sessions, and returns when it is on
-	// stable storage. Nil removes the name; one that is not there is no error.
+	// stable storage. Nil removes the name; one that is not there is no error. When
+	// a name was removed, no word remains of sessions and copies that processes were
+	// making when they were killed.
 	Note(ctx context.Context, name string, data []byte) error
 
 	// Notes returns the names that have data, and the data.

@@ -116,7 +116,25 @@ func content(data []byte) func(io.Writer) error {
 // hexadecimal digits. It leaves those alone whose writer is at work, and holds
 // their append lock.
 func RemoveTemps(root *os.Root, name string) error {
-	dir, base := filepath.Dir(name), filepath.Base(name)
+	base := filepath.Base(name)
+	_, err := removeTemps(root, filepath.Dir(name), func(of string) bool { return of == base })
+	return tempsError(root, name, err)
+}
+
+// RemoveTempsIn is [RemoveTemps] for all files in a folder whose names end with ext,
+// also if there is no such file any more. When the error is nil no power cut brings
+// back what was removed.
+func RemoveTempsIn(root *os.Root, dir, ext string) error {
+	removed, err := removeTemps(root, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) })
+	if err != nil || !removed {
+		return tempsError(root, dir, err)
+	}
+	return SyncDir(root, dir)
+}
+
+// removeTemps removes temporary files in a folder for the files whose names fit, and
+// reports whether there were any.
+func removeTemps(root *os.Root, dir string, fits func(of string) bool) (removed bool, err error) {
 	var entries []string
 	d, err := root.Open(dir)
 	if err == nil {
@@ -124,18 +142,26 @@ func RemoveTemps(root *os.Root, name string) error {
 		err = cmp.Or(err, d.Close())
 	}
 	for _, n := range entries {
-		digits, ok := strings.CutPrefix(n, base+tempMark)
-		if ok && len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
+		at := strings.LastIndex(n, tempMark)
+		if at < 0 || !fits(n[:at]) {
+			continue
+		}
+		if digits := n[at+len(tempMark):]; len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
 			err = cmp.Or(err, removeTemp(root, filepath.Join(dir, n)))
+			removed = true
 		}
 	}
-	if err != nil {
-		return &Error{
-			Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err),
-			Fix: "no log was changed, try again once the cause is gone or remove them by hand",
-		}
+	return removed, err
+}
+
+func tempsError(root *os.Root, name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return &Error{
+		Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err),
+		Fix: "no log was changed, try again once the cause is gone or remove them by hand",
+	}
 }
 
 // removeTemp removes a temporary file whose lock is free.

@@ -38,6 +38,17 @@ func TestRemoveTemps(t *testing.T) {
 	err = filelog.RemoveTemps(root, "missing/a.jsonl")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "no log was changed, try again")
+	require.NoError(t, root.WriteFile(dead, []byte("words\n"), 0o600))
+	require.NoError(t, filelog.RemoveTempsIn(root, ".", ".jsonl"))
+	for _, name := range stays {
+		if name == "b.jsonl.tmp-0123456789abcdef" {
+			require.NoFileExists(t, root.Name()+"/"+name)
+			continue
+		}
+		require.FileExists(t, root.Name()+"/"+name)
+	}
+	require.NoFileExists(t, root.Name()+"/"+dead)
+	require.ErrorIs(t, filelog.RemoveTempsIn(root, "missing", ".jsonl"), fs.ErrNotExist)
 	release()
 	require.NoError(t, writer.Close())
 	_, err = writer.Hold(t.Context())

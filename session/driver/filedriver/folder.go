@@ -191,6 +191,24 @@ func (a *agent) clean() error {
 	return nil
 }
 
+// sweep removes what killed processes have left of transcripts and archives in the
+// making, by the name of an agent's folder. It needs no line of the index that speaks
+// of them.
+func (d *Driver) sweep(folder string) error {
+	var errs []error
+	for name, ext := range map[string]string{"sessions": extension, archiveFolder: extension + gzipExtension} {
+		name = "agents/" + folder + "/" + name
+		info, err := d.root.Lstat(name)
+		if err == nil && info.IsDir() {
+			err = filelog.RemoveTempsIn(d.root, name, ext)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, d.wrap("remove temporary files", filepath.Join(d.dir, name), err, "remove them by hand"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // begins reports whether a file begins with a text. The error says that it is
 // no file that can be read.
 func begins(root *os.Root, name, text string) (bool, error) {

@@ -170,6 +170,47 @@ func TestKilledCreateLeavesNoWord(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// half leaves files of killed processes with words, of which the index says nothing: a
+// power cut may take a busy line that was not synced, and leave a file that was.
+func half(t *testing.T, dir string) {
+	t.Helper()
+	agent := filepath.Join(dir, "agents/main")
+	require.NoError(t, os.MkdirAll(filepath.Join(agent, "archive"), 0o700))
+	for _, name := range []string{"sessions/half.jsonl", "sessions/stays.jsonl", "archive/stays.jsonl.gz"} {
+		temp := filepath.Join(agent, name+".tmp-0123456789abcdef")
+		require.NoError(t, os.WriteFile(temp, []byte(strings.Join(words, " ")), 0o600))
+	}
+}
+
+// The first index of a new boot, and one that is made again, removes the files that
+// killed processes were making.
+func TestPowerCutLeavesNoWord(t *testing.T) {
+	for what, change := range map[string]func(t *testing.T, dir string){
+		"another boot": func(t *testing.T, dir string) {
+			before, rest, _ := strings.Cut(indexText(t, dir), `"boot":"`)
+			path := filepath.Join(dir, "agents/main/sessions.jsonl")
+			require.NoError(t, os.WriteFile(path, []byte(before+`"boot":"another`+rest), 0o600))
+		},
+		"lost":    loseIndex,
+		"damaged": func(t *testing.T, dir string) { addLine(t, dir, "damage") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir, nil)
+			ref := create(t, d, "stays", "k").Ref()
+			require.NoError(t, d.Close())
+			half(t, dir)
+			change(t, dir)
+			d = open(t, dir, nil)
+			add(t, d, ref, "1")
+			create(t, d, "next", "k")
+			require.Empty(t, wordsIn(t, dir))
+			require.Len(t, list(t, d), 2)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
 // A row that begins well and is damaged behind does not hide its session.
 func TestDamagedRow(t *testing.T) {
 	dir := t.TempDir()

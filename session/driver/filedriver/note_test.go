@@ -46,3 +46,26 @@ func TestNotes(t *testing.T) {
 	_, err = d.Notes(t.Context())
 	require.ErrorIs(t, err, driver.ErrClosed)
 }
+
+// At the end of an erase nothing of killed processes is left of any agent, whether or
+// not the erase has changed one of its sessions.
+func TestNoteLeavesNoWord(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "stays", "k")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/other"), nil, 0o600))
+	half(t, dir)
+	require.NoError(t, d.Note(t.Context(), "erase-1", []byte("{}")))
+	require.NotEmpty(t, wordsIn(t, dir))
+
+	inTheWay := d.Path(driver.Ref{Agent: "main", ID: "x"}) + ".tmp-0123456789abcdef"
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	require.ErrorContains(t, d.Note(t.Context(), "erase-1", nil), "not a regular file")
+	notes, err := d.Notes(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, notes, "erase-1", "the erase has not ended")
+	require.NoError(t, os.Remove(inTheWay))
+	require.NoError(t, d.Note(t.Context(), "erase-1", nil))
+	require.Empty(t, wordsIn(t, dir))
+	require.NoError(t, d.Close())
+}

@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -101,7 +102,8 @@ func (x *index) doubt(id string) {
 // noteName returns the file of a note.
 func noteName(name string) string { return EncodeName(name) + extension }
 
-// Note implements [driver.Rewriter].
+// Note implements [driver.Rewriter]. It removes temporary files of killed processes
+// before the note, so that the next Open finishes an erase that has not removed them.
 func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
 	if err := d.enter(ctx); err != nil {
 		return err
@@ -114,7 +116,16 @@ func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
 	if data != nil {
 		return filelog.WriteFileAtomic(d.root, file, data, true)
 	}
-	err := d.root.Remove(file)
+	folders, err := d.agentFolders()
+	for _, folder := range folders {
+		if folder.IsDir() {
+			err = cmp.Or(err, d.sweep(folder.Name()))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	err = d.root.Remove(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -259,6 +260,11 @@ func (x *index) rewrite(sync bool) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
 		data = appendRecord(data, record{Delete: id})
+	}
+	if x.remake && !x.lost { // a power cut may have taken busy lines whose files it left
+		if err := x.a.d.sweep(filepath.Base(x.a.dir)); err != nil {
+			x.a.d.log.Warn("files that killed processes have left could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
+		}
 	}
 	err := filelog.RemoveTemps(x.a.root, indexName)
 	if err == nil {
