@@ -23,6 +23,7 @@ import (
 // fulls are the places in a turn at which the disk is full.
 var fulls = map[string]func(dir string) error{
 	"append": fullAppend, "index": fullIndex, "compaction": fullCompaction, "close": fullClose,
+	"cure": fullCure, "end of a line": fullEnd,
 }
 
 func init() {
@@ -256,4 +257,65 @@ func fullClose(dir string) error {
 		return err
 	}
 	return errors.Join(say(s, 4, ""), st.Close())
+}
+
+// There is no room for the copy that a transcript needs whose sync failed.
+func fullCure(dir string) error {
+	return fullReading(dir, 6, func(path string) error { return os.Chmod(path, 0o600|os.ModeSticky) })
+}
+
+// There is no room to end the line that a dead writer left: its batch is not complete.
+func fullEnd(dir string) error {
+	return fullReading(dir, 4, func(path string) error {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		return os.Truncate(path, info.Size()-1)
+	})
+}
+
+// fullReading changes the transcript of a session of six messages, and reads it while it
+// cannot be made good: that number of messages is there, and nothing can be appended.
+func fullReading(dir string, messages int, change func(path string) error) error {
+	st, s, err := openSession(dir)
+	if err != nil {
+		return err
+	}
+	for n := range 3 {
+		if err := say(s, n+1, ""); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(st.Close(), change(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"))); err != nil {
+		return err
+	}
+	err = full(64, func() error {
+		if st, s, err = openSession(dir); err != nil {
+			return fmt.Errorf("loading without room: %w", err)
+		}
+		if s, err = st.Get(bg, s.Ref()); err != nil {
+			return fmt.Errorf("opening without room: %w", err)
+		}
+		if h, err := s.History(bg); err != nil || len(h.Messages) != messages {
+			return fmt.Errorf("reading without room: %d messages, %w", len(h.Messages), err)
+		}
+		if err := say(s, 4, ""); !errors.Is(err, syscall.EFBIG) {
+			return fmt.Errorf("an append without room: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if h, err := s.History(bg); err != nil || len(h.Messages) < messages {
+		return fmt.Errorf("reading with space again: %d messages, %w", len(h.Messages), err)
+	}
+	if err := say(s, 4, ""); err != nil {
+		return fmt.Errorf("with space again: %w", err)
+	}
+	if h, err := s.History(bg); err != nil || len(h.Messages) != 8 {
+		return fmt.Errorf("after that %d messages, %w", len(h.Messages), err)
+	}
+	return st.Close()
 }

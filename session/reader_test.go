@@ -3,10 +3,13 @@ package session_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
 )
 
 const cutBatch = `{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half of an answer"}]}` + "\n"
@@ -58,17 +62,48 @@ type unsettled struct {
 
 func (d unsettled) Settle(context.Context, driver.Ref) (driver.Cursor, error) { return 0, d.err }
 
-// A reader goes on without knowing what is final only where somebody is writing.
+// A reader goes on without knowing what is final where somebody is writing, and where
+// writing fails, which goes to the logger. It fails if the session is gone, the store is
+// closed or its own context is done.
 func TestSettleFails(t *testing.T) {
 	mem := memdriver.New(nil)
 	add(t, load(t, session.OpenDriver(mem, nil), cli), transcript.UserText("q"))
-	for _, test := range []struct{ err, want error }{
-		{context.DeadlineExceeded, nil},
-		{errNoRead, errNoRead},
+	for _, test := range []struct {
+		err, want error
+		logged    bool
+	}{
+		{err: context.DeadlineExceeded},
+		{err: errNoRead, logged: true},
+		{err: syscall.ENOSPC, logged: true},
+		{err: &filelog.NotDurableError{Err: syscall.EIO}, logged: true},
+		{err: fs.ErrNotExist, want: fs.ErrNotExist},
+		{err: driver.ErrReplaced, want: driver.ErrReplaced},
+		{err: driver.ErrArchived, want: driver.ErrArchived},
+		{err: driver.ErrClosed, want: driver.ErrClosed},
 	} {
-		_, err := session.OpenDriver(unsettled{mem, test.err}, nil).Load(t.Context(), cli)
+		var log strings.Builder
+		opts := &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		s, err := session.OpenDriver(unsettled{mem, test.err}, opts).Load(t.Context(), cli)
 		require.ErrorIs(t, err, test.want)
+		require.Equal(t, test.logged, strings.Contains(log.String(), test.err.Error()), "%v: %s", test.err, log.String())
+		if err == nil {
+			require.Equal(t, `[u:q]`, shape(t, s))
+		}
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := session.OpenDriver(leaving{mem, cancel}, nil).Load(ctx, cli)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// leaving is a driver whose Settle is interrupted by its caller.
+type leaving struct {
+	driver.Driver
+	cancel func()
+}
+
+func (d leaving) Settle(ctx context.Context, _ driver.Ref) (driver.Cursor, error) {
+	d.cancel()
+	return 0, ctx.Err()
 }
 
 // settling counts the calls of Settle.

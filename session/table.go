@@ -178,16 +178,24 @@ var (
 // less; one that takes longer is left alone.
 const settleWait = 100 * time.Millisecond
 
-// settle ends what a dead writer left and returns the cursor behind it, or 0
-// while somebody is writing and nothing is known to be final.
+// settle ends what a dead writer left and returns the cursor behind it. While somebody
+// is writing, and where ending it fails on a full disk for example, it returns 0:
+// nothing is known to be final, and the lines that are there can be read all the same.
+// An append comes upon the failure itself.
 func (s *state) settle(ctx context.Context) (driver.Cursor, error) {
 	short, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
 	end, err := s.store.drv.Settle(short, s.ref)
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return 0, nil
+	switch {
+	case err == nil:
+		return end, nil
+	case ctx.Err() != nil, isGone(err), errors.Is(err, ErrArchived), errors.Is(err, ErrClosed):
+		return 0, err
+	case !errors.Is(err, context.DeadlineExceeded):
+		s.store.opts.Logger.Warn("a session is read although its end cannot be written: make room, or make the folder writable",
+			"agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
-	return end, err
+	return 0, nil
 }
 
 // table holds the states of the sessions in use and of those used lately.
