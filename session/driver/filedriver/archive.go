@@ -172,7 +172,7 @@ func (x *index) removeStale() error {
 
 // restore is [Driver.Restore].
 func (x *index) restore(ref driver.Ref) error {
-	f, err := x.a.stat(ref.ID)
+	f, err := x.stat(ref.ID)
 	if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 			s.release()
 		}
 	}()
-	f, err := x.a.stat(ref.ID)
+	f, err := x.stat(ref.ID)
 	if err != nil {
 		return nil, err
 	}

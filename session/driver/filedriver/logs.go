@@ -40,6 +40,7 @@ type openLog struct {
 	ref   driver.Ref
 	log   *filelog.Log
 	users int
+	uses  int           // so far
 	place *list.Element // in the order
 	idle  bool          // counted as such
 	stale bool          // its file is gone, and its last user closes it
@@ -89,6 +90,7 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 	ls.rouse(o)
 	ls.order.MoveToFront(o.place)
 	o.users++
+	o.uses++
 	return o, nil
 }
 
@@ -155,6 +157,7 @@ func (ls *logs) evict() {
 		return
 	}
 	ls.rouse(o) // whoever evicts meanwhile takes another one
+	uses := o.uses
 	ls.mu.Unlock()
 	if ls.owes && ls.failed(o.log) == nil {
 		// So that closing has nothing left to sync: whoever opens the file
@@ -164,8 +167,7 @@ func (ls *logs) evict() {
 		}
 	}
 	ls.mu.Lock()
-	used := o.users > 0 || o.idle // meanwhile
-	done := !used && ls.open[o.ref] == o && !ls.closed && ls.failed(o.log) == nil
+	done := o.users == 0 && o.uses == uses && ls.open[o.ref] == o && !ls.closed && ls.failed(o.log) == nil
 	if done {
 		ls.remove(o)
 	}

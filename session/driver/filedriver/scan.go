@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"time"
 
 	"github.com/convolog/convolog/internal/blockgzip"
 	"github.com/convolog/convolog/session/driver"
@@ -53,6 +54,11 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	return d.scanAll(ctx, scan, in, size, dir, opts, yield)
 }
 
+// tailWait is how long a reader waits for the append that may be writing the last line.
+// A reader that gives up goes on without that line, so it need not wait for long: a
+// writer that was stopped must not hold it up.
+const tailWait = 10 * time.Millisecond
+
 // tail looks at the end of a transcript of size bytes. If that is not the end of a
 // line, it waits for the append that may be writing it, and returns where the
 // transcript ends then. Final says that nobody is writing the line before end, so
@@ -61,7 +67,7 @@ func tail(ctx context.Context, in source, size int64) (end int64, final bool) {
 	if endsLine(in, size) {
 		return size, false
 	}
-	short, cancel := context.WithTimeout(ctx, busyWait)
+	short, cancel := context.WithTimeout(ctx, tailWait)
 	defer cancel()
 	if end, err := in.Settle(short); err == nil && end >= size {
 		return end, true

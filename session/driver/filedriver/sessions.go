@@ -321,10 +321,7 @@ func (x *index) get(ref driver.Ref) (driver.Row, error) {
 	if err := x.refresh(); err != nil {
 		return driver.Row{}, err
 	}
-	f, err := x.a.stat(ref.ID)
-	if err == nil && x.deletes[ref.ID] {
-		err = x.a.d.notFound(ref)
-	}
+	f, err := x.stat(ref.ID)
 	if err != nil {
 		return driver.Row{}, err
 	}

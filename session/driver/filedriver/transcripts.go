@@ -124,6 +124,24 @@ func (x *index) compared() {
 	}
 }
 
+// vouch makes the index newer than the folders if nobody has changed them since this
+// writer compared them or changed them itself. It is called after every write: one in
+// the same tick of the clock as the change leaves both equally old, and then every
+// process would compare them again.
+func (x *index) vouch() {
+	at, err := x.a.changed()
+	if err != nil || !at[0].Equal(x.listed[0]) || !at[1].Equal(x.listed[1]) {
+		return
+	}
+	last := at[0]
+	if at[1].After(last) {
+		last = at[1]
+	}
+	if !x.info.ModTime().After(last) {
+		_ = x.a.root.Chtimes(indexName, time.Time{}, last.Add(time.Microsecond)) // else they compare
+	}
+}
+
 // changed returns when the folders of transcripts and archives were changed last.
 func (a *agent) changed() (at [2]time.Time, err error) {
 	for i, name := range []string{"sessions", archiveFolder} {
@@ -143,10 +161,7 @@ func (a *agent) changed() (at [2]time.Time, err error) {
 // transcript, and drops it if there is none. It reports whether the row has
 // changed.
 func (x *index) check(id string) (changed bool) {
-	if x.deletes[id] {
-		return false // what is there of it is not a session any more
-	}
-	f, err := x.a.stat(id)
+	f, err := x.stat(id)
 	e := x.find(id)
 	if errors.Is(err, fs.ErrNotExist) && e != nil {
 		x.del(e)
@@ -309,6 +324,23 @@ func (a *agent) stat(id string) (f found, err error) {
 		}
 	}
 	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "list the sessions to see which there are")
+}
+
+// stat is that of the agent, but a session that is being deleted is not there any
+// more, whatever there is of its files.
+func (x *index) stat(id string) (found, error) {
+	if x.deletes[id] {
+		return found{}, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: id})
+	}
+	return x.a.stat(id)
+}
+
+// live is that of the agent for a session that is not being deleted.
+func (x *index) live(id string) (found, error) {
+	if f, err := x.stat(id); err != nil {
+		return f, err
+	}
+	return x.a.live(id)
 }
 
 // live is stat for a session that must not be archived.

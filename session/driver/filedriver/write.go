@@ -184,6 +184,7 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
+	x.vouch()
 	// An erase rewrites the file itself, once the session has its new row.
 	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
 		if err := x.rewrite(false); err != nil { // it goes on growing
@@ -283,6 +284,7 @@ func (x *index) rewrite(sync bool) error {
 		return err
 	}
 	x.learned, x.remake = was, was.lost
+	x.vouch()
 	return nil
 }
 
@@ -292,7 +294,7 @@ func (x *index) rewrite(sync bool) error {
 func (x *index) put(ctx context.Context, row driver.Row) error {
 	return x.hold(ctx, func() error {
 		ref := row.Ref()
-		f, err := x.a.live(row.ID)
+		f, err := x.live(row.ID)
 		if err != nil {
 			return err
 		}
