@@ -22,7 +22,7 @@ const (
 var errOthers = errors.New("other bytes are where lines of this log were written")
 
 // Recover makes a Log whose sync failed usable again. On one that has not
-// failed it is [Log.Flush].
+// failed it is [Log.FlushAll].
 //
 // When the error is nil, everything this Log has ever acknowledged is on stable
 // storage, and so is everything else that is in the file now. That includes the
@@ -48,7 +48,7 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 func (l *Log) Recover(ctx context.Context) error {
 	const op = "recover"
 	if l.Failed() == nil && !l.opts.ReadOnly {
-		return l.flush(ctx, op, false)
+		return l.flush(ctx, op, true)
 	}
 	if err := l.begin(op); err != nil {
 		return err

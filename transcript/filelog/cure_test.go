@@ -881,3 +881,26 @@ func TestRecoverOfASoundLog(t *testing.T) {
 	wantDisk(t, d, workFirst+"one\n")
 	closeAll(t, l)
 }
+
+// Recover of a Log that has not failed says that all of the file is on stable
+// storage: it waits for a sync of another process that may be failing.
+func TestRecoverWaitsForASync(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	next := d.open(t, SyncAlways)
+	syncing, err := l.file().Lock(syncLock, true)
+	require.NoError(t, err)
+	require.True(t, syncing)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d.setOp(func(op string) error {
+		if op == "sync lock is held" {
+			cancel()
+		}
+		return nil
+	})
+	require.ErrorIs(t, next.Recover(ctx), ErrBusy)
+	require.NoError(t, l.file().Unlock(syncLock))
+	require.NoError(t, next.Recover(t.Context()))
+	closeAll(t, l, next)
+}
