@@ -98,6 +98,7 @@ func openIndex(a *agent) (*index, error) {
 	if err != nil {
 		return nil, errors.Join(err, x.close())
 	}
+	a.idx = x // logs ask it
 	if pending && x.lock != nil {
 		// The words of a session that somebody wanted deleted are still there. The
 		// holder of the lock may be deleting it, and may have been stopped.

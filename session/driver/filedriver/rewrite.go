@@ -34,19 +34,19 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	if err != nil {
 		return x.a.cause(ref, err)
 	}
-	if x.sameBoot {
-		x.suspectDead(o)
-	}
+	x.suspectDead(o)
 	err = x.a.removeArchive(ref.ID) // what a killed process has left
 	if err == nil {
 		err = x.announce(ref.ID)
 	}
 	if err == nil {
-		err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
-			records := transcript.Scan(o.log, size, &transcript.ScanOptions{Final: true})
-			return change(records, func(line []byte) error {
-				_, err := to.Write(append(slices.Clip(line), '\n'))
-				return err
+		x.aside(func() {
+			err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
+				records := transcript.Scan(o.log, size, &transcript.ScanOptions{Final: true})
+				return change(records, func(line []byte) error {
+					_, err := to.Write(append(slices.Clip(line), '\n'))
+					return err
+				})
 			})
 		})
 	}
