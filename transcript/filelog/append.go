@@ -16,6 +16,12 @@ const (
 	eagerTries = 32
 	minWait    = 50 * time.Microsecond
 	maxWait    = 5 * time.Millisecond
+
+	// Drain keeps the append lock so long, at first and at most, before it lends it to
+	// others for a while.
+	minKeep = 100 * time.Millisecond
+	maxKeep = 5 * time.Second
+	lendFor = 4 * maxWait
 )
 
 var (
@@ -258,17 +264,31 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced, vouch bool) (size
 // drain waits until no sync of the file is running, in any process, then looks at
 // the mark, and then asks who has died, see [Options]. A sync that fails keeps its
 // lock until it has set the mark, or its process is gone, so the two find also
-// failures that the kernel reported before this Log opened its descriptor. New syncs
-// cannot starve drain: they follow new appends, and the caller holds the append lock.
+// failures that the kernel reported before this Log opened its descriptor.
+//
+// New syncs cannot starve drain: they follow new appends, and the caller holds the
+// append lock. But the holder of the sync lock may need that to recover, so drain
+// lends it again and again, and keeps it longer each time. The caller must not have
+// relied on it before.
 func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	f := l.file()
-	err = poll(ctx, l.ended, func() (bool, error) {
-		free, err := f.Lock(syncLock, false)
-		l.waited = l.waited || !free
-		return free, err
-	})
-	if err != nil {
-		return look{}, l.fail(op, err)
+	for keep := minKeep; ; keep = min(2*keep, maxKeep) {
+		short, cancel := context.WithTimeout(ctx, keep)
+		err = poll(short, l.ended, func() (bool, error) {
+			free, err := f.Lock(syncLock, false)
+			l.waited = l.waited || !free
+			return free, err
+		})
+		cancel()
+		if errors.Is(err, ErrBusy) && ctx.Err() == nil {
+			if err = l.lend(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return look{}, l.fail(op, err)
+		}
+		break
 	}
 	now, err = l.lookup(op)
 	if unlockErr := f.Unlock(syncLock); unlockErr != nil {
@@ -283,6 +303,25 @@ func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	}
 	l.drained = err == nil
 	return now, err
+}
+
+// lend gives the kernel's append lock back for a while.
+func (l *Log) lend(ctx context.Context) error {
+	if err := l.file().Unlock(appendLock); err != nil {
+		l.abandon()
+		return err
+	}
+	l.lent = true
+	select {
+	case <-time.After(lendFor):
+	case <-ctx.Done():
+		return busy(ctx)
+	case <-l.ended:
+		return ErrClosed
+	}
+	err := poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(appendLock, false) })
+	l.lent = err != nil
+	return err
 }
 
 // takeBack undoes a write of size bytes at start, of which n were written
@@ -360,9 +399,10 @@ func (l *Log) takePlace(ctx context.Context) error {
 
 // unlock gives up the kernel's lock, then the place within this Log.
 func (l *Log) unlock() {
-	if l.file().Unlock(appendLock) != nil {
+	if !l.lent && l.file().Unlock(appendLock) != nil {
 		l.abandon()
 	}
+	l.lent = false
 	<-l.appending
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -509,6 +510,62 @@ func TestMarkFails(t *testing.T) {
 	_, _, err = next.Append(t.Context(), []byte("no\n"), nil)
 	require.ErrorIs(t, err, ErrReplaced)
 	closeAll(t, l, next)
+}
+
+// Who waits for a sync that has failed and could not be marked does not keep its
+// process from recovering, though both need the append lock.
+func TestRecoverWhileOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l := d.create(t, SyncAlways)
+		d.setOp(func(op string) error {
+			if op == "sync" || op == "mark" {
+				return errFault
+			}
+			return nil
+		})
+		_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+		require.Error(t, err)
+		next := d.open(t, SyncAlways)
+		waits := make(chan struct{}, 1)
+		d.setOp(func(op string) error {
+			if op == "sync lock is held" {
+				select {
+				case waits <- struct{}{}:
+				default:
+				}
+			}
+			return nil
+		})
+		done := make(chan error, 1)
+		go func() { done <- next.FlushAll(context.Background()) }()
+		<-waits
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, l.Recover(ctx))
+		require.ErrorIs(t, <-done, ErrReplaced)
+		require.Empty(t, d.lost(workFirst, "two\n"))
+		closeAll(t, next)
+
+		// It gives up with its context, and without the lock that it has lent.
+		next = d.open(t, SyncAlways)
+		other := d.open(t, SyncAlways)
+		syncing, err := other.file().Lock(syncLock, true)
+		require.NoError(t, err)
+		require.True(t, syncing)
+		for _, after := range []time.Duration{minKeep / 2, minKeep + lendFor/2, time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			require.ErrorIs(t, next.FlushAll(ctx), ErrBusy)
+			cancel()
+			mustAppend(t, l, "more\n")
+		}
+		go func() { done <- next.FlushAll(context.Background()) }()
+		time.Sleep(minKeep + lendFor/2)
+		require.NoError(t, next.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+		mustAppend(t, l, "more\n")
+		closeAll(t, l, other)
+	})
 }
 
 // A copy that does not fit changes nothing, says what it needs, and is made when

@@ -116,6 +116,7 @@ type Log struct {
 	last    [1]byte // a buffer
 	drained bool    // see drain
 	waited  bool    // a sync was running when it began
+	lent    bool    // the kernel's append lock was given back, see drain
 	shut    bool    // the descriptor was closed with its lock, see abandon
 
 	moving sync.Mutex // held while this Log gives the name to a copy and goes on in it

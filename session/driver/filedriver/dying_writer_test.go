@@ -84,9 +84,9 @@ func TestWriterThatDiesWhileOthersWait(t *testing.T) {
 				}})
 				done := make(chan error, 1)
 				go func() { done <- promise(ctx, d, ref) }()
-				busy, err := os.OpenFile(d.Path(ref), os.O_RDWR, 0) // to see that the append lock is taken
+				busy, err := os.OpenFile(d.Path(ref), os.O_RDWR, 0) // to see who has the append lock
 				require.NoError(t, err)
-				for held := false; !held; {
+				for was, held := false, false; !was || held; was = was || held { // taken, and lent: it waits
 					select {
 					case err := <-done:
 						t.Fatalf("it did not wait for the sync: %v", err)
