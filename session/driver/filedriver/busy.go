@@ -137,7 +137,7 @@ func (x *index) dead(ref driver.Ref, waited bool) (from int64, err error) {
 	if x.lock == nil {
 		return from, nil
 	}
-	if err := x.refresh(); err != nil || !x.sameBoot {
+	if err := x.refresh(); err != nil || x.otherBoot {
 		return from, err
 	}
 	o := x.a.d.logs.find(ref)
@@ -175,7 +175,7 @@ func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspe
 // that have died since. A process that is killed while a sync fails takes the kernel's
 // only report of that with it. The caller holds x.mu.
 func (x *index) suspectDead(o *openLog) {
-	if !x.sameBoot {
+	if x.otherBoot {
 		return
 	}
 	for m, dead := range x.others(o.ref.ID) {
