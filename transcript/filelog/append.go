@@ -257,6 +257,9 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced, vouch bool) (size
 	if *s, err = l.cure(ctx, op, false); err != nil {
 		return 0, err
 	}
+	if vouch && !l.drained { // it goes on in a copy by somebody else
+		return l.ready(ctx, op, s, vouch)
+	}
 	now, err = l.lookup(op)
 	return now.size, err
 }
