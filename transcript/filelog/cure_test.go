@@ -512,8 +512,8 @@ func TestMarkFails(t *testing.T) {
 	closeAll(t, l, next)
 }
 
-// Who waits for a sync that has failed and could not be marked does not keep its
-// process from recovering, though both need the append lock.
+// A Log waits for a sync of another one that has failed and could not be marked. That
+// one can recover meanwhile, though both need the append lock.
 func TestRecoverWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)

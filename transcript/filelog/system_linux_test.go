@@ -41,7 +41,7 @@ func TestMatchesDiskCannotRead(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// What a dead writer has left in memory, where there is no disk, costs no copy.
+// A dead writer costs no copy where there is no disk.
 func TestMatchesMemory(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "filelog") //nolint:usetesting // t.TempDir is on a disk
 	if err != nil {

@@ -24,8 +24,8 @@ const syncByte = 1<<62 + 2 // of a transcript, which a sync holds
 
 // A writer whose sync has failed still lives, and has not set the mark yet, when
 // another process opens its transcript; it dies while that process waits for its sync.
-// What it left is compared before anything is said to be durable, also if it seems to
-// live on: a dying process loses its locks one after the other.
+// The bytes that it left are compared before anything is said to be durable, also if
+// it seems to live on: a dying process loses its locks one after the other.
 func TestWriterThatDiesWhileOthersWait(t *testing.T) {
 	t.Parallel()
 	cond := driver.Cond{Idem: "key", IdemHash: "hash"}
