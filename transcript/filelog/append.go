@@ -16,6 +16,12 @@ const (
 	eagerTries = 32
 	minWait    = 50 * time.Microsecond
 	maxWait    = 5 * time.Millisecond
+
+	// Drain keeps the append lock so long, at first and at most, before it lends it to
+	// others for a while.
+	minKeep = 100 * time.Millisecond
+	maxKeep = 5 * time.Second
+	lendFor = 4 * maxWait
 )
 
 var (
@@ -81,7 +87,8 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 // in '\n', a '\n' is added, whatever the last line holds, and [Options.Observe]
 // is called. A whole record that had lost its '\n' becomes readable that way,
 // and a torn one cannot run into the next. The '\n' is synced as the lines of
-// an Append are.
+// an Append are; of what stands before it Settle says nothing, so it waits for no
+// sync of others and compares nothing.
 //
 // A read-only Log waits in the same way but adds nothing, so the offset may be
 // that of an unterminated tail.
@@ -91,7 +98,7 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 		return 0, err
 	}
 	defer l.ops.Done()
-	w, err := l.locked(ctx, op, l.opts.ReadOnly, func() (written, error) { return l.settle(ctx, op) })
+	w, err := l.locked(ctx, op, l.opts.ReadOnly, func() (written, error) { return l.settle(ctx, op, false) })
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +110,7 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 // file wait until release is called, once. An Append on the same Log by the
 // holder waits for ever. The observers are called by release.
 func (l *Log) Hold(ctx context.Context) (release func(), err error) {
-	return l.hold(ctx, "hold", l.settle)
+	return l.hold(ctx, "hold", func(ctx context.Context, op string) (written, error) { return l.settle(ctx, op, true) })
 }
 
 // Lock is [Log.Hold] without settling anything, for a file that is about to be
@@ -163,7 +170,7 @@ func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (wri
 
 // add writes lines at the end of the file. The caller holds the append lock.
 func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64) error) (written, error) {
-	w, err := l.settle(ctx, op)
+	w, err := l.settle(ctx, op, true)
 	if err != nil {
 		return w, err
 	}
@@ -187,11 +194,11 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 	return w, nil
 }
 
-// settle ends an unterminated tail, after [Log.ready]. The caller holds the
-// append lock. The extent it returns is the '\n', or the empty one at the end of
-// the file.
-func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
-	end, err := l.ready(ctx, op, &w.cured)
+// settle ends an unterminated tail, after [Log.ready], to which vouch goes. The
+// caller holds the append lock. The extent it returns is the '\n', or the empty one
+// at the end of the file.
+func (l *Log) settle(ctx context.Context, op string, vouch bool) (w written, err error) {
+	end, err := l.ready(ctx, op, &w.cured, vouch)
 	if err != nil {
 		return w, err
 	}
@@ -218,12 +225,12 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 	return w, nil
 }
 
-// ready makes sure, before anything is added to the file or said to be durable,
-// that the file still has its name and that no sync of it has failed without a
-// cure. It returns the size of the file. The caller holds the append lock.
-func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
-	from, err := l.doubts()
-	if err != nil {
+// ready makes sure, before anything is added to the file, that it still has its
+// name and bears no mark; and if vouch is set, before anything is said to be
+// durable, that no sync of it has failed without a cure. It returns the size of
+// the file. The caller holds the append lock.
+func (l *Log) ready(ctx context.Context, op string, s *Synced, vouch bool) (size int64, err error) {
+	if _, err := l.doubts(); err != nil {
 		return 0, err
 	}
 	now, err := l.lookup(op)
@@ -233,13 +240,13 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	if l.opts.ReadOnly {
 		return now.size, nil
 	}
-	if !l.drained {
+	if vouch && !l.drained {
 		if now, err = l.drain(ctx, op); err != nil {
 			return 0, err
 		}
 	}
 	broken := now.marked
-	if !broken && from < math.MaxInt64 {
+	if from, _ := l.doubts(); vouch && !broken && from < math.MaxInt64 {
 		if broken, err = l.differs(from, now.size, s); err != nil {
 			return 0, err
 		}
@@ -250,27 +257,74 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	if *s, err = l.cure(ctx, op, false); err != nil {
 		return 0, err
 	}
+	if vouch && !l.drained { // it goes on in a copy by somebody else
+		return l.ready(ctx, op, s, vouch)
+	}
 	now, err = l.lookup(op)
 	return now.size, err
 }
 
-// drain waits until no sync of the file is running, in any process, and then
-// looks at the mark. A sync that fails keeps its lock until it has set the mark,
-// so the look also finds failures that the kernel reported before this Log opened
-// its descriptor. New syncs cannot starve drain: they follow new appends, and the
-// caller holds the append lock.
+// drain waits until no sync of the file is running, in any process, then looks at
+// the mark, and then asks who has died, see [Options]. A sync that fails keeps its
+// lock until it has set the mark, or its process is gone, so the two find also
+// failures that the kernel reported before this Log opened its descriptor.
+//
+// New syncs cannot starve drain: they follow new appends, and the caller holds the
+// append lock. But the holder of the sync lock may need that to recover, so drain
+// lends it again and again, and keeps it longer each time. The caller must not have
+// relied on it before.
 func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	f := l.file()
-	if err := poll(ctx, l.ended, func() (bool, error) { return f.Lock(syncLock, false) }); err != nil {
-		return look{}, l.fail(op, err)
+	for keep := minKeep; ; keep = min(2*keep, maxKeep) {
+		short, cancel := context.WithTimeout(ctx, keep)
+		err = poll(short, l.ended, func() (bool, error) {
+			free, err := f.Lock(syncLock, false)
+			l.waited = l.waited || !free
+			return free, err
+		})
+		cancel()
+		if errors.Is(err, ErrBusy) && ctx.Err() == nil {
+			if err = l.lend(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return look{}, l.fail(op, err)
+		}
+		break
 	}
 	now, err = l.lookup(op)
 	if unlockErr := f.Unlock(syncLock); unlockErr != nil {
 		l.abandon() // and the append lock is gone with it
 		return look{}, l.fail(op, unlockErr)
 	}
+	if err == nil && l.opts.Dead != nil {
+		var from int64
+		if from, err = l.opts.Dead(l.waited); err == nil {
+			l.Suspect(from)
+		}
+	}
 	l.drained = err == nil
 	return now, err
+}
+
+// lend gives the kernel's append lock back for a while.
+func (l *Log) lend(ctx context.Context) error {
+	if err := l.file().Unlock(appendLock); err != nil {
+		l.abandon()
+		return err
+	}
+	l.lent = true
+	select {
+	case <-time.After(lendFor):
+	case <-ctx.Done():
+		return busy(ctx)
+	case <-l.ended:
+		return ErrClosed
+	}
+	err := poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(appendLock, false) })
+	l.lent = err != nil
+	return err
 }
 
 // takeBack undoes a write of size bytes at start, of which n were written
@@ -348,9 +402,10 @@ func (l *Log) takePlace(ctx context.Context) error {
 
 // unlock gives up the kernel's lock, then the place within this Log.
 func (l *Log) unlock() {
-	if l.file().Unlock(appendLock) != nil {
+	if !l.lent && l.file().Unlock(appendLock) != nil {
 		l.abandon()
 	}
+	l.lent = false
 	<-l.appending
 }
 

@@ -22,7 +22,7 @@ const (
 var errOthers = errors.New("other bytes are where lines of this log were written")
 
 // Recover makes a Log whose sync failed usable again. On one that has not
-// failed it is [Log.Flush].
+// failed it is [Log.FlushAll].
 //
 // When the error is nil, everything this Log has ever acknowledged is on stable
 // storage, and so is everything else that is in the file now. That includes the
@@ -48,17 +48,22 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 func (l *Log) Recover(ctx context.Context) error {
 	const op = "recover"
 	if l.Failed() == nil && !l.opts.ReadOnly {
-		return l.flush(ctx, op, false)
+		return l.flush(ctx, op, true)
 	}
 	if err := l.begin(op); err != nil {
 		return err
 	}
 	defer l.ops.Done()
+	whole := false // all of the file is known to be on stable storage
 	_, err := l.locked(ctx, op, false, func() (written, error) {
 		s, err := l.cure(ctx, op, true)
+		whole = l.drained
 		return written{cured: s}, err
 	})
-	return err
+	if err != nil || whole {
+		return err
+	}
+	return l.flush(ctx, op, true)
 }
 
 // Copies counts the times this Log has gone on in a copy of its file. Offsets
@@ -110,7 +115,7 @@ func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64,
 		if err != nil {
 			return 0, err
 		}
-		l.swap(next)
+		l.swap(next, false) // others may have appended to it, and their syncs failed
 		if holds {
 			return 0, nil
 		}
@@ -169,7 +174,7 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 		defer l.moving.Unlock()
 		err := root.Rename(from, to)
 		if err == nil && follow {
-			l.swap(next)
+			l.swap(next, true)
 		}
 		return err
 	}
@@ -185,14 +190,14 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 }
 
 // swap goes on in another file, whose append lock the caller holds too, and
-// closes the one before.
-func (l *Log) swap(next *opened) {
+// closes the one before. Drained says that nobody else has synced it.
+func (l *Log) swap(next *opened, drained bool) {
 	old := l.current.Swap(next)
 	// Closing the descriptor gives its locks back too, but not at once if a
 	// child process has just inherited it.
 	_ = old.Unlock(appendLock)
 	_ = old.Close()
-	l.end, l.drained = 0, true
+	l.end, l.drained = 0, drained
 	l.copies.Add(1)
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -511,6 +512,62 @@ func TestMarkFails(t *testing.T) {
 	closeAll(t, l, next)
 }
 
+// A Log waits for a sync of another one that has failed and could not be marked. That
+// one can recover meanwhile, though both need the append lock.
+func TestRecoverWhileOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l := d.create(t, SyncAlways)
+		d.setOp(func(op string) error {
+			if op == "sync" || op == "mark" {
+				return errFault
+			}
+			return nil
+		})
+		_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+		require.Error(t, err)
+		next := d.open(t, SyncAlways)
+		waits := make(chan struct{}, 1)
+		d.setOp(func(op string) error {
+			if op == "sync lock is held" {
+				select {
+				case waits <- struct{}{}:
+				default:
+				}
+			}
+			return nil
+		})
+		done := make(chan error, 1)
+		go func() { done <- next.FlushAll(context.Background()) }()
+		<-waits
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, l.Recover(ctx))
+		require.ErrorIs(t, <-done, ErrReplaced)
+		require.Empty(t, d.lost(workFirst, "two\n"))
+		closeAll(t, next)
+
+		// It gives up with its context, and without the lock that it has lent.
+		next = d.open(t, SyncAlways)
+		other := d.open(t, SyncAlways)
+		syncing, err := other.file().Lock(syncLock, true)
+		require.NoError(t, err)
+		require.True(t, syncing)
+		for _, after := range []time.Duration{minKeep / 2, minKeep + lendFor/2, time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			require.ErrorIs(t, next.FlushAll(ctx), ErrBusy)
+			cancel()
+			mustAppend(t, l, "more\n")
+		}
+		go func() { done <- next.FlushAll(context.Background()) }()
+		time.Sleep(minKeep + lendFor/2)
+		require.NoError(t, next.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+		mustAppend(t, l, "more\n")
+		closeAll(t, l, other)
+	})
+}
+
 // A copy that does not fit changes nothing, says what it needs, and is made when
 // there is room.
 func TestCureMeetsAFullDisk(t *testing.T) {
@@ -880,4 +937,27 @@ func TestRecoverOfASoundLog(t *testing.T) {
 	require.Zero(t, l.Copies())
 	wantDisk(t, d, workFirst+"one\n")
 	closeAll(t, l)
+}
+
+// Recover of a Log that has not failed says that all of the file is on stable
+// storage: it waits for a sync of another process that may be failing.
+func TestRecoverWaitsForASync(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	next := d.open(t, SyncAlways)
+	syncing, err := l.file().Lock(syncLock, true)
+	require.NoError(t, err)
+	require.True(t, syncing)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d.setOp(func(op string) error {
+		if op == "sync lock is held" {
+			cancel()
+		}
+		return nil
+	})
+	require.ErrorIs(t, next.Recover(ctx), ErrBusy)
+	require.NoError(t, l.file().Unlock(syncLock))
+	require.NoError(t, next.Recover(t.Context()))
+	closeAll(t, l, next)
 }

@@ -55,7 +55,7 @@ func (l *Log) flush(ctx context.Context, op string, all bool) error {
 // as written by this Log if all is set.
 func (l *Log) vouch(ctx context.Context, op string, all bool) error {
 	_, err := l.locked(ctx, op, false, func() (w written, err error) {
-		size, err := l.ready(ctx, op, &w.cured)
+		size, err := l.ready(ctx, op, &w.cured, true)
 		if err == nil && all {
 			l.wrote(extent{0, size}, nil)
 		}
@@ -70,33 +70,42 @@ func (l *Log) vouch(ctx context.Context, op string, all bool) error {
 // Suspect says that a writer which is now dead may have left bytes from the
 // offset from on whose sync failed: a process that is killed inside a failing
 // sync takes the only report of the failure with it. The next call that appends,
-// settles or flushes syncs the file and compares those bytes with what a read
+// holds or flushes syncs the file and compares those bytes with what a read
 // past the page cache gives. Where they differ, and where the system has no such
 // read, it cures the file as [Log.Recover] does. Under [SyncNever], which
-// promises nothing about the disk, Suspect does nothing.
+// promises nothing about the disk, it does neither. For what must be known
+// before the first such call there is [Options.Dead].
 func (l *Log) Suspect(from int64) {
-	if l.opts.Sync == SyncNever {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.suspect = min(l.suspect, from)
 }
 
+// Suspects reports whether bytes that [Log.Suspect] or [Options.Dead] has named are
+// still to be compared.
+func (l *Log) Suspects() bool {
+	from, _ := l.doubts()
+	return from < math.MaxInt64
+}
+
 // differs reports whether the disk has other bytes from from to end than the
 // page cache, or cannot be asked.
 func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
-	from = min(from, end)
-	seq := l.wrote(extent{from, end}, nil)
-	if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
-		return true, failed.refusal()
-	}
-	same, err := l.file().Matches(from, end)
-	if err != nil || !same {
-		return true, nil
+	if l.opts.Sync != SyncNever {
+		start := min(from, end)
+		seq := l.wrote(extent{start, end}, nil)
+		if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
+			return true, failed.refusal()
+		}
+		same, err := l.file().Matches(start, end)
+		if err != nil || !same {
+			return true, nil
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.suspect = math.MaxInt64
+	if l.suspect >= from { // who has died meanwhile had appended before this call took the lock
+		l.suspect = math.MaxInt64
+	}
 	return false, nil
 }

@@ -79,6 +79,16 @@ type Options struct {
 	// its locks. For a sync of [SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
+	// Dead, if not nil, is called before this Log first says that something is
+	// durable, when no sync of the file that began before is running any more: who
+	// has died inside a failing sync until then has lost its locks. It returns an
+	// offset for [Log.Suspect], [math.MaxInt64] if nobody is suspected. Waited says
+	// that a sync was running. Its process may still be dying: the kernel takes the
+	// locks of a dead process away one after the other. Dead is called under the
+	// append lock and must wait for nobody who waits for that; its error is that of
+	// the call, and it is then called again by the next one.
+	Dead func(waited bool) (from int64, err error)
+
 	seam *seam
 }
 
@@ -105,6 +115,8 @@ type Log struct {
 	end     int64   // of the last write of this Log, the end of a line; 0: unknown
 	last    [1]byte // a buffer
 	drained bool    // see drain
+	waited  bool    // a sync was running when it began
+	lent    bool    // the kernel's append lock was given back, see drain
 	shut    bool    // the descriptor was closed with its lock, see abandon
 
 	moving sync.Mutex // held while this Log gives the name to a copy and goes on in it

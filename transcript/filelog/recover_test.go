@@ -161,6 +161,35 @@ func TestRecoverKeepsACopy(t *testing.T) {
 	closeAll(t, l)
 }
 
+// A Log that goes on in the copy of another one waits for a sync of it that may be
+// failing before it says that all of it is on stable storage.
+func TestRecoverInTheCopyOfAnother(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	other := d.open(t, SyncAlways)
+	mustAppend(t, other, "three\n")
+	require.EqualValues(t, 1, other.Copies())
+	third := d.open(t, SyncAlways)
+	syncing, err := third.file().Lock(syncLock, true)
+	require.NoError(t, err)
+	require.True(t, syncing)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d.setOp(func(op string) error {
+		if op == "sync lock is held" {
+			cancel()
+		}
+		return nil
+	})
+	require.ErrorIs(t, l.Recover(ctx), ErrBusy)
+	require.NoError(t, third.file().Unlock(syncLock))
+	require.NoError(t, l.Recover(t.Context()))
+	require.EqualValues(t, 1, l.Copies())
+	wantDisk(t, d, workFirst+"two\nthree\n")
+	closeAll(t, l, other, third)
+}
+
 // A copy has the mode of the file, also when it is larger than a chunk, and
 // readers of the old descriptor go on reading.
 func TestRecoverCopiesAll(t *testing.T) {

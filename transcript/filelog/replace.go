@@ -32,7 +32,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 	}
 	defer l.ops.Done()
 	_, err := l.locked(ctx, op, false, func() (written, error) {
-		w, err := l.settle(ctx, op)
+		w, err := l.settle(ctx, op, true)
 		if err != nil {
 			return w, err
 		}

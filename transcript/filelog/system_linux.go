@@ -68,8 +68,14 @@ func takeOwner(root *os.Root, name string, like fs.FileInfo) {
 // bypasses the page cache. Dropping the cache instead does not work: with large
 // folios fadvise leaves the last page where it is. The kernel must say that
 // direct reads work for the file, because some file systems answer them from the
-// cache.
+// cache. File systems in memory have no disk behind their cache.
 func matchesDisk(root *os.Root, name string, cached *os.File, from, end int64) (bool, error) {
+	var st unix.Statfs_t
+	err := control(cached, func(fd int) error { return unix.Fstatfs(fd, &st) })
+	if kind := uint32(st.Type); err == nil && (kind == unix.TMPFS_MAGIC || kind == unix.RAMFS_MAGIC) {
+		info, err := cached.Stat()
+		return err == nil && info.Size() >= end, err
+	}
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECT|openFlags, 0)
 	if err != nil {
 		return false, err

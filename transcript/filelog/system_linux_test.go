@@ -41,6 +41,27 @@ func TestMatchesDiskCannotRead(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// A dead writer costs no copy where there is no disk.
+func TestMatchesMemory(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "filelog") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		t.Skip("this system has no file system in memory: ", err)
+	}
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, root.Close()) }()
+	l, err := Create(root, workName, []byte(workFirst), nil)
+	require.NoError(t, err)
+	l.Suspect(0)
+	require.NoError(t, l.Flush(t.Context()))
+	require.Zero(t, l.Copies())
+	same, err := l.file().Matches(0, int64(len(workFirst))+1)
+	require.NoError(t, err)
+	require.False(t, same, "beyond the end")
+	require.NoError(t, l.Close())
+}
+
 // Names are also looked up where statx is not there, or not allowed, as in old
 // containers.
 func TestLookupWithoutStatx(t *testing.T) {

@@ -2,7 +2,6 @@ package filedriver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +114,8 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 		buf = append(buf, '\n') // is not written
 	}
 	for {
-		suspected := o.suspected.Load()
 		start, end, err := o.log.Append(ctx, buf, check)
 		if err == nil {
-			o.cleared.Store(suspected)
 			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
 		}
 		switch {
@@ -196,15 +193,7 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 // vouch calls f with the open log of a session, to say that all that is in it is
 // on stable storage.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
-	err := d.with(ctx, ref, func(a *agent, o *openLog) error {
-		lookErr := a.idx.suspect(o)
-		suspected := o.suspected.Load()
-		err := f(o.log)
-		if err == nil {
-			o.cleared.Store(suspected)
-		}
-		return cmp.Or(err, lookErr)
-	})
+	err := d.with(ctx, ref, func(_ *agent, o *openLog) error { return f(o.log) })
 	if errors.Is(err, driver.ErrArchived) {
 		return nil // an archive is on stable storage
 	}

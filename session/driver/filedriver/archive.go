@@ -266,9 +266,7 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 			return nil, err
 		}
 		s.release = func() { _ = x.a.d.logs.release(s.log, nil) } // nil stays nil
-		if x.sameBoot {
-			x.suspectDead(s.log)
-		}
+		x.suspectDead(s.log)
 		short, cancel := context.WithTimeout(ctx, 20*busyWait)
 		var held func()
 		x.aside(func() { held, err = s.log.log.Hold(short) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -69,7 +70,7 @@ func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 	from = x.a.d.logs.unsynced(row.Ref(), f.size)
 	still = busy || err != nil || f.size != row.Size || from != f.size
 	if o != nil {
-		o.told.Store(still && o.looked.Load()) // else the next append must pass tell
+		o.told.Store(still)
 	}
 	return from, still
 }
@@ -77,9 +78,6 @@ func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 // tell makes sure that others know that this process is busy with a session
 // before it appends to it. The first append to an open log comes this way.
 func (x *index) tell(ctx context.Context, o *openLog) error {
-	if err := x.suspect(o); err != nil {
-		return err
-	}
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error {
@@ -129,61 +127,83 @@ func (x *index) alive(by int64) bool {
 	return held || err != nil
 }
 
-// suspect tells a log, before its first promise, which bytes dead writers may
-// have left in the page cache alone, unless it was told before.
-func (x *index) suspect(o *openLog) error {
-	if o.looked.Load() {
-		return nil
-	}
+// dead is [filelog.Options.Dead] for the log of a session. Where a sync was running,
+// a writer that looks alive may be dying and is suspected too. After another boot the
+// cache holds what the disk has.
+func (x *index) dead(ref driver.Ref, waited bool) (from int64, err error) {
+	from = math.MaxInt64
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.lock != nil {
-		if err := x.refresh(); err != nil {
-			return err
+	if x.lock == nil {
+		return from, nil
+	}
+	if err := x.refresh(); err != nil || x.otherBoot {
+		return from, err
+	}
+	o := x.a.d.logs.find(ref)
+	for m, dead := range x.others(ref.ID) {
+		if dead && o != nil {
+			o.suspect(m)
 		}
-		if x.sameBoot {
-			x.suspectDead(o) // after another boot the cache holds what the disk has
+		if dead || waited {
+			from = min(from, m.from)
 		}
 	}
-	o.looked.Store(true)
-	return nil
+	return from, nil
 }
 
-// suspect tells a log of a dead writer. The caller holds index.mu.
-func (o *openLog) suspect(m busyMark) {
+// suspect tells a log of a dead writer, and reports whether that was new to it. The
+// caller holds index.mu.
+func (o *openLog) suspect(m busyMark) bool {
 	if o.suspects[m.by] {
-		return
+		return false
 	}
 	if o.suspects == nil {
 		o.suspects = map[int64]bool{}
 	}
 	o.suspects[m.by] = true
 	o.log.Suspect(m.from)
-	o.suspected.Add(1) // a call that has begun may not know it
+	return true
 }
 
 // isSafe reports whether what a dead writer left is known to be on stable storage. If
 // the writer has died since the log was told of others, the next call finds out. The
 // caller holds index.mu.
-func (o *openLog) isSafe(m busyMark) bool {
-	o.suspect(m)
-	return o.cleared.Load() == o.suspected.Load()
-}
+func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspects() }
 
-// suspectDead is suspect for a caller that holds x.mu. A process that is killed while a
-// sync fails takes the kernel's only report of that with it. One that has closed its
-// store ended its busy lines before it was gone, perhaps after they were read here: so
-// they are read again.
+// suspectDead tells a log, which may have looked for dead writers before, of those
+// that have died since. A process that is killed while a sync fails takes the kernel's
+// only report of that with it. The caller holds x.mu.
 func (x *index) suspectDead(o *openLog) {
-	isDead := func(m busyMark) bool { return !x.alive(m.by) }
-	if slices.ContainsFunc(x.busy[o.ref.ID], isDead) {
-		_ = x.refresh() // what is known suffices if it fails
+	if x.otherBoot {
+		return
 	}
-	for _, m := range x.busy[o.ref.ID] {
-		if isDead(m) {
+	for m, dead := range x.others(o.ref.ID) {
+		if dead {
 			o.suspect(m)
 		}
 	}
+}
+
+// others returns the busy lines of other writers of a session, and which of them are
+// dead. One that has closed its store ended its busy lines before it was gone, perhaps
+// after they were read here: so they are read again.
+func (x *index) others(id string) map[busyMark]bool {
+	find := func() (found map[busyMark]bool, dead bool) {
+		found = map[busyMark]bool{}
+		for _, m := range x.busy[id] {
+			if m.by != x.by {
+				found[m] = !x.alive(m.by)
+				dead = dead || found[m]
+			}
+		}
+		return found, dead
+	}
+	found, dead := find()
+	if dead && x.refresh() == nil { // what is known suffices if it fails
+		found, _ = find()
+	}
+	return found
 }
 
 // reap looks after the sessions that writers were busy with when they died.
@@ -211,9 +231,16 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	x.suspectDead(o)
-	suspected := o.suspected.Load()
-	if x.aside(func() { _, err = o.log.Settle(short) }); err == nil {
-		o.cleared.Store(suspected)
+	x.aside(func() {
+		var release func()
+		if _, err = o.log.Settle(short); err != nil {
+			return
+		}
+		if release, err = o.log.Hold(short); err == nil {
+			release()
+		}
+	})
+	if err == nil {
 		err = x.putChecked(ref)
 	}
 	return x.a.d.logs.release(o, err)

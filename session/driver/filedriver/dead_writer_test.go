@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,33 @@ func TestDeadWriterIsSuspected(t *testing.T) {
 				require.NoError(t, d.Close())
 			})
 		}
+	}
+}
+
+// Only another boot that is known clears a dead writer: an index that was made again
+// names none, and a damaged first line neither.
+func TestDeadWriterUnderAnUnknownBoot(t *testing.T) {
+	for _, first := range []string{`{"index":1,"agent":"main"}`, `{"index":1,"boot`} {
+		dir, ctx := t.TempDir(), t.Context()
+		d := open(t, dir, nil)
+		row := create(t, d, "a", "k")
+		row.Size = int64(add(t, d, row.Ref(), "1").End)
+		require.NoError(t, d.Put(ctx, row))
+		require.NoError(t, d.Close())
+		appendRaw(t, d.Path(row.Ref()), note("left").Data)
+		addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size))
+		_, rest, _ := strings.Cut(indexText(t, dir), "\n")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(first+"\n"+rest), 0o600))
+
+		var synced []int64
+		d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+			if s, ok := e.(filelog.Synced); ok {
+				synced = append(synced, s.Bytes)
+			}
+		}})
+		require.NoError(t, d.Flush(ctx, row.Ref()))
+		require.Equal(t, int64(len(note("left").Data))+1, synced[0], first)
+		require.NoError(t, d.Close())
 	}
 }
 

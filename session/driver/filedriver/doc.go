@@ -9,7 +9,9 @@
 // The transcripts are the only source of truth, and archives where there is no
 // transcript. The index is a log of rows, of
 // which the last one of a session counts. It is a cache: lost, corrupt or stale,
-// it is made again from the transcripts. The names of folders and files are
+// it is made again from the transcripts. Only who was busy when it was lost is
+// forgotten, so what a process that was killed inside a failing sync has left is
+// not compared with the disk. The names of folders and files are
 // injective encodings of agents and IDs, see [EncodeName].
 //
 // A row is written when a session is made, deleted, described or made current,

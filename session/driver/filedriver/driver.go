@@ -225,7 +225,15 @@ func (d *Driver) Close() error {
 	d.watches.close()
 	d.logs.interrupt()
 	d.ops.Wait()
-	errs := []error{d.logs.close()}
+	// The lock that says that this writer lives goes first: whoever waits for the sync
+	// lock of a transcript, which a failed sync keeps if it could not be marked, finds a
+	// dead writer then, and its busy line.
+	var errs []error
+	for _, a := range d.agents {
+		errs = append(errs, a.idx.close())
+		a.idx = nil
+	}
+	errs = append(errs, d.logs.close())
 	for _, a := range d.agents {
 		errs = append(errs, a.close())
 	}

@@ -77,9 +77,9 @@ type index struct {
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
 	remake  bool            // the next writer must rewrite the file
-	// The file was written under this boot of the system: what its dead writers
-	// left may still be in the page cache alone.
-	sameBoot bool
+	// The file was written under another boot of the system: the page cache has
+	// nothing of what its dead writers left but what the disk has.
+	otherBoot bool
 	learned
 }
 
@@ -98,6 +98,7 @@ func openIndex(a *agent) (*index, error) {
 	if err != nil {
 		return nil, errors.Join(err, x.close())
 	}
+	a.idx = x // logs ask it
 	if pending && x.lock != nil {
 		// The words of a session that somebody wanted deleted are still there. The
 		// holder of the lock may be deleting it, and may have been stopped.
@@ -132,7 +133,7 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.version, x.sameBoot = nil, nil, 0, 0, false
+	x.file, x.info, x.applied, x.version, x.otherBoot = nil, nil, 0, 0, false
 	x.rows, x.busy, x.deletes, x.erases = newRows(0), map[string][]busyMark{}, map[string]bool{}, map[string]bool{}
 	x.learned = learned{lost: true}
 	return err
@@ -296,8 +297,10 @@ func (x *index) apply(l line) {
 		if x.a.name == "" { // of a folder whose name is hashed, see agentName
 			x.a.name = l.Agent
 		}
-		if l.Boot != "" && l.Boot == bootID() {
-			x.lost, x.remake, x.sameBoot = false, false, true
+		if known := l.Boot != "" && bootID() != ""; known && l.Boot == bootID() {
+			x.lost, x.remake = false, false
+		} else {
+			x.otherBoot = known
 		}
 	case l.row != nil:
 		if !x.deletes[l.row.id] {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -45,13 +46,8 @@ type openLog struct {
 	idle  bool          // counted as such
 	stale bool          // its file is gone, and its last user closes it
 
-	// looked is set once index.suspect has looked for dead writers.
-	looked atomic.Bool
 	// suspects are the dead writers that the log was told of; guarded by index.mu.
-	// suspected is their number, and cleared what it was when a call began that has
-	// succeeded: while both are the same, the bytes of all of them are safe.
-	suspects           map[int64]bool
-	suspected, cleared atomic.Int64
+	suspects map[int64]bool
 	// told is set while a busy line of this process stands in the index, and
 	// appends counts those under way. See index.stillBusy for their order.
 	told    atomic.Bool
@@ -159,7 +155,7 @@ func (ls *logs) evict() {
 	ls.rouse(o) // whoever evicts meanwhile takes another one
 	uses := o.uses
 	ls.mu.Unlock()
-	if ls.owes && ls.failed(o.log) == nil {
+	if ls.owes && ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
 		// So that closing has nothing left to sync: whoever opens the file
 		// while it is closed would not learn of a failure.
 		if err := o.log.Flush(context.Background()); err != nil {
@@ -270,6 +266,7 @@ func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
 
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
+	o.Dead = func(waited bool) (int64, error) { return a.idx.dead(ref, waited) }
 	if f := a.d.opts.Observe; f != nil {
 		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
 	}

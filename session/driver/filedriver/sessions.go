@@ -221,9 +221,6 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 // SetCurrent implements [driver.Driver].
 func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) error {
-		if err := a.idx.suspect(o); err != nil {
-			return err
-		}
 		return a.idx.hold(ctx, func() error {
 			row, err = a.idx.setCurrent(ctx, o, line)
 			return err
