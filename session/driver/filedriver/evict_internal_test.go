@@ -2,6 +2,7 @@ package filedriver
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,7 +17,7 @@ import (
 )
 
 // logsOf returns logs over n transcripts, and what opens one of them.
-func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy) (*logs, func(i int) *openLog) {
+func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy, observe ...func(context.Context, filelog.Event)) (*logs, func(i int) *openLog) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
@@ -30,7 +31,11 @@ func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy) (*logs, func(
 	return ls, func(i int) *openLog {
 		name := fmt.Sprint(i)
 		o, err := ls.acquire(driver.Ref{Agent: "a", ID: name}, func() (*filelog.Log, error) {
-			return filelog.Open(root, name, &filelog.Options{Sync: policy})
+			opts := &filelog.Options{Sync: policy}
+			for _, f := range observe {
+				opts.Observe = f
+			}
+			return filelog.Open(root, name, opts)
 		})
 		require.NoError(t, err)
 		return o
@@ -60,6 +65,49 @@ func TestEvictAtTheSameTime(t *testing.T) {
 	require.LessOrEqual(t, ls.idle, limit)
 	require.LessOrEqual(t, len(ls.open), limit)
 	require.NoError(t, ls.close())
+}
+
+// A log that was used while its eviction flushed it stays open, also if a second
+// eviction has chosen it since: it owes a sync again.
+func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
+	var (
+		ls   *logs
+		open func(int) *openLog
+		once sync.Once
+	)
+	chosen, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	second := false // an eviction beside the first, guarded by ls.mu
+	flushed := func(context.Context, filelog.Event) {
+		once.Do(func() {
+			o := open(0)
+			_, _, err := o.log.Append(context.Background(), []byte("{}\n"), nil)
+			ls.mu.Lock()
+			second = true
+			ls.mu.Unlock()
+			go func() { ended <- ls.release(o, err) }()
+			<-chosen
+		})
+	}
+	ls, open = logsOf(t, 1, 0, filelog.SyncInterval(1e12), flushed)
+	ls.failed = func(l *filelog.Log) *filelog.NotDurableError {
+		if ls.mu.TryLock() { // before its flush
+			waits := second
+			second = false
+			ls.mu.Unlock()
+			if waits {
+				close(chosen)
+				<-goOn
+			}
+		}
+		return l.Failed()
+	}
+	o := open(0)
+	_, _, err := o.log.Append(t.Context(), []byte("{}\n"), nil)
+	require.NoError(t, ls.release(o, err))
+	require.Same(t, o, ls.find(o.ref))
+	close(goOn)
+	require.NoError(t, <-ended)
+	require.Nil(t, ls.find(o.ref))
 }
 
 // A log is closed once when the driver is closed while a release evicts it.
