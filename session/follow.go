@@ -69,6 +69,7 @@ type follower struct {
 
 	first string        // what the first line says, which tells sessions with one ID apart
 	next  driver.Cursor // the line to read on at
+	seen  int64         // the offset of the first record that was not decided
 	after string        // the entry to begin behind, until it was passed
 	at    int64         // where that is
 }
@@ -162,60 +163,71 @@ func (f *follower) same() error {
 // a failed write that will be taken back.
 func (f *follower) read() error {
 	var batcher transcript.Batcher
-	var due []transcript.Batch // of the lines behind next
-	end, known := f.next, false
+	line, end := f.next, f.next // the line of the record
+	known := false
 	for rec, err := range f.scan(f.next, driver.Live) {
 		if err != nil {
 			return err
 		}
+		if at := driver.Cursor(rec.Offset); at >= end {
+			line = end
+		}
+		end = driver.Cursor(rec.End)
 		if !known { // what this scan reads may be another session with the ID
 			if err := f.same(); err != nil {
 				return err
 			}
 			known = true
 		}
-		if driver.Cursor(rec.Offset) >= end && !batcher.Open() { // no further record of the line before
-			if err := f.give(due, end); err != nil || f.stopped {
+		if rec.Offset < f.seen {
+			continue
+		}
+		for _, b := range batcher.Take(rec) {
+			if err := f.give(b, rec); err != nil || f.stopped {
 				return err
 			}
-			due = nil
 		}
-		due, end = append(due, batcher.Take(rec)...), driver.Cursor(rec.End)
+		switch {
+		case !batcher.Open():
+			f.next, f.seen = line, rec.Offset+1
+		case rec.Entry.Batch > 1:
+			f.next, f.seen = line, rec.Offset
+		}
+	}
+	if !batcher.Open() {
+		f.next = end
 	}
 	if !known {
 		return f.same()
 	}
-	if batcher.Open() {
-		return nil
-	}
-	return f.give(due, end)
+	return nil
 }
 
-// give yields the entries of the appends that have ended in front of a line, at
-// which the next read begins.
-func (f *follower) give(due []transcript.Batch, next driver.Cursor) error {
-	f.next = next
-	for _, b := range due {
-		entries := b.Entries
-		if f.after != "" {
-			i := indexOf(entries, f.after)
-			if i < 0 {
-				continue
-			}
+// give yields the entries of an append that has ended at a record or before it.
+func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
+	entries := b.Entries
+	if f.after != "" {
+		i := indexOf(entries, f.after)
+		switch {
+		case i >= 0:
 			f.after, entries = "", entries[i+1:]
-		}
-		for _, e := range entries {
-			if !b.Complete || isRepeat(e) {
-				continue
-			}
-			if !f.yield(e, nil) {
-				f.stopped = true
-				return nil
-			}
+		case rec.Offset > f.at: // it was part of a write that failed
+			return noEntry(f.after)
+		default:
+			return nil
 		}
 	}
-	if f.after != "" && int64(next) > f.at {
-		return noEntry(f.after) // it was part of a write that failed
+	if !b.Complete {
+		return nil
+	}
+	for _, e := range entries {
+		if isRepeat(e) {
+			continue
+		}
+		if !f.yield(e, nil) {
+			f.stopped = true
+			return nil
+		}
 	}
 	return nil
 }

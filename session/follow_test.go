@@ -273,12 +273,6 @@ func TestFollowFile(t *testing.T) {
 			}
 			write(whole[len(whole)-1:])
 			f.want("w0", "w1", "w2", "w3")
-			pair := batch("p", "begins in the line of another one", 2)
-			half := strings.Index(pair, "\n") + 1
-			write(strings.TrimSuffix(batch("o", "other", 1), "\n") + pair[:half])
-			pause()
-			write(pair[half:])
-			f.want("o0", "p0", "p1")
 			cut := batch("c", "cut", 3)
 			write(cut[:strings.LastIndex(cut, "{")])
 			f.want(add(t, s, transcript.UserText("behind a cut one"))...)
