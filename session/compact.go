@@ -377,17 +377,15 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			return err
 		}
 		w.history, w.base = t.fold.History(), t.next
-		w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
+		if w.Pins, err = unrewound(t.fold, siftOf(ctx, s.store.drv, s.ref), slices.Concat(w.Pins, t.fold.Standing().Pins)); err != nil {
+			return err
+		}
 		if w.sparing {
 			first, check := firstWaiting(t.fold), w.Check
 			w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
 		}
 		return nil
 	})
-	if err == nil {
-		w.Pins, err = unrewound(siftOf(ctx, s.store.drv, s.ref), w.Pins)
-		err = s.store.wrap(op, s.ref, err)
-	}
 	for _, p := range w.Pins { // they are carried whole
 		if w.Room > 0 {
 			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)

@@ -402,7 +402,14 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 		places, err = x.find(recs)
 	}
 	if err == nil && len(places) == 0 && len(x.asked) > 0 { // an earlier try may have ended before the blobs went
-		return (&Session{store: st, ref: x.ref}).sweepBlobs(ctx)
+		s := &Session{store: st, ref: x.ref}
+		if err = s.sweepBlobs(ctx); !errors.Is(err, ErrArchived) {
+			return err
+		}
+		if err = st.Restore(ctx, x.ref); err == nil {
+			err = cmp.Or(s.sweepBlobs(ctx), st.Archive(ctx, x.ref))
+		}
+		return err
 	}
 	if err != nil || len(places) == 0 {
 		return err

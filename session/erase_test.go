@@ -518,7 +518,8 @@ func TestEraseBlob(t *testing.T) {
 	require.Zero(t, files())
 }
 
-// An erase whose blobs could not be removed removes them when it is called again.
+// An erase whose blobs could not be removed removes them when it is called again, also
+// if the session was archived meanwhile.
 func TestEraseBlobAgain(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("the disk is full")
@@ -538,11 +539,13 @@ func TestEraseBlobAgain(t *testing.T) {
 	_, err = st.Erase(t.Context(), plan)
 	require.ErrorIs(t, err, failed)
 	kept.fail = nil
+	require.NoError(t, st.Archive(t.Context(), s.Ref())) // nothing is appended to it any more
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
 	hashes, err := kept.List(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Empty(t, hashes)
+	require.True(t, s.Info().State == session.Archived)
 }
 
 // A session that was never made because its process was killed leaves no word behind an

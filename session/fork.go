@@ -164,7 +164,7 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 			standing = r.fold.Standing()
 			if lines, err = r.copies(until); err == nil { // the fork does not have what was rewound, nor the rewind
 				sift := func(driver.Keep) records { return until(0, driver.Backward) }
-				standing.Pins, err = unrewound(sift, standing.Pins)
+				standing.Pins, err = unrewound(r.fold, sift, standing.Pins)
 			}
 			return lines, standing, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -67,22 +68,26 @@ var standing = []string{
 }
 
 // unrewound returns the pins of a session without those of entries that a rewind has
-// taken back.
-func unrewound(sift sifting, pins []transcript.Carried) (live []transcript.Carried, err error) {
-	if len(pins) == 0 {
-		return nil, nil
-	}
-	m, err := readMarks(sift)
-	if err != nil {
-		return nil, err
-	}
+// taken back. It asks the fold, and only about entries that are older than what the fold
+// has it reads the transcript.
+func unrewound(fold *rebuild.Fold, sift sifting, pins []transcript.Carried) (live []transcript.Carried, err error) {
+	var m *marks
 	for _, p := range pins {
-		rec, err := find(sift, p.Entry)
-		switch {
-		case errors.Is(err, ErrNoEntry), err == nil && !m.rewound(driver.Cursor(rec.Offset)):
+		rewound := fold.Has(p.Entry) && !fold.Live(p.Entry)
+		if !fold.Has(p.Entry) {
+			if m == nil {
+				if m, err = readMarks(sift); err != nil {
+					return nil, err
+				}
+			}
+			rec, err := find(sift, p.Entry)
+			if err != nil && !errors.Is(err, ErrNoEntry) {
+				return nil, err
+			}
+			rewound = err == nil && m.rewound(driver.Cursor(rec.Offset))
+		}
+		if !rewound {
 			live = append(live, p)
-		case err != nil:
-			return nil, err
 		}
 	}
 	return live, nil

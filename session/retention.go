@@ -153,7 +153,7 @@ func (p *planning) times() {
 	for i := range p.all {
 		item := &p.all[i]
 		over := item.Expires // by a TTL of its own
-		if item.TTL == 0 {
+		if item.TTL <= 0 {
 			over = expires(driver.Row{CreatedAt: item.CreatedAt, LastUserAt: item.LastUserAt}, p.Default)
 		}
 		if over.IsZero() || p.now.Before(over) || item.TTL > 0 && !p.TTL {

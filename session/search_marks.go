@@ -81,6 +81,9 @@ func (o *outline) read(sift sifting) error {
 		if err != nil {
 			return err
 		}
+		if n := len(o.batch); n > 0 && !joined(inOrder(o.batch[n-1], rec)) {
+			o.flush() // it lacks its first lines
+		}
 		if !rec.HasEntry() {
 			continue
 		}

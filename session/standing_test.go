@@ -480,3 +480,40 @@ func TestRewoundPinAfterRestart(t *testing.T) {
 		mem = mem.Reopen()
 	}
 }
+
+// A pin of an entry that was rewound is not carried, also if a line in front of it in
+// its batch is damaged.
+func TestRewoundPinInADamagedBatch(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	ids := add(t, s, transcript.UserText("one"), transcript.AssistantText("damaged"), transcript.UserText("taken back"))
+	require.NoError(t, s.Pin(t.Context(), ids[2]))
+	closed(t, st)
+	files, err := filepath.Glob(filepath.Join(dir, "agents", "*", "sessions", "*.jsonl"))
+	require.NoError(t, err)
+	data, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	damaged := bytes.Replace(data, []byte(`{"type":"assistant"`), []byte("\x00\x00ype\":\"assistant\""), 1)
+	require.NotEqual(t, data, damaged)
+	require.NoError(t, os.WriteFile(files[0], damaged, 0o600))
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s, err = st.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.NoError(t, s.Rewind(t.Context(), ids[0]))
+	for range 4 {
+		add(t, s, transcript.AssistantText("ok ok ok ok ok ok"))
+		add(t, s, transcript.UserText("and more and more and more"))
+	}
+	for hit, err := range s.Search(t.Context(), session.Query{Text: "taken"}) {
+		require.NoError(t, err)
+		require.True(t, hit.Rewound)
+	}
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
+	require.Empty(t, done.Compaction.Pins)
+}
