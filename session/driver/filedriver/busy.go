@@ -16,9 +16,8 @@ import (
 // row of it. The transcript up to from is on stable storage.
 type busyMark struct{ by, from int64 }
 
-// busyWait is how long an append waits for the lock of the index, how long a
-// writer waits for a transcript that a dead writer was busy with, and how long a
-// reader waits for the end of a line. Others hold
+// busyWait is how long an append waits for the lock of the index, and how long
+// a writer waits for a transcript that a dead writer was busy with. Others hold
 // these locks for moments; one that was stopped must not stop this process.
 const busyWait = 500 * time.Millisecond
 
