@@ -31,6 +31,9 @@ func (s *Session) use(ctx context.Context, op string, f func(*state) error) erro
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	news, err := t.locked(f)
+	if err == nil && s.store.opts.Observe == nil {
+		return nil
+	}
 	return s.store.done(ctx, op, s.ref, err, news...)
 }
 
