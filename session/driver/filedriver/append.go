@@ -13,13 +13,21 @@ import (
 
 // with calls f with the open log of a session.
 func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *openLog) error) error {
-	return d.on(ctx, ref, func(a *agent) error {
-		o, err := a.acquire(ref)
-		if err != nil {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	a, err := d.agent(ref.Agent, false) // an open log has a name that was checked
+	if err != nil {
+		if a, err = d.existing(ref); err != nil {
 			return err
 		}
-		return a.cause(ref, d.logs.release(o, f(a, o)))
-	})
+	}
+	o, err := a.acquire(ref)
+	if err != nil {
+		return err
+	}
+	return a.cause(ref, d.logs.release(o, f(a, o)))
 }
 
 // tries is how often a session is looked for again because it was archived and
@@ -29,7 +37,7 @@ const tries = 100
 func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 	for range tries {
 		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) { // the latter: it names nothing
 			return o, err
 		}
 		if _, err := a.live(ref.ID); err != nil {
