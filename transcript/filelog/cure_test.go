@@ -961,3 +961,21 @@ func TestRecoverWaitsForASync(t *testing.T) {
 	require.NoError(t, next.Recover(t.Context()))
 	closeAll(t, l, next)
 }
+
+// Readers settle under locks of their own, so Settle waits for no sync of others.
+func TestSettleWaitsForNoSync(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	next := d.open(t, SyncAlways)
+	syncing, err := l.file().Lock(syncLock, true)
+	require.NoError(t, err)
+	require.True(t, syncing)
+	d.setOp(func(op string) error {
+		require.NotEqual(t, "sync lock is held", op)
+		return nil
+	})
+	_, err = next.Settle(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, l.file().Unlock(syncLock))
+	closeAll(t, l, next)
+}
