@@ -166,7 +166,7 @@ func (o *openLog) suspect(m busyMark) bool {
 }
 
 // isSafe reports whether what a dead writer left is known to be on stable storage. If
-// the writer has died since the log was told of others, the next call finds out. The
+// the writer has died since the log learned of others, the next call finds out. The
 // caller holds index.mu.
 func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspects() }
 

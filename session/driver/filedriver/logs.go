@@ -46,7 +46,7 @@ type openLog struct {
 	idle  bool          // counted as such
 	stale bool          // its file is gone, and its last user closes it
 
-	// suspects are the dead writers that the log was told of; guarded by index.mu.
+	// suspects are the dead writers that the log knows; guarded by index.mu.
 	suspects map[int64]bool
 	// told is set while a busy line of this process stands in the index, and
 	// appends counts those under way. See index.stillBusy for their order.
