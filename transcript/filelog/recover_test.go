@@ -171,20 +171,7 @@ func TestRecoverInTheCopyOfAnother(t *testing.T) {
 	mustAppend(t, other, "three\n")
 	require.EqualValues(t, 1, other.Copies())
 	third := d.open(t, SyncAlways)
-	syncing, err := third.file().Lock(syncLock, true)
-	require.NoError(t, err)
-	require.True(t, syncing)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	d.setOp(func(op string) error {
-		if op == "sync lock is held" {
-			cancel()
-		}
-		return nil
-	})
-	require.ErrorIs(t, l.Recover(ctx), ErrBusy)
-	require.NoError(t, third.file().Unlock(syncLock))
-	require.NoError(t, l.Recover(t.Context()))
+	recoverWaits(t, d, l, third)
 	require.EqualValues(t, 1, l.Copies())
 	wantDisk(t, d, workFirst+"two\nthree\n")
 	closeAll(t, l, other, third)
