@@ -346,8 +346,7 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 	if ours && n == size {
 		return nil
 	}
-	fence, fenceErr := l.file().Write(newline)
-	l.wrote(extent{start, info.Size() + int64(fence)}, nil)
+	_, fenceErr := l.file().Write(newline)
 	if ours && n == size-1 && fenceErr == nil {
 		return nil // only the last '\n' had been missing
 	}

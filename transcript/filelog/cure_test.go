@@ -502,6 +502,21 @@ func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 	closeAll(t, l)
 }
 
+// A Log that keeps no lines has nothing to compare with a copy of another, so its
+// failed sync is one.
+func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncNever)
+	mustAppend(t, l, "never\n")
+	require.NoError(t, d.root.WriteFile("b", []byte(workFirst+"never\n"), 0o600))
+	require.NoError(t, d.root.Rename("b", workName))
+	d.setOp(failOnce("sync"))
+	_, ok := errors.AsType[*NotDurableError](l.Flush(t.Context()))
+	require.True(t, ok)
+	d.setOp(nil)
+	require.ErrorIs(t, l.Close(), errFault)
+}
+
 // On a sound Log Recover is Flush.
 func TestRecoverOfASoundLog(t *testing.T) {
 	d := newCacheDisk(t)
