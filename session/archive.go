@@ -32,7 +32,9 @@ const (
 //
 // When the error is nil, the archive has everything that was appended, is on stable
 // storage and was read back. If a turn is running, the error matches [ErrBusy].
-// After an error or a crash the session is either unchanged or archived. A driver
+// After an error or a crash the session is either unchanged or archived. The archive
+// needs room on the disk; if a sync of the transcript has failed, a copy of the
+// transcript needs room first. To make room on a full disk, delete sessions. A driver
 // that is no [driver.Archiver] gives an error that matches [errors.ErrUnsupported].
 func (st *Store) Archive(ctx context.Context, ref Ref) error { return st.archive(ctx, ref, nil) }
 

@@ -12,7 +12,8 @@ var _ driver.Archiver = (*Driver)(nil)
 
 // Archive implements [driver.Archiver]. The archive is on stable storage, was read
 // back and compared before the transcript is removed, whatever Options.Sync says.
-// It needs as much room as it takes. A large transcript is compressed before the
+// It needs as much room as it takes, and that of the transcript too if a sync of the
+// transcript has failed: the archive is made of the copy that cures it. A large transcript is compressed before the
 // index is locked, so that nobody waits for that.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	return d.on(ctx, ref, func(a *agent) error {
@@ -44,7 +45,8 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 }
 
 // DeleteIf implements [driver.Archiver]. It holds the turn lock and the append lock
-// of every session that check allows until all of them are deleted.
+// of every session that check allows until all of them are deleted. Like Delete it
+// copies nothing, whatever has become of a sync.
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	errs := make([]error, len(refs))
 	first := map[driver.Ref]int{} // where each of refs is named first
@@ -95,7 +97,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
 		return nil
 	}
-	s, err := x.still(ctx, ref, check)
+	s, err := x.still(ctx, ref, check, (*filelog.Log).Hold)
 	if err != nil {
 		if p.size > 0 {
 			_ = x.a.removeArchive(ref.ID) // it does not count
@@ -136,7 +138,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (p packed, err error) {
 	var row driver.Row
 	err = x.hold(ctx, func() error {
-		s, err := x.still(ctx, ref, check)
+		s, err := x.still(ctx, ref, check, (*filelog.Log).Hold)
 		if err == nil {
 			row = s.row
 			s.release()
@@ -208,7 +210,7 @@ func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, places []int, c
 			continue
 		}
 		defer release()
-		s, err := x.still(ctx, refs[i], check)
+		s, err := x.still(ctx, refs[i], check, (*filelog.Log).Lock)
 		if errs[i] = err; err != nil {
 			continue
 		}
@@ -249,8 +251,10 @@ type still struct {
 }
 
 // still keeps a session as it is until release is called, and asks check about it.
-// The caller holds the turn lock and the lock of the index.
-func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (_ *still, err error) {
+// Lock takes its append lock. If lock does not end an unfinished last line, the row is
+// about the lines before it; that line was never acknowledged. The caller holds the
+// turn lock and the lock of the index.
+func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error, lock func(*filelog.Log, context.Context) (func(), error)) (_ *still, err error) {
 	s := &still{release: func() {}}
 	defer func() {
 		if err != nil {
@@ -269,7 +273,7 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 		x.suspectDead(s.log)
 		short, cancel := context.WithTimeout(ctx, 20*busyWait)
 		var held func()
-		x.aside(func() { held, err = s.log.log.Hold(short) })
+		x.aside(func() { held, err = lock(s.log.log, short) })
 		cancel()
 		if err != nil {
 			return nil, x.a.cause(ref, err)
@@ -281,6 +285,7 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 		if f.size, err = s.log.log.Size(); err != nil {
 			return nil, err
 		}
+		f.size = wholeLines(s.log.log, f.size)
 	}
 	if s.row, err = x.stillRow(ctx, f); err == nil && check != nil {
 		err = check(s.row)

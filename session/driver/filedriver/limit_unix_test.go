@@ -78,17 +78,35 @@ func TestDeleteWithoutRoom(t *testing.T) {
 		return
 	}
 	d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncAlways})
-	ref := create(t, d, "a", "k").Ref()
-	_, err := d.Append(t.Context(), ref, notes(1000), driver.Cond{})
-	require.NoError(t, err)
-	require.NoError(t, os.Chmod(d.Path(ref), 0o600|os.ModeSticky))
+	marked := func(id string, torn int64) driver.Ref {
+		ref := create(t, d, id, "k").Ref()
+		res, err := d.Append(t.Context(), ref, notes(1000), driver.Cond{})
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(d.Path(ref), int64(res.End)-torn))
+		require.NoError(t, os.Chmod(d.Path(ref), 0o600|os.ModeSticky))
+		return ref
+	}
+	plain, whole, torn := marked("plain", 0), marked("whole", 0), marked("torn", 5)
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
 	less := limit
 	lower(&less.Cur, 16<<10) // enough for the index
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
-	require.NoError(t, d.Delete(t.Context(), ref))
-	require.NoFileExists(t, d.Path(ref))
+	planned := map[string]int64{}
+	for _, row := range list(t, d) {
+		planned[row.ID] = row.Size
+	}
+	unchanged := func(row driver.Row) error {
+		if row.Size != planned[row.ID] {
+			return fmt.Errorf("it has %d bytes, and had %d", row.Size, planned[row.ID])
+		}
+		return nil
+	}
+	require.NoError(t, d.Delete(t.Context(), plain))
+	require.Equal(t, []error{nil, nil}, d.DeleteIf(t.Context(), []driver.Ref{whole, torn}, unchanged))
+	for _, ref := range []driver.Ref{plain, whole, torn} {
+		require.NoFileExists(t, d.Path(ref))
+	}
 	require.NoError(t, d.Close())
 }
 
