@@ -218,7 +218,7 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 
 func firstEntry(s dialect.Session) (transcript.Entry, error) {
 	for rec, err := range s.Records() {
-		if err != nil || rec.Damage == nil {
+		if err != nil || rec.HasEntry() {
 			return rec.Entry, err
 		}
 	}

@@ -600,6 +600,33 @@ func TestImportSeals(t *testing.T) {
 	}
 }
 
+// A header whose checksum is wrong is the header all the same: what it says of the
+// session is imported.
+func TestImportDamagedHeader(t *testing.T) {
+	from := inMemory()
+	s, err := from.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada", Labels: []string{"word"}})
+	require.NoError(t, err)
+	add(t, s, transcript.UserText("hi"))
+	var lines bytes.Buffer
+	require.NoError(t, exchange.Lines(t.Context(), s, &lines))
+	changed := bytes.Replace(lines.Bytes(), []byte(`"word"`), []byte(`"ward"`), 1)
+	files := fstest.MapFS{"agents/main/sessions/" + s.ID() + ".jsonl": {Data: changed}}
+	to := inMemory()
+	im := importAll(t, to, sessionsIn(t, files), nil)[0]
+	require.Equal(t, 1, im.Lost["damage"])
+	got, err := to.Get(t.Context(), im.Session)
+	require.NoError(t, err)
+	require.Equal(t, "ada", got.Info().Owner)
+	require.Equal(t, []string{"ward"}, got.Info().Labels)
+	header, _, _ := bytes.Cut(changed, []byte("\n"))
+	for rec, err := range got.Records(t.Context()) {
+		require.NoError(t, err)
+		src, _ := rec.Entry.Source()
+		require.Equal(t, string(header), string(src))
+		break
+	}
+}
+
 // Commits, and what has come of them, are the same in an imported session.
 func TestImportCommits(t *testing.T) {
 	from := inMemory()
