@@ -141,7 +141,9 @@ func (d *Driver) prepare() error {
 }
 
 // finishDeletes opens the agents of which somebody was deleting a session when
-// a kill came in between: no word of it is to stay.
+// a kill came in between: no word of it is to stay. If nothing in a folder says which
+// agent it is of, as its name is hashed and its index is damaged, the first call for
+// that agent finishes it: an index is not written without the name.
 func (d *Driver) finishDeletes() error {
 	agents, err := d.agentFolders()
 	if err != nil || d.opts.ReadOnly {
@@ -152,7 +154,11 @@ func (d *Driver) finishDeletes() error {
 			continue
 		}
 		name, err := d.agentName(context.Background(), folder.Name())
-		if err == nil && name != "" {
+		switch {
+		case err != nil:
+		case name == "":
+			d.log.Warn("a deletion or an erase was not finished: the name of its agent is not known; the first call for that agent finishes it", "folder", folder.Name())
+		default:
 			_, err = d.agent(name, false)
 		}
 		if err != nil {

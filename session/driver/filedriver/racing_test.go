@@ -1,9 +1,11 @@
 package filedriver_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +126,29 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	rows, err := d.List(t.Context(), names[1], driver.Place{}, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{strings.Repeat("B", 100)}, ids(rows))
+	require.NoError(t, d.Close())
+}
+
+// If neither the folder nor its index says of which agent a deletion is, opening the
+// store says so in the log, and the first call for that agent finishes it.
+func TestDeletionOfANamelessAgent(t *testing.T) {
+	dir, name := t.TempDir(), strings.Repeat("Long name/", 30)
+	d := open(t, dir, nil)
+	row, err := d.Create(t.Context(), name, "k", header("a", "k"))
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	path := filepath.Join(dir, "agents", filedriver.EncodeName(name), "sessions.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte("damage\n"+`{"delete":"a"}`+"\n"), 0o600))
+	require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky))
+
+	var log bytes.Buffer
+	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.Contains(t, log.String(), "the name of its agent is not known")
+	require.Contains(t, log.String(), filedriver.EncodeName(name))
+	rows, err := d.List(t.Context(), name, driver.Place{}, 0)
+	require.NoError(t, err)
+	require.Empty(t, rows)
+	require.NoFileExists(t, d.Path(row.Ref()))
 	require.NoError(t, d.Close())
 }
 
