@@ -31,7 +31,8 @@ type Archiver interface {
 	Restore(ctx context.Context, ref Ref) error
 
 	// DeleteIf is Delete of those sessions that check allows. It returns an error
-	// for each of refs, nil for those that it has deleted.
+	// for each of refs, nil for those that it has deleted. Check is called once for
+	// a session that is named twice, and both places have the same error.
 	DeleteIf(ctx context.Context, refs []Ref, check func(Row) error) []error
 }
 

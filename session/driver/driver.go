@@ -65,7 +65,7 @@ type Driver interface {
 	// with the highest gen of those that remain. When the error is nil, no
 	// stored word of the deleted sessions remains anywhere in the storage. When
 	// it is not, every session of which no error speaks is deleted; errors of
-	// several sessions are joined.
+	// several sessions are joined. A session that is named twice counts once.
 	Delete(ctx context.Context, refs ...Ref) error
 
 	// Get returns the row of a session. If only its header is known, which is

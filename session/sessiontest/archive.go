@@ -19,6 +19,7 @@ var archiveRules = []Rule{
 	{"archive/check", "Check, if not nil, is called while the turn lock of the session is held", archiveCheck},
 	{"archive/turn", "No method waits for a turn: if one is running, the error matches [ErrBusy].", archiveTurn},
 	{"archive/delete if", "DeleteIf is Delete of those sessions that check allows.", archiveDeleteIf},
+	{"archive/delete if twice", "Check is called once for a session that is named twice, and both places have the same error.", archiveDeleteIfTwice},
 	{"archive/concurrent", "At every moment, and after a crash, the session is there once, archived or not.", archiveConcurrent},
 }
 
@@ -324,6 +325,35 @@ func archiveDeleteIf(c *check) {
 	look("same driver", d)
 	look("other driver", other)
 	look("opened again", c.restart())
+}
+
+func archiveDeleteIfTwice(c *check) {
+	d := c.start()
+	stays, gone := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
+	missing := driver.Ref{Agent: "main", ID: "missing"}
+	asked := map[string]int{}
+	once := func(row driver.Row) error {
+		if asked[row.ID]++; row.ID == stays.ID {
+			return errNo
+		}
+		return nil
+	}
+	c.calling("DeleteIf")
+	errs := c.archiver(d).DeleteIf(c.ctx, []driver.Ref{stays, gone, missing, missing, gone, stays}, once)
+	if len(errs) != 6 {
+		c.fatalf("DeleteIf of 6 places returns %d errors", len(errs))
+	}
+	for _, errs := range [][]error{errs[:3], {errs[5], errs[4], errs[3]}} {
+		c.wantErr("DeleteIf that check refuses, of a session that is named twice", errs[0], errNo)
+		c.noErr("DeleteIf of a session that is named twice", errs[1])
+		c.wantErr("DeleteIf of a session that is not there and is named twice", errs[2], fs.ErrNotExist)
+	}
+	if asked[stays.ID] != 1 || asked[gone.ID] != 1 {
+		c.errorf("check was called %d and %d times for sessions that are named twice, want once each", asked[stays.ID], asked[gone.ID])
+	}
+	if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, []string{stays.ID}) {
+		c.errorf("List after DeleteIf: %v, want %v", ids, stays.ID)
+	}
 }
 
 func archiveConcurrent(c *check) {

@@ -64,6 +64,15 @@ var archiveMistakes = []mistake{
 			return deleteIf(ctx, refs, nil)
 		}
 	}},
+	{"does not find what it has just deleted", "archive/delete if twice", func(b *broken) {
+		deleteIf := b.deleteIf
+		b.deleteIf = func(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) (errs []error) {
+			for _, ref := range refs {
+				errs = append(errs, deleteIf(ctx, []driver.Ref{ref}, check)...)
+			}
+			return errs
+		}
+	}},
 	{"loses what is appended after Restore", "archive/concurrent", func(b *broken) {
 		restore := b.restore
 		b.restore = func(ctx context.Context, ref driver.Ref) error {

@@ -414,6 +414,14 @@ var sessionMistakes = []mistake{
 			return b.Driver.Delete(ctx, ref)
 		}
 	}},
+	{"does not find what it has just deleted", "delete/twice", func(b *broken) {
+		b.delete = func(ctx context.Context, refs ...driver.Ref) (err error) {
+			for _, ref := range refs {
+				err = errors.Join(err, b.Driver.Delete(ctx, ref))
+			}
+			return err
+		}
+	}},
 	{"brings lines back", "delete/anew", func(b *broken) {
 		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
 			ref := refs[0]

@@ -13,6 +13,7 @@ var deleteRules = []Rule{
 	{"delete/gone", textDelete, deleteGone},
 	{"delete/next", "The current session of a key is then the one with the highest gen of those that remain.", deleteNext},
 	{"delete/others", textDelete, deleteOthers},
+	{"delete/twice", "A session that is named twice counts once.", deleteTwice},
 	{"delete/anew", textDelete, deleteAnew},
 }
 
@@ -92,6 +93,16 @@ func deleteOthers(c *check) {
 		_, err := d.Get(c.ctx, ref)
 		c.noErr("Get of a session after another one was deleted", err)
 		c.wantIDs("a session after another one was deleted", c.ids(d, ref), before[i])
+	}
+}
+
+func deleteTwice(c *check) {
+	d := c.start()
+	a, b := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
+	c.calling("Delete")
+	c.noErr("Delete of a session that is named twice", d.Delete(c.ctx, a, b, a))
+	if rows := c.list(d, "main"); len(rows) > 0 {
+		c.errorf("List returns %d rows after all sessions were deleted", len(rows))
 	}
 }
 

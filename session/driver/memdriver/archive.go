@@ -46,11 +46,7 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 
 // DeleteIf implements [driver.Archiver].
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
-	errs := make([]error, len(refs))
-	for i, ref := range refs {
-		errs[i] = d.deleteIf(ctx, ref, check)
-	}
-	return errs
+	return driver.Once(refs, func(ref driver.Ref) error { return d.deleteIf(ctx, ref, check) })
 }
 
 func (d *Driver) deleteIf(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {

@@ -268,11 +268,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 // Delete implements [driver.Driver]. Its turn lock ends with a session: who
 // waits for it is told that the session is not there.
 func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
-	var errs []error
-	for _, ref := range refs {
-		errs = append(errs, d.delete(ctx, ref))
-	}
-	return errors.Join(errs...)
+	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref) })...)
 }
 
 func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {

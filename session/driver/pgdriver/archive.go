@@ -38,8 +38,7 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 
 // DeleteIf implements [driver.Archiver].
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
-	errs := make([]error, len(refs))
-	for i, ref := range refs {
+	return driver.Once(refs, func(ref driver.Ref) error {
 		unsure := false
 		err := d.still(ctx, ref, func(_ driver.Row, err error) bool {
 			unsure = true
@@ -53,11 +52,11 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 		if unsure && errors.Is(err, errNoSession) { // an attempt that nobody waited for has deleted it
 			err = nil
 		}
-		if errs[i] = fail("delete", ref, err); err == nil {
+		if err == nil {
 			d.names.Delete(ref)
 		}
-	}
-	return errs
+		return fail("delete", ref, err)
+	})
 }
 
 // pack puts the lines of a session into blocks.

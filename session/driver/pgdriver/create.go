@@ -176,11 +176,7 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 // Delete implements [driver.Driver]. It cannot reach copies of deleted rows that the
 // server keeps until its next VACUUM, in its write-ahead log and in backups.
 func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
-	var errs []error
-	for _, ref := range refs {
-		errs = append(errs, fail("delete", ref, d.delete(ctx, ref)))
-	}
-	return errors.Join(errs...)
+	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return fail("delete", ref, d.delete(ctx, ref)) })...)
 }
 
 func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
