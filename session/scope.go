@@ -30,6 +30,11 @@ const maxOwner = 512
 // is in use, and gives an error that matches [fs.ErrExist]. A program that lets its
 // users choose IDs tells them that much; IDs that the store makes are never in use.
 //
+// If the deletion of a session fails half way, nothing tells its owner any more: a
+// scope that is asked again says that there is no such session. The deletion is
+// finished with the next session of the agent that is made or deleted, and
+// [Store.Delete] of the Store itself reports whether it could be.
+//
 // Sessions without an owner are in no scope. The owner is 1 to 512 bytes of UTF-8;
 // any other gives an error that matches [fs.ErrInvalid]. A scope costs nothing, is
 // safe for several goroutines like its Store, and need not be closed; closing it does

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -289,4 +291,28 @@ func TestScopedSessionGiven(t *testing.T) {
 	h, err := s.History(ctx)
 	require.NoError(t, err)
 	require.Len(t, h.Messages, 3)
+}
+
+// A deletion that has failed half way is nobody's: a scope does not say whose session
+// it was, not even to its owner, and the store finishes it.
+func TestScopeOfAHalfDeletedSession(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	ada, err := st.Scope("ada")
+	require.NoError(t, err)
+	bert, err := st.Scope("bert")
+	require.NoError(t, err)
+	ref := load(t, ada, cli).Ref()
+	inTheWay := filepath.Join(dir, "agents/main/archive", ref.ID+".jsonl.gz")
+	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
+	require.ErrorContains(t, ada.Delete(t.Context(), ref), "delete it again")
+	mine, theirs := ada.Delete(t.Context(), ref), bert.Delete(t.Context(), ref)
+	require.ErrorIs(t, mine, fs.ErrNotExist)
+	require.EqualError(t, theirs, mine.Error())
+	require.ErrorContains(t, st.Delete(t.Context(), ref), "delete it again")
+	require.NoError(t, os.RemoveAll(inTheWay))
+	require.NoError(t, st.Delete(t.Context(), ref))
+	require.NoFileExists(t, filepath.Join(dir, "agents/main/sessions", ref.ID+".jsonl"))
 }
