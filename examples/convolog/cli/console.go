@@ -131,3 +131,11 @@ func (c *call) value(v any, text func()) error {
 func (c *call) say(format string, args ...any) {
 	c.print(printable(fmt.Sprintf(format, args...)) + "\n")
 }
+
+// count says how many there are of what a noun means.
+func count[N int | int64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

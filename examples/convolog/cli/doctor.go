@@ -116,7 +116,7 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 	slices.SortFunc(infos, func(a, b session.Info) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.ID, b.ID)) })
 	for _, i := range infos {
 		d.Sessions++
-		c.progress("%d of %d sessions", d.Sessions, len(infos))
+		c.progress("%d of %s", d.Sessions, count(len(infos), "session"))
 		h, err := c.backend.health(ctx, i.Ref)
 		if ctx.Err() != nil {
 			return d, ctx.Err()
@@ -170,7 +170,7 @@ func (c *call) examineFiles(ctx context.Context) (d diagnosis, err error) {
 func (c *call) examineFile(ctx context.Context, name string, d *diagnosis) error {
 	return inspect.Each([]string{name}, func(string, *dialect.Folder) error { return nil }, func(f *inspect.Finding) error {
 		d.Sessions++
-		c.progress("%d files", d.Sessions)
+		c.progress("%s", count(d.Sessions, "file"))
 		found := []finding{}
 		if f.Dialect == "" {
 			found = append(found, finding{Kind: "unknown", Text: "This is no transcript of a program that is known.", Way: "nothing reads it; convolog inspect shows what is in it"})
@@ -194,7 +194,7 @@ func (c *call) explain(d diagnosis) {
 	show := func(sign string, f finding) {
 		where := cmp.Or(f.File, f.Session)
 		if f.Size > 0 && f.Kind != "history" {
-			where += fmt.Sprintf(", %d bytes at %d", f.Size, f.Offset)
+			where += fmt.Sprintf(", %s at %d", count(f.Size, "byte"), f.Offset)
 		}
 		c.print(sign + " " + c.paint(bold, f.Kind) + "  " + printable(where) + "\n")
 		c.print(wrap(printable(f.Text), columns) + "\n" + wrap("Way out: "+printable(f.Way)+map[bool]string{true: " (--repair)"}[f.Repairable && sign != "+"]+".", columns) + "\n\n")
@@ -211,5 +211,5 @@ func (c *call) explain(d diagnosis) {
 		}
 		show(c.paint(red, "!"), f)
 	}
-	c.say("%d sessions: %d findings, %d notes, %d repaired.", d.Sessions, len(d.Findings)-notes, notes, len(d.Repaired))
+	c.say("%s: %s, %s, %d repaired.", count(d.Sessions, "session"), count(len(d.Findings)-notes, "finding"), count(notes, "note"), len(d.Repaired))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -250,4 +251,32 @@ func TestDoctorOverURL(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, append(data, "hello\n"...), 0o600))
 	found, _ := sh.diagnose()
 	require.Equal(t, []string{"not-json"}, found)
+}
+
+// One of anything is no plural.
+func TestDoctorCounts(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	require.Equal(t, "1 session: 0 findings, 0 notes, 0 repaired.\n", sh.must(0, "doctor"))
+	file := filepath.Join(sh.dir, "agents", "main", "sessions", "alpha.jsonl")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, append(data, "?\n"...), 0o600))
+	require.NoError(t, os.WriteFile(file+".bak", nil, 0o600))
+	out, errs, code := sh.run("doctor")
+	require.Equal(t, exitFound, code, errs)
+	require.Contains(t, out, fmt.Sprintf(", 1 byte at %d\n", len(data)))
+	require.Contains(t, out, "\n1 session: 1 finding, 1 note, 0 repaired.\n")
+	sh.must(0, "session", "new", "--id", "beta")
+	require.NoError(t, os.WriteFile(file, append(data, "??\n?\n"...), 0o600))
+	require.NoError(t, os.Remove(file+".bak"))
+	out, errs, code = sh.run("doctor")
+	require.Equal(t, exitFound, code, errs)
+	require.Contains(t, out, fmt.Sprintf(", 2 bytes at %d\n", len(data)))
+	require.Contains(t, out, "\n2 sessions: 2 findings, 0 notes, 0 repaired.\n")
+
+	one := &shell{TB: t}
+	one.screen = true
+	_, errs, _ = one.run("doctor", file)
+	require.Contains(t, errs, "1 file\r")
 }

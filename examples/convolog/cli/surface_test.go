@@ -309,7 +309,7 @@ func TestScreen(t *testing.T) {
 	require.Contains(t, out, "\x1b[1m")
 	require.Empty(t, errs)
 	_, errs, _ = sh.run("doctor")
-	require.Contains(t, errs, "1 of 1 sessions")
+	require.Contains(t, errs, "1 of 1 session\r")
 	require.True(t, strings.HasSuffix(errs, "\r\x1b[K"))
 	sh.screen = false
 	out, errs, _ = sh.run("session", "list")
