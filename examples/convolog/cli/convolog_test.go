@@ -251,7 +251,7 @@ func TestFiles(t *testing.T) {
 	golden(t, "copy", sh.must(0, "copy", from, to, "--json"))
 	golden(t, "copy-again", sh.must(0, "copy", from, to, "--json"))
 	require.Equal(t, sh.must(0, "session", "list", "--dir", from), sh.must(0, "session", "list", "--dir", to))
-	require.Equal(t, "1 sessions: 0 new ones, 0 lines and 0 blobs would be copied.\n", sh.must(0, "copy", "-n", from, to))
+	require.Equal(t, "1 session, 0 new: 0 lines and 0 blobs would be copied.\n", sh.must(0, "copy", "-n", from, to))
 	sh.must(0, "session", "add-message", "main:claw0:elsewhere", "--role", "user", "--content", "more", "--dir", to)
 	_, errs, code := sh.run("copy", from, to)
 	require.Equal(t, exitFailed, code)

@@ -36,22 +36,22 @@ func copyStore(ctx context.Context, c *call) (err error) {
 		if n++; len(s.Damage) > 0 {
 			damaged = append(damaged, s)
 		}
-		c.progress("%d sessions copied", n)
+		c.progress("%s copied", count(n, "session"))
 	}})
 	slices.SortFunc(damaged, func(a, b session.Copied) int { return strings.Compare(a.ID, b.ID) })
 	shown := c.value(report, func() {
 		for _, s := range damaged {
 			for _, d := range s.Damage {
-				c.say("%s: %d bytes at %d are no line, and were left out", s.ID, d.Size, d.Offset)
+				c.say("%s: left out %s at %d, which are no line", s.ID, count(d.Size, "byte"), d.Offset)
 			}
 		}
-		verb := map[bool]string{true: "would be", false: "were"}[c.dryRun]
-		c.say("%d sessions: %d new ones, %d lines and %d blobs %s copied.", report.Sessions, report.Created, report.Lines, report.Blobs, verb)
+		verb := map[bool]string{true: "would be copied", false: "copied"}[c.dryRun]
+		c.say("%s, %d new: %s and %s %s.", count(report.Sessions, "session"), report.Created, count(report.Lines, "line"), count(report.Blobs, "blob"), verb)
 		if report.Missing > 0 {
-			c.say("%d blobs are missing in %s.", report.Missing, c.args[0])
+			c.say("Missing in %s: %s.", c.args[0], count(report.Missing, "blob"))
 		}
 		if report.Failed > 0 {
-			c.say("%d sessions were not copied.", report.Failed)
+			c.say("Not copied: %s.", count(report.Failed, "session"))
 		}
 	})
 	return errors.Join(err, shown)

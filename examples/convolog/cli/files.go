@@ -27,7 +27,7 @@ func importSessions(ctx context.Context, c *call) error {
 			if im.Failed != nil {
 				errs = append(errs, fmt.Errorf("%s: session %s: %s", name, im.Session.ID, im.Failed.Title))
 			}
-			c.progress("%d sessions imported", len(reports))
+			c.progress("%s imported", count(len(reports), "session"))
 			return ctx.Err()
 		})
 		if err != nil {

@@ -48,7 +48,7 @@ func stats(ctx context.Context, c *call) error {
 		sum.Messages, sum.Turns, sum.Tokens, sum.Bytes = sum.Messages+i.Messages, sum.Turns+i.Turns, sum.Tokens+i.Tokens, sum.Bytes+i.Size
 	}
 	return c.value(sum, func() {
-		c.say("%d sessions, %d messages, %d turns, ~%d tokens, %d bytes", sum.Sessions, sum.Messages, sum.Turns, sum.Tokens, sum.Bytes)
+		c.say("%s, %s, %s, ~%s, %s", count(sum.Sessions, "session"), count(sum.Messages, "message"), count(sum.Turns, "turn"), count(sum.Tokens, "token"), count(sum.Bytes, "byte"))
 		for _, state := range slices.Sorted(maps.Keys(sum.States)) {
 			c.say("%6d %s", sum.States[state], state)
 		}
@@ -101,7 +101,7 @@ func prune(ctx context.Context, c *call) error {
 	if c.dryRun {
 		return c.value(plan, func() { c.say("%s", strings.TrimSpace(plan.String())) })
 	}
-	c.progress("putting away %d sessions", len(plan.Items))
+	c.progress("putting away %s", count(len(plan.Items), "session"))
 	report, err := c.backend.Apply(ctx, plan)
 	if errors.Is(err, session.ErrForce) {
 		return fmt.Errorf("%w\nconvolog prune -n shows the plan; --force carries it out", err)
@@ -116,7 +116,7 @@ func prune(ctx context.Context, c *call) error {
 			c.say("%s stays: %s", i.ID, cmp.Or(i.Reason, i.Outcome))
 		}
 		word := map[bool]string{true: "deleted", false: "archived"}[plan.Delete]
-		c.say("%d sessions are %s, %d bytes.", done, word, report.Freed)
+		c.say("%s %s, %s.", count(done, "session"), word, count(report.Freed, "byte"))
 	})
 	return errors.Join(err, shown)
 }

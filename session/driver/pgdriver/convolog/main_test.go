@@ -120,7 +120,7 @@ func TestCopyKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, textOf(t, to))
 	require.NoError(t, to.Close())
-	require.Contains(t, convolog(t, 0, "copy", back, url), " 0 new ones, 0 lines")
+	require.Contains(t, convolog(t, 0, "copy", back, url), ", 0 new: 0 lines")
 }
 
 // Media that a store keeps beside its lines go to the database and back.
@@ -136,8 +136,8 @@ func TestCopyMedia(t *testing.T) {
 	want, err := s.History(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, from.Close())
-	require.Contains(t, convolog(t, 0, "copy", dir, url), " 1 blobs were copied.")
-	require.Contains(t, convolog(t, 0, "copy", url, back), " 1 blobs were copied.")
+	require.Contains(t, convolog(t, 0, "copy", dir, url), " 1 blob copied.")
+	require.Contains(t, convolog(t, 0, "copy", url, back), " 1 blob copied.")
 	to, err := session.Open(back, &session.Options{Blobs: blobs.New(back)})
 	require.NoError(t, err)
 	s, err = to.Get(t.Context(), s.Ref())
