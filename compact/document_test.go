@@ -81,9 +81,7 @@ func TestDocumentDefault(t *testing.T) {
 	if n := utf8.RuneCountInString((compact.Document{}).Text(msgs)); n < 2000 || n > 2100 {
 		t.Errorf("%d runes", n)
 	}
-	if n := utf8.RuneCountInString((compact.Document{Results: -1}).Text(msgs)); n != 5000+len("[tool_result]: ") {
-		t.Errorf("without a limit: %d runes", n)
-	}
+	require.Equal(t, 5000+len("[tool_result]: "), utf8.RuneCountInString((compact.Document{Results: -1}).Text(msgs)))
 }
 
 func TestDocumentChunks(t *testing.T) {
@@ -96,9 +94,9 @@ func TestDocumentChunks(t *testing.T) {
 			t.Errorf("%d chunks of %d tokens", len(list), size)
 		}
 	}
-	if list, err := compact.Chunks(nil, 0); err != nil || len(list) != 0 {
-		t.Errorf("of nothing: %q, %v", list, err)
-	}
+	list, err := compact.Chunks(nil, 0)
+	require.NoError(t, err)
+	require.Empty(t, list)
 }
 
 // checkChunks checks that pieces are small enough, and that they are all of

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/transcript"
 )
@@ -38,14 +40,13 @@ func TestEither(t *testing.T) {
 			}
 		}
 	}
-	if got, err := compact.Either().Summarize(t.Context(), compact.Input{}); err == nil {
-		t.Errorf("of none: %q", got)
-	}
+	_, err := compact.Either().Summarize(t.Context(), compact.Input{})
+	require.Error(t, err)
 	model := compact.Model{Complete: func(context.Context, transcript.Request) (*transcript.Response, error) { return nil, e1 }}
 	in := compact.Input{Messages: []transcript.Message{transcript.UserText("hello")}}
-	if got, err := compact.Either(model, compact.Extractive{}).Summarize(t.Context(), in); err != nil || got == "" {
-		t.Errorf("without a model: %q, %v", got, err)
-	}
+	got, err := compact.Either(model, compact.Extractive{}).Summarize(t.Context(), in)
+	require.NoError(t, err)
+	require.NotEmpty(t, got)
 }
 
 func TestEitherCancelled(t *testing.T) {
@@ -59,12 +60,11 @@ func TestEitherCancelled(t *testing.T) {
 		t.Error("another one was asked")
 		return "x", nil
 	})
-	if _, err := compact.Either(first, second).Summarize(ctx, compact.Input{}); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
-		t.Error(err)
-	}
-	if _, err := compact.Either(second).Summarize(ctx, compact.Input{}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, err := compact.Either(first, second).Summarize(ctx, compact.Input{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, cause)
+	_, err = compact.Either(second).Summarize(ctx, compact.Input{})
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // One that hangs until the deadline leaves time for the next.
@@ -76,11 +76,10 @@ func TestEitherDeadline(t *testing.T) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		})
-		if got, err := compact.Either(hangs, says("b", nil)).Summarize(ctx, compact.Input{}); got != "b" || err != nil {
-			t.Errorf("%q, %v", got, err)
-		}
-		if _, err := compact.Either(hangs, hangs).Summarize(ctx, compact.Input{}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		got, err := compact.Either(hangs, says("b", nil)).Summarize(ctx, compact.Input{})
+		require.Equal(t, "b", got)
+		require.NoError(t, err)
+		_, err = compact.Either(hangs, hangs).Summarize(ctx, compact.Input{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }

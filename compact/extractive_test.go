@@ -2,7 +2,6 @@ package compact_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,12 +54,9 @@ func TestExtractive(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "geheim") || strings.Contains(text, "no result: read") {
-		t.Errorf("too much is in\n%s", text)
-	}
-	if again := extracted(t, compact.Input{Messages: manyScripts(), MaxTokens: 4000}); again != text {
-		t.Error("the same input gives another summary")
-	}
+	require.NotContains(t, text, "geheim")
+	require.NotContains(t, text, "no result: read")
+	require.Equal(t, text, extracted(t, compact.Input{Messages: manyScripts(), MaxTokens: 4000}), "the same input gives another summary")
 }
 
 func TestExtractiveTexts(t *testing.T) {
@@ -176,18 +172,15 @@ func TestIdentifiers(t *testing.T) {
 }
 
 func TestExtractiveErrors(t *testing.T) {
-	if text, err := (compact.Extractive{}).Summarize(t.Context(), compact.Input{Previous: " "}); !errors.Is(err, compact.ErrEmpty) {
-		t.Errorf("of nothing: %q, %v", text, err)
-	}
+	_, err := (compact.Extractive{}).Summarize(t.Context(), compact.Input{Previous: " "})
+	require.ErrorIs(t, err, compact.ErrEmpty)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	in := compact.Input{Messages: manyScripts()}
-	if text, err := (compact.Extractive{}).Summarize(ctx, in); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %q, %v", text, err)
-	}
-	if text, err := (compact.Extractive{Counter: costly{}}).Summarize(t.Context(), in); err == nil {
-		t.Errorf("no room: %q", text)
-	}
+	_, err = (compact.Extractive{}).Summarize(ctx, in)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = (compact.Extractive{Counter: costly{}}).Summarize(t.Context(), in)
+	require.Error(t, err)
 }
 
 // costly counts more for a message than anybody allows.

@@ -95,9 +95,8 @@ func FuzzExtractive(f *testing.F) {
 		in.Previous, in.Messages = text, nil
 		in.MaxTokens = 1 << 20
 		again, err := compact.Extractive{}.Summarize(t.Context(), in)
-		if err != nil || again != text {
-			t.Errorf("%v: written again it is\n%q, was\n%q", err, again, text)
-		}
+		require.NoError(t, err)
+		require.Equal(t, text, again)
 	})
 }
 

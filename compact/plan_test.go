@@ -115,17 +115,14 @@ func TestPlan(t *testing.T) {
 			tt.opts.Counter = flat{}
 			c := compact.Plan(history(t, tt.words, nil), &tt.opts)
 			got := string(c.Nothing)
-			if !strings.Contains(c.String(), got) {
-				t.Errorf("%s says %s", c.Nothing, c)
-			}
+			require.Contains(t, c.String(), got, c.Nothing)
 			if got == "" {
 				got = fmt.Sprintf("%d %s %s", c.At, c.FirstKept, c.CoversTo)
 				if c.Split {
 					got += " split"
 				}
-				if c.Before != c.Covered+c.Kept || c.Covered != 10*c.At {
-					t.Errorf("sizes do not add up: %+v", c)
-				}
+				require.Equal(t, c.Covered+c.Kept, c.Before)
+				require.Equal(t, 10*c.At, c.Covered)
 			}
 			if got != tt.want {
 				t.Errorf("cut %s, want %s\n%s", got, tt.want, c)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -273,9 +275,8 @@ func TestStopReasons(t *testing.T) {
 		m.Content = append([]transcript.Block{transcript.TextBlock{Text: nthSummary(1)}}, m.Content...)
 		return &transcript.Response{Message: m, StopReason: transcript.StopEndTurn}, nil
 	}}
-	if _, err := (compact.Model{Complete: s.Complete}).Summarize(t.Context(), compact.Input{Messages: manyScripts()}); !errors.Is(err, compact.ErrToolCall) {
-		t.Errorf("a call: %v", err)
-	}
+	_, err := (compact.Model{Complete: s.Complete}).Summarize(t.Context(), compact.Input{Messages: manyScripts()})
+	require.ErrorIs(t, err, compact.ErrToolCall)
 }
 
 // A model that gives back what it was given is refused, one that quotes is not.

@@ -60,13 +60,13 @@ func TestReplayElsewhere(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	longer := conversation(t, 70) // the same beginning
-	if c, err := compact.Run(t.Context(), longer, cut, opts); err != nil || c.FirstKept != cut.FirstKept {
-		t.Errorf("%+v, %v", c, err)
-	}
+	c, err := compact.Run(t.Context(), longer, cut, opts)
+	require.NoError(t, err)
+	require.Equal(t, cut.FirstKept, c.FirstKept)
 	cut.MaxSummary, cut.MaxCarried, cut.Before, cut.After, cut.Room = math.MinInt, math.MinInt, math.MinInt, math.MaxInt, -5
-	if c, err := compact.Run(t.Context(), h, cut, opts); err != nil || c.Summary != nthSummary(2) {
-		t.Errorf("%+v, %v", c, err)
-	}
+	c, err = compact.Run(t.Context(), h, cut, opts)
+	require.NoError(t, err)
+	require.Equal(t, nthSummary(2), c.Summary)
 }
 
 // Plan counts the parts that every request repeats first, and its refusal says
@@ -103,9 +103,8 @@ func TestNoGain(t *testing.T) {
 	h := f.History()
 	size := estimate.Count("", nil, h.Messages)
 	c := compact.Plan(h, &compact.Options{Room: size - 50})
-	if c.Nothing != compact.NoGain || !strings.Contains(c.String(), "too little to make a difference") {
-		t.Errorf("%+v", c)
-	}
+	require.Equal(t, compact.NoGain, c.Nothing)
+	require.Contains(t, c.String(), "too little to make a difference")
 	for room := 500; room < 40_000; room = room*5/4 + 1 {
 		for _, keep := range []compact.Keep{{}, {Turns: 20}, {Turns: 300}, {Fraction: .9}} {
 			h := conversation(t, room/30)
@@ -128,9 +127,7 @@ func TestDetail(t *testing.T) {
 	h := history(t, strings.Repeat("u c r a ", 30)+"u c r c r", nil)
 	c := compact.Plan(h, &compact.Options{Keep: compact.Keep{Tokens: 35}, Counter: flat{}})
 	got := c.Detail(h, flat{})
-	if !strings.HasPrefix(got, c.String()+"\n") {
-		t.Errorf("does not begin with %s:\n%s", c, got)
-	}
+	require.True(t, strings.HasPrefix(got, c.String()+"\n"), got)
 	messages, lines := 0, 0
 	for line := range strings.Lines(got) {
 		for _, kind := range []string{"  summarise ", "  keep "} {
@@ -171,7 +168,5 @@ func TestDetailText(t *testing.T) {
   keep turn 3, 2 messages, ~20 tokens: question 6
   for ~60 tokens a summary of 30 at most, and 30 for what code carries
 `
-	if got := compact.Plan(h, opts).Detail(h, flat{}); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
+	require.Equal(t, want, compact.Plan(h, opts).Detail(h, flat{}))
 }

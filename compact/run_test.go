@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
@@ -127,9 +128,9 @@ func TestRequestIsCarried(t *testing.T) {
 		say(transcript.UserText(fmt.Sprint("next ", i)), transcript.AssistantText("yes"))
 	}
 	c, err := compactOnce(t, f, opts)
-	if err != nil || strings.Contains(rebuild.CarriedText(c), "goes on below") || !slices.Contains(texts(c.Said), "WISH one\nwith a second line") {
-		t.Errorf("%+v, %v", c, err)
-	}
+	require.NoError(t, err)
+	require.NotContains(t, rebuild.CarriedText(c), "goes on below")
+	require.Contains(t, texts(c.Said), "WISH one\nwith a second line")
 }
 
 // A request of any length is carried within a bound.
@@ -205,9 +206,8 @@ func TestUnanswered(t *testing.T) {
 		}
 		c, err := compact.Run(t.Context(), h, cut, opts)
 		text := rebuild.CarriedText(c)
-		if err != nil || !strings.HasSuffix(text, "goes on below:\n- OPEN: who paid for it?") {
-			t.Fatalf("%q, %v", text, err)
-		}
+		require.NoError(t, err)
+		require.True(t, strings.HasSuffix(text, "goes on below:\n- OPEN: who paid for it?"), text)
 		add(t, f, "c", c)
 		for i := range 6 {
 			add(t, f, fmt.Sprint("v", i), transcript.AssistantText("Yes."), transcript.UserText("more"))

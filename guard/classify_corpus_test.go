@@ -84,9 +84,7 @@ func TestClassifyCorpus(t *testing.T) {
 			checkRow(t, r, "text", guard.Classify(text), hidden, true)
 		})
 	}
-	if n == 0 {
-		t.Error("the corpus is empty")
-	}
+	require.NotZero(t, n, "the corpus is empty")
 }
 
 func checkRow(t *testing.T, r refusalRow, how string, got guard.Overflow, unknown, body bool) {

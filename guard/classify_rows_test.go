@@ -58,7 +58,5 @@ func TestClassifyRows(t *testing.T) {
 			}
 		}
 	}
-	if seen == 0 {
-		t.Error("no rows")
-	}
+	require.NotZero(t, seen, "no rows")
 }

@@ -167,9 +167,7 @@ func TestClassifyErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := guard.Classify(tt.err)
-			if got.Kind != tt.want {
-				t.Errorf("kind %q, want %q (rule %q)", got.Kind, tt.want, got.Rule)
-			}
+			require.Equal(t, tt.want, got.Kind, got.Rule)
 		})
 	}
 }
@@ -269,9 +267,7 @@ func TestClassifyBodies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := guard.Classify(parts{Message: tt.text})
-			if got.Kind != tt.want {
-				t.Errorf("kind %q, want %q (rule %q)", got.Kind, tt.want, got.Rule)
-			}
+			require.Equal(t, tt.want, got.Kind, got.Rule)
 			if strings.Contains(tt.text, "3000") && got.Kind == guard.Tokens && (got.Prompt != 3000 || got.Limit != 2000) {
 				t.Errorf("sizes %d, %d, want 3000, 2000", got.Prompt, got.Limit)
 			}
@@ -287,15 +283,11 @@ func FuzzClassify(f *testing.F) {
 	f.Add(`400 {"error":{"message":"{\"error\":{}}","n_ctx":-1}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		got := guard.Classify(errors.New(text))
-		if again := guard.Classify(errors.New(text)); again != got {
-			t.Errorf("first %+v, then %+v", got, again)
-		}
+		require.Equal(t, got, guard.Classify(errors.New(text)))
 		if got.Prompt < 0 || got.Limit < 0 || got.Output < 0 {
 			t.Errorf("a size below zero: %+v", got)
 		}
-		if got.Rule == "" {
-			t.Error("no rule")
-		}
+		require.NotEmpty(t, got.Rule, "no rule")
 		if got.Kind == guard.NotOverflow && (got != guard.Overflow{Rule: got.Rule}) {
 			t.Errorf("sizes without an overflow: %+v", got)
 		}

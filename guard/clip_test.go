@@ -38,9 +38,8 @@ func TestClip(t *testing.T) {
 	}
 	// Once more changes nothing.
 	changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 20_000, Counter: g20k})
-	if changed || err != nil {
-		t.Errorf("%v, %v", changed, err)
-	}
+	require.False(t, changed)
+	require.NoError(t, err)
 }
 
 // The results of the last message share half of the room: no compaction can
@@ -55,9 +54,8 @@ func TestClipTheLastResults(t *testing.T) {
 	}
 	c := newConversation(t, append([]transcript.Item{transcript.UserText("go"), call}, results...)...)
 	changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 100_000, Room: 10_000})
-	if !changed || err != nil {
-		t.Fatal(changed, err)
-	}
+	require.True(t, changed)
+	require.NoError(t, err)
 	h := c.fold.History()
 	var sizes []int
 	for _, b := range h.Messages[2].Content {
@@ -94,12 +92,11 @@ func TestClipUsesTheRoom(t *testing.T) {
 	}
 	for window := 1_000; window < 12_000; window += 37 {
 		c := newConversation(t, toolTurn(sb.String())...)
-		if _, err := c.Append(t.Context(), transcript.AssistantText("I see"), transcript.UserText("go on")); err != nil {
-			t.Fatal(err)
-		}
-		if changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: window, Counter: g20k}); !changed || err != nil {
-			t.Fatal(changed, err)
-		}
+		_, err := c.Append(t.Context(), transcript.AssistantText("I see"), transcript.UserText("go on"))
+		require.NoError(t, err)
+		changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: window, Counter: g20k})
+		require.True(t, changed)
+		require.NoError(t, err)
 		h, _ := c.History(t.Context())
 		r, _ := h.Messages[2].Content[0].(transcript.ToolResultBlock)
 		if n := g20k.size(r.Text()); n > window*3/10 || n < window*3/20 {

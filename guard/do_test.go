@@ -29,9 +29,8 @@ type conversation struct {
 func newConversation(t testing.TB, items ...transcript.Item) *conversation {
 	c := &conversation{t: t, fold: rebuild.New(nil)}
 	for _, item := range items {
-		if _, err := c.Append(t.Context(), item); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Append(t.Context(), item)
+		require.NoError(t, err)
 	}
 	return c
 }
@@ -128,9 +127,7 @@ func TestOverflows(t *testing.T) {
 				events = append(events, strings.TrimSpace(string(e.Kind)+" "+e.Stage))
 			}}
 			answer, err := guard.Do(t.Context(), g, c, s.call)
-			if want := min(overflows+1, 3); len(s.calls) != want {
-				t.Fatalf("%d calls, want %d", len(s.calls), want)
-			}
+			require.Len(t, s.calls, min(overflows+1, 3))
 			sizes := s.sizes()
 			for i, call := range s.calls {
 				if call.Attempt != i || (i > 0) != (call.Overflow != nil) || call.System != "be brief" {
@@ -148,19 +145,17 @@ func TestOverflows(t *testing.T) {
 				t.Error("the history of a plain call was changed")
 			}
 			wantEvents := strings.Join([]string{"overflow", "stage clip", "retry", "overflow", "stage compact", "retry", "overflow", "failed"}[:[]int{0, 3, 6, 8}[overflows]], ",")
-			if got := strings.Join(events, ","); got != wantEvents {
-				t.Errorf("events %s, want %s", got, wantEvents)
-			}
+			require.Equal(t, wantEvents, strings.Join(events, ","))
 			if overflows < 3 {
-				if err != nil || answer != "answer" {
-					t.Fatalf("%q, %v", answer, err)
-				}
+				require.NoError(t, err)
+				require.Equal(t, "answer", answer)
 				return
 			}
 			e, ok := errors.AsType[*guard.OverflowError](err)
-			if !ok || !errors.Is(err, errTooLongPlain) || e.Attempts != 3 || e.Overflow.Kind != guard.Tokens {
-				t.Fatalf("%v", err)
-			}
+			require.True(t, ok)
+			require.ErrorIs(t, err, errTooLongPlain)
+			require.Equal(t, 3, e.Attempts)
+			require.Equal(t, guard.Tokens, e.Overflow.Kind)
 		})
 	}
 }
@@ -197,16 +192,13 @@ func TestPreflight(t *testing.T) {
 	}, toolTurn(long(40_000))...)...)
 	s := &script{}
 	g := &guard.Guard{Window: 16_000, MaxOutput: 4_000}
-	if _, err := guard.Do(t.Context(), g, c, s.call); err != nil {
-		t.Fatal(err)
-	}
+	_, err := guard.Do(t.Context(), g, c, s.call)
+	require.NoError(t, err)
 	if len(s.calls) != 1 || len(c.relief) != 1 || c.relief[0] < 8_000 || c.relief[0] > 14_000 {
 		t.Fatalf("%d calls, rooms %v", len(s.calls), c.relief)
 	}
 	text := transcript.Message{Content: s.calls[0].Messages[0].Content}.Text()
-	if !strings.Contains(text, "all that was said") {
-		t.Errorf("the call has %q", text)
-	}
+	require.Contains(t, text, "all that was said")
 }
 
 // The output is lowered first, and only once.
@@ -214,32 +206,28 @@ func TestLessOutput(t *testing.T) {
 	full := errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length or `max_tokens` and try again")
 	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
 	s := &script{errs: []error{full}}
-	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
-		t.Fatal(err)
-	}
+	_, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call)
+	require.NoError(t, err)
 	if len(s.calls) != 2 || len(c.relief) > 0 || s.calls[1].MaxOutput >= 10_000 || s.calls[1].MaxOutput < 9_000 {
 		t.Fatalf("%d calls, output %d, %d compactions", len(s.calls), s.calls[1].MaxOutput, len(c.relief))
 	}
 
 	c = newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
 	s = &script{errs: []error{full, full}}
-	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.calls) != 3 || len(c.relief) != 1 {
-		t.Fatalf("%d calls, %d compactions", len(s.calls), len(c.relief))
-	}
+	_, err = guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 3)
+	require.Len(t, c.relief, 1)
 
 	// Too little is left for an answer: the history has to shrink.
 	nothing := errors.New("input length and `max_tokens` exceed context limit: 199900 + 20000 > 200000")
 	c = newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
 	s = &script{errs: []error{nothing}}
-	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.calls) != 2 || len(c.relief) != 1 || s.calls[1].MaxOutput != 20_000 {
-		t.Fatalf("%d calls, %d compactions, output %d", len(s.calls), len(c.relief), s.calls[1].MaxOutput)
-	}
+	_, err = guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 2)
+	require.Len(t, c.relief, 1)
+	require.Equal(t, 20_000, s.calls[1].MaxOutput)
 }
 
 // With numbers in the error, stages run until it fits, without a call between.
@@ -248,12 +236,10 @@ func TestFiguresSaveCalls(t *testing.T) {
 		transcript.UserText(long(400_000)), transcript.AssistantText(long(400_000)),
 	}, toolTurn(long(400_000))...)...)
 	s := &script{errs: []error{errors.New("prompt is too long: 310000 tokens > 100000 maximum")}}
-	if _, err := guard.Do(t.Context(), nil, c, s.call); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.calls) != 2 || len(c.relief) != 1 {
-		t.Fatalf("%d calls, %d compactions", len(s.calls), len(c.relief))
-	}
+	_, err := guard.Do(t.Context(), nil, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 2)
+	require.Len(t, c.relief, 1)
 }
 
 func TestFailures(t *testing.T) {
@@ -264,16 +250,16 @@ func TestFailures(t *testing.T) {
 	s := &script{errs: []error{errTooLong}}
 	_, err := guard.Do(t.Context(), nil, c, s.call)
 	e, ok := errors.AsType[*guard.OverflowError](err)
-	if !ok || !errors.Is(err, errTooLong) || errors.Is(err, boom) || len(e.Stages) != 2 || !errors.Is(e.Stages[0], boom) ||
-		!strings.Contains(err.Error(), "disk full") || len(s.calls) != 1 || fmt.Sprint(c.fold.History()) != before {
-		t.Errorf("%v after %d calls", err, len(s.calls))
-	}
-	if guard.Classify(err).Kind != guard.Tokens {
-		t.Errorf("%v is classified as %+v", err, guard.Classify(err))
-	}
-	if text := (&guard.OverflowError{}).Error(); text == "" {
-		t.Error("no text")
-	}
+	require.True(t, ok)
+	require.ErrorIs(t, err, errTooLong)
+	require.NotErrorIs(t, err, boom)
+	require.Len(t, e.Stages, 2)
+	require.ErrorIs(t, e.Stages[0], boom)
+	require.Contains(t, err.Error(), "disk full")
+	require.Len(t, s.calls, 1)
+	require.Equal(t, before, fmt.Sprint(c.fold.History()))
+	require.Equal(t, guard.Tokens, guard.Classify(err).Kind)
+	require.NotEmpty(t, (&guard.OverflowError{}).Error(), "no text")
 
 	c = newConversation(t, transcript.UserText("hi"))
 	s = &script{errs: []error{errTooLong}}
@@ -338,9 +324,8 @@ func TestCallsOwnTheirSlices(t *testing.T) {
 		}
 		return 0, nil
 	})
-	if err != nil || g.Tools[0].Name != "t" {
-		t.Error(err, g.Tools)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "t", g.Tools[0].Name)
 }
 
 // After the history has become smaller the output limit is what it was.
@@ -348,9 +333,8 @@ func TestOutputAfterCompaction(t *testing.T) {
 	full := errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")
 	c := newConversation(t, transcript.UserText(long(400_000)), transcript.AssistantText("two"), transcript.UserText("three"))
 	s := &script{errs: []error{full, full}}
-	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
-		t.Fatal(err)
-	}
+	_, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call)
+	require.NoError(t, err)
 	if len(s.calls) != 3 || s.calls[1].MaxOutput >= 10_000 || s.calls[2].MaxOutput != 20_000 {
 		t.Errorf("%d calls, output limits %d, %d", len(s.calls), s.calls[1].MaxOutput, s.calls[2].MaxOutput)
 	}
@@ -424,14 +408,15 @@ func TestFiguresThatAreNone(t *testing.T) {
 	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.relief) != 1 || s.calls[1].MaxOutput != 20_000 {
-		t.Errorf("%d compactions, output limit %d", len(c.relief), s.calls[1].MaxOutput)
-	}
+	require.Len(t, c.relief, 1)
+	require.Equal(t, 20_000, s.calls[1].MaxOutput)
 	tooMany := errors.New("400 total message size 3000000 exceeds limit 2097152")
 	_, err := guard.Do(t.Context(), nil, plain{c}, (&script{errs: []error{tooMany}}).call)
-	if e, ok := errors.AsType[*guard.OverflowError](err); !ok || e.Overflow.Kind != guard.Bytes || e.Window != 0 || !strings.Contains(err.Error(), "3000000 bytes or characters of 2097152") {
-		t.Errorf("%v", err)
-	}
+	e, ok := errors.AsType[*guard.OverflowError](err)
+	require.True(t, ok)
+	require.Equal(t, guard.Bytes, e.Overflow.Kind)
+	require.Zero(t, e.Window)
+	require.Contains(t, err.Error(), "3000000 bytes or characters of 2097152")
 }
 
 // Cancelled during the cure: no other call, and the history is whole.

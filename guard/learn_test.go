@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -79,14 +78,12 @@ func TestFactor(t *testing.T) {
 		c := talked(t, 40_000)
 		if tt.before != (transcript.Calibration{}) {
 			tt.before.Model = "m"
-			if _, err := c.Append(t.Context(), tt.before, transcript.Calibration{Model: "other", Factor: 2}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.Append(t.Context(), tt.before, transcript.Calibration{Model: "other", Factor: 2})
+			require.NoError(t, err)
 		}
 		call, _ := answering(transcript.StopEndTurn, "ok", tt.usage)
-		if _, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, call); err != nil {
-			t.Fatal(err)
-		}
+		_, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, call)
+		require.NoError(t, err)
 		if got := c.known("m").Factor; got < tt.want-.01 || got > tt.want+.01 {
 			t.Errorf("%s: factor %v, want %v", tt.name, got, tt.want)
 		}
@@ -100,9 +97,9 @@ func TestFactor(t *testing.T) {
 		transcript.TextBlock{Text: long(8_000)}, transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "x"}},
 	}})}
 	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: 9_000})
-	if _, err := guard.Do(t.Context(), nil, c, call); err != nil || c.known("").Factor != 0 {
-		t.Errorf("with an image: %+v, %v", c.known(""), err)
-	}
+	_, err := guard.Do(t.Context(), nil, c, call)
+	require.NoError(t, err)
+	require.Zero(t, c.known("").Factor)
 }
 
 // The factor decides what is too long before it is sent, and the room.
@@ -110,14 +107,12 @@ func TestFactorInThePreflight(t *testing.T) {
 	size := guardSize(talked(t, 40_000).conversation)
 	for factor, compactions := range map[float64]int{0: 0, 1.5: 1} {
 		c := talked(t, 40_000)
-		if _, err := c.Append(t.Context(), transcript.Calibration{Factor: factor}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Append(t.Context(), transcript.Calibration{Factor: factor})
+		require.NoError(t, err)
 		s := &script{}
 		window := size * 13 / 10
-		if _, err := guard.Do(t.Context(), &guard.Guard{Window: window}, c, s.call); err != nil {
-			t.Fatal(err)
-		}
+		_, err = guard.Do(t.Context(), &guard.Guard{Window: window}, c, s.call)
+		require.NoError(t, err)
 		if len(c.relief) != compactions || len(s.calls) != 1 {
 			t.Fatalf("factor %v: %d compactions, %d calls", factor, len(c.relief), len(s.calls))
 		}
@@ -147,9 +142,8 @@ func TestWindow(t *testing.T) {
 	for _, tt := range tests {
 		c := talked(t, 20_000)
 		if tt.known > 0 {
-			if _, err := c.Append(t.Context(), transcript.Calibration{Window: tt.known}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.Append(t.Context(), transcript.Calibration{Window: tt.known})
+			require.NoError(t, err)
 		}
 		var learned []transcript.Calibration
 		g := &guard.Guard{Window: tt.guard, Stages: []guard.Stage{guard.Clip()}, Observe: func(_ context.Context, e guard.Event) {
@@ -168,23 +162,23 @@ func TestWindow(t *testing.T) {
 
 	c := talked(t, 60_000)
 	s := &script{errs: []error{errors.New("prompt is too long: 15000 tokens > 10000 maximum")}}
-	if _, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call); err != nil || len(s.calls) != 2 || len(c.relief) != 1 {
-		t.Fatalf("%v after %d calls, %d compactions", err, len(s.calls), len(c.relief))
-	}
-	if _, err := c.Append(t.Context(), transcript.Calibration{Model: "m", Window: 10_000}, transcript.AssistantText("four"), transcript.UserText(long(60_000)), transcript.AssistantText("six"), transcript.UserText("seven")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 2)
+	require.Len(t, c.relief, 1)
+	_, err = c.Append(t.Context(), transcript.Calibration{Model: "m", Window: 10_000}, transcript.AssistantText("four"), transcript.UserText(long(60_000)), transcript.AssistantText("six"), transcript.UserText("seven"))
+	require.NoError(t, err)
 	s = &script{}
-	if _, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call); err != nil || len(s.calls) != 1 || len(c.relief) != 2 {
-		t.Errorf("%v after %d calls, %d compactions: the window was not known", err, len(s.calls), len(c.relief))
-	}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 1)
+	require.Len(t, c.relief, 2)
 	// Another model has its own window.
-	if _, err := c.Append(t.Context(), transcript.AssistantText("eight"), transcript.UserText(long(60_000))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := guard.Do(t.Context(), &guard.Guard{Model: "n"}, c, s.call); err != nil || len(c.relief) != 2 {
-		t.Errorf("%v, %d compactions", err, len(c.relief))
-	}
+	_, err = c.Append(t.Context(), transcript.AssistantText("eight"), transcript.UserText(long(60_000)))
+	require.NoError(t, err)
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "n"}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, c.relief, 2)
 }
 
 // An answer that the full window has cut is returned, and the next Do makes
@@ -200,13 +194,13 @@ func TestNextDoMakesRoom(t *testing.T) {
 	if got := c.known(""); got.Window != size*6/5+100 || got.Factor < 1.19 || got.Factor > 1.21 {
 		t.Errorf("learned %+v of %d tokens", got, size)
 	}
-	if _, err := c.Append(t.Context(), answer, transcript.UserText("go on")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Append(t.Context(), answer, transcript.UserText("go on"))
+	require.NoError(t, err)
 	s := &script{}
-	if _, err := guard.Do(t.Context(), nil, c, s.call); err != nil || len(s.calls) != 1 || len(c.relief) != 1 {
-		t.Errorf("%v, %d calls, %d compactions", err, len(s.calls), len(c.relief))
-	}
+	_, err = guard.Do(t.Context(), nil, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 1)
+	require.Len(t, c.relief, 1)
 }
 
 // An overflow without an error: with nothing in the answer the model is called
@@ -319,9 +313,8 @@ func TestWindowOfAnswers(t *testing.T) {
 		}
 	}}
 	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: size, Output: 5})
-	if _, err := guard.Do(t.Context(), g, c, call); err != nil {
-		t.Error(err)
-	}
+	_, err := guard.Do(t.Context(), g, c, call)
+	require.NoError(t, err)
 }
 
 // A figure that cannot be the window serves the Do in which it was read, at
@@ -367,9 +360,9 @@ func TestFiguresNotKept(t *testing.T) {
 		t.Fatalf("%d tokens", small)
 	}
 	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: 2000, Output: 5})
-	if _, err := guard.Do(t.Context(), nil, c, call); err != nil || c.known("").Factor != 0 {
-		t.Errorf("learned %+v, %v", c.known(""), err)
-	}
+	_, err := guard.Do(t.Context(), nil, c, call)
+	require.NoError(t, err)
+	require.Zero(t, c.known("").Factor)
 }
 
 // A prompt that was read takes back a window that was learned and is smaller.
@@ -390,9 +383,8 @@ func TestWindowTakenBack(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := talked(t, 60_000)
-		if _, err := c.Append(t.Context(), transcript.Calibration{Window: size / 2}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Append(t.Context(), transcript.Calibration{Window: size / 2})
+		require.NoError(t, err)
 		g := &guard.Guard{Stages: []guard.Stage{}} // nothing makes it smaller
 		call, _ := answering(tt.stop, tt.text, transcript.Usage{Input: tt.prompt, Output: 5})
 		if _, err := guard.Do(t.Context(), g, c, call); err != nil {
@@ -419,9 +411,10 @@ func TestLearningFails(t *testing.T) {
 	var failed error
 	g := &guard.Guard{Observe: func(_ context.Context, e guard.Event) { failed = e.Err }}
 	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: 2 * guardSize(c.conversation)})
-	if answer, err := guard.Do(t.Context(), g, c, call); err != nil || answer.Message.Text() != "ok" || !errors.Is(failed, c.fail) {
-		t.Errorf("%v, %v, told %v", answer, err, failed)
-	}
+	answer, err := guard.Do(t.Context(), g, c, call)
+	require.NoError(t, err)
+	require.Equal(t, "ok", answer.Message.Text())
+	require.ErrorIs(t, failed, c.fail)
 }
 
 // A stream that has shown something and then overflows: the next attempt says
@@ -444,9 +437,8 @@ func TestStream(t *testing.T) {
 		t.Errorf("%q, %v, shown %q", answer, err, shown)
 	}
 	answer, err = guard.Do(t.Context(), nil, plain{c}, func(context.Context, guard.Call) (string, error) { return "I will", errTooLong })
-	if answer != "I will" || !errors.Is(err, errTooLong) {
-		t.Errorf("%q, %v", answer, err)
-	}
+	require.Equal(t, "I will", answer)
+	require.ErrorIs(t, err, errTooLong)
 }
 
 // A prompt that the provider has counted in this Do needs no margin for the error
@@ -460,9 +452,9 @@ func TestCountedPrompt(t *testing.T) {
 	counted := size * 3 / 2
 	s := &script{errs: []error{fmt.Errorf("input length and `max_tokens` exceed context limit: %d + %d > %d", counted, 20_000, window)}}
 	g := &guard.Guard{MaxOutput: 20_000, Stages: []guard.Stage{}}
-	if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(s.calls) != 2 {
-		t.Fatalf("%v after %d calls", err, len(s.calls))
-	}
+	_, err := guard.Do(t.Context(), g, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 2)
 	if got, most := s.calls[1].MaxOutput, window-counted; got > most || got < most*9/10 {
 		t.Errorf("the output is %d, and %d are left", got, most)
 	}
@@ -471,9 +463,9 @@ func TestCountedPrompt(t *testing.T) {
 	c = talked(t, 60_000)
 	limit := size
 	s = &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", counted, limit)}}
-	if _, err := guard.Do(t.Context(), &guard.Guard{Stages: []guard.Stage{guard.Compact()}}, c, s.call); err != nil || len(c.relief) != 1 {
-		t.Fatalf("%v, %d compactions", err, len(c.relief))
-	}
+	_, err = guard.Do(t.Context(), &guard.Guard{Stages: []guard.Stage{guard.Compact()}}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, c.relief, 1)
 	want := (limit - limit/8) * 2 / 3
 	if got := c.relief[0]; got < want-want/50 || got > want+want/50 {
 		t.Errorf("the room is %d tokens of the estimate, want %d", got, want)
@@ -494,26 +486,22 @@ func TestNeedAndEvents(t *testing.T) {
 		events = append(events, fmt.Sprint(e.Kind, " ", e.Attempt, " ", e.Unsent))
 	}}
 	s := &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", size, size/4), errors.New("context_length_exceeded")}}
-	if _, err := guard.Do(t.Context(), g, talked(t, 60_000), s.call); err == nil {
-		t.Error("no error")
-	}
+	_, err := guard.Do(t.Context(), g, talked(t, 60_000), s.call)
+	require.Error(t, err)
 	want := []string{"overflow 0 true", "stage 0 true", "stage 0 true", "overflow 0 false", "learned 0 false", "failed 0 false"}
-	if !slices.Equal(events, want) || !slices.Equal(windows, []int{size / 2, size / 2}) {
-		t.Errorf("events %q, windows %v", events, windows)
-	}
+	require.Equal(t, want, events)
+	require.Equal(t, []int{size / 2, size / 2}, windows)
 
 	// Of a window that nobody knows, that of the estimate is an upper bound.
 	events, windows = nil, nil
 	g.Window = 0
 	again := errors.New("context_length_exceeded")
 	s = &script{errs: []error{again, again, again}}
-	if _, err := guard.Do(t.Context(), g, talked(t, 60_000), s.call); err == nil {
-		t.Error("no error")
-	}
+	_, err = guard.Do(t.Context(), g, talked(t, 60_000), s.call)
+	require.Error(t, err)
 	want = []string{"overflow 0 false", "stage 0 false", "retry 1 false", "overflow 1 false", "stage 1 false", "retry 2 false", "overflow 2 false", "failed 2 false"}
-	if !slices.Equal(events, want) || !slices.Equal(windows, []int{size, size}) {
-		t.Errorf("events %q, windows %v of %d", events, windows, size)
-	}
+	require.Equal(t, want, events)
+	require.Equal(t, []int{size, size}, windows)
 }
 
 // unreadable is a History that cannot be read after a number of times.
@@ -588,12 +576,10 @@ func TestServerCleared(t *testing.T) {
 		if err != nil || len(learned) > 0 {
 			t.Errorf("%s: %v, learned %+v", tt.name, err, learned)
 		}
-		if _, err := c.Append(t.Context(), answer); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Append(t.Context(), transcript.UserText("go on")); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.Append(t.Context(), answer)
+		require.NoError(t, err)
+		_, err = c.Append(t.Context(), transcript.UserText("go on"))
+		require.NoError(t, err)
 		s := &script{errs: tt.errs}
 		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(c.relief) != tt.compacts {
 			t.Errorf("%s: %v, %d compactions, want %d", tt.name, err, len(c.relief), tt.compacts)
@@ -610,19 +596,17 @@ func TestFiguresOfRefusal(t *testing.T) {
 	for _, cleared := range []int{0, 10_000} {
 		c := newConversation(t, toolTurn(long(300_000))...)
 		answer := editing(10_000, cleared)
-		if _, err := c.Append(t.Context(), answer); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Append(t.Context(), transcript.UserText("go on")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Append(t.Context(), answer)
+		require.NoError(t, err)
+		_, err = c.Append(t.Context(), transcript.UserText("go on"))
+		require.NoError(t, err)
 		limit := guardSize(c)
 		counted := limit * 3 / 2
 		s := &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", counted, limit)}}
 		g := &guard.Guard{Model: "m", MaxOutput: 10 * limit, Stages: []guard.Stage{guard.Clip()}}
-		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(s.calls) != 2 {
-			t.Fatalf("%v after %d calls", err, len(s.calls))
-		}
+		_, err = guard.Do(t.Context(), g, c, s.call)
+		require.NoError(t, err)
+		require.Len(t, s.calls, 2)
 		want := limit - int(float64(guardSize(c))/(float64(limit)/float64(counted)))
 		if got := s.calls[1].MaxOutput; got != want {
 			t.Errorf("%d cleared: the output is %d, want %d", cleared, got, want)
@@ -641,9 +625,9 @@ func TestLowerBound(t *testing.T) {
 		s := &script{errs: []error{fmt.Errorf("This model's maximum context length is %d tokens. However, your messages resulted in over %d tokens.", limit, least)}}
 		factor := 0.0
 		g := &guard.Guard{Stages: []guard.Stage{guard.Compact()}, Observe: func(_ context.Context, e guard.Event) { factor = max(factor, e.Learned.Factor) }}
-		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(c.relief) != 1 {
-			t.Fatalf("%v, %d compactions", err, len(c.relief))
-		}
+		_, err := guard.Do(t.Context(), g, c, s.call)
+		require.NoError(t, err)
+		require.Len(t, c.relief, 1)
 		want := float64(limit-limit/8) * share
 		if got := float64(c.relief[0]); got < want*.97 || got > want*1.03 {
 			t.Errorf("at least %d of %d: the room is %.0f, want %.0f", least, size, got, want)
@@ -661,9 +645,8 @@ func TestClearedIsCounted(t *testing.T) {
 	for _, answer := range []*transcript.Response{editing(size*7/10, size*3/10), editing(size/4, size*3/4)} {
 		c := talked(t, 60_000)
 		g := &guard.Guard{Model: "m", CutsSilently: true}
-		if _, err := guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*transcript.Response, error) { return answer, nil }); err != nil {
-			t.Fatal(err)
-		}
+		_, err := guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*transcript.Response, error) { return answer, nil })
+		require.NoError(t, err)
 		if got := c.known("m"); got != (transcript.Calibration{}) {
 			t.Errorf("learned %+v", got)
 		}

@@ -99,9 +99,9 @@ func TestItemWithoutMedia(t *testing.T) {
 	}
 	c = newConversation(t, toolTurn(strings.Repeat("x", 5_000))...)
 	s = &script{errs: []error{errors.New("Invalid 'messages[2].content': string too long. Expected a string with maximum length 2000, but got a string with length 5000 instead.")}}
-	if _, err := guard.Do(t.Context(), nil, c, s.call); err != nil || len(s.calls) != 2 {
-		t.Fatalf("%v after %d calls", err, len(s.calls))
-	}
+	_, err := guard.Do(t.Context(), nil, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 2)
 	r, _ := s.calls[1].Messages[2].Content[0].(transcript.ToolResultBlock)
 	if n := len([]rune(r.Text())); n > 2_000 || n < 1_200 {
 		t.Errorf("the result has %d runes", n)
@@ -139,9 +139,8 @@ func TestClear(t *testing.T) {
 	if run(1_000_000) || count() != 0 {
 		t.Errorf("%d cleared of a history of %d tokens, though it gains less than 20,000", count(), size)
 	}
-	if !run(one*10) || count() != 7 {
-		t.Errorf("%d cleared, want all but five", count())
-	}
+	require.True(t, run(one*10))
+	require.Equal(t, 7, count())
 	if got := guardSize(c); got > one*6 {
 		t.Errorf("%d tokens became %d", size, got)
 	}
@@ -179,9 +178,9 @@ func TestClearKeepsTheNewest(t *testing.T) {
 			}
 		}
 	}
-	if !changed || err != nil || fmt.Sprint(cleared) != "[c0 c1]" {
-		t.Errorf("%v, %v: cleared %v, want c0 and c1", changed, err, cleared)
-	}
+	require.True(t, changed)
+	require.NoError(t, err)
+	require.Equal(t, "[c0 c1]", fmt.Sprint(cleared))
 }
 
 // Errors in the middle stay in view, within bounds; a JSON text is said to be
@@ -220,9 +219,8 @@ func TestExcerpt(t *testing.T) {
 	for _, tt := range tests {
 		c := newConversation(t, append(toolTurn(tt.text), transcript.AssistantText("I see"), transcript.UserText("go on"))...)
 		changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 10_000})
-		if !changed || err != nil {
-			t.Fatal(changed, err)
-		}
+		require.True(t, changed)
+		require.NoError(t, err)
 		r, _ := c.fold.History().Messages[2].Content[0].(transcript.ToolResultBlock)
 		text := r.Text()
 		if n := g20k.size(text); n > 3_000 || n < 1_000 || strings.Contains(text, "\uFFFD") {

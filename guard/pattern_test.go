@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
 )
@@ -43,9 +45,7 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%v: got %+v, want %+v", tt.err, got, tt.want)
 		}
 	}
-	if got := (*guard.Guard)(nil).Classify(errTooLong); got != guard.Classify(errTooLong) {
-		t.Errorf("a nil guard: %+v", got)
-	}
+	require.Equal(t, guard.Classify(errTooLong), (*guard.Guard)(nil).Classify(errTooLong))
 }
 
 // An answer without a word is an overflow where the application says so, and
@@ -59,9 +59,7 @@ func TestEmptyBody(t *testing.T) {
 			t.Errorf("%v: %+v", err, o)
 		}
 	}
-	if o := guard.Classify(bare[0]); o.Kind != guard.NotOverflow {
-		t.Errorf("by default: %+v", o)
-	}
+	require.Empty(t, guard.Classify(bare[0]).Kind)
 	for _, text := range []string{"401 status code (no body)", "400 status code (no body): temperature is out of range", "context canceled"} {
 		if o := (&guard.Guard{Patterns: []guard.Pattern{guard.EmptyBody()}}).Classify(errors.New(text)); o.Kind != guard.NotOverflow {
 			t.Errorf("%s: %+v", text, o)

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
@@ -56,15 +57,11 @@ func TestOverflowNamesTheLargestEntry(t *testing.T) {
 	c := newConversation(t, transcript.UserText("hi"), transcript.AssistantText("hello"),
 		transcript.UserText(long(200_000)), transcript.UserText("forget it"), transcript.UserText("and now?"))
 	last := c.fold.History().Messages[2]
-	if len(last.Origins) != 3 {
-		t.Fatalf("the last message has %d blocks", len(last.Origins))
-	}
+	require.Len(t, last.Origins, 3)
 	_, err := guard.Do(t.Context(), nil, plain{c}, (&script{errs: []error{errTooLong}}).call)
 	e, ok := errors.AsType[*guard.OverflowError](err)
 	if !ok || e.Largest != last.Origins[0].Entry || e.LargestSize < 10_000 || e.LargestSize > e.Estimate {
 		t.Fatalf("%+v", e)
 	}
-	if want := fmt.Sprintf("%s with ~%d tokens: rewind to the entry in front of it", e.Largest, e.LargestSize); !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q in it", err, want)
-	}
+	require.Contains(t, err.Error(), fmt.Sprintf("%s with ~%d tokens: rewind to the entry in front of it", e.Largest, e.LargestSize))
 }

@@ -157,14 +157,10 @@ func conversation(b testing.TB, messages int) (lines []byte, entries []transcrip
 			item = transcript.AssistantText(text)
 		}
 		batch, err := transcript.NewBatch(testTime, id, item)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		line := batch[0].Line()
 		e, err := transcript.ParseEntry(slices.Clone(line))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		lines, entries = append(append(lines, line...), '\n'), append(entries, e)
 	}
 	return lines, entries

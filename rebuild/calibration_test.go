@@ -47,9 +47,7 @@ func TestCalibrations(t *testing.T) {
 	check(b, a)
 	add(a, transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 77})
 	check(a)
-	if f.Standing().Compacted != 77 {
-		t.Errorf("the compaction left %d tokens", f.Standing().Compacted)
-	}
+	require.Equal(t, 77, f.Standing().Compacted)
 	entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { n++; return fmt.Sprint("e", n) },
 		transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 66}, transcript.UserText("b"))
 	require.NoError(t, err)

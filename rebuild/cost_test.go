@@ -61,22 +61,16 @@ func TestHistoryIsTheCallers(t *testing.T) {
 		}
 	}
 	spoil(fold.History())
-	if got := show(fold.History()); got != want {
-		t.Errorf("a changed history changed the next one:\n%swant:\n%s", got, want)
-	}
+	require.Equal(t, want, show(fold.History()))
 	h := fold.History()
 	for i := range h.Messages {
 		h.Messages[i].Content = append(h.Messages[i].Content, transcript.TextBlock{Text: "more"})
 		h.Messages[i].Content = h.Messages[i].Content[:len(h.Messages[i].Content)-1]
 	}
-	if got := show(h); got != want {
-		t.Errorf("appending to a message changed its neighbour:\n%swant:\n%s", got, want)
-	}
+	require.Equal(t, want, show(h))
 	preview, _ := fold.Preview(transcript.Compaction{Summary: "T", FirstKept: "3"})
 	spoil(preview)
-	if got := show(fold.History()); got != want {
-		t.Errorf("a changed preview changed the history:\n%swant:\n%s", got, want)
-	}
+	require.Equal(t, want, show(fold.History()))
 }
 
 // Four times the transcript takes about four times the memory, whatever it is

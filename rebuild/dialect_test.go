@@ -115,9 +115,7 @@ func TestForeignHistories(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, _, _ := foldForeign(t, tt.file)
-			if got := show(f.History()); got != tt.want {
-				t.Errorf("history:\n%swant:\n%s", got, tt.want)
-			}
+			require.Equal(t, tt.want, show(f.History()))
 		})
 	}
 }

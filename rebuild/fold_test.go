@@ -1,7 +1,6 @@
 package rebuild_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -286,15 +285,9 @@ func TestFold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := foldLines(t, tt.opts, tt.lines...)
-			if got := show(f.History()); got != tt.want {
-				t.Errorf("history:\n%swant:\n%s", got, tt.want)
-			}
-			if got := rules(f.Report()); got != tt.report {
-				t.Errorf("report: %s\nwant:   %s", got, tt.report)
-			}
-			if got := f.Turns(); got != tt.turns {
-				t.Errorf("turns = %d, want %d", got, tt.turns)
-			}
+			require.Equal(t, tt.want, show(f.History()))
+			require.Equal(t, tt.report, rules(f.Report()))
+			require.Equal(t, tt.turns, f.Turns())
 		})
 	}
 }
@@ -304,9 +297,7 @@ func TestFoldFull(t *testing.T) {
 		`{"type":"clip","id":"3","clips":[{"entry":"2","content":"short"}]}`,
 		`{"type":"compaction","id":"4","summary":"S","coversTo":"2"}`, user("5", "b"))...)
 	want := "user a\nassistant call(x f {})\nuser result(x long) [b]\n"
-	if got := show(f.History()); got != want {
-		t.Errorf("full history:\n%swant:\n%s", got, want)
-	}
+	require.Equal(t, want, show(f.History()))
 }
 
 // A preview of a compaction is the history after it was added, however it names
@@ -363,9 +354,7 @@ func TestFoldCriticalEntry(t *testing.T) {
 	f := rebuild.New(nil)
 	err := addLines(f, user("1", "a"), `{"type":"fork","id":"2","critical":true}`)
 	require.ErrorIs(t, err, rebuild.ErrNewerFormat)
-	if err := addLines(f, user("3", "b")); !errors.Is(err, rebuild.ErrNewerFormat) {
-		t.Errorf("a later Add = %v, want ErrNewerFormat", err)
-	}
+	require.ErrorIs(t, addLines(f, user("3", "b")), rebuild.ErrNewerFormat)
 }
 
 func TestPending(t *testing.T) {
@@ -411,9 +400,8 @@ func TestFit(t *testing.T) {
 			t.Errorf("an answer to a view would be recorded as one to %q", view.After)
 		}
 	}
-	if len(h.Messages) != 7 || h.After == "" {
-		t.Error("Fit changed its argument")
-	}
+	require.Len(t, h.Messages, 7)
+	require.NotEmpty(t, h.After)
 	if view, report := rebuild.Fit(rebuild.History{}, 10, size); len(view.Messages)+len(report) > 0 {
 		t.Errorf("of nothing: %v, %v", view, report)
 	}
@@ -488,9 +476,9 @@ func TestFitReasoning(t *testing.T) {
 	}
 	whole, _ := rebuild.Fit(h, 40, size)
 	part, _ := rebuild.Fit(h, 39, size)
-	if count(whole) != 2 || count(part) != 0 || len(part.Messages) != 2 {
-		t.Errorf("%d thoughts of all, %d of %d messages", count(whole), count(part), len(part.Messages))
-	}
+	require.Equal(t, 2, count(whole))
+	require.Zero(t, count(part))
+	require.Len(t, part.Messages, 2)
 }
 
 // No rewind takes back a text that was written before an answer which is shown in

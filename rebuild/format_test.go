@@ -18,16 +18,13 @@ func TestFormatExample(t *testing.T) {
 	text, err := os.ReadFile("../FORMAT.md")
 	require.NoError(t, err)
 	_, example, ok := strings.Cut(string(text), "\n    {\"type\":\"session\"")
-	if !ok {
-		t.Fatal("there is no example")
-	}
+	require.True(t, ok, "there is no example")
 	example, _, _ = strings.Cut(`{"type":"session"`+example, "\n\n")
 	example = strings.ReplaceAll(example, "\n    ", "\n") + "\n"
 	f, batcher := rebuild.New(nil), transcript.Batcher{}
 	for rec, err := range transcript.Scan(strings.NewReader(example), int64(len(example)), nil) {
-		if err != nil || rec.Damage != nil {
-			t.Fatalf("%v, %+v", err, rec.Damage)
-		}
+		require.NoError(t, err)
+		require.Nil(t, rec.Damage)
 		for _, b := range batcher.Add(rec.Entry) {
 			require.NoError(t, f.Add(b))
 		}

@@ -148,18 +148,12 @@ func FuzzFold(f *testing.F) {
 				asked.History()
 				asked.Report()
 			}
-			if got, want := mustJSON(asked.History()), mustJSON(h); got != want {
-				t.Fatalf("asked in between:\n%s\nnot:\n%s", got, want)
-			}
+			require.Equal(t, mustJSON(h), mustJSON(asked.History()))
 			require.Equal(t, h, asked.History())
-			if got, want := fmt.Sprint(asked.Turns(), asked.Report()), fmt.Sprint(whole.Turns(), whole.Report()); got != want {
-				t.Fatalf("asked in between:\n%s\nnot:\n%s", got, want)
-			}
+			require.Equal(t, fmt.Sprint(whole.Turns(), whole.Report()), fmt.Sprint(asked.Turns(), asked.Report()))
 
 			// A canonical history passes through unchanged.
-			if got, want := mustJSON(refold(t, h)), mustJSON(h); got != want {
-				t.Fatalf("a canonical history changed:\n%s\nwas:\n%s", got, want)
-			}
+			require.Equal(t, mustJSON(h), mustJSON(refold(t, h)))
 			checkCanonical(t, h)
 
 			// Followed by a user text it renders valid.

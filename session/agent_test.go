@@ -122,9 +122,7 @@ func checkRestart(t testing.TB, dir string, opts *session.Options, want string) 
 	defer closed(t, st)
 	s, err := st.Lookup(t.Context(), cli)
 	require.NoError(t, err)
-	if got := request(t, s); got != want {
-		t.Fatalf("after a restart the request is\n%.3000s\nit was\n%.3000s", got, want)
-	}
+	require.Equal(t, want, request(t, s))
 }
 
 func lines(n int) string {

@@ -27,9 +27,9 @@ func TestKeyOnALongLine(t *testing.T) {
 		}
 	}
 	text := strings.Repeat("x", transcript.DefaultMaxLine-frame-40) // with no room for a key and a hash
-	if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText(text)); err == nil || !strings.Contains(err.Error(), "limit") {
-		t.Errorf("%v, want the limit of a line", err)
-	}
+	_, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText(text))
+	require.Error(t, err)
+	require.Contains(t, err.Error(), "limit")
 	want := history(t, s)
 	closed(t, st)
 	st = open(t, dir, unsynced)
@@ -45,12 +45,10 @@ func TestKeyIsText(t *testing.T) {
 	defer closed(t, st)
 	s := load(t, st, cli)
 	want := history(t, s)
-	if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "k\xff"}, transcript.UserText("q")); err == nil || !strings.Contains(err.Error(), "UTF-8") {
-		t.Errorf("%v, want that the key is not UTF-8", err)
-	}
-	if got := history(t, s); got != want {
-		t.Errorf("something was written: %s", got)
-	}
+	_, err := s.AppendIf(t.Context(), session.Cond{Idem: "k\xff"}, transcript.UserText("q"))
+	require.Error(t, err)
+	require.Contains(t, err.Error(), "UTF-8")
+	require.Equal(t, want, history(t, s))
 }
 
 // A header that no reader takes is not written.
@@ -59,9 +57,9 @@ func TestLongHeader(t *testing.T) {
 	st := open(t, t.TempDir(), unsynced)
 	defer closed(t, st)
 	title := strings.Repeat("t", transcript.DefaultMaxLine)
-	if _, err := st.Create(t.Context(), cli, &session.CreateOptions{Title: title}); err == nil || !strings.Contains(err.Error(), "limit") {
-		t.Errorf("%v, want the limit of a line", err)
-	}
+	_, err := st.Create(t.Context(), cli, &session.CreateOptions{Title: title})
+	require.Error(t, err)
+	require.Contains(t, err.Error(), "limit")
 	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) > 0 {
 		t.Errorf("%d sessions, %v", len(infos), err)
 	}

@@ -75,18 +75,12 @@ func TestBadTranscripts(t *testing.T) {
 			st := open(t, dir, nil)
 			s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: "s1"})
 			if tt.read {
-				if err != nil {
-					t.Fatalf("it cannot be read: %v", err)
-				}
+				require.NoError(t, err)
 				_, err = s.Append(t.Context(), transcript.UserText("x"))
 			}
-			if err == nil {
-				t.Fatal("no error")
-			}
+			require.Error(t, err)
 			t.Log(err)
-			if !strings.Contains(err.Error(), "s1.jsonl") {
-				t.Errorf("the error does not name the file: %v", err)
-			}
+			require.Contains(t, err.Error(), "s1.jsonl")
 			if se, ok := errors.AsType[*session.Error](err); !ok || se.Session.ID != "s1" {
 				t.Errorf("the error does not name the session: %v", err)
 			}
@@ -143,16 +137,13 @@ func TestBadNames(t *testing.T) {
 			t.Errorf("Load(%+v) succeeded", key)
 		}
 	}
-	if after := listTree(t, dir); after != before {
-		t.Errorf("something was made:\n%s\nbefore:\n%s", after, before)
-	}
+	require.Equal(t, before, listTree(t, dir))
 	for _, agent := range []string{"..", "../..", "/", "A", "a", strings.Repeat("x", 300), "日本", "con", "a.b"} {
 		load(t, st, session.Key{Agent: agent, Channel: "c", Peer: "p"})
 	}
 	infos, err := st.List(t.Context(), nil)
-	if err != nil || len(infos) != 9 {
-		t.Errorf("%d sessions, %v, want 9", len(infos), err)
-	}
+	require.NoError(t, err)
+	require.Len(t, infos, 9)
 	if entries, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(entries) != 1 {
 		t.Errorf("beside the store: %v, %v", entries, err)
 	}
@@ -189,12 +180,11 @@ func TestReadOnly(t *testing.T) {
 	defer closed(t, ro)
 	r, err := ro.Lookup(t.Context(), cli)
 	require.NoError(t, err)
-	if got, want := history(t, r), `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"two"}]}]}`; got != want {
-		t.Errorf("history %s, want %s", got, want)
-	}
-	if h, err := r.Health(t.Context()); err != nil || len(h.Damage) != 1 || h.Damage[0].Kind != transcript.DamageTorn {
-		t.Errorf("health %+v, %v", h, err)
-	}
+	require.Equal(t, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"two"}]}]}`, history(t, r))
+	h, err := r.Health(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.Damage, 1)
+	require.Equal(t, transcript.DamageTorn, h.Damage[0].Kind)
 	for name, err := range map[string]error{
 		"append": second(r.Append(t.Context(), transcript.UserText("x"))),
 		"create": second(ro.Create(t.Context(), cli, nil)),
@@ -206,9 +196,10 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s = %v, want ErrReadOnly", name, err)
 		}
 	}
-	if now, err := os.ReadFile(path); err != nil || len(now) != len(data)-5 || listTree(t, dir) != before {
-		t.Errorf("something was written: %v", err)
-	}
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Len(t, now, len(data)-5)
+	require.Equal(t, before, listTree(t, dir))
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -86,9 +86,8 @@ func TestBreaker(t *testing.T) {
 	talk(t, s, 26, 1)
 	done, err := s.AfterTurn(t.Context())
 	check("broken", done, err, false, 3, "skipped")
-	if done.Cut.Nothing != session.CoolingDown || !strings.Contains(done.Cut.String(), "cooling down") {
-		t.Errorf("the cut is %s", done.Cut)
-	}
+	require.Equal(t, session.CoolingDown, done.Cut.Nothing)
+	require.Contains(t, done.Cut.String(), "cooling down")
 	talk(t, s, 27, 4) // 10,000 more than at the last failure
 	done, err = s.AfterTurn(t.Context())
 	check("a fifth later", done, err, true, 4, "start 3 false, failed 4 false")
@@ -98,9 +97,8 @@ func TestBreaker(t *testing.T) {
 	// A guard is in need: it gets a summary all the same.
 	changed, err := s.CompactFor(t.Context(), guard.Need{Room: 40_000})
 	check("forced", session.Compacted{}, err, !changed, 4, "start 4 true, done 4 true")
-	if strings.Contains(history(t, s), "answer 3,") || !strings.Contains(history(t, s), "answer 30,") {
-		t.Errorf("not compacted: %s", history(t, s))
-	}
+	require.NotContains(t, history(t, s), "answer 3,")
+	require.Contains(t, history(t, s), "answer 30,")
 	// Which says nothing about the summarizer.
 	c, err := s.Calibration(t.Context(), "")
 	if require.NoError(t, err); c.Failures != 5 || c.FailedAt == 0 {
@@ -127,9 +125,8 @@ func TestCancelledSummaryIsNoFailure(t *testing.T) {
 		cancel()
 		return "", ctx.Err()
 	})})
-	if !errors.Is(err, context.Canceled) || types(t, s) != before {
-		t.Errorf("%v, %s", err, types(t, s))
-	}
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, before, types(t, s))
 }
 
 // Between two compactions a fifth of the window comes in, or the second one
@@ -155,9 +152,9 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	after := done.Compaction.TokensAfter
 	talk(t, s, 13, 1)
 	changed, err := s.CompactFor(t.Context(), guard.Need{Room: after / 2})
-	if !changed || err != nil || skipped != 0 {
-		t.Errorf("one that gains much: %v, %v", changed, err)
-	}
+	require.True(t, changed)
+	require.NoError(t, err)
+	require.Zero(t, skipped)
 	talk(t, s, 14, 2)
 	// An estimate is no proof, a refusal is.
 	need := guard.Need{Window: 30_000, Room: s.Info().Tokens - 500, Counter: thousands{}}
@@ -279,17 +276,15 @@ func TestBreakerAfterRewind(t *testing.T) {
 	for range 5 {
 		_, _ = s.AfterTurn(t.Context())
 	}
-	if asked != 3 {
-		t.Fatalf("asked %d times", asked)
-	}
+	require.Equal(t, 3, asked)
 	require.NoError(t, s.RewindTurns(t.Context(), 4))
-	if done, err := s.AfterTurn(t.Context()); err != nil || done.Cut.Nothing != session.CoolingDown {
-		t.Errorf("8,000 tokens fewer: %s, %v", done.Cut, err)
-	}
+	done, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, session.CoolingDown, done.Cut.Nothing)
 	require.NoError(t, s.RewindTurns(t.Context(), 1))
-	if _, err := s.AfterTurn(t.Context()); err == nil || asked != 4 {
-		t.Errorf("10,000 tokens fewer: %v, asked %d times", err, asked)
-	}
+	_, err = s.AfterTurn(t.Context())
+	require.Error(t, err)
+	require.Equal(t, 4, asked)
 }
 
 // A guard that does not know how small the history must be gets one of half the

@@ -32,9 +32,8 @@ func TestLateResultWhileCompacting(t *testing.T) {
 			return short, nil
 		}),
 	})
-	if !errors.Is(err, session.ErrConflict) || !strings.Contains(history(t, s), "at last") {
-		t.Errorf("%v\n%s", err, history(t, s))
-	}
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.Contains(t, history(t, s), "at last")
 }
 
 // A result may come in at any moment until the compaction is committed: it is
@@ -114,9 +113,8 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 		}
 	}
 	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("ours"))})
-	if !errors.Is(err, session.ErrConflict) || !strings.Contains(history(t, s), "theirs") {
-		t.Errorf("%v\n%s", err, history(t, s))
-	}
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.Contains(t, history(t, s), "theirs")
 
 	// One for a kept call is no conflict, and neither is any number of texts.
 	add(t, s, transcript.UserText("next"), answer("", "quick"))
@@ -131,9 +129,11 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 		}
 	}
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
-	if got := history(t, s); err != nil || done.Entry == "" || !strings.Contains(got, "HERE") || !strings.Contains(got, "hurry") {
-		t.Errorf("%+v, %v\n%s", done, err, got)
-	}
+	got := history(t, s)
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
+	require.Contains(t, got, "HERE")
+	require.Contains(t, got, "hurry")
 }
 
 // lateDriver does something before each append.

@@ -93,9 +93,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	}
 	require.NoError(t, pace.Close())
 	require.NoError(t, cmd.Wait())
-	if compacted == 0 {
-		t.Error("no compaction was made: the test shows nothing")
-	}
+	require.NotZero(t, compacted, "no compaction was made: the test shows nothing")
 
 	full, err := s.FullHistory(t.Context())
 	require.NoError(t, err)
@@ -105,9 +103,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 			n++
 		}
 	}
-	if n != each {
-		t.Errorf("%d of %d messages of the other process are there", n, each)
-	}
+	require.Equal(t, each, n)
 	entries := 0
 	for e, err := range s.Entries(t.Context()) {
 		require.NoError(t, err)
@@ -115,12 +111,8 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 			entries++
 		}
 	}
-	if entries != compacted {
-		t.Errorf("%d compactions in the transcript, %d were acknowledged", entries, compacted)
-	}
+	require.Equal(t, compacted, entries)
 	add(t, s, transcript.UserText("next"))
 	checkRequest(t, s)
-	if s.Turns() != 10+each+1 {
-		t.Errorf("%d turns, want %d", s.Turns(), 10+each+1)
-	}
+	require.Equal(t, 10+each+1, s.Turns())
 }

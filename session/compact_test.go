@@ -81,26 +81,26 @@ func TestZyHive(t *testing.T) {
 	talk(t, s, 0, 40) // 80 messages of 1,000 tokens
 	done, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
-	if done.Entry != "" || done.Cut.Nothing != compact.NotDue || done.Cut.Before != 80_000 {
-		t.Fatalf("at 80,000: %+v", done)
-	}
+	require.Empty(t, done.Entry)
+	require.Equal(t, compact.NotDue, done.Cut.Nothing)
+	require.Equal(t, 80_000, done.Cut.Before)
 	add(t, s, transcript.UserText("odd"))
 	if done, err = s.AfterTurn(t.Context()); err != nil || done.Entry == "" {
 		t.Fatalf("at 81,001: %+v, %v", done, err)
 	}
 	c := done.Compaction
-	if c.Summary != `summary 1 after ""` || c.TurnsBefore != 21 || c.TokensBefore != 81_001 || c.TokensAfter != 39_101 {
-		t.Errorf("%+v", c)
-	}
+	require.Equal(t, `summary 1 after ""`, c.Summary)
+	require.Equal(t, 21, c.TurnsBefore)
+	require.Equal(t, 81_001, c.TokensBefore)
+	require.Equal(t, 39_101, c.TokensAfter)
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	if h.System != rebuild.SummaryHeading+"\n"+`summary 1 after ""` || len(h.Messages) != 39 ||
-		!strings.HasPrefix(h.Messages[0].Text(), "question 21,") || s.Turns() != 41 {
-		t.Errorf("system %q, %d messages, first %q, %d turns", h.System, len(h.Messages), h.Messages[0].Text(), s.Turns())
-	}
-	if h.Messages[0].Origins[0].Entry != c.FirstKept || len(asked[0].Messages) != 42 {
-		t.Errorf("first kept %s, %d messages were summarised", c.FirstKept, len(asked[0].Messages))
-	}
+	require.Equal(t, rebuild.SummaryHeading+"\n"+`summary 1 after ""`, h.System)
+	require.Len(t, h.Messages, 39)
+	require.True(t, strings.HasPrefix(h.Messages[0].Text(), "question 21,"), h.Messages[0].Text())
+	require.Equal(t, 41, s.Turns())
+	require.Equal(t, c.FirstKept, h.Messages[0].Origins[0].Entry)
+	require.Len(t, asked[0].Messages, 42)
 	if info := s.Info(); info.Tokens != 39_101 || info.Messages != 81 || info.Turns != 41 {
 		t.Errorf("%+v", info)
 	}
@@ -116,14 +116,12 @@ func TestZyHive(t *testing.T) {
 	checkRestart(t, dir, opts, want)
 	st = open(t, dir, opts)
 	defer closed(t, st)
-	if got := load(t, st, cli).Info(); got.Tokens != info.Tokens || got.Turns != 66 {
-		t.Errorf("after a restart %+v, it was %+v", got, info)
-	}
+	got := load(t, st, cli).Info()
+	require.Equal(t, info.Tokens, got.Tokens)
+	require.Equal(t, 66, got.Turns)
 	full, err := load(t, st, cli).FullHistory(t.Context())
 	require.NoError(t, err)
-	if len(full.Messages) != 132 {
-		t.Errorf("%d messages in the full history", len(full.Messages))
-	}
+	require.Len(t, full.Messages, 132)
 }
 
 // Whatever a summarizer does wrong, the history stays as it is, the transcript
@@ -243,21 +241,20 @@ func TestCompactWhileAppending(t *testing.T) {
 					require.NoError(t, err)
 					h, err := s2.History(t.Context())
 					require.NoError(t, err)
-					if done.Entry == "" || !strings.Contains(h.Messages[0].Text(), short) || !strings.Contains(history(t, s2), "question 3,") {
-						t.Errorf("%+v\n%s", done, history(t, s2))
-					}
+					require.NotEmpty(t, done.Entry)
+					require.Contains(t, h.Messages[0].Text(), short)
+					require.Contains(t, history(t, s2), "question 3,")
 					if tt.name == "an append" && !strings.Contains(history(t, s2), "question 6,") {
 						t.Errorf("the late entries are lost\n%s", history(t, s2))
 					}
 					return
 				}
 				e, ok := errors.AsType[*session.CompactConflictError](err)
-				if !ok || !errors.Is(err, session.ErrConflict) || e.Compaction.Summary != short || done.Entry != "" {
-					t.Errorf("%+v, %v", done, err)
-				}
-				if strings.Contains(history(t, s2), short) {
-					t.Errorf("the summary is in the history\n%s", history(t, s2))
-				}
+				require.True(t, ok)
+				require.ErrorIs(t, err, session.ErrConflict)
+				require.Equal(t, short, e.Compaction.Summary)
+				require.Empty(t, done.Entry)
+				require.NotContains(t, history(t, s2), short)
 			})
 		}
 	}
@@ -337,17 +334,14 @@ func TestCompactOneAtATime(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if most.Load() != 1 || asked.Load() != 1 {
-		t.Errorf("%d summaries, %d at a time", asked.Load(), most.Load())
-	}
+	require.EqualValues(t, 1, most.Load())
+	require.EqualValues(t, 1, asked.Load())
 	cancelled, cancel := context.WithCancel(t.Context())
 	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		cancel()
 		return "short", second(s.Compact(cancelled, nil)) // waits for nobody
 	})})
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // Options that a call leaves out are those of the store.
@@ -370,9 +364,7 @@ func TestCompactOptions(t *testing.T) {
 	talk(t, s, 0, 6)
 	plan, err := s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})
 	require.NoError(t, err)
-	if plan.At != 8 { // the room of the trigger is less than three turns
-		t.Errorf("the plan is %s", plan)
-	}
+	require.Equal(t, 8, plan.At)
 	refused := 0
 	plan, err = s.PlanCompact(t.Context(), &compact.Options{Check: func(c compact.Cut) bool { refused++; return c.At != 10 && second(s.Head(t.Context())) == nil }})
 	require.NoError(t, err)
@@ -381,21 +373,19 @@ func TestCompactOptions(t *testing.T) {
 	}
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}})
 	require.NoError(t, err)
-	if asked != 1 || done.Cut.At != 8 {
-		t.Errorf("%d summaries, %s", asked, done.Cut)
-	}
+	require.Equal(t, 1, asked)
+	require.Equal(t, 8, done.Cut.At)
 	changed, err := s.CompactFor(t.Context(), guard.Need{})
 	require.NoError(t, err)
-	if !changed || asked != 2 {
-		t.Errorf("changed %v after %d summaries", changed, asked)
-	}
+	require.True(t, changed)
+	require.Equal(t, 2, asked)
 	st2 := open(t, t.TempDir(), nil)
 	defer closed(t, st2)
 	plain := load(t, st2, cli) // a few tokens, and yet too much for somebody
 	talk(t, plain, 0, 30)
-	if changed, err := plain.CompactFor(t.Context(), guard.Need{}); !changed || err != nil {
-		t.Errorf("with no room known: %v, %v", changed, err)
-	}
+	changed, err = plain.CompactFor(t.Context(), guard.Need{})
+	require.True(t, changed)
+	require.NoError(t, err)
 	if changed, err = s.CompactFor(t.Context(), guard.Need{Room: 1}); changed || err != nil {
 		t.Errorf("nothing helps, and yet: %v, %v", changed, err)
 	}
@@ -451,7 +441,5 @@ func TestCompactRefuses(t *testing.T) {
 		t.Error("the summarizer was asked")
 		return "", nil
 	})})
-	if !errors.Is(err, session.ErrReadOnly) {
-		t.Error(err)
-	}
+	require.ErrorIs(t, err, session.ErrReadOnly)
 }

@@ -47,9 +47,8 @@ func TestManySessions(t *testing.T) {
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	infos, err := st.List(t.Context(), nil)
-	if err != nil || len(infos) != sessions {
-		t.Fatalf("%d sessions, %v, want %d", len(infos), err, sessions)
-	}
+	require.NoError(t, err)
+	require.Len(t, infos, sessions)
 	for i := range sessions {
 		s, err := st.Lookup(t.Context(), key(i))
 		require.NoError(t, err)
@@ -74,9 +73,7 @@ func checkWriters(t *testing.T, s *session.Session, name string, writers, each i
 		}
 		text := f.Message().Text()
 		if f.Role == transcript.RoleAssistant {
-			if before == "" {
-				t.Fatalf("%s: an answer that follows no text", name)
-			}
+			require.NotEmpty(t, before, name)
 			before = ""
 			continue
 		}
@@ -87,9 +84,7 @@ func checkWriters(t *testing.T, s *session.Session, name string, writers, each i
 		if _, err := fmt.Sscanf(text, name+" writer %d no %d", &w, &n); err != nil {
 			t.Fatalf("%s has the foreign entry %q", name, text)
 		}
-		if next[w] != n {
-			t.Fatalf("%s: writer %d: text %d where %d belongs", name, w, n, next[w])
-		}
+		require.Equal(t, n, next[w], name)
 		next[w]++
 		before = text
 	}
@@ -120,13 +115,9 @@ func TestLoadOneKey(t *testing.T) {
 	}
 	wg.Wait()
 	for _, id := range ids {
-		if id != ids[0] {
-			t.Fatalf("sessions %v, want one", ids)
-		}
+		require.Equal(t, ids[0], id)
 	}
-	if got := load(t, st, cli).Turns(); got != len(ids) {
-		t.Errorf("%d turns, want %d", got, len(ids))
-	}
+	require.Equal(t, len(ids), load(t, st, cli).Turns())
 }
 
 // Readers see whole batches while writers append.
@@ -170,7 +161,5 @@ func TestReadWhileWriting(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-	if a, b := history(t, s), history(t, load(t, other, cli)); a != b {
-		t.Error("the two stores do not agree at the end")
-	}
+	require.Equal(t, history(t, load(t, other, cli)), history(t, s), "the two stores do not agree at the end")
 }

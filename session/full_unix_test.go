@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
@@ -37,9 +39,8 @@ func init() {
 func TestFullDisk(t *testing.T) {
 	for place := range fulls {
 		t.Run(place, func(t *testing.T) {
-			if out, err := child(t, "full", place, t.TempDir()).Output(); err != nil {
-				t.Errorf("child: %s, %v", out, err)
-			}
+			_, err := child(t, "full", place, t.TempDir()).Output()
+			require.NoError(t, err)
 		})
 	}
 }

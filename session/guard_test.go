@@ -73,9 +73,8 @@ func TestClaw0(t *testing.T) {
 					t.Errorf("output limit %d, %d tools", r.MaxOutput, len(r.Tools))
 				}
 			}
-			if len(main) != min(overflows+1, 3) || summaries != min(max(overflows-1, 0), 1) {
-				t.Fatalf("%d requests and %d summaries", len(main), summaries)
-			}
+			require.Len(t, main, min(overflows+1, 3))
+			require.Equal(t, min(max(overflows-1, 0), 1), summaries)
 			for i := 1; i < len(main); i++ {
 				if len(main[i].Body) >= len(main[i-1].Body) {
 					t.Errorf("request %d has %d bytes, the one before it %d", i, len(main[i].Body), len(main[i-1].Body))
@@ -192,9 +191,7 @@ func TestLongTurn(t *testing.T) {
 				t.Errorf("%d answers, want %d; %d of %d requests did not fit", stats.Answered, answers+1, stats.Overflows, stats.Requests)
 			}
 			want := request(t, s)
-			if !strings.Contains(want, "REQUEST-7731") {
-				t.Errorf("what the user wants is lost: %.1000s", want)
-			}
+			require.Contains(t, want, "REQUEST-7731")
 			closed(t, st)
 			checkRestart(t, dir, opts, want)
 		})
@@ -289,9 +286,7 @@ func TestLongConversation(t *testing.T) {
 	if stats.Overflows > stats.Requests/200 || compactions == 0 {
 		t.Errorf("%d of %d requests did not fit, %d compactions", stats.Overflows, stats.Requests, compactions)
 	}
-	if s.Turns() != turns {
-		t.Errorf("%d turns, want %d", s.Turns(), turns)
-	}
+	require.Equal(t, turns, s.Turns())
 	full, err := s.FullHistory(t.Context())
 	require.NoError(t, err)
 	n := 0
@@ -300,9 +295,7 @@ func TestLongConversation(t *testing.T) {
 			n++
 		}
 	}
-	if n != turns {
-		t.Errorf("%d of %d questions are in the full history", n, turns)
-	}
+	require.Equal(t, turns, n)
 	closed(t, st)
 }
 
@@ -337,9 +330,7 @@ func TestRefusalIsNeverTooSoon(t *testing.T) {
 			require.NoError(t, a.turn(t.Context(), s, "q3"))
 			checkAccepted(t, m)
 			t.Logf("%+v, skipped %v", m.Stats(), skipped)
-			if len(skipped) == 0 {
-				t.Error("no compaction came too soon, which is what this is about")
-			}
+			require.NotEmpty(t, skipped, "no compaction came too soon, which is what this is about")
 		})
 	}
 }

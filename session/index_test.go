@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,15 +33,16 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	infos, err := st.List(t.Context(), nil)
-	if err != nil || len(infos) != 1 {
-		t.Fatalf("List = %v, %v", infos, err)
-	}
-	if got := infos[0]; got.Title != "a title" || got.Turns != 1 || got.Messages != 2 || got.Tokens == 0 || !got.UpdatedAt.Equal(want.UpdatedAt) {
-		t.Errorf("List = %+v, want %+v", got, want)
-	}
-	if _, err := st.Load(t.Context(), cli); err == nil {
-		t.Error("the spoilt transcript was loaded")
-	}
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	got := infos[0]
+	require.Equal(t, "a title", got.Title)
+	require.Equal(t, 1, got.Turns)
+	require.Equal(t, 2, got.Messages)
+	require.NotZero(t, got.Tokens)
+	require.True(t, got.UpdatedAt.Equal(want.UpdatedAt))
+	_, err = st.Load(t.Context(), cli)
+	require.Error(t, err, "the spoilt transcript was loaded")
 }
 
 // An index that cannot be read is made again from the transcripts, and another
@@ -88,15 +88,12 @@ func TestUnfinishedCreation(t *testing.T) {
 
 	st = open(t, dir, nil)
 	defer closed(t, st)
-	if _, err := st.Lookup(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "a"}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a session that was only announced: %v, want fs.ErrNotExist", err)
-	}
-	if s := load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}); s.ID() != "renamed" {
-		t.Errorf("session %s, want the one whose file was there", s.ID())
-	}
-	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) != 2 {
-		t.Errorf("%d sessions, %v, want 2", len(infos), err)
-	}
+	_, err = st.Lookup(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "a"})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Equal(t, "renamed", load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).ID())
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 2)
 }
 
 // Delete removes the file. A transcript that somebody puts back is a session
@@ -110,17 +107,13 @@ func TestDeleteRemovesTheFile(t *testing.T) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after Delete the file is there: %v", err)
-	}
-	if _, err := s.Append(t.Context(), transcript.UserText("x")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Append to a deleted session = %v, want fs.ErrNotExist", err)
-	}
+	_, err = os.Stat(path)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = s.Append(t.Context(), transcript.UserText("x"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	other := open(t, dir, nil)
-	if got := history(t, load(t, other, cli)); !strings.Contains(got, "secret") {
-		t.Errorf("the restored session shows %s", got)
-	}
+	require.Contains(t, history(t, load(t, other, cli)), "secret")
 	closed(t, other)
 	closed(t, st)
 }
@@ -161,9 +154,7 @@ func TestOddText(t *testing.T) {
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s = load(t, st, cli)
-	if got := history(t, s); got != want {
-		t.Errorf("after a restart %s, want %s", got, want)
-	}
+	require.Equal(t, want, history(t, s))
 	if h, err := s.Health(t.Context()); err != nil || len(h.Damage)+len(h.Repairs) > 0 {
 		t.Errorf("health %+v, %v", h, err)
 	}
@@ -189,12 +180,8 @@ func TestSaveTurn(t *testing.T) {
 		}
 		n++
 	}
-	if want := "session user assistant tool_use tool_result assistant "; types != want {
-		t.Errorf("lines %s, want %s", types, want)
-	}
-	if s.Turns() != 1 {
-		t.Errorf("%d turns, want 1", s.Turns())
-	}
+	require.Equal(t, "session user assistant tool_use tool_result assistant ", types)
+	require.Equal(t, 1, s.Turns())
 }
 
 // A summary that nothing follows is a history.

@@ -51,9 +51,8 @@ func TestParseForeignKey(t *testing.T) {
 			t.Errorf("ParseForeignKey(%q) = %s, %v, want %s", in, k, err, want)
 		}
 	}
-	if _, err := session.ParseForeignKey(""); err == nil {
-		t.Error("an empty key was accepted")
-	}
+	_, err := session.ParseForeignKey("")
+	require.Error(t, err, "an empty key was accepted")
 }
 
 // Printing is injective, and parsing accepts exactly what is printed.

@@ -131,9 +131,7 @@ func checkAcked(t *testing.T, s *session.Session, acked []event) {
 		}
 	}
 	for _, a := range acked {
-		if !strings.Contains(texts.String(), a.Text) {
-			t.Fatalf("%q was acknowledged and the model is not shown it", a.Text)
-		}
+		require.Contains(t, texts.String(), a.Text)
 	}
 }
 

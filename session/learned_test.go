@@ -25,20 +25,19 @@ func TestSmallestWindowCounts(t *testing.T) {
 	defer closed(t, st)
 	s := load(t, st, cli)
 	talk(t, s, 0, 15)
-	if _, err := s.Compact(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Compact(t.Context(), nil)
+	require.NoError(t, err)
 	need := guard.Need{Window: 32_000, Counter: thousands{}}
 	talk(t, s, 15, 2)
 	need.Room = s.Info().Tokens - 500
-	if changed, err := s.CompactFor(t.Context(), need); !changed || err != nil {
-		t.Errorf("it gains a fifth of 32,000: %v, %v", changed, err)
-	}
+	changed, err := s.CompactFor(t.Context(), need)
+	require.True(t, changed)
+	require.NoError(t, err)
 	talk(t, s, 17, 2)
 	need.Room = s.Info().Tokens - 500
-	if changed, err := s.CompactFor(t.Context(), need); changed || err != nil {
-		t.Errorf("it gains less: %v, %v", changed, err)
-	}
+	changed, err = s.CompactFor(t.Context(), need)
+	require.False(t, changed)
+	require.NoError(t, err)
 }
 
 // Tokens that the provider clears by its own context editing are not compacted again.

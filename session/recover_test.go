@@ -60,9 +60,8 @@ func TestRecover(t *testing.T) {
 		t.Fatalf("Append = %v", err)
 	}
 	drv.fail = false
-	if _, err := s.Append(t.Context(), transcript.UserText("no")); err == nil {
-		t.Fatal("an append was not refused")
-	}
+	_, err = s.Append(t.Context(), transcript.UserText("no"))
+	require.Error(t, err, "an append was not refused")
 	drv.stuck = true
 	err = s.Recover(t.Context())
 	if e, ok := errors.AsType[*session.Error](err); !ok || e.Op != "recover" || e.Session != s.Ref() {
@@ -71,43 +70,29 @@ func TestRecover(t *testing.T) {
 	drv.stuck = false
 	require.NoError(t, s.Recover(t.Context()))
 	// The state has been read anew, before any other call.
-	if n := s.Turns(); n != 2 {
-		t.Errorf("%d turns after Recover, want 2", n)
-	}
+	require.Equal(t, 2, s.Turns())
 	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("two"))
 	if err != nil || !done.Repeated {
 		t.Errorf("the same append under its key = %+v, %v", done, err)
 	}
 	add(t, s, transcript.UserText("three"))
-	if h := history(t, s); strings.Count(h, "two") != 1 || !strings.Contains(h, "three") {
-		t.Errorf("history %s", h)
-	}
-	if err := st.Close(); err != nil {
-		t.Error(err)
-	}
+	h := history(t, s)
+	require.Equal(t, 1, strings.Count(h, "two"))
+	require.Contains(t, h, "three")
+	require.NoError(t, st.Close())
 }
 
 func TestRecoverOtherDrivers(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	if err := load(t, st, cli).Recover(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Recover = %v", err)
-	}
-	if err := st.Close(); err != nil {
-		t.Error(err)
-	}
+	require.ErrorIs(t, load(t, st, cli).Recover(t.Context()), errors.ErrUnsupported)
+	require.NoError(t, st.Close())
 	st = open(t, t.TempDir(), nil)
 	s := load(t, st, cli)
 	add(t, s, transcript.UserText("one"))
-	if err := s.Recover(t.Context()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, s.Recover(t.Context()))
 	add(t, s, transcript.UserText("two"))
-	if err := st.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := s.Recover(t.Context()); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("after Close Recover = %v", err)
-	}
+	require.NoError(t, st.Close())
+	require.ErrorIs(t, s.Recover(t.Context()), session.ErrClosed)
 }
 
 // A draft whose flush failed has its text once, whether or not that was written.
@@ -143,7 +128,5 @@ func TestDraftAfterRecover(t *testing.T) {
 	require.NoError(t, turn.End())
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	if text := h.Messages[len(h.Messages)-1].Text(); text != "zero one two three four" {
-		t.Errorf("the draft is %q", text)
-	}
+	require.Equal(t, "zero one two three four", h.Messages[len(h.Messages)-1].Text())
 }

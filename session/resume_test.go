@@ -71,18 +71,17 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	if got := request(t, s); got != want || s.Turns() != 403 {
 		t.Errorf("%d turns, the request is\n%s\nit was\n%s", s.Turns(), got, want)
 	}
-	if got := s.Info(); fmt.Sprint(got) != fmt.Sprint(info) {
-		t.Errorf("info %+v, it was %+v", got, info)
-	}
+	require.Equal(t, fmt.Sprint(info), fmt.Sprint(s.Info()))
 	if d.records > 40 {
 		t.Errorf("%d records were read, of which the history has 17", d.records)
 	}
 
 	// A rewind to an older entry reads the rest.
 	require.NoError(t, s.Rewind(t.Context(), first))
-	if h, err := s.History(t.Context()); err != nil || len(h.Messages) != 2 || s.Turns() != 1 {
-		t.Errorf("%+v, %v, %d turns", h, err, s.Turns())
-	}
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.Messages, 2)
+	require.Equal(t, 1, s.Turns())
 }
 
 // After a rewind to the beginning a restart sees the empty history, and what was
@@ -273,9 +272,7 @@ func compareWithWhole(t testing.TB, where string, s *session.Session, form rebui
 	standing := whole.Standing()
 	got := fmt.Sprint(toJSON(t, h), s.Turns(), toJSON(t, p), pins, toJSON(t, values))
 	want := fmt.Sprint(toJSON(t, whole.History()), whole.Turns(), toJSON(t, whole.Pending()), standing.Pins, toJSON(t, standing.State))
-	if got != want {
-		t.Fatalf("%s: the session gives\n%s\nthe whole fold\n%s", where, got, want)
-	}
+	require.Equal(t, want, got, where)
 	return whole
 }
 
@@ -339,9 +336,7 @@ func TestResumeWithoutIndex(t *testing.T) {
 	if d.records > 100 {
 		t.Errorf("%d records were read", d.records)
 	}
-	if s.Turns() != turns+1 {
-		t.Errorf("%d turns", s.Turns())
-	}
+	require.Equal(t, turns+1, s.Turns())
 	closed(t, st)
 	loseIndex(t, dir)
 	st = open(t, dir, nil)
@@ -364,7 +359,5 @@ func TestInfoWithoutIndex(t *testing.T) {
 	defer closed(t, st)
 	s, err := st.Get(t.Context(), ref)
 	require.NoError(t, err)
-	if got := s.Info(); fmt.Sprint(got) != fmt.Sprint(info) {
-		t.Errorf("info %+v, it was %+v", got, info)
-	}
+	require.Equal(t, fmt.Sprint(info), fmt.Sprint(s.Info()))
 }

@@ -146,9 +146,7 @@ func TestListFindDelete(t *testing.T) {
 	add(t, b, transcript.UserText("hello"))
 	other := load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
 	add(t, other, transcript.UserText("other agent"))
-	if got := load(t, st, cli).ID(); got != "my-id" {
-		t.Errorf("current = %s, want the one created last", got)
-	}
+	require.Equal(t, "my-id", load(t, st, cli).ID())
 	check := func(st *session.Store) {
 		t.Helper()
 		infos, err := st.List(t.Context(), nil)
@@ -196,12 +194,9 @@ func TestListFindDelete(t *testing.T) {
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	require.NoError(t, st.Delete(t.Context(), b.Ref()))
-	if _, err := st.Get(t.Context(), b.Ref()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Get after Delete = %v, want fs.ErrNotExist", err)
-	}
-	if got := load(t, st, cli).ID(); got != a.ID() {
-		t.Errorf("after Delete the current session is %s, want the one before, %s", got, a.ID())
-	}
+	_, err = st.Get(t.Context(), b.Ref())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Equal(t, a.ID(), load(t, st, cli).ID())
 }
 
 func TestMeta(t *testing.T) {
@@ -233,23 +228,13 @@ func TestRewindTurns(t *testing.T) {
 	steering := add(t, s, transcript.UserText("steer"))
 	two := history(t, s)
 	require.NoError(t, s.RewindTurns(t.Context(), 1))
-	if got := history(t, s); got != one {
-		t.Errorf("one turn back: %s, want %s", got, one)
-	}
+	require.Equal(t, one, history(t, s))
 	require.NoError(t, s.Rewind(t.Context(), steering[0]))
-	if got := history(t, s); got != two {
-		t.Errorf("undone: %s, want %s", got, two)
-	}
-	if err := s.RewindTurns(t.Context(), 3); err == nil {
-		t.Error("three of two turns were taken back")
-	}
+	require.Equal(t, two, history(t, s))
+	require.Error(t, s.RewindTurns(t.Context(), 3), "three of two turns were taken back")
 	require.NoError(t, s.RewindTurns(t.Context(), 2))
-	if got := history(t, s); got != empty {
-		t.Errorf("all taken back: %s, want %s", got, empty)
-	}
-	if err := s.Rewind(t.Context(), "nothing"); err == nil {
-		t.Error("a rewind to an entry that is not there was written")
-	}
+	require.Equal(t, empty, history(t, s))
+	require.Error(t, s.Rewind(t.Context(), "nothing"), "a rewind to an entry that is not there was written")
 }
 
 // The beginning of the last turn is in a summary: it is taken back all the same,
@@ -272,9 +257,7 @@ func TestRewindTurnsBehindCompaction(t *testing.T) {
 	defer closed(t, st)
 	s = load(t, st, cli)
 	require.NoError(t, s.RewindTurns(t.Context(), 1))
-	if got := history(t, s); got != one {
-		t.Errorf("one turn back: %s, want %s", got, one)
-	}
+	require.Equal(t, one, history(t, s))
 }
 
 func TestAppendIf(t *testing.T) {
@@ -286,13 +269,11 @@ func TestAppendIf(t *testing.T) {
 	if err != nil || len(ids) != 3 || done.Repeated {
 		t.Fatalf("AppendIf = %v, %v", done, err)
 	}
-	if _, err := s.AppendIf(t.Context(), session.Cond{Head: ids[0]}, transcript.UserText("x")); !errors.Is(err, session.ErrConflict) {
-		t.Errorf("wrong head: %v, want ErrConflict", err)
-	}
+	_, err = s.AppendIf(t.Context(), session.Cond{Head: ids[0]}, transcript.UserText("x"))
+	require.ErrorIs(t, err, session.ErrConflict)
 	add(t, s, transcript.Custom{Name: "note"})
-	if _, err := s.AppendIf(t.Context(), session.Cond{Head: ids[2]}, transcript.ToolResult("c", "r")); err != nil {
-		t.Errorf("bookkeeping made a condition fail: %v", err)
-	}
+	_, err = s.AppendIf(t.Context(), session.Cond{Head: ids[2]}, transcript.ToolResult("c", "r"))
+	require.NoError(t, err)
 	closed(t, st)
 	st = open(t, dir, nil)
 	defer closed(t, st)
@@ -306,9 +287,8 @@ func TestAppendIf(t *testing.T) {
 	if err != nil || !again.Repeated || !again.Rewound {
 		t.Errorf("the same key after a rewind = %+v, %v", again, err)
 	}
-	if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("other")); !errors.Is(err, session.ErrIdemMismatch) {
-		t.Errorf("the same key for other content: %v, want ErrIdemMismatch", err)
-	}
+	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("other"))
+	require.ErrorIs(t, err, session.ErrIdemMismatch)
 }
 
 // scratch returns an empty folder, in memory where that is possible.

@@ -24,9 +24,7 @@ func TestSoakLoadIsDeterministic(t *testing.T) {
 		forward = append(forward, w.turn(n))
 	}
 	for n := 199; n >= 0; n-- {
-		if again := w.turn(n); !reflect.DeepEqual(again, forward[n]) {
-			t.Fatalf("turn %d is\n%v\nit was\n%v", n, again, forward[n])
-		}
+		require.Equal(t, forward[n], w.turn(n))
 	}
 	if other := (soakLoad{Seed: 4}).turn(0); reflect.DeepEqual(other, forward[0]) {
 		t.Error("another seed makes the same turn")
@@ -92,9 +90,8 @@ func TestSoakLoad(t *testing.T) {
 		}
 		texts[turn.Request] = n
 		for _, f := range turn.Facts {
-			if f.Turn != n || strings.Count(all, f.Text) != 1 {
-				t.Fatalf("turn %d: %+v is in it %d times", n, f, strings.Count(all, f.Text))
-			}
+			require.Equal(t, n, f.Turn)
+			require.Equal(t, 1, strings.Count(all, f.Text))
 			if _, was := texts[f.Text]; was {
 				t.Fatalf("turn %d: %+v was told before", n, f)
 			}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -66,9 +68,7 @@ func TestSoakRestarts(t *testing.T) {
 					t.Fatalf("request %d of %d is another one after a restart", i+1, len(want))
 				}
 			}
-			if len(got) != len(want) {
-				t.Errorf("%d requests with restarts, %d without", len(got), len(want))
-			}
+			require.Len(t, got, len(want))
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,24 +50,19 @@ func TestTails(t *testing.T) {
 			st = open(t, dir, nil)
 			s = load(t, st, cli)
 			add(t, s, transcript.UserText("next"))
-			if got := shape(t, s); got != tt.want {
-				t.Errorf("history %s, want %s", got, tt.want)
-			}
-			if h, err := s.Health(t.Context()); err != nil || len(h.Damage) != tt.damage {
-				t.Errorf("damage %v, %v, want %d", h.Damage, err, tt.damage)
-			}
+			require.Equal(t, tt.want, shape(t, s))
+			h, err := s.Health(t.Context())
+			require.NoError(t, err)
+			require.Len(t, h.Damage, tt.damage)
 			checkRequest(t, s)
 			want := history(t, s)
 			closed(t, st)
 			st = open(t, dir, nil)
 			defer closed(t, st)
-			if got := history(t, load(t, st, cli)); got != want {
-				t.Errorf("after a restart %s, want %s", got, want)
-			}
+			require.Equal(t, want, history(t, load(t, st, cli)))
 			after, err := os.ReadFile(path)
-			if err != nil || !strings.HasPrefix(string(after), string(before)+tt.tail) {
-				t.Errorf("bytes that were there are changed: %v", err)
-			}
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(after), string(before)+tt.tail), string(after))
 		})
 	}
 }
@@ -120,9 +114,7 @@ func TestHeaderLost(t *testing.T) {
 	st = open(t, dir, nil)
 	s, err = st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
-	if got := history(t, s); got != want {
-		t.Errorf("history %s, want %s", got, want)
-	}
+	require.Equal(t, want, history(t, s))
 	add(t, s, transcript.UserText("more"))
 	closed(t, st)
 	loseIndex(t, dir)
@@ -130,12 +122,12 @@ func TestHeaderLost(t *testing.T) {
 	defer closed(t, st)
 	s, err = st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
-	if h, err := s.History(t.Context()); err != nil || len(h.Messages) != 1 {
-		t.Errorf("history %v, %v", h, err)
-	}
-	if _, err := s.Append(t.Context(), transcript.UserText("x")); err == nil || !strings.Contains(err.Error(), "header") {
-		t.Errorf("append without a header or an index = %v", err)
-	}
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.Messages, 1)
+	_, err = s.Append(t.Context(), transcript.UserText("x"))
+	require.Error(t, err)
+	require.Contains(t, err.Error(), "header")
 }
 
 // A reader does not wait for a writer that holds the lock, and takes nothing
@@ -197,9 +189,8 @@ func TestMadeAgain(t *testing.T) {
 	require.NoError(t, b.Delete(t.Context(), s.Ref()))
 	made, err := b.Create(t.Context(), cli, &session.CreateOptions{ID: "chat"})
 	require.NoError(t, err)
-	if _, err := s.History(t.Context()); !errors.Is(err, session.ErrReplaced) {
-		t.Errorf("the first look = %v, want ErrReplaced", err)
-	}
+	_, err = s.History(t.Context())
+	require.ErrorIs(t, err, session.ErrReplaced)
 	add(t, s, transcript.UserText("new"))
 	for _, s := range []*session.Session{s, made} {
 		if got := shape(t, s); got != "[u:new]" {
@@ -210,12 +201,9 @@ func TestMadeAgain(t *testing.T) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, data[:strings.IndexByte(string(data), '\n')+1], 0o600))
-	if _, err := s.History(t.Context()); !errors.Is(err, session.ErrReplaced) {
-		t.Errorf("after the file became shorter = %v, want ErrReplaced", err)
-	}
-	if got := shape(t, s); got != "" {
-		t.Errorf("history %s, want that of the file", got)
-	}
+	_, err = s.History(t.Context())
+	require.ErrorIs(t, err, session.ErrReplaced)
+	require.Empty(t, shape(t, s))
 }
 
 // The index is emptied or removed while stores are open.

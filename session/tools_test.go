@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -113,8 +112,7 @@ func TestRunToolsNotSaved(t *testing.T) {
 		ran++
 		return transcript.ToolResult(c.ID, "done")
 	})
-	if !errors.Is(err, fs.ErrNotExist) || ran != 1 {
-		t.Errorf("%v after %d calls", err, ran)
-	}
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Equal(t, 1, ran)
 	require.NoError(t, s.RunTools(t.Context(), nil, 1, nil))
 }

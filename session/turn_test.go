@@ -24,9 +24,8 @@ func TestBeginTurn(t *testing.T) {
 	s, other := load(t, a, cli), load(t, b, cli)
 	turn, err := s.BeginTurn(t.Context())
 	require.NoError(t, err)
-	if _, err := other.TryBeginTurn(t.Context()); !errors.Is(err, session.ErrBusy) {
-		t.Errorf("a second turn: %v, want ErrBusy", err)
-	}
+	_, err = other.TryBeginTurn(t.Context())
+	require.ErrorIs(t, err, session.ErrBusy)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -35,12 +34,12 @@ func TestBeginTurn(t *testing.T) {
 	}()
 	add(t, other, transcript.UserText("an append goes on"))
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || !errors.Is(err, session.ErrBusy) {
-		t.Errorf("waiting for a turn: %v, want context.Canceled and ErrBusy", err)
-	}
-	if _, err := other.BeginTurn(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, session.ErrBusy) {
-		t.Errorf("a turn with a context that is done: %v, want context.Canceled and ErrBusy", err)
-	}
+	err = <-done
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, session.ErrBusy)
+	_, err = other.BeginTurn(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, session.ErrBusy)
 	require.NoError(t, turn.End())
 	require.NoError(t, turn.End())
 	turn, err = other.BeginTurn(t.Context())
@@ -59,12 +58,10 @@ func TestTurnOfAKilledProcess(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.TryBeginTurn(t.Context()); !errors.Is(err, session.ErrBusy) {
-		t.Errorf("while the child holds it: %v, want ErrBusy", err)
-	}
+	_, err = out.Read(make([]byte, 1))
+	require.NoError(t, err)
+	_, err = s.TryBeginTurn(t.Context())
+	require.ErrorIs(t, err, session.ErrBusy)
 	require.NoError(t, cmd.Process.Kill())
 	turn, err := s.BeginTurn(t.Context())
 	require.NoError(t, err)
@@ -126,12 +123,10 @@ func TestMakeCurrent(t *testing.T) {
 			currents++
 		}
 	}
-	if currents != 1 {
-		t.Errorf("%d current entries, want 1", currents)
-	}
-	if c, err := st.Create(t.Context(), cli, nil); err != nil || load(t, st, cli).ID() != c.ID() {
-		t.Errorf("a session created afterwards is not current: %v", err)
-	}
+	require.Equal(t, 1, currents)
+	c, err := st.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	require.Equal(t, c.ID(), load(t, st, cli).ID())
 }
 
 // A repeated append gives the entries that are in the file, also if another
@@ -149,14 +144,11 @@ func TestRepeatedByAnotherStore(t *testing.T) {
 		t.Errorf("again = %+v, %v, want the IDs %v", again, err, first.IDs)
 	}
 	require.NoError(t, other.Rewind(t.Context(), again.IDs[0]))
-	if got, want := history(t, s), history(t, other); got != want {
-		t.Errorf("the stores do not agree: %s and %s", got, want)
-	}
+	require.Equal(t, history(t, other), history(t, s))
 	head, err := s.Head(t.Context())
 	require.NoError(t, err)
-	if _, err := other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head")); err != nil {
-		t.Error(err)
-	}
+	_, err = other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head"))
+	require.NoError(t, err)
 }
 
 // A history may be changed by who got it.
@@ -170,9 +162,7 @@ func TestHistoryIsTheCallers(t *testing.T) {
 	require.NoError(t, err)
 	h.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
 	_ = append(h.Messages[0].Content, transcript.TextBlock{Text: "more"})
-	if got := history(t, s); got != want {
-		t.Errorf("history %s, want %s", got, want)
-	}
+	require.Equal(t, want, history(t, s))
 }
 
 // A reader that is open while a writer dies in the middle of a batch shows
@@ -191,15 +181,11 @@ func TestHalfABatchWhileReading(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	want := `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"half"}]}]}`
-	if got := history(t, s); got != want {
-		t.Errorf("history %s, want %s", got, want)
-	}
+	require.Equal(t, want, history(t, s))
 	add(t, s, transcript.UserText("next"))
 	other := open(t, dir, nil)
 	defer closed(t, other)
-	if got, want := history(t, load(t, other, cli)), history(t, s); got != want {
-		t.Errorf("after a restart %s, want %s", got, want)
-	}
+	require.Equal(t, history(t, s), history(t, load(t, other, cli)))
 	checkRequest(t, s)
 }
 
@@ -207,17 +193,16 @@ func TestHalfABatchWhileReading(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	if _, err := session.Open(file, nil); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("Open of a file = %v", err)
-	}
+	_, err := session.Open(file, nil)
+	require.Error(t, err)
+	require.Contains(t, err.Error(), file)
 	dir := t.TempDir()
 	st := open(t, dir, nil)
 	add(t, load(t, st, cli), transcript.UserText("hi"))
 	closed(t, st)
 	cmd := child(t, "nobody", dir)
-	if out, err := cmd.Output(); err != nil {
-		t.Errorf("child: %s, %v", out, err)
-	}
+	_, err = cmd.Output()
+	require.NoError(t, err)
 }
 
 // unwritable checks, as a user who may not write dir, what a store says there.

@@ -30,9 +30,9 @@ func TestURI(t *testing.T) {
 			t.Errorf("URI(%+v) = %q, want %q", want, back, uri)
 		}
 	}
-	if ref, err := session.ParseURI("viking://session/a1b2c3d4"); err != nil || ref.ID != "a1b2c3d4" {
-		t.Errorf("without the last slash: %+v, %v", ref, err)
-	}
+	ref, err := session.ParseURI("viking://session/a1b2c3d4")
+	require.NoError(t, err)
+	require.Equal(t, "a1b2c3d4", ref.ID)
 	for _, uri := range []string{
 		"", "a1b2c3d4", "http://session/a/", "viking:/session/a/", "Viking://session/a/", "viking://", "viking://sessions/a/",
 		"viking://user/memories/", "viking://resources/docs/", "viking://session/a/history/archive_001/", "viking://session/a//",
@@ -90,9 +90,7 @@ func TestURIOfSession(t *testing.T) {
 	require.NoError(t, st.Delete(ctx, ref))
 	_, err = st.Get(ctx, ref)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	if err := st.Delete(ctx, all); err == nil {
-		t.Error("deleted all sessions at once")
-	}
+	require.Error(t, st.Delete(ctx, all), "deleted all sessions at once")
 	if infos, err = st.List(ctx, nil); err != nil || len(infos) != 1 || infos[0].Agent != "helper" {
 		t.Errorf("left: %+v, %v", infos, err)
 	}

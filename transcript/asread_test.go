@@ -68,9 +68,8 @@ func TestNewBatchRefusesUnreadable(t *testing.T) {
 			t.Errorf("%T: %v", item, err)
 		}
 	}
-	if _, err := transcript.NewBatch(at, ids(), transcript.Custom{Name: "n", Data: nested[1 : len(nested)-1]}); err != nil {
-		t.Error(err)
-	}
+	_, err := transcript.NewBatch(at, ids(), transcript.Custom{Name: "n", Data: nested[1 : len(nested)-1]})
+	require.NoError(t, err)
 }
 
 // texts are of every kind that encoding and decoding treat in its own way.

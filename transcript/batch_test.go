@@ -209,9 +209,9 @@ func TestWithIdem(t *testing.T) {
 	if e := parse(t, string(entries[1].Line())); e.Idem != "" || e.Part != 2 {
 		t.Errorf("%s", e.Line())
 	}
-	if got, err := transcript.WithIdem(nil, "k", "h"); got != nil || err != nil {
-		t.Errorf("WithIdem(nil) = %v, %v", got, err)
-	}
+	got, err := transcript.WithIdem(nil, "k", "h")
+	require.Nil(t, got)
+	require.NoError(t, err)
 }
 
 // A line with a key is held to what a reader takes, as one without is.
@@ -239,9 +239,8 @@ func TestWithIdemThatNoReaderTakes(t *testing.T) {
 	// The longest one that a line has room for.
 	n := transcript.DefaultMaxLine - (len(keyed[0].Line()) - 1)
 	keyed, err = transcript.WithIdem(batch(n), "key", "hash")
-	if err != nil || len(keyed[0].Line()) != transcript.DefaultMaxLine {
-		t.Errorf("the longest line: %v", err)
-	}
+	require.NoError(t, err)
+	require.Len(t, keyed[0].Line(), transcript.DefaultMaxLine)
 }
 
 func TestBatcher(t *testing.T) {
@@ -317,7 +316,7 @@ func TestRequestJSON(t *testing.T) {
 	const want = `{"model":"m","system":"s","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"max_tokens":5}`
 	var r transcript.Request
 	require.NoError(t, json.Unmarshal([]byte(want), &r))
-	if got, err := json.Marshal(r); err != nil || string(got) != want {
-		t.Errorf("%s, %v\nwant %s", got, err, want)
-	}
+	got, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
 }

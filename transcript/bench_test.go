@@ -135,14 +135,11 @@ func thousand(t testing.TB, batch func(time.Time, func() string, ...transcript.I
 func scanThousand(t testing.TB, file []byte) {
 	n := 0
 	for rec, err := range transcript.Scan(bytes.NewReader(file), int64(len(file)), nil) {
-		if err != nil || rec.Damage != nil {
-			t.Fatal(rec.Damage, err)
-		}
+		require.NoError(t, err)
+		require.Nil(t, rec.Damage)
 		n++
 	}
-	if n != 1000 {
-		t.Fatalf("%d entries", n)
-	}
+	require.Equal(t, 1000, n)
 }
 
 // A message costs six allocations: its line, its ID, its text, the block, the

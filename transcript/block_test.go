@@ -93,24 +93,16 @@ func TestBlockJSON(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b, err := transcript.UnmarshalBlock([]byte(tt.json))
 			require.NoError(t, err)
-			if got := string(transcript.MarshalBlock(b)); got != tt.json {
-				t.Errorf("written again: %s\nwant           %s", got, tt.json)
-			}
-			if want := typeOf(tt.json); b.BlockType() != want {
-				t.Errorf("BlockType = %q, want %q", b.BlockType(), want)
-			}
+			require.Equal(t, tt.json, string(transcript.MarshalBlock(b)))
+			require.Equal(t, typeOf(tt.json), b.BlockType())
 			if tt.want == nil {
 				if r, ok := b.(transcript.RawBlock); !ok || string(r.JSON) != tt.json {
 					t.Errorf("decoded %#v, want a RawBlock", b)
 				}
 				return
 			}
-			if !reflect.DeepEqual(b, tt.want) {
-				t.Errorf("decoded %#v\nwant    %#v", b, tt.want)
-			}
-			if got := string(transcript.MarshalBlock(tt.want)); got != tt.json {
-				t.Errorf("MarshalBlock = %s\nwant           %s", got, tt.json)
-			}
+			require.Equal(t, tt.want, b)
+			require.Equal(t, tt.json, string(transcript.MarshalBlock(tt.want)))
 		})
 	}
 }
@@ -147,9 +139,7 @@ func TestBlockEqualNames(t *testing.T) {
 
 func TestExtraType(t *testing.T) {
 	b := transcript.TextBlock{Text: "a", Extra: extra{"type": raw(`"tool_use"`), "x": raw(`{"a":`)}}
-	if got, want := string(transcript.MarshalBlock(b)), `{"type":"text","text":"a","x":"{\"a\":"}`; got != want {
-		t.Errorf("MarshalBlock = %s, want %s", got, want)
-	}
+	require.Equal(t, `{"type":"text","text":"a","x":"{\"a\":"}`, string(transcript.MarshalBlock(b)))
 }
 
 func TestDeeplyNestedBlocks(t *testing.T) {
@@ -230,30 +220,21 @@ func TestText(t *testing.T) {
 	m := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.TextBlock{Text: "a"}, transcript.ToolCallBlock{ID: "1"}, transcript.TextBlock{}, transcript.TextBlock{Text: "b"}, transcript.ToolCallBlock{ID: "2"},
 	}}
-	if m.Text() != "ab" {
-		t.Errorf("Text = %q", m.Text())
-	}
+	require.Equal(t, "ab", m.Text())
 	m.Origins = []transcript.Origin{{Entry: "1", Batch: 1}, {}, {}, {Entry: "2", Batch: 1}, {}}
-	if m.Text() != "ab" {
-		t.Errorf("Text of two lines = %q", m.Text())
-	}
+	require.Equal(t, "ab", m.Text())
 	m.Origins[3].Batch = 2
-	if m.Text() != "a\n\nb" {
-		t.Errorf("Text of two answers = %q", m.Text())
-	}
+	require.Equal(t, "a\n\nb", m.Text())
 	m.Origins[0].Answer = &transcript.Answer{}
 	if m.Origins[3].Answer = m.Origins[0].Answer; m.Text() != "ab" {
 		t.Errorf("Text of an answer in two appends = %q", m.Text())
 	}
 	user := transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "delete a.txt"}, transcript.TextBlock{Text: "not b.txt"}}}
-	if user.Text() != "delete a.txt\n\nnot b.txt" {
-		t.Errorf("Text of two messages = %q", user.Text())
-	}
-	if calls := m.ToolCalls(); len(calls) != 2 || calls[0].ID != "1" || calls[1].ID != "2" {
-		t.Errorf("ToolCalls = %v", calls)
-	}
+	require.Equal(t, "delete a.txt\n\nnot b.txt", user.Text())
+	calls := m.ToolCalls()
+	require.Len(t, calls, 2)
+	require.Equal(t, "1", calls[0].ID)
+	require.Equal(t, "2", calls[1].ID)
 	r := transcript.ToolResultBlock{}.WithContent(transcript.TextBlock{Text: "a"}, transcript.TextBlock{Text: "b"})
-	if r.Text() != "a\nb" {
-		t.Errorf("result Text = %q", r.Text())
-	}
+	require.Equal(t, "a\nb", r.Text())
 }

@@ -44,9 +44,7 @@ func FuzzScan(f *testing.F) {
 			if !r.HasEntry() {
 				continue
 			}
-			if transcript.Intact(r.Entry.Line()) != (r.Damage == nil) {
-				t.Fatalf("damage %v of %q", r.Damage, r.Entry.Line())
-			}
+			require.Equal(t, r.Damage == nil, transcript.Intact(r.Entry.Line()))
 			again, err := transcript.ParseEntry(r.Entry.Line())
 			if err != nil || !reflect.DeepEqual(again, r.Entry) {
 				t.Fatalf("%q is read again as %+v, %v", r.Entry.Line(), again, err)
@@ -244,9 +242,7 @@ func FuzzEntry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if string(e.Line()) != string(bytes.Trim(line, " \t\r\n")) {
-			t.Fatalf("Line = %q, want %q", e.Line(), line)
-		}
+		require.Equal(t, string(bytes.Trim(line, " \t\r\n")), string(e.Line()))
 		made := remade(e).Line()
 		again, err := transcript.ParseEntry(made)
 		require.NoError(t, err, "%s\nmade of %s", made, line)
@@ -255,9 +251,7 @@ func FuzzEntry(f *testing.F) {
 			t.Fatalf("%s\nmade of %s\nsays %#v\nwant %#v", made, line, again.Body, e.Body)
 		}
 		third := remade(again).Line()
-		if string(third) != string(made) {
-			t.Fatalf("%s\nmade again is\n%s", made, third)
-		}
+		require.Equal(t, string(made), string(third))
 		if bytes.ContainsAny(made, "\n\r\u2028\u2029") {
 			t.Fatalf("line %q", made)
 		}
@@ -345,9 +339,8 @@ func FuzzBlock(f *testing.F) {
 			t.Fatalf("%s\nbecame %s", data, made)
 		}
 		again, err := transcript.UnmarshalBlock(made)
-		if err != nil || string(transcript.MarshalBlock(again)) != string(made) {
-			t.Fatalf("%s\nmade again is %s, %v", made, transcript.MarshalBlock(again), err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, string(made), string(transcript.MarshalBlock(again)))
 	})
 }
 

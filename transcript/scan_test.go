@@ -30,9 +30,7 @@ func collect(t testing.TB, data string, opts *transcript.ScanOptions) []transcri
 		backward = append(backward, rec)
 	}
 	slices.Reverse(backward)
-	if !reflect.DeepEqual(forward, backward) {
-		t.Fatalf("%q\nforward  %+v\nbackward %+v", data, forward, backward)
-	}
+	require.Equal(t, backward, forward, data)
 	return forward
 }
 
@@ -107,16 +105,12 @@ func TestScan(t *testing.T) {
 		{"lines of a list", "[\n" + a + ",\n" + a + "\n]\n", fmt.Sprintf("not-json@0+1 a not-json@%d+1 a not-json@%d+1", na+2, 2*na+5), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := summary(collect(t, tt.data, nil)); got != tt.want {
-				t.Errorf("found %s\nwant  %s", got, tt.want)
-			}
+			require.Equal(t, tt.want, summary(collect(t, tt.data, nil)))
 			if tt.final == "" {
 				tt.final = tt.want
 			}
 			recs := collect(t, tt.data, &transcript.ScanOptions{Final: true})
-			if got := summary(recs); got != tt.final {
-				t.Errorf("with Final: %s\nwant        %s", got, tt.final)
-			}
+			require.Equal(t, tt.final, summary(recs))
 			checkCovered(t, tt.data, recs)
 		})
 	}
@@ -200,9 +194,7 @@ func TestScanGlued(t *testing.T) {
 func TestScanGluedHard(t *testing.T) {
 	code := strings.Repeat(`"func f() {","if x {",`, 500) + `"}"`
 	second := `{"type":"tool_use","id":"z","ts":"2026-11-20T08:00:02Z","input":{"code":[` + code + `]}}`
-	if got := summary(collect(t, lineA[:40]+second+"\n", nil)); got != "torn@0+40 z" {
-		t.Errorf("found %s", got)
-	}
+	require.Equal(t, "torn@0+40 z", summary(collect(t, lineA[:40]+second+"\n", nil)))
 	for _, hostile := range []string{
 		strings.Repeat(`{"type":"x"}`, 5000),
 		strings.Repeat(`{"type":"x"`, 20000) + "}",
@@ -349,9 +341,8 @@ func TestScanReads(t *testing.T) {
 		r := &countingReader{ReaderAt: strings.NewReader(data)}
 		n := 0
 		for rec, err := range scan(r, size, nil) {
-			if err != nil || rec.Entry.ID != "a" {
-				t.Fatal(rec, err)
-			}
+			require.NoError(t, err)
+			require.Equal(t, "a", rec.Entry.ID)
 			n++
 		}
 		if n != 10_000 || r.calls > n/100 {
@@ -426,24 +417,16 @@ func TestScanDecode(t *testing.T) {
 		},
 	}
 	recs := collect(t, data, opts)
-	if got, want := summary(recs), "1 malformed@10+7 3 torn@25+22 torn@48+7 7"; got != want {
-		t.Errorf("found %s, want %s", got, want)
-	}
-	if recs[1].Damage.Reason != "no twos" {
-		t.Errorf("Reason = %q", recs[1].Damage.Reason)
-	}
+	require.Equal(t, "1 malformed@10+7 3 torn@25+22 torn@48+7 7", summary(recs))
+	require.Equal(t, "no twos", recs[1].Damage.Reason)
 	checkCovered(t, data, recs)
 }
 
 func TestDamageString(t *testing.T) {
 	d := transcript.Damage{Kind: transcript.DamageTorn, Offset: 5, Size: 7}
-	if got := d.String(); got != "torn: 7 bytes at offset 5" {
-		t.Error(got)
-	}
+	require.Equal(t, "torn: 7 bytes at offset 5", d.String())
 	d.Reason = "why"
-	if got := d.String(); got != "torn: 7 bytes at offset 5 (why)" {
-		t.Error(got)
-	}
+	require.Equal(t, "torn: 7 bytes at offset 5 (why)", d.String())
 }
 
 // A line of very many records costs memory in proportion to the line.
@@ -458,7 +441,6 @@ func TestScanManyRecordsOnOneLine(t *testing.T) {
 		end = rec.Offset + rec.Damage.Size
 		n++
 	}
-	if n != 1001 || end != int64(len(text)-1) {
-		t.Errorf("%d records up to %d, want 1001 up to %d", n, end, len(text)-1)
-	}
+	require.Equal(t, 1001, n)
+	require.Equal(t, int64(len(text)-1), end)
 }

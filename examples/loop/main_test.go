@@ -73,17 +73,11 @@ func TestRestart(t *testing.T) {
 				guardtest.Always(guardtest.Call(transcript.ToolCallBlock{ID: "a", Name: "read", Input: []byte("{}")}))), nil)}
 	}
 	printed, once := talk(t, dir+"/one", service(), "hello", "look at the file", "thanks")
-	if want := "Restored: 0 previous turns\nhello\n\nThere is no tool read.\nthanks\n"; printed != want {
-		t.Errorf("it printed %q, want %q", printed, want)
-	}
+	require.Equal(t, "Restored: 0 previous turns\nhello\n\nThere is no tool read.\nthanks\n", printed)
 	talk(t, dir+"/two", service(), "hello", "look at the file")
 	printed, twice := talk(t, dir+"/two", service(), "thanks")
-	if want := "Restored: 2 previous turns\nthanks\n"; printed != want {
-		t.Errorf("the second run printed %q, want %q", printed, want)
-	}
-	if once != twice {
-		t.Errorf("after a restart the model is sent\n%s\nand not\n%s", twice, once)
-	}
+	require.Equal(t, "Restored: 2 previous turns\nthanks\n", printed)
+	require.Equal(t, twice, once)
 }
 
 // In a window that is smaller than the program thinks it goes on all the same.
@@ -91,9 +85,7 @@ func TestSmallWindow(t *testing.T) {
 	long := strings.Repeat("many words of a user. ", 300)
 	_, sent := talk(t, t.TempDir(), &guardtest.Model{Window: 8000, ReserveOutput: true},
 		long, long, long, long, long, long, long, "and now?")
-	if !strings.Contains(sent, "[Previous conversation summary]") {
-		t.Errorf("nothing was compacted in\n%s", sent)
-	}
+	require.Contains(t, sent, "[Previous conversation summary]")
 }
 
 // An error ends the program, and what was said is kept.
@@ -108,12 +100,10 @@ func TestError(t *testing.T) {
 	require.NoError(t, err)
 	s, err := store.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
 	require.NoError(t, err)
-	if p, err := s.Pending(t.Context()); err != nil || p.User != "hello" {
-		t.Errorf("pending are %+v, %v", p, err)
-	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	p, err := s.Pending(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "hello", p.User)
+	require.NoError(t, store.Close())
 }
 
 // client is a model of one function.
@@ -156,7 +146,5 @@ func TestReadme(t *testing.T) {
 	program, err := os.ReadFile("main.go")
 	require.NoError(t, err)
 	_, code, _ := strings.Cut(string(program), "package main")
-	if !strings.Contains(string(readme), "```go\npackage main"+code+"```") {
-		t.Error("the program in README.md is another one: copy it from main.go")
-	}
+	require.Contains(t, string(readme), "```go\npackage main"+code+"```", "the program in README.md is another one: copy it from main.go")
 }

@@ -36,9 +36,8 @@ func history(t *testing.T, c config) string {
 	t.Helper()
 	_, text, _ := strings.Cut(driveConfig(t, c, "/history", "/quit"), "  Session: ")
 	text, _, ok := strings.Cut(text, "\n[main:cli:user] > ")
-	if !ok || !strings.Contains(text, "[user] ") {
-		t.Fatalf("no history in %q", text)
-	}
+	require.True(t, ok)
+	require.Contains(t, text, "[user] ")
 	return text
 }
 
@@ -70,12 +69,8 @@ func TestSmallWindow(t *testing.T) {
 				t.Errorf("%d requests were too long", n)
 			}
 			before := history(t, c)
-			if after := history(t, smallConfig(t, filepath.Dir(c.dir), nil)); after != before {
-				t.Errorf("after a restart the history is\n%s\nand not\n%s", after, before)
-			}
-			if !strings.Contains(before, "[Previous conversation summary]") {
-				t.Errorf("no summary in the history:\n%s", before)
-			}
+			require.Equal(t, before, history(t, smallConfig(t, filepath.Dir(c.dir), nil)))
+			require.Contains(t, before, "[Previous conversation summary]")
 		})
 	}
 }
@@ -109,9 +104,7 @@ func TestSummarizerFails(t *testing.T) {
 	out := driveConfig(t, c, "/compact 1")
 	contains(t, out, "[compact] summarising 2 messages", "[compact] no summary from the model, extracting one: ", "401",
 		"[compact] failed, nothing was changed: the summary is not smaller")
-	if after := history(t, c); after != before {
-		t.Errorf("a failure made\n%s\nof\n%s", after, before)
-	}
+	require.Equal(t, before, history(t, c))
 	out = driveConfig(t, c, strings.Repeat("three ", 500), "four", "/compact 1")
 	contains(t, out, "[compact] no summary from the model, extracting one: ", "[compact] 6 messages -> summary")
 }
@@ -132,17 +125,14 @@ func TestInterruptCompaction(t *testing.T) {
 	out := &watched{texts: make(chan string, 1000)}
 	done := make(chan error, 1)
 	go func() { done <- run(t.Context(), c, in, out, interrupts) }()
-	if _, err := io.WriteString(typed, "/compact 1\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(typed, "/compact 1\n")
+	require.NoError(t, err)
 	<-asked
 	interrupts <- os.Interrupt
 	out.await(t, "[compact] cancelled; nothing was changed\n")
 	require.NoError(t, typed.Close())
 	require.NoError(t, <-done)
-	if after := history(t, c); after != before {
-		t.Errorf("the interrupt made\n%s\nof\n%s", after, before)
-	}
+	require.Equal(t, before, history(t, c))
 }
 
 // An overflow in the middle of an answer is cured too; what was shown is said
@@ -159,9 +149,7 @@ func TestOverflowInAnswer(t *testing.T) {
 		"\n  [compact] summarising ", "\n  [compact] ", " -> summary",
 		"\n  [guard]   asking again with ~", " tokens, attempt 2; the answer above was cut and does not count\n",
 		`You said "`)
-	if h := history(t, c); strings.Contains(h, "This is an answer") {
-		t.Errorf("the void answer is in the history:\n%s", h)
-	}
+	require.NotContains(t, history(t, c), "This is an answer")
 }
 
 // A message that is too long by itself cannot be sent and can be taken back.

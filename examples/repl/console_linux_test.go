@@ -199,9 +199,7 @@ func TestPaste(t *testing.T) {
 	s.ends()
 	user, _ := messages(t, dir)
 	require.Equal(t, []string{long, "see: " + twelve, "while it works", "one line more", typed, "a\nb\nc"}, user)
-	if strings.Contains(s.raw(), "\x1b[31m") {
-		t.Error("an escape of a text was printed")
-	}
+	require.NotContains(t, s.raw(), "\x1b[31m", "an escape of a text was printed")
 }
 
 // Ctrl-C keeps what there is of an answer and brings the prompt back. An impatient

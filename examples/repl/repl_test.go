@@ -67,16 +67,14 @@ func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	out := drive(t, dir, "hello there", "read a.txt and tell the time", "/history")
 	contains(t, out, `You said "hello there".`, "Let me look.", "This is what I found:", "[user:tool_result] alpha", "[user:tool_result] 2026-11-20T08:00:00Z", "Bye.")
-	if strings.Contains(out, "Restored") || strings.Contains(out, "Pending") || strings.Contains(out, "Error") {
-		t.Errorf("the first run says\n%s", out)
-	}
+	require.NotContains(t, out, "Restored")
+	require.NotContains(t, out, "Pending")
+	require.NotContains(t, out, "Error")
 	first := out[strings.Index(out, "  [user]"):strings.Index(out, "\nBye.")]
 
 	out = drive(t, dir, "/history", "what do you remember")
 	contains(t, out, "Restored: 2 previous turns", "Earlier messages of yours that I remember: 2; the first was \"hello there\"")
-	if !strings.Contains(out, strings.TrimSpace(strings.TrimSuffix(first, "[main:cli:user] > "))) {
-		t.Errorf("the history is not that of the first run:\n%s\nin\n%s", first, out)
-	}
+	require.Contains(t, out, strings.TrimSpace(strings.TrimSuffix(first, "[main:cli:user] > ")))
 }
 
 func TestCommands(t *testing.T) {
@@ -95,9 +93,7 @@ func TestCommands(t *testing.T) {
 		"Rewound 1 turn(s); 0 left", "Error: ", "Usage: /rewind", "(empty session)", "Nothing is pending",
 		"Switched to: ", "Ambiguous: \"0\" fits", "Session not found: nobody",
 		"Deleted: ", "1 session(s):", "/new [label]", "Bye.")
-	if strings.Contains(out, "never read") {
-		t.Error("it went on after /quit")
-	}
+	require.NotContains(t, out, "never read", "it went on after /quit")
 }
 
 // The number of a session in the last list stands for it, after key and title.
@@ -175,9 +171,7 @@ func TestErase(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
 }
 
 // The next start names the unfinished work of a killed program and can continue
@@ -213,15 +207,13 @@ func TestInterrupt(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- run(t.Context(), c, in, out, interrupts) }()
 
-	if _, err := io.WriteString(typed, "hello\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(typed, "hello\n")
+	require.NoError(t, err)
 	<-stalled
 	interrupts <- os.Interrupt
 	out.await(t, "Cancelled.")
-	if _, err := io.WriteString(typed, "again\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(typed, "again\n")
+	require.NoError(t, err)
 	out.await(t, "script")
 	out.await(t, "] > ")
 	interrupts <- os.Interrupt // at the prompt it ends nothing
@@ -288,7 +280,6 @@ func TestToolsAreConfined(t *testing.T) {
 			t.Errorf("read_file(%s) = %q", input, text)
 		}
 	}
-	if text, err := tools.run(t.Context(), "list_directory", []byte(`{"path":".."}`)); err == nil {
-		t.Errorf("list_directory(..) = %q", text)
-	}
+	_, err = tools.run(t.Context(), "list_directory", []byte(`{"path":".."}`))
+	require.Error(t, err)
 }

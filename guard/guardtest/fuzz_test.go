@@ -88,8 +88,8 @@ func FuzzBody(f *testing.F) {
 			}
 		}
 		s := m.Stats()
-		if s.Requests != len(paths)-1 || s.Counts != 1 || s.Answered+s.Invalid+s.Overflows != s.Requests {
-			t.Fatalf("counted %+v", s)
-		}
+		require.Equal(t, len(paths)-1, s.Requests)
+		require.Equal(t, 1, s.Counts)
+		require.Equal(t, s.Requests, s.Answered+s.Invalid+s.Overflows)
 	})
 }

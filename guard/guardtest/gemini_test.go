@@ -180,9 +180,7 @@ func TestOtherRefusals(t *testing.T) {
 			t.Errorf("%s %s: %d %s", tt.path, tt.body, resp.StatusCode, data)
 		}
 	}
-	if n := m.Stats().Invalid; n != len(tests) {
-		t.Errorf("%d of %d requests are recorded as invalid", n, len(tests))
-	}
+	require.Equal(t, len(tests), m.Stats().Invalid)
 	resp, err := c.http.Get(c.url + "/model/m/converse")
 	require.NoError(t, err)
 	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusBadRequest {

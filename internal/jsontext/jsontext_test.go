@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -18,12 +19,10 @@ func TestMembers(t *testing.T) {
 		got = append(got, name+"="+string(value))
 	}
 	want := []string{"a=1.50", "b\n=[1,{\"x\":\"}\"}]", `c="q\"}"`, "a=null"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("Members = %q, want %q", got, want)
-	}
-	if v, ok := jsontext.Member(obj, "a"); !ok || string(v) != "null" {
-		t.Errorf("Member(a) = %q, %v; the last of equal names counts", v, ok)
-	}
+	require.Equal(t, want, got)
+	v, ok := jsontext.Member(obj, "a")
+	require.True(t, ok)
+	require.Equal(t, "null", string(v))
 }
 
 func TestAppendString(t *testing.T) {
@@ -74,9 +73,7 @@ func FuzzWalk(f *testing.F) {
 		for range jsontext.Elements(data) {
 		}
 		out := o.End()
-		if !json.Valid(out) {
-			t.Fatalf("wrote invalid JSON: %s", out)
-		}
+		require.True(t, json.Valid(out))
 		if bytes.IndexByte(out, '\n') >= 0 {
 			t.Fatalf("wrote a line break: %q", out)
 		}
@@ -91,9 +88,7 @@ func FuzzWalk(f *testing.F) {
 			t.Fatalf("%d members %q, encoding/json sees %d", len(values), names, len(want))
 		}
 		for name, value := range want {
-			if !bytes.Equal(jsontext.Trim(values[name]), jsontext.Trim(value)) {
-				t.Fatalf("%q = %s, encoding/json sees %s", name, values[name], value)
-			}
+			require.Equal(t, jsontext.Trim(value), jsontext.Trim(values[name]))
 		}
 	})
 }

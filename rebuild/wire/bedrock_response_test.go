@@ -29,10 +29,15 @@ func TestBedrockResponse(t *testing.T) {
 	resp, err := bedrock.Format{Model: bedrockModel}.Response([]byte(bedrockAnswers["text"]))
 	require.NoError(t, err)
 	u := resp.Usage
-	if resp.API != "bedrock" || resp.Model != bedrockModel || resp.StopReason != transcript.StopEndTurn || resp.Message.Text() != "Hello, 世界 \u2028 <&>" ||
-		u.Input != 12 || u.Output != 5 || u.CacheRead != 4 || u.CacheWrite != 3 || string(u.Extra["totalTokens"]) != "24" {
-		t.Errorf("response = %+v", resp)
-	}
+	require.Equal(t, "bedrock", resp.API)
+	require.Equal(t, bedrockModel, resp.Model)
+	require.Equal(t, transcript.StopEndTurn, resp.StopReason)
+	require.Equal(t, "Hello, 世界 \u2028 <&>", resp.Message.Text())
+	require.Equal(t, 12, u.Input)
+	require.Equal(t, 5, u.Output)
+	require.Equal(t, 4, u.CacheRead)
+	require.Equal(t, 3, u.CacheWrite)
+	require.Equal(t, "24", string(u.Extra["totalTokens"]))
 	const odd = `{"output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"x","name":"n","type":"server_tool_use","input":{}}},{"hologram":{"a":1e3}}]}},"stopReason":"content_filtered"}`
 	resp, err = bedrock.Format{}.Response([]byte(odd))
 	if err != nil || resp.StopReason != transcript.StopRefusal || len(resp.Message.ToolCalls()) > 0 || string(resp.Message.Content[1].(transcript.RawBlock).JSON) != `{"type":"bedrock_block","block":{"hologram":{"a":1e3}}}` {
@@ -74,9 +79,8 @@ func TestBedrockRoundTrip(t *testing.T) {
 		var came struct {
 			Output struct{ Message struct{ Content any } }
 		}
-		if json.Unmarshal([]byte(body), &sent) != nil || json.Unmarshal([]byte(answer), &came) != nil {
-			t.Fatal("not JSON")
-		}
+		require.NoError(t, json.Unmarshal([]byte(body), &sent))
+		require.NoError(t, json.Unmarshal([]byte(answer), &came))
 		want := fmt.Sprint(came.Output.Message.Content)
 		if name == "cited" { // its texts are one now
 			want = `[map[citationsContent:map[citations:[map[title:a] map[title:b]] content:[map[text:It is so.]]]]]`

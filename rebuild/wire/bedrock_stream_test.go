@@ -152,12 +152,12 @@ func TestBedrockStreamErrors(t *testing.T) {
 	_, _ = s.Add(bedrock.Event(text.kind, []byte(text.payload)))
 	_, err := s.Add(bedrock.Event("modelStreamErrorException", []byte(`{"message":"it broke"}`)))
 	var apiErr *wire.APIError
-	if !errors.As(err, &apiErr) || apiErr.Type != "modelStreamErrorException" || apiErr.Message != "it broke" {
-		t.Errorf("error = %v", err)
-	}
-	if resp := s.Response(); resp.StopReason != transcript.StopError || resp.Message.Text() != "Hel" {
-		t.Errorf("response = %+v", resp)
-	}
+	require.True(t, errors.As(err, &apiErr))
+	require.Equal(t, "modelStreamErrorException", apiErr.Type)
+	require.Equal(t, "it broke", apiErr.Message)
+	resp := s.Response()
+	require.Equal(t, transcript.StopError, resp.StopReason)
+	require.Equal(t, "Hel", resp.Message.Text())
 }
 
 // The input is a stream: the type of an event and its payload on each line.

@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -20,13 +19,9 @@ func renderBedrock(t testing.TB, b bedrock.Format, req transcript.Request) (stri
 	t.Helper()
 	body, report, err := b.Request(req)
 	require.NoError(t, err)
-	if !json.Valid(body) {
-		t.Fatalf("the body is not valid JSON: %s", body)
-	}
+	require.True(t, json.Valid(body))
 	again, _, _ := b.Request(req)
-	if !bytes.Equal(body, again) {
-		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
-	}
+	require.Equal(t, again, body)
 	return string(body), report
 }
 
@@ -58,9 +53,7 @@ func TestBedrockRequest(t *testing.T) {
 	for i, name := range []string{"ID1", "ID2"} {
 		got = strings.ReplaceAll(got, sent.Messages[1].Content[1+i].ToolUse.ToolUseID, name)
 	}
-	if got != want {
-		t.Errorf("body =\n%s\nwant\n%s", got, want)
-	}
+	require.Equal(t, want, got)
 	validBedrock(t, bedrockModel, body)
 	const rulesWant = "dropped-member replaced-block replaced-block bad-name replaced-block rewritten-id rewritten-id dropped-thinking dropped-thinking replaced-block added-tools"
 	if got := rules(report); got != rulesWant {
@@ -69,9 +62,7 @@ func TestBedrockRequest(t *testing.T) {
 
 	body, _ = renderBedrock(t, bedrock.Format{PureResults: true}, req)
 	validBedrock(t, "meta.llama4", body)
-	if !strings.HasSuffix(body, `{"text":"hurry"}],"status":"error"}}]}]}`) {
-		t.Errorf("a text beside results: %s", body)
-	}
+	require.True(t, strings.HasSuffix(body, `{"text":"hurry"}],"status":"error"}}]}]}`), body)
 }
 
 // Documents get names of their own and a text, and of too many the last stay.
@@ -108,7 +99,6 @@ func TestBedrockThinking(t *testing.T) {
 	}
 	body, report := renderBedrock(t, enabled, transcript.Request{Model: bedrockModel, Messages: everyBlock(t)})
 	validBedrock(t, bedrockModel, body)
-	if strings.Contains(body, "budget_tokens") || !reported(report, rebuild.ThinkingOff) {
-		t.Errorf("thinking without reasoning to go on from: %s", body)
-	}
+	require.NotContains(t, body, "budget_tokens")
+	require.True(t, reported(report, rebuild.ThinkingOff))
 }

@@ -64,9 +64,7 @@ func TestBrokenMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body, _, err := tc.format.Request(transcript.Request{Model: tc.model, Messages: tc.messages})
 			require.NoError(t, err)
-			if !strings.Contains(string(body), tc.want) {
-				t.Errorf("got %s, want %s", body, tc.want)
-			}
+			require.Contains(t, string(body), tc.want)
 		})
 	}
 }

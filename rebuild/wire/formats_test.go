@@ -123,9 +123,7 @@ func folded(t testing.TB, lines []string) rebuild.History {
 	fold := rebuild.New(nil)
 	for _, line := range lines {
 		e, err := transcript.ParseEntry([]byte(line))
-		if err != nil {
-			t.Fatalf("%v in %s", err, line)
-		}
+		require.NoError(t, err, line)
 		require.NoError(t, fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}))
 	}
 	return fold.History()

@@ -22,9 +22,7 @@ func FuzzResponse(f *testing.F) {
 	f.Add([]byte(`{"type":"error","error":{"type":"x","message":"y"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		resp, err := anthropic.Format{}.Response(body)
-		if (resp == nil) == (err == nil) {
-			t.Fatalf("response %v, error %v", resp, err)
-		}
+		require.NotEqual(t, err == nil, resp == nil)
 		_ = wire.NewAPIError(500, body).Error()
 		if err == nil && !json.Valid(message0(t, resp)) {
 			t.Fatal("the message is not valid JSON")
@@ -53,9 +51,7 @@ func FuzzStream(f *testing.F) {
 			} else if d != (wire.Delta{}) {
 				t.Fatalf("delta %v with error %v", d, err)
 			}
-			if !json.Valid(message0(t, s.Response())) {
-				t.Fatal("the message is not valid JSON")
-			}
+			require.True(t, json.Valid(message0(t, s.Response())), "the message is not valid JSON")
 		}
 		if resp := s.Response(); len(resp.Message.Text()) > shown.Len() {
 			t.Fatalf("text %q, shown %q", resp.Message.Text(), &shown)
@@ -84,9 +80,7 @@ func FuzzReadSSE(f *testing.F) {
 			}
 			sb.WriteString("\r\n")
 		}
-		if again := read(sb.String()); !slices.Equal(got, again) {
-			t.Fatalf("%q, then %q", got, again)
-		}
+		require.Equal(t, read(sb.String()), got)
 	})
 }
 

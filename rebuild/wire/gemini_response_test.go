@@ -31,19 +31,25 @@ func TestGeminiResponse(t *testing.T) {
 	resp, err := gemini.Format{}.Response([]byte(geminiAnswers["text"]))
 	require.NoError(t, err)
 	u := resp.Usage
-	if resp.API != "gemini" || resp.Model != "gemini-3-pro" || resp.StopReason != transcript.StopEndTurn || resp.RequestID != "r1" || resp.Message.Text() != "Hello, 世界 \u2028 <&>" {
-		t.Errorf("response = %+v", resp)
-	}
-	if u.Input != 15 || u.CacheRead != 4 || u.Output != 12 || u.Prompt() != 19 || string(u.Extra["totalTokenCount"]) != "31" {
-		t.Errorf("usage = %+v", u)
-	}
+	require.Equal(t, "gemini", resp.API)
+	require.Equal(t, "gemini-3-pro", resp.Model)
+	require.Equal(t, transcript.StopEndTurn, resp.StopReason)
+	require.Equal(t, "r1", resp.RequestID)
+	require.Equal(t, "Hello, 世界 \u2028 <&>", resp.Message.Text())
+	require.Equal(t, 15, u.Input)
+	require.Equal(t, 4, u.CacheRead)
+	require.Equal(t, 12, u.Output)
+	require.Equal(t, 19, u.Prompt())
+	require.Equal(t, "31", string(u.Extra["totalTokenCount"]))
 	resp, err = gemini.Format{Model: "alias"}.Response([]byte(geminiAnswers["calls"]))
 	require.NoError(t, err)
 	calls := resp.Message.ToolCalls()
-	if resp.Model != "alias" || resp.StopReason != transcript.StopToolUse || len(calls) != 2 || calls[0].ID != "abc" || calls[1].ID == "" ||
-		string(calls[0].Input) != `{"path":"a \"b\".go","line":1.0,"é":null}` {
-		t.Errorf("response = %+v", resp)
-	}
+	require.Equal(t, "alias", resp.Model)
+	require.Equal(t, transcript.StopToolUse, resp.StopReason)
+	require.Len(t, calls, 2)
+	require.Equal(t, "abc", calls[0].ID)
+	require.NotEmpty(t, calls[1].ID)
+	require.Equal(t, `{"path":"a \"b\".go","line":1.0,"é":null}`, string(calls[0].Input))
 }
 
 // An answer that is recorded and sent again goes out as it came in, signatures
@@ -74,26 +80,21 @@ func TestGeminiRoundTrip(t *testing.T) {
 					Content struct{ Parts []map[string]any }
 				}
 			}
-			if json.Unmarshal([]byte(body), &sent) != nil || json.Unmarshal([]byte(answer), &came) != nil {
-				t.Fatal("not JSON")
-			}
+			require.NoError(t, json.Unmarshal([]byte(body), &sent))
+			require.NoError(t, json.Unmarshal([]byte(answer), &came))
 			for _, part := range came.Candidates[0].Content.Parts {
 				if call, ok := part["functionCall"].(map[string]any); ok && call["args"] == nil {
 					call["args"] = map[string]any{}
 				}
 			}
-			if got, want := fmt.Sprint(sent.Contents[1].Parts), fmt.Sprint(came.Candidates[0].Content.Parts); got != want {
-				t.Errorf("sent %s\ncame %s", got, want)
-			}
+			require.Equal(t, fmt.Sprint(came.Candidates[0].Content.Parts), fmt.Sprint(sent.Contents[1].Parts))
 			if name == "calls" && !strings.Contains(body, `{"functionResponse":{"id":"abc","name":"read"`) {
 				t.Errorf("the response has not the ID of its call: %s", body)
 			}
 
 			if name == "calls" {
 				body, _ = renderGemini(t, gemini.Format{}, transcript.Request{Model: "publishers/google/models/" + geminiModel, Messages: h.Messages})
-				if !strings.Contains(body, `"thoughtSignature":"c2lnMQ=="`) {
-					t.Errorf("the model by its full name is not given its signature: %s", body)
-				}
+				require.Contains(t, body, `"thoughtSignature":"c2lnMQ=="`)
 			}
 
 			// Another model, and another provider, get none of it.

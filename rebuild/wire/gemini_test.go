@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -21,13 +20,9 @@ func renderGemini(t testing.TB, g gemini.Format, req transcript.Request) (string
 	t.Helper()
 	body, report, err := g.Request(req)
 	require.NoError(t, err)
-	if !json.Valid(body) {
-		t.Fatalf("the body is not valid JSON: %s", body)
-	}
+	require.True(t, json.Valid(body))
 	again, _, _ := g.Request(req)
-	if !bytes.Equal(body, again) {
-		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
-	}
+	require.Equal(t, again, body)
 	return string(body), report
 }
 
@@ -63,9 +58,7 @@ func TestGeminiRequest(t *testing.T) {
 {"role":"model","parts":[{"text":"Two."},{"functionCall":{"name":"_9lives","args":{"n":1.0}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"read","args":{}}}]},
 {"role":"user","parts":[{"functionResponse":{"name":"_9lives","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"error":"[image: see below]"}}}]},
 {"role":"user","parts":[{"text":"[image that read returned]"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"text":"hurry"}]}]}`
-	if got := strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`); got != want {
-		t.Errorf("body =\n%s\nwant\n%s", got, want)
-	}
+	require.Equal(t, want, strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`))
 	validGemini(t, geminiModel, body)
 	const rulesWant = "dropped-member replaced-block replaced-block replaced-block replaced-block dropped-thinking dropped-thinking bad-name moved-media bad-name"
 	if got := rules(report); got != rulesWant {
@@ -106,14 +99,11 @@ func TestOddBlocks(t *testing.T) {
 	body, _ := renderGemini(t, gemini.Format{}, req)
 	validGemini(t, geminiModel, body)
 	const want = `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}`
-	if !strings.Contains(body, want) || !strings.Contains(body, `{"text":"[t, s]\nfound"}`) {
-		t.Errorf("body = %s", body)
-	}
+	require.Contains(t, body, want)
+	require.Contains(t, body, `{"text":"[t, s]\nfound"}`)
 	body, _ = renderBedrock(t, bedrock.Format{}, req)
 	validBedrock(t, bedrockModel, body)
-	if !strings.Contains(body, `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"text":"[image left out: in a document]"}]}`) {
-		t.Errorf("body = %s", body)
-	}
+	require.Contains(t, body, `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"text":"[image left out: in a document]"}]}`)
 }
 
 // The signature of Gemini's own text does not cover a call of another model.

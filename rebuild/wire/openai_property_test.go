@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
@@ -118,17 +120,13 @@ func FuzzOpenAIStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, format := range []openAIFormat{chat, responses} {
 			resp, err := format.response(data)
-			if (resp == nil) == (err == nil) {
-				t.Fatalf("response %v, error %v", resp, err)
-			}
+			require.NotEqual(t, err == nil, resp == nil)
 			s := format.stream()
 			for line := range bytes.SplitSeq(data, []byte("\n")) {
 				if d, err := s.Add(line); err != nil && d != (wire.Delta{}) {
 					t.Fatalf("delta %v with error %v", d, err)
 				}
-				if !json.Valid(message0(t, s.Response())) {
-					t.Fatal("the message is not valid JSON")
-				}
+				require.True(t, json.Valid(message0(t, s.Response())), "the message is not valid JSON")
 			}
 		}
 	})

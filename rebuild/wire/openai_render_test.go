@@ -67,9 +67,8 @@ func TestOpenAIEnvelope(t *testing.T) {
 			t.Errorf("params with %s were rendered", name)
 		}
 	}
-	if _, _, err := (openairesponses.Format{Params: map[string]json.RawMessage{"user": raw("x")}}).Request(req); err == nil {
-		t.Error("params that are not JSON were rendered")
-	}
+	_, _, err := (openairesponses.Format{Params: map[string]json.RawMessage{"user": raw("x")}}).Request(req)
+	require.Error(t, err, "params that are not JSON were rendered")
 }
 
 // The rendering of each kind of block.
@@ -137,9 +136,8 @@ func TestOpenAIResultMedia(t *testing.T) {
 	const want = `{"role":"tool","tool_call_id":"a","content":"[in the user message behind the results]"},{"role":"tool","tool_call_id":"b","content":"B"},{"role":"tool","tool_call_id":"c","content":""},` +
 		`{"role":"user","content":[{"type":"text","text":"[from the result of call a]"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},` +
 		`{"type":"text","text":"[from the result of call b]"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"faster"}]}]}`
-	if !strings.HasSuffix(body, want) || rules(report) != "moved-media moved-media" {
-		t.Errorf("report %v, rendered\n%s\nwant\n%s", report, body, want)
-	}
+	require.True(t, strings.HasSuffix(body, want), body)
+	require.Equal(t, "moved-media moved-media", rules(report))
 	body, report = responses.body(t, req)
 	if !strings.Contains(body, `"call_id":"a","output":[{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,AAAA"}]}`) || len(report) > 0 {
 		t.Errorf("report %v, rendered\n%s", report, body)
@@ -264,9 +262,8 @@ func TestOpenAIChatImitators(t *testing.T) {
 			if d == "" {
 				event = `{"model":"m","choices":[{"delta":{},"finish_reason":"stop"},{"index":1,"delta":{"content":"another"},"finish_reason":"length"}]}`
 			}
-			if _, err := s.Add([]byte(event)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Add([]byte(event))
+			require.NoError(t, err)
 		}
 		resp := s.Response()
 		const want = `{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"n1","input":{"a":1}},{"type":"tool_use","id":"2","name":"n2","input":{"a":2}}]}`

@@ -59,9 +59,8 @@ func (f openAIFormat) body(t testing.TB, req transcript.Request) (string, rebuil
 		t.Fatalf("violations: %v\nreport: %v\nbody: %s", found, report, body)
 	}
 	again, _, err := f.request(req)
-	if err != nil || string(again) != string(body) {
-		t.Fatalf("the same request gives other bytes: %v\n%s\n%s", err, body, again)
-	}
+	require.NoError(t, err)
+	require.Equal(t, string(body), string(again))
 	return string(body), report
 }
 
@@ -252,9 +251,8 @@ func TestOpenAIRoundTrip(t *testing.T) {
 				require.NoError(t, err)
 				s := f.stream()
 				for _, e := range f.events(t, body, 3) {
-					if _, err := s.Add([]byte(e)); err != nil {
-						t.Fatal(err)
-					}
+					_, err := s.Add([]byte(e))
+					require.NoError(t, err)
 				}
 				for _, resp := range []*transcript.Response{whole, s.Response()} {
 					h := recorded(t, transcript.UserText("go"), resp, results(resp))
@@ -457,10 +455,8 @@ func TestOpenAIErrors(t *testing.T) {
 			t.Errorf("the stop reason is %q", stop)
 		}
 	}
-	if _, _, err := (openairesponses.Format{Reasoning: json.RawMessage("7")}).Request(transcript.Request{}); err == nil {
-		t.Error("reasoning that is no object was rendered")
-	}
-	if _, _, err := chat.request(transcript.Request{Messages: []transcript.Message{{Role: "tool"}}}); err == nil {
-		t.Error("a role that is none was rendered")
-	}
+	_, _, err := (openairesponses.Format{Reasoning: json.RawMessage("7")}).Request(transcript.Request{})
+	require.Error(t, err, "reasoning that is no object was rendered")
+	_, _, err = chat.request(transcript.Request{Messages: []transcript.Message{{Role: "tool"}}})
+	require.Error(t, err, "a role that is none was rendered")
 }

@@ -26,9 +26,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 	if err != nil {
 		return
 	}
-	if !json.Valid(body) {
-		t.Fatalf("not valid JSON: %s", body)
-	}
+	require.True(t, json.Valid(body))
 	var got transcript.Request
 	require.NoError(t, json.Unmarshal(body, &got))
 	before, after := wiretest.Validate(req), wiretest.Validate(got)
@@ -50,18 +48,15 @@ func checkRender(t *testing.T, req transcript.Request) {
 		if req.MaxOutput == 0 {
 			got.MaxOutput = 0
 		}
-		if a, b := normal(t, req), normal(t, got); a != b {
-			t.Fatalf("a valid request was changed:\n%s\n%s", a, b)
-		}
+		require.Equal(t, normal(t, got), normal(t, req))
 	}
 	// The running turn may begin elsewhere once an answer is gone.
 	if reported(report, rebuild.EmptyMessage) {
 		return
 	}
 	again, _, err := anthropic.Format{}.Request(got)
-	if err != nil || !bytes.Equal(messagesOf(body), messagesOf(again)) {
-		t.Fatalf("rendered again:\n%s\n%s", body, again)
-	}
+	require.NoError(t, err)
+	require.Equal(t, messagesOf(again), messagesOf(body))
 }
 
 func foreign(m transcript.Message) bool { return m.Origins != nil }

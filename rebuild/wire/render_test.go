@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"slices"
@@ -25,9 +24,7 @@ var native = transcript.Origin{Entry: "e", API: "anthropic", Model: model}
 func block(t testing.TB, text string) transcript.Block {
 	t.Helper()
 	b, err := transcript.UnmarshalBlock([]byte(text))
-	if err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	require.NoError(t, err, text)
 	return b
 }
 
@@ -35,9 +32,7 @@ func block(t testing.TB, text string) transcript.Block {
 func message(t testing.TB, text string, o transcript.Origin) transcript.Message {
 	t.Helper()
 	var m transcript.Message
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &m), text)
 	m.Origins = slices.Repeat([]transcript.Origin{o}, len(m.Content))
 	return m
 }
@@ -46,13 +41,9 @@ func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, r
 	t.Helper()
 	body, report, err := a.Request(req)
 	require.NoError(t, err)
-	if !json.Valid(body) {
-		t.Fatalf("the body is not valid JSON: %s", body)
-	}
+	require.True(t, json.Valid(body))
 	again, _, _ := a.Request(req)
-	if !bytes.Equal(body, again) {
-		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
-	}
+	require.Equal(t, again, body)
 	return string(body), report
 }
 

@@ -54,20 +54,26 @@ func lines(t testing.TB, resp *transcript.Response) string {
 func TestResponse(t *testing.T) {
 	resp, err := anthropic.Format{}.Response([]byte(answers["text"]))
 	require.NoError(t, err)
-	if resp.API != "anthropic" || resp.Model != "claude-x-20260131" || resp.StopReason != transcript.StopEndTurn || resp.RequestID != "msg_1" ||
-		resp.Message.Role != transcript.RoleAssistant || resp.Message.Text() != "Hello, 世界 \u2028 <&>" {
-		t.Errorf("response = %+v", resp)
-	}
+	require.Equal(t, "anthropic", resp.API)
+	require.Equal(t, "claude-x-20260131", resp.Model)
+	require.Equal(t, transcript.StopEndTurn, resp.StopReason)
+	require.Equal(t, "msg_1", resp.RequestID)
+	require.Equal(t, transcript.RoleAssistant, resp.Message.Role)
+	require.Equal(t, "Hello, 世界 \u2028 <&>", resp.Message.Text())
 	u := resp.Usage
-	if u.Input != 12 || u.Output != 5 || u.CacheRead != 4 || u.CacheWrite != 3 || u.Prompt() != 19 ||
-		string(u.Extra["service_tier"]) != `"standard"` || string(u.Extra["cache_creation"]) != `{"ephemeral_5m_input_tokens":3}` {
-		t.Errorf("usage = %+v", u)
-	}
+	require.Equal(t, 12, u.Input)
+	require.Equal(t, 5, u.Output)
+	require.Equal(t, 4, u.CacheRead)
+	require.Equal(t, 3, u.CacheWrite)
+	require.Equal(t, 19, u.Prompt())
+	require.Equal(t, `"standard"`, string(u.Extra["service_tier"]))
+	require.Equal(t, `{"ephemeral_5m_input_tokens":3}`, string(u.Extra["cache_creation"]))
 	resp, err = anthropic.Format{}.Response([]byte(answers["unknown"]))
 	require.NoError(t, err)
-	if raw, ok := resp.Message.Content[0].(transcript.RawBlock); !ok || string(raw.JSON) != `{"type":"hologram","z":[1,2],"a":{"b":1e3}}` || resp.StopReason != "new_reason" {
-		t.Errorf("response = %+v", resp)
-	}
+	raw, ok := resp.Message.Content[0].(transcript.RawBlock)
+	require.True(t, ok)
+	require.Equal(t, `{"type":"hologram","z":[1,2],"a":{"b":1e3}}`, string(raw.JSON))
+	require.EqualValues(t, "new_reason", resp.StopReason)
 }
 
 func TestAPIError(t *testing.T) {
@@ -136,12 +142,9 @@ func TestRoundTrip(t *testing.T) {
 			}
 			var sent struct{ Messages []struct{ Content any } }
 			var came struct{ Content any }
-			if json.Unmarshal([]byte(body), &sent) != nil || json.Unmarshal([]byte(answers[name]), &came) != nil {
-				t.Fatal("not JSON")
-			}
-			if got, want := fmt.Sprint(sent.Messages[1].Content), fmt.Sprint(came.Content); got != want {
-				t.Errorf("sent %s\ncame %s", got, want)
-			}
+			require.NoError(t, json.Unmarshal([]byte(body), &sent))
+			require.NoError(t, json.Unmarshal([]byte(answers[name]), &came))
+			require.Equal(t, fmt.Sprint(came.Content), fmt.Sprint(sent.Messages[1].Content))
 		})
 	}
 }

@@ -50,9 +50,7 @@ func TestReadSSE(t *testing.T) {
 
 func TestReadSSEErrors(t *testing.T) {
 	stop := errors.New("stop")
-	if err := wire.ReadSSE(strings.NewReader("data: a\n\ndata: b\n\n"), func([]byte) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("error of f: %v", err)
-	}
+	require.ErrorIs(t, wire.ReadSSE(strings.NewReader("data: a\n\ndata: b\n\n"), func([]byte) error { return stop }), stop)
 	n := 0
 	r := io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(io.ErrUnexpectedEOF))
 	if err := wire.ReadSSE(r, func([]byte) error { n++; return nil }); !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
@@ -75,16 +73,14 @@ func TestReadSSEIncremental(t *testing.T) {
 			done <- wire.ReadSSE(r, func(event []byte) error { got <- string(event); return nil })
 		}()
 		for _, want := range []string{"a", "b"} {
-			if _, err := io.WriteString(w, "data: "+want+end+end[:1]); err != nil {
-				t.Fatal(err)
-			}
+			_, err := io.WriteString(w, "data: "+want+end+end[:1])
+			require.NoError(t, err)
 			if event := <-got; event != want {
 				t.Errorf("event %q, want %q", event, want)
 			}
 			if len(end) == 2 {
-				if _, err := io.WriteString(w, end[1:]); err != nil {
-					t.Fatal(err)
-				}
+				_, err := io.WriteString(w, end[1:])
+				require.NoError(t, err)
 			}
 		}
 		require.NoError(t, w.Close())

@@ -218,9 +218,8 @@ func TestStreamErrorEvent(t *testing.T) {
 	all := events(t, answers["text"], 4)
 	s := anthropic.Format{}.NewStream()
 	for _, e := range all[:5] {
-		if _, err := s.Add([]byte(e)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Add([]byte(e))
+		require.NoError(t, err)
 	}
 	// Some proxies leave out the type.
 	if _, err := (anthropic.Format{}).NewStream().Add([]byte(`{"error":{"message":"m"}}`)); err == nil || err.Error() != "wire: m" {
@@ -228,12 +227,12 @@ func TestStreamErrorEvent(t *testing.T) {
 	}
 	_, err := s.Add([]byte(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
 	var apiErr *wire.APIError
-	if !errors.As(err, &apiErr) || apiErr.Type != "overloaded_error" || apiErr.Message != "Overloaded" {
-		t.Errorf("error = %v", err)
-	}
-	if resp := s.Response(); resp.StopReason != transcript.StopError || resp.Message.Text() != "Hello, 世" {
-		t.Errorf("response = %+v", resp)
-	}
+	require.True(t, errors.As(err, &apiErr))
+	require.Equal(t, "overloaded_error", apiErr.Type)
+	require.Equal(t, "Overloaded", apiErr.Message)
+	resp := s.Response()
+	require.Equal(t, transcript.StopError, resp.StopReason)
+	require.Equal(t, "Hello, 世", resp.Message.Text())
 }
 
 // A null where an error could stand says that there is none.

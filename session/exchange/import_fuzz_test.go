@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/exchange"
 )
@@ -39,12 +41,8 @@ func FuzzImport(f *testing.F) {
 				continue
 			}
 			history, full := importedHistory(t, st, im.Session)
-			if want := sourceHistory(t, im.Source, nil); history != want {
-				t.Fatalf("history\n%s\nwant\n%s", history, want)
-			}
-			if want := sourceHistory(t, im.Source, &rebuild.Options{Full: true}); full != want {
-				t.Fatalf("whole history\n%s\nwant\n%s", full, want)
-			}
+			require.Equal(t, sourceHistory(t, im.Source, nil), history)
+			require.Equal(t, sourceHistory(t, im.Source, &rebuild.Options{Full: true}), full)
 		}
 		if err != nil && (errors.Is(err, exchange.ErrDiverged) || errors.Is(err, os.ErrNotExist)) {
 			t.Fatal(err)

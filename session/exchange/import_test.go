@@ -338,9 +338,8 @@ func TestImportCommitted(t *testing.T) {
 	delete(committed, "s1/history/archive_001/messages.jsonl")
 	_, err = exchange.Import(t.Context(), st, sessionsIn(t, committed), nil)
 	require.ErrorIs(t, err, exchange.ErrDiverged)
-	if after, _ := importedHistory(t, st, im.Session); after != history {
-		t.Errorf("without the archive: %s", after)
-	}
+	after, _ := importedHistory(t, st, im.Session)
+	require.Equal(t, history, after)
 }
 
 // growFrom imports the first n bytes of a transcript, and then all of it.
@@ -477,13 +476,13 @@ func TestImportBesideOwn(t *testing.T) {
 	if err != nil || !dry[0].Created || dry[0].Appended != 2 || dry[0].Records != 2 {
 		t.Errorf("dry run: %+v, %v", dry, err)
 	}
-	if all, err := st.List(ctx, nil); err != nil || len(all) != 1 {
-		t.Errorf("after a dry run %d sessions, %v", len(all), err)
-	}
+	all, err := st.List(ctx, nil)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
 	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
-	if cur, err := st.Lookup(ctx, key); err != nil || cur.ID() != own.ID() {
-		t.Errorf("current is %v, %v; want the store's own %s", cur, err, own.ID())
-	}
+	cur, err := st.Lookup(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, own.ID(), cur.ID())
 	s, err := st.Get(ctx, im.Session)
 	require.NoError(t, err)
 	add(t, s, transcript.UserText("and here?"))
@@ -543,9 +542,9 @@ func TestImportCurrent(t *testing.T) {
 	files := fstest.MapFS{"a_0123456789ab.jsonl": {Data: []byte(newer)}, "b.jsonl": {Data: []byte(flatSource)}}
 	report := importAll(t, st, sessionsIn(t, files), nil)
 	cur, err := st.Lookup(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
-	if err != nil || len(report) != 2 || cur.Ref() != report[0].Session {
-		t.Errorf("current is %v, %v of %+v", cur, err, report)
-	}
+	require.NoError(t, err)
+	require.Len(t, report, 2)
+	require.Equal(t, report[0].Session, cur.Ref())
 }
 
 // A source that cannot be read, or not be understood, is an error that names
@@ -556,17 +555,17 @@ func TestImportErrors(t *testing.T) {
 	files["newer.jsonl"] = &fstest.MapFile{Data: []byte(`{"type":"session","id":"n","ts":"2026-02-24T10:00:00Z","v":1,"key":"main:cli:bob"}` + "\n" +
 		`{"type":"marvel","id":"m","ts":"2026-02-24T10:00:00Z","critical":true}` + "\n")}
 	report, err := exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
-	if !errors.Is(err, session.ErrNewerFormat) || !strings.Contains(err.Error(), "newer.jsonl") || len(report) != 2 {
-		t.Errorf("%d reports, %v", len(report), err)
-	}
-	if all, err := st.List(t.Context(), nil); err != nil || len(all) != 1 {
-		t.Errorf("%d sessions, %v", len(all), err)
-	}
+	require.ErrorIs(t, err, session.ErrNewerFormat)
+	require.Contains(t, err.Error(), "newer.jsonl")
+	require.Len(t, report, 2)
+	all, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if report, err := exchange.Import(ctx, st, sessionsIn(t, files), nil); !errors.Is(err, context.Canceled) || len(report) != 0 {
-		t.Errorf("cancelled: %d reports, %v", len(report), err)
-	}
+	report, err = exchange.Import(ctx, st, sessionsIn(t, files), nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, report)
 	full := errors.New("no room")
 	st = session.OpenDriver(memdriver.New(&memdriver.Options{Fail: func(op string, _ session.Ref) error {
 		if op == "Append" {

@@ -32,9 +32,7 @@ func TestRulesBite(t *testing.T) {
 		t.Run(m.rule+"/"+m.name, func(t *testing.T) {
 			t.Parallel()
 			rule, ok := rules[m.rule]
-			if !ok {
-				t.Fatalf("there is no rule %s", m.rule)
-			}
+			require.True(t, ok, m.rule)
 			store, shared := memdriver.New(nil), newShared()
 			timeout := time.Minute
 			if m.name == "holds a lock during the loop" || strings.HasPrefix(m.name, "says nothing") {
@@ -52,9 +50,10 @@ func TestRulesBite(t *testing.T) {
 			if err == nil {
 				t.Fatalf("rule %s does not see that the driver %s", m.rule, m.name)
 			}
-			if s := err.Error(); !strings.Contains(s, rule.Name) || !strings.Contains(s, rule.Text) || !strings.Contains(s, "\n\tseen: ") {
-				t.Errorf("the error does not quote the rule and what was seen:\n%s", s)
-			}
+			s := err.Error()
+			require.Contains(t, s, rule.Name)
+			require.Contains(t, s, rule.Text)
+			require.Contains(t, s, "\n\tseen: ")
 			t.Log(err)
 		})
 	}
@@ -104,9 +103,7 @@ func TestNotShared(t *testing.T) {
 				}
 				return b, nil
 			}})
-			if err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, err)
 		})
 	}
 }
@@ -159,7 +156,6 @@ func TestCheckReportsDeadlock(t *testing.T) {
 		},
 		Timeout: time.Millisecond,
 	})
-	if err == nil || !strings.Contains(err.Error(), "Create or a call after it did not return") {
-		t.Errorf("error %v, want one that names the call", err)
-	}
+	require.Error(t, err)
+	require.Contains(t, err.Error(), "Create or a call after it did not return")
 }

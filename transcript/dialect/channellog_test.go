@@ -15,9 +15,8 @@ func TestChannelLog(t *testing.T) {
 	const log = `{"ts":"2026-02-24T10:00:00Z","role":"user","content":"the word","channelId":"web-shop","channelType":"web"}` + "\n"
 	d, sure, err := dialect.Detect(strings.NewReader(log), int64(len(log)))
 	require.NoError(t, err)
-	if d != dialect.ZyHiveLog || !sure {
-		t.Errorf("Detect = %q, %v", d, sure)
-	}
+	require.Equal(t, dialect.ZyHiveLog, d)
+	require.True(t, sure)
 	for rec, err := range d.Scan(strings.NewReader(log), int64(len(log)), nil) {
 		require.ErrorIs(t, err, dialect.ErrChannelLog)
 		require.ErrorContains(t, err, "transcript/convlog")

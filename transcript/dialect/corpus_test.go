@@ -135,31 +135,27 @@ func TestHazards(t *testing.T) {
 			if filepath.Ext(name) == ".json" {
 				// An index: it is not taken for a transcript, and what it says
 				// about transcripts, or fails to say, does not matter here.
-				if got, sure, err := detect(t, fsys, name); got != "" || sure || err != nil {
-					t.Errorf("Detect = %q, %v, %v", got, sure, err)
-				}
+				got, sure, err := detect(t, fsys, name)
+				require.Empty(t, got)
+				require.False(t, sure)
+				require.NoError(t, err)
 				return
 			}
 			tt, ok := hazards[row.File]
-			if !ok {
-				t.Fatalf("not covered: %s", row.Expect)
-			}
+			require.True(t, ok, row.Expect)
 			delete(missing, row.File)
 			recs, text := open(t, fsys, name, d)
-			if len(text) != row.Bytes {
-				t.Errorf("%d bytes, want %d", len(text), row.Bytes)
-			}
-			if got := kinds(recs); got != tt.want {
-				t.Fatalf("found %s\nwant  %s\n%s", got, tt.want, row.Expect)
-			}
+			require.Equal(t, row.Bytes, len(text))
+			require.Equal(t, tt.want, kinds(recs), row.Expect)
 			for i, want := range tt.in {
 				if got := show(recs[i]); !strings.Contains(got, want) {
 					t.Errorf("record %d is %s, want in it %s", i, got, want)
 				}
 			}
-			if got, sure, err := detect(t, fsys, name); got != d || !sure || err != nil {
-				t.Errorf("Detect = %q, %v, %v", got, sure, err)
-			}
+			got, sure, err := detect(t, fsys, name)
+			require.Equal(t, d, got)
+			require.True(t, sure)
+			require.NoError(t, err)
 		})
 	}
 	for name := range missing {

@@ -1,10 +1,11 @@
 package dialect_test
 
 import (
-	"errors"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -84,7 +85,6 @@ func TestDetect(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := dialect.Detect(strings.NewReader("short"), 100); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a file that shrinks: %v", err)
-	}
+	_, _, err := dialect.Detect(strings.NewReader("short"), 100)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

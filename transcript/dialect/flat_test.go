@@ -60,16 +60,12 @@ func checkKept(t testing.TB, data string, recs []transcript.Record) {
 			seen[r.Entry.ID] = true
 		}
 		for i := r.Offset; i < r.Offset+size; i++ {
-			if rest[i] == '\n' {
-				t.Fatalf("byte %d is a line end or in two records", i)
-			}
+			require.NotEqualValues(t, '\n', rest[i])
 			rest[i] = '\n'
 		}
 	}
 	left := strings.ReplaceAll(string(rest), "\xef\xbb\xbf", "")
-	if s := strings.Trim(left, " \t\r\n"); s != "" {
-		t.Fatalf("%q of %q is in no record", s, data)
-	}
+	require.Empty(t, strings.Trim(left, " \t\r\n"), data)
 }
 
 // show returns one line of text about a record.
@@ -196,9 +192,7 @@ func TestFlatTimes(t *testing.T) {
 			}
 		}
 	}
-	if e := read(t, dialect.Claw0, `{"type":"user"}`)[0].Entry; !e.Time.IsZero() {
-		t.Errorf("no ts is %v", e.Time)
-	}
+	require.True(t, read(t, dialect.Claw0, `{"type":"user"}`)[0].Entry.Time.IsZero())
 }
 
 // situations are what goes wrong in the files of these programs. The lines are
@@ -324,8 +318,7 @@ func FuzzFlat(f *testing.F) {
 				}
 			}
 		}
-		if _, _, err := dialect.Detect(strings.NewReader(string(data)), int64(len(data))); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := dialect.Detect(strings.NewReader(string(data)), int64(len(data)))
+		require.NoError(t, err)
 	})
 }

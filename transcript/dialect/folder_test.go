@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -179,16 +178,13 @@ func TestFolderErrors(t *testing.T) {
 	const line = `{"type":"user","content":"x","ts":1}` + "\n"
 	fsys := fstest.MapFS{"a.jsonl": {Data: []byte(line)}, "b.jsonl": {Data: []byte(line)}, "c.jsonl": {Data: []byte(line)}}
 	f, err := dialect.ReadFolder(brokenFS{fsys, "b.jsonl"})
-	if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), "b.jsonl") {
-		t.Errorf("ReadFolder = %v", err)
-	}
+	require.ErrorIs(t, err, errDisk)
+	require.Contains(t, err.Error(), "b.jsonl")
 	var ids []string
 	for s := range f.Sessions() {
 		ids = append(ids, s.ID)
 	}
-	if !slices.Equal(ids, []string{"a", "c"}) {
-		t.Errorf("sessions %q", ids)
-	}
+	require.Equal(t, []string{"a", "c"}, ids)
 	// A file that breaks between the look at it and the reading of it.
 	whole, err := dialect.ReadFolder(fsys)
 	require.NoError(t, err)
@@ -198,9 +194,8 @@ func TestFolderErrors(t *testing.T) {
 			t.Errorf("%s: %v", s.ID, s.Err)
 		}
 	}
-	if _, err := dialect.ReadFolder(os.DirFS(filepath.Join(t.TempDir(), "nowhere"))); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no folder: %v", err)
-	}
+	_, err = dialect.ReadFolder(os.DirFS(filepath.Join(t.TempDir(), "nowhere")))
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // A folder of very many sessions costs time in proportion to their number.

@@ -90,9 +90,8 @@ func FuzzScan(f *testing.F) {
 		if again := scan(t, d, string(data)); !reflect.DeepEqual(recs, again) {
 			t.Fatalf("%s: read twice, not the same: %q", d, data)
 		}
-		if _, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data))); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
+		require.NoError(t, err)
 	})
 }
 

@@ -3,6 +3,8 @@ package dialect_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -47,7 +49,5 @@ func TestOpenVikingResults(t *testing.T) {
 
 // A part without a type is a text, as it is for the program.
 func TestOpenVikingUntypedPart(t *testing.T) {
-	if got := texts(scan(t, dialect.OpenViking, `{"id":"m","role":"user","parts":[{"text":"hi"}]}`)); got != "hi" {
-		t.Errorf("texts %q", got)
-	}
+	require.Equal(t, "hi", texts(scan(t, dialect.OpenViking, `{"id":"m","role":"user","parts":[{"text":"hi"}]}`)))
 }

@@ -2,7 +2,6 @@ package dialect_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -272,10 +271,9 @@ func TestFolderMemories(t *testing.T) {
 	require.Len(t, f.Others, 4)
 	gone, err := dialect.ReadFolder(brokenFS{fstest.MapFS{"user/memories/events/x.md": file("x")}, "user/memories/events/x.md"})
 	require.NoError(t, err)
-	if _, err := gone.Memories[0].Text(); !errors.Is(err, errDisk) || !strings.Contains(err.Error(), "x.md") {
-		t.Errorf("a file that cannot be read: %v", err)
-	}
-	if _, err := (dialect.Memory{Path: "x"}).Text(); !errors.Is(err, fs.ErrInvalid) {
-		t.Errorf("a memory of no folder: %v", err)
-	}
+	_, err = gone.Memories[0].Text()
+	require.ErrorIs(t, err, errDisk)
+	require.Contains(t, err.Error(), "x.md")
+	_, err = (dialect.Memory{Path: "x"}).Text()
+	require.ErrorIs(t, err, fs.ErrInvalid)
 }

@@ -50,9 +50,8 @@ func TestScanMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		n := 0
 		for rec, err := range d.Scan(r, int64(r.n*len(r.line)), nil) {
-			if err != nil || rec.Damage != nil {
-				t.Fatal(rec.Damage, err)
-			}
+			require.NoError(t, err)
+			require.Nil(t, rec.Damage)
 			if n++; n%12 == 0 {
 				runtime.GC()
 				runtime.ReadMemStats(&m)

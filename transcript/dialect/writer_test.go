@@ -348,7 +348,5 @@ func TestWriteLastOfKey(t *testing.T) {
 		return dialect.Session{ID: strings.Repeat(strconv.Itoa(day), 12), Key: "main:cli:ana", Created: time.Date(2026, 3, day, 9, 0, 0, 0, time.UTC)}
 	}
 	out, _ := write(t, dialect.MiniClaw, slices.Values([]dialect.Session{at(2), at(3), at(1)}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(nil) })
-	if index := string(out["sessions.json"].Data); !strings.Contains(index, `"session_id": "333333333333"`) {
-		t.Errorf("index %s", index)
-	}
+	require.Contains(t, string(out["sessions.json"].Data), `"session_id": "333333333333"`)
 }

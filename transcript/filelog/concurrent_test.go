@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -24,9 +26,7 @@ func checkBatches(t *testing.T, content string, writers, n int) {
 	next := make(map[string]int)
 	for i := 0; i+2 < len(lines); i += 3 {
 		w, _, _ := strings.Cut(lines[i], " ")
-		if want := strings.TrimSuffix(batch(w, next[w]), "\n"); strings.Join(lines[i:i+3], "\n") != want {
-			t.Fatalf("line %d and on is %q, want %q", i, lines[i:i+3], want)
-		}
+		require.Equal(t, strings.TrimSuffix(batch(w, next[w]), "\n"), strings.Join(lines[i:i+3], "\n"))
 		next[w]++
 	}
 }
@@ -82,9 +82,7 @@ func TestGoroutines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := shared.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, shared.Close())
 	got := content(t, root)
 	checkBatches(t, got, goroutines, n)
 	reopen(t, root, got)
@@ -137,9 +135,7 @@ func TestAppendWaits(t *testing.T) {
 		_, _, err := other.Append(t.Context(), []byte("x\n"), nil)
 		failed <- err
 	}()
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, other.Close())
 	wantErr(t, <-failed, filelog.ErrClosed)
 	close(let)
 	wg.Wait()

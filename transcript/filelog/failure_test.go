@@ -60,40 +60,29 @@ func TestShortWrite(t *testing.T) {
 				switch {
 				case c.truncates || short == 0:
 					want = before
-					if !errors.Is(err, errFault) || errors.Is(err, ErrFragment) {
-						t.Errorf("error %v", err)
-					}
+					require.ErrorIs(t, err, errFault)
+					require.NotErrorIs(t, err, ErrFragment)
 				case short == len(lines), c.fence && short == len(lines)-1:
 					want = before + lines
-					if err != nil {
-						t.Errorf("all bytes are there, but: %v", err)
-					}
+					require.NoError(t, err)
 				default:
 					want = before + lines[:short]
 					if c.fence {
 						want += "\n"
 					}
-					if !errors.Is(err, errFault) || !errors.Is(err, ErrFragment) {
-						t.Errorf("error %v", err)
-					}
+					require.ErrorIs(t, err, errFault)
+					require.ErrorIs(t, err, ErrFragment)
 				}
-				if after != want {
-					t.Errorf("the file holds %q, want %q", after, want)
-				}
+				require.Equal(t, want, after)
 				if strings.HasSuffix(after, "\n") {
 					want = after + next
 				} else {
 					want = after + "\n" + next
 				}
-				if _, _, err := w.log.Append(t.Context(), []byte(next), nil); err != nil {
-					t.Errorf("the next append: %v", err)
-				}
-				if got := string(w.content()); got != want {
-					t.Errorf("then the file holds %q, want %q", got, want)
-				}
-				if err := w.log.Close(); err != nil {
-					t.Error(err)
-				}
+				_, _, err = w.log.Append(t.Context(), []byte(next), nil)
+				require.NoError(t, err)
+				require.Equal(t, want, string(w.content()))
+				require.NoError(t, w.log.Close())
 				w.reopen(t)
 			})
 		}
@@ -112,16 +101,10 @@ func TestForeignBytesAreNotCutOff(t *testing.T) {
 	}
 	d.short = 0
 	_, _, err := w.log.Append(t.Context(), []byte("{}\n"), nil)
-	if !errors.Is(err, errFault) {
-		t.Errorf("error %v", err)
-	}
+	require.ErrorIs(t, err, errFault)
 	d.only = "none"
-	if got, want := string(w.content()), workFirst+workTorn+"\n"; got != want {
-		t.Errorf("the file holds %q, want %q", got, want)
-	}
-	if err := w.log.Close(); err != nil {
-		t.Error(err)
-	}
+	require.Equal(t, workFirst+workTorn+"\n", string(w.content()))
+	require.NoError(t, w.log.Close())
 	w.reopen(t)
 }
 
@@ -151,15 +134,12 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("a flush returned %#v", e)
 		}
 	}
-	if _, ok := errors.AsType[*NotDurableError](w.log.Close()); !ok {
-		t.Error("Close was fine")
-	}
+	_, ok = errors.AsType[*NotDurableError](w.log.Close())
+	require.True(t, ok, "Close was fine")
 	if n := d.syncs.Load(); n != syncs {
 		t.Errorf("%d more syncs after the failed one", n-syncs)
 	}
-	if got := string(w.content()); got != workFirst+lines {
-		t.Errorf("the file holds %q", got)
-	}
+	require.Equal(t, workFirst+lines, string(w.content()))
 	w.reopen(t)
 }
 
@@ -233,9 +213,10 @@ func TestCloseReportsBoth(t *testing.T) {
 	if _, ok := errors.AsType[*NotDurableError](err); !ok {
 		t.Errorf("Close = %v, want the sync's error", err)
 	}
-	if e, ok := errors.AsType[*Error](err); !ok || e.Op != "close" || strings.Contains(err.Error(), "\n") {
-		t.Errorf("Close = %v, want the close's error on the same line", err)
-	}
+	e, ok := errors.AsType[*Error](err)
+	require.True(t, ok)
+	require.Equal(t, "close", e.Op)
+	require.NotContains(t, err.Error(), "\n")
 	w.reopen(t)
 }
 
@@ -276,15 +257,10 @@ func TestLink(t *testing.T) {
 		require.NoError(t, w.root.WriteFile(name, []byte(name+"\n"), 0o600))
 	}
 	require.NoError(t, link(w.root, "one", workName))
-	if _, err := w.root.Lstat("one"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the old name is still there: %v", err)
-	}
-	if err := link(w.root, "two", workName); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("linking over a name in use returned %v", err)
-	}
-	if got := string(w.content()); got != "one\n" {
-		t.Errorf("the file holds %q", got)
-	}
+	_, err := w.root.Lstat("one")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, link(w.root, "two", workName), fs.ErrExist)
+	require.Equal(t, "one\n", string(w.content()))
 	w.reopen(t)
 }
 

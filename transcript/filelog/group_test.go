@@ -68,9 +68,7 @@ func TestSyncIsShared(t *testing.T) {
 				}
 				pending(t, "during the first sync", append(others, first)...)
 				let <- nil
-				if err := <-first; err != nil {
-					t.Error(err)
-				}
+				require.NoError(t, <-first)
 				pending(t, "during the second sync", others...)
 				let <- fault
 				for _, c := range others {
@@ -78,13 +76,9 @@ func TestSyncIsShared(t *testing.T) {
 						t.Errorf("Append = %v, its sync %v", err, fault)
 					}
 				}
-				if n := d.syncs - before; n != 2 {
-					t.Errorf("%d syncs, want 2", n)
-				}
+				require.Equal(t, 2, d.syncs-before)
 				d.setOp(nil)
-				if err := l.Recover(t.Context()); err != nil {
-					t.Error(err)
-				}
+				require.NoError(t, l.Recover(t.Context()))
 				wantDisk(t, d, want.String())
 				closeAll(t, l)
 			})
@@ -110,13 +104,9 @@ func TestSyncFailsForAll(t *testing.T) {
 				t.Errorf("call %d returned %v", i, e)
 			}
 		}
-		if n := d.syncs - before; n != 1 {
-			t.Errorf("%d syncs, want 1: a second one proves nothing", n)
-		}
+		require.Equal(t, 1, d.syncs-before)
 		d.setOp(nil)
-		if err := l.Recover(t.Context()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, l.Recover(t.Context()))
 		wantDisk(t, d, workFirst+"a\nb\nc\n")
 		closeAll(t, l)
 	})
@@ -152,14 +142,10 @@ func TestSyncWaits(t *testing.T) {
 		}
 		pending(t, "after the context was done", first, second)
 		let <- nil
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-first)
 		pending(t, "before its sync", second)
 		let <- nil
-		if err := <-second; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-second)
 		// Nobody is left of those who wait for the next sync.
 		first = started(l, "third\n")
 		ctx, cancel = context.WithCancel(t.Context())
@@ -170,13 +156,9 @@ func TestSyncWaits(t *testing.T) {
 		go func() { flush <- l.Flush(ctx) }()
 		pending(t, "during the sync", flush)
 		cancel()
-		if err := <-flush; !errors.Is(err, context.Canceled) {
-			t.Errorf("Flush = %v", err)
-		}
+		require.ErrorIs(t, <-flush, context.Canceled)
 		let <- nil
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-first)
 		d.setOp(nil)
 		mustAppend(t, l, "fourth\n")
 		wantDisk(t, d, workFirst+"first\nsecond\nthird\nfourth\n")
@@ -196,15 +178,11 @@ func TestRecoverWaits(t *testing.T) {
 		go func() { recovered <- l.Recover(ctx) }()
 		pending(t, "during the sync", recovered)
 		cancel()
-		if err := <-recovered; !errors.Is(err, context.Canceled) {
-			t.Errorf("Recover = %v", err)
-		}
+		require.ErrorIs(t, <-recovered, context.Canceled)
 		go func() { recovered <- l.Recover(t.Context()) }()
 		pending(t, "during the sync", recovered)
 		<-l.leading
-		if err := <-recovered; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-recovered)
 		wantDisk(t, d, workFirst+"a\n")
 		closeAll(t, l)
 	})
@@ -219,12 +197,8 @@ func TestIntervalSyncsWhatPilesUp(t *testing.T) {
 	for range maxUnsynced>>20 + 1 {
 		mustAppend(t, l, line)
 	}
-	if n := d.syncs - before; n != 1 {
-		t.Errorf("%d syncs, want 1", n)
-	}
-	if n := len(l.unsynced.data); n != 0 {
-		t.Errorf("%d bytes are kept", n)
-	}
+	require.Equal(t, 1, d.syncs-before)
+	require.Zero(t, len(l.unsynced.data))
 	closeAll(t, l)
 }
 
@@ -258,14 +232,10 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 		pending(t, "during the first sync", flush, first)
 		later := []chan error{started(l, "second\n"), started(l, "third\n")}
 		let <- nil
-		if err := errors.Join(<-first, <-flush); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, errors.Join(<-first, <-flush))
 		pending(t, "during the second sync", later...)
 		let <- nil // those who waited for it all share it
-		if err := errors.Join(<-later[0], <-later[1]); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, errors.Join(<-later[0], <-later[1]))
 		d.setOp(nil)
 		wantDisk(t, d, workFirst+"first\nsecond\nthird\n")
 		closeAll(t, l)

@@ -66,21 +66,19 @@ func TestSyncIntervalFails(t *testing.T) {
 		require.NoError(t, err)
 		_, end, err := l.Append(t.Context(), []byte("{}\n"), nil)
 		require.NoError(t, err)
-		if failed := l.Failed(); failed != nil {
-			t.Errorf("before the sync it has failed: %v", failed)
-		}
+		require.Nil(t, l.Failed())
 		time.Sleep(time.Second) // in the bubble's time
 		synctest.Wait()
-		if failed := l.Failed(); failed == nil || failed.Start != start || failed.End != end {
-			t.Errorf("after a sync in the background Failed = %v", failed)
-		}
+		failed := l.Failed()
+		require.NotNil(t, failed)
+		require.Equal(t, start, failed.Start)
+		require.Equal(t, end, failed.End)
 		_, _, err = l.Append(t.Context(), []byte("{}\n"), nil)
 		if e, ok := errors.AsType[*NotDurableError](err); !ok || !e.Refused || e.Start != start || e.End != end {
 			t.Errorf("the next append returned %v", err)
 		}
-		if _, ok := errors.AsType[*NotDurableError](l.Close()); !ok {
-			t.Error("Close was fine")
-		}
+		_, ok := errors.AsType[*NotDurableError](l.Close())
+		require.True(t, ok, "Close was fine")
 		w.reopen(t)
 	})
 }
@@ -90,12 +88,9 @@ func TestSyncNever(t *testing.T) {
 	w := newWorkload(t, d)
 	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncNever, seam: d.seam()})
 	require.NoError(t, err)
-	if _, _, err := l.Append(t.Context(), []byte("{}\n"), nil); err != nil {
-		t.Fatal(err)
-	}
-	if n := d.syncs.Load(); n != 0 {
-		t.Errorf("%d syncs", n)
-	}
+	_, _, err = l.Append(t.Context(), []byte("{}\n"), nil)
+	require.NoError(t, err)
+	require.Zero(t, d.syncs.Load())
 	if err := l.Flush(t.Context()); err != nil || d.syncs.Load() != 1 {
 		t.Errorf("Flush = %v, %d syncs, want one", err, d.syncs.Load())
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -65,9 +64,7 @@ func content(t testing.TB, root *os.Root) string {
 // reopen checks what the file holds, that it opens and that it takes a line.
 func reopen(t testing.TB, root *os.Root, want string) {
 	t.Helper()
-	if got := content(t, root); got != want {
-		t.Fatalf("the file holds %q, want %q", got, want)
-	}
+	require.Equal(t, want, content(t, root))
 	l, err := filelog.Open(root, name, never)
 	require.NoError(t, err)
 	start, _ := add(t, l, "again\n")
@@ -80,14 +77,13 @@ func reopen(t testing.TB, root *os.Root, want string) {
 func wantErr(t testing.TB, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
-		if !errors.Is(err, target) {
-			t.Fatalf("error %v, want one that matches %q", err, target)
-		}
+		require.ErrorIs(t, err, target)
 	}
 	e, ok := errors.AsType[*filelog.Error](err)
-	if !ok || e.Op == "" || !filepath.IsAbs(e.Path) || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("error %q is not one line that names operation and file", err)
-	}
+	require.True(t, ok)
+	require.NotEmpty(t, e.Op)
+	require.True(t, filepath.IsAbs(e.Path))
+	require.NotContains(t, err.Error(), "\n")
 }
 
 func TestAppend(t *testing.T) {
@@ -101,24 +97,20 @@ func TestAppend(t *testing.T) {
 			if start, end := add(t, l, "two\nthree\n"); start != 10 || end != 20 {
 				t.Errorf("two and three are at %d-%d, want 10-20", start, end)
 			}
-			if size, err := l.Size(); size != 20 || err != nil {
-				t.Errorf("Size = %d, %v", size, err)
-			}
-			if end, err := l.Settle(t.Context()); end != 20 || err != nil {
-				t.Errorf("Settle = %d, %v", end, err)
-			}
-			if b, err := io.ReadAll(io.NewSectionReader(l, 6, 4)); string(b) != "one\n" || err != nil {
-				t.Errorf("read %q, %v", b, err)
-			}
-			if err := l.Flush(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-			if info, err := root.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
-				t.Errorf("mode %v, %v: others may read the log", info.Mode(), err)
-			}
+			size, err := l.Size()
+			require.EqualValues(t, 20, size)
+			require.NoError(t, err)
+			end, err := l.Settle(t.Context())
+			require.EqualValues(t, 20, end)
+			require.NoError(t, err)
+			b, err := io.ReadAll(io.NewSectionReader(l, 6, 4))
+			require.Equal(t, "one\n", string(b))
+			require.NoError(t, err)
+			require.NoError(t, l.Flush(t.Context()))
+			require.NoError(t, l.Close())
+			info, err := root.Stat(name)
+			require.NoError(t, err)
+			require.Zero(t, info.Mode().Perm()&0o077)
 			reopen(t, root, "first\none\ntwo\nthree\n")
 		})
 	}
@@ -145,9 +137,7 @@ func TestCheck(t *testing.T) {
 	if err != refuse { //nolint:errorlint // must not be wrapped
 		t.Fatalf("error %v, want the check's own", err)
 	}
-	if at != 6 {
-		t.Errorf("check was given %d, want 6", at)
-	}
+	require.EqualValues(t, 6, at)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, err = l.Append(ctx, []byte("x\n"), func(int64) error { cancel(); return nil })
 	wantErr(t, err, context.Canceled)
@@ -186,15 +176,11 @@ func TestReadOnly(t *testing.T) {
 	_, err = filelog.Create(root, "b.jsonl", []byte("x\n"), &filelog.Options{ReadOnly: true})
 	wantErr(t, err, filelog.ErrReadOnly)
 	breakTail(t, root, "torn")
-	if end, err := l.Settle(t.Context()); end != 14 || err != nil {
-		t.Errorf("Settle = %d, %v, want 14", end, err)
-	}
-	if got := content(t, root); got != "first\none\ntorn" {
-		t.Errorf("a read-only log changed the file to %q", got)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	end, err := l.Settle(t.Context())
+	require.EqualValues(t, 14, end)
+	require.NoError(t, err)
+	require.Equal(t, "first\none\ntorn", content(t, root))
+	require.NoError(t, l.Close())
 	reopen(t, root, "first\none\ntorn")
 }
 
@@ -225,16 +211,13 @@ func TestCreateNeverOverwrites(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(won) != 1 {
-		t.Fatalf("%d creators won", len(won))
-	}
+	require.Len(t, won, 1)
 	b, err := root.ReadFile(filepath.Join("sub", name))
-	if err != nil || string(b) != fmt.Sprintf("%d\n", <-won) {
-		t.Errorf("the file holds %q, %v", b, err)
-	}
-	if left, err := os.ReadDir(filepath.Join(dir, "sub")); len(left) != 1 || err != nil {
-		t.Errorf("the folder holds %v, %v", left, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf("%d\n", <-won), string(b))
+	left, err := os.ReadDir(filepath.Join(dir, "sub"))
+	require.Len(t, left, 1)
+	require.NoError(t, err)
 	reopen(t, root, "first\n")
 }
 
@@ -250,9 +233,7 @@ func TestWriteFileAtomic(t *testing.T) {
 	if left, err := os.ReadDir(dir); len(left) != 1 || err != nil {
 		t.Errorf("the folder holds %v, %v", left, err)
 	}
-	if err := filelog.SyncDir(root, "."); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, filelog.SyncDir(root, "."))
 	err := filelog.SyncDir(root, "none")
 	wantErr(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "try again once the cause is gone")
@@ -260,9 +241,8 @@ func TestWriteFileAtomic(t *testing.T) {
 }
 
 func TestSyncPolicy(t *testing.T) {
-	if filelog.SyncInterval(0) != filelog.SyncAlways || filelog.SyncInterval(-1) != (filelog.SyncPolicy{}) {
-		t.Error("an interval that is not positive is not SyncAlways")
-	}
+	require.Equal(t, filelog.SyncAlways, filelog.SyncInterval(0))
+	require.Equal(t, filelog.SyncPolicy{}, filelog.SyncInterval(-1))
 	for policy, want := range map[filelog.SyncPolicy]string{
 		{}:                        "always",
 		filelog.SyncNever:         "never",
@@ -303,9 +283,9 @@ func TestPermissions(t *testing.T) {
 	_, err := filelog.Open(root, name, nil)
 	wantErr(t, err, fs.ErrPermission)
 	l := open(t, root, &filelog.Options{ReadOnly: true})
-	if size, err := l.Size(); size != 6 || err != nil {
-		t.Errorf("Size = %d, %v", size, err)
-	}
+	size, err := l.Size()
+	require.EqualValues(t, 6, size)
+	require.NoError(t, err)
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, os.Chmod(dir, 0o500))
 	_, err = filelog.Create(root, "b.jsonl", []byte("x\n"), nil)

@@ -63,9 +63,7 @@ func TestOnSync(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
 		let <- errFault
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-first)
 		for _, c := range []chan error{second, third} {
 			if err := <-c; !errors.Is(err, errFault) {
 				t.Errorf("with a failing sync Append = %v", err)
@@ -74,18 +72,15 @@ func TestOnSync(t *testing.T) {
 		d.setOp(nil)
 		ctx := context.WithValue(t.Context(), nameKey{}, "recover")
 		require.NoError(t, l.Recover(ctx))
-		if _, _, err := l.Append(ctx, []byte("fourth\n"), nil); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := l.Append(ctx, []byte("fourth\n"), nil)
+		require.NoError(t, err)
 		want := []Synced{
 			{Took: 3 * time.Millisecond, Bytes: int64(len("first\n")), Err: nil},
 			{Took: time.Millisecond, Bytes: int64(len("second\nthird\n")), Err: errFault},
 			{Took: 1, Bytes: int64(len(workFirst + "first\nsecond\nthird\n")), Err: nil},
 			{Took: 1, Bytes: int64(len("fourth\n")), Err: nil},
 		}
-		if len(o.syncs) != len(want) {
-			t.Fatalf("told of %+v", o.syncs)
-		}
+		require.Len(t, o.syncs, len(want))
 		for i, s := range o.syncs {
 			if s != want[i] {
 				t.Errorf("sync %d: told of %+v, want %+v", i, s, want[i])
@@ -111,15 +106,12 @@ func TestOnWait(t *testing.T) {
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
 		short, cancel := context.WithTimeout(ctx, LongWait)
 		defer cancel()
-		if _, _, err := l.Append(short, []byte("no\n"), nil); !errors.Is(err, ErrBusy) {
-			t.Errorf("Append = %v", err)
-		}
+		_, _, err = l.Append(short, []byte("no\n"), nil)
+		require.ErrorIs(t, err, ErrBusy)
 		done := started(l, "long\n")
 		time.Sleep(time.Second)
 		release()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-done)
 		require.Len(t, o.waits, 2)
 		for i, want := range []struct {
 			lock Lock
@@ -164,9 +156,7 @@ func TestHoldTellsAfterRelease(t *testing.T) {
 	o.then = func() { wantFree(t, other) }
 	release, err := l.Hold(context.WithValue(t.Context(), nameKey{}, "holder"))
 	require.NoError(t, err)
-	if len(o.names) != 0 {
-		t.Errorf("told %d things under the lock", len(o.names))
-	}
+	require.Empty(t, o.names)
 	release()
 	if len(o.tails) != 1 || len(o.syncs) != 0 || o.names[0] != "holder" {
 		t.Errorf("told of %+v and %+v in the names of %v", o.tails, o.syncs, o.names)

@@ -146,9 +146,8 @@ func TestKill(t *testing.T) {
 			t.Fatalf("child %d ended by itself after %d acknowledgements", run, acked[run])
 		}
 	}
-	if _, err := l.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.Settle(t.Context())
+	require.NoError(t, err)
 	got := content(t, root)
 	found := make([]int, runs)
 	tears := 0

@@ -17,9 +17,8 @@ func breakTail(t testing.TB, root *os.Root, tail string) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	defer f.Close()
-	if _, err := f.WriteString(tail); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.WriteString(tail)
+	require.NoError(t, err)
 }
 
 // observed returns options that note every tail in tails.
@@ -137,13 +136,12 @@ func FuzzTail(f *testing.F) {
 			t.Fatalf("%d bytes were added for the tails %+v", start-int64(len(before)), tails)
 		}
 		for _, tail := range tails {
-			if tail.Offset+tail.Size != int64(len(before)) || strings.Contains(string(before[tail.Offset:]), "\n") {
-				t.Fatalf("tail %+v of %q", tail, before)
-			}
+			require.Equal(t, int64(len(before)), tail.Offset+tail.Size)
+			require.NotContains(t, string(before[tail.Offset:]), "\n")
 		}
-		if again, err := l.Settle(t.Context()); again != end || err != nil {
-			t.Fatalf("the second settle returned %d, %v, want %d", again, err, end)
-		}
+		again, err := l.Settle(t.Context())
+		require.Equal(t, end, again)
+		require.NoError(t, err)
 		reopen(t, root, got)
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/redact"
 )
 
@@ -252,9 +254,7 @@ func TestCorpus(t *testing.T) {
 		for range 20 {
 			secrets++
 			secret, text := make()
-			if !strings.Contains(text, secret) {
-				t.Fatalf("%s: %q is not in %q", kind, secret, text)
-			}
+			require.Contains(t, text, secret, kind)
 			if strings.Contains(redact.Secrets(t.Context(), text), secret) {
 				t.Logf("missed, %s: %q", kind, text)
 				continue

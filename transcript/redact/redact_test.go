@@ -3,6 +3,8 @@ package redact_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/redact"
 )
 
@@ -46,8 +48,6 @@ func FuzzSecrets(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		once := redact.Secrets(t.Context(), s)
-		if again := redact.Secrets(t.Context(), once); again != once {
-			t.Errorf("%q, then %q, then %q", s, once, again)
-		}
+		require.Equal(t, once, redact.Secrets(t.Context(), once), s)
 	})
 }

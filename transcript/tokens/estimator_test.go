@@ -123,9 +123,7 @@ func TestCount(t *testing.T) {
 			t.Errorf("%s: %d tokens, want about %d", tt.name, got, tt.want)
 		}
 	}
-	if n := est.Count("", nil, nil); n != 0 {
-		t.Errorf("nothing at all is %d tokens", n)
-	}
+	require.Zero(t, est.Count("", nil, nil))
 }
 
 func TestCountAdds(t *testing.T) {
@@ -160,13 +158,9 @@ func conversation(turns int) []transcript.Message {
 func TestNoAllocation(t *testing.T) {
 	msgs := conversation(20)
 	tools := []transcript.Tool{{Name: "read", InputSchema: json.RawMessage(`{"type":"object","title":"é"}`)}}
-	if n := testing.AllocsPerRun(10, func() { est.Count("system", tools, msgs) }); n != 0 {
-		t.Errorf("Count allocates %v times", n)
-	}
+	require.Zero(t, testing.AllocsPerRun(10, func() { est.Count("system", tools, msgs) }))
 	text := strings.Repeat("Hello, 世界 👍 ", 100)
-	if n := testing.AllocsPerRun(10, func() { est.Text(text) }); n != 0 {
-		t.Errorf("Text allocates %v times", n)
-	}
+	require.Zero(t, testing.AllocsPerRun(10, func() { est.Text(text) }))
 }
 
 // One more letter, of whatever script, does not make a long word of random letters

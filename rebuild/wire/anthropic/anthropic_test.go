@@ -29,9 +29,9 @@ func TestRequestErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			body, _, err := tt.wire.Request(tt.req)
-			if err == nil || err.Error() != tt.want || body != nil {
-				t.Errorf("body %s, error %v, want %s", body, err, tt.want)
-			}
+			require.Error(t, err)
+			require.Equal(t, tt.want, err.Error())
+			require.Nil(t, body)
 		})
 	}
 }
@@ -137,9 +137,8 @@ func TestStreamErrors(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("error %v, want %s", err, tt.want)
-			}
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(err.Error(), tt.want), err.Error())
 		})
 	}
 }
@@ -151,21 +150,20 @@ func TestStreamCutThinking(t *testing.T) {
 		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"a","signature":"s"}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"b"}}`,
 	} {
-		if _, err := s.Add([]byte(e)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Add([]byte(e))
+		require.NoError(t, err)
 	}
-	if b := s.Response().Message.Content[0].(transcript.ThinkingBlock); b.Thinking != "ab" || b.Signature != "" {
-		t.Errorf("block = %+v", b)
-	}
+	b := s.Response().Message.Content[0].(transcript.ThinkingBlock)
+	require.Equal(t, "ab", b.Thinking)
+	require.Empty(t, b.Signature)
 }
 
 // A stream that was never begun gives an answer too.
 func TestStreamZero(t *testing.T) {
 	resp := anthropic.Format{}.NewStream().Response()
-	if resp.StopReason != transcript.StopAborted || resp.Message.Role != transcript.RoleAssistant || len(resp.Message.Content) != 0 {
-		t.Errorf("response = %+v", resp)
-	}
+	require.Equal(t, transcript.StopAborted, resp.StopReason)
+	require.Equal(t, transcript.RoleAssistant, resp.Message.Role)
+	require.Empty(t, resp.Message.Content)
 }
 
 // The budget for thinking is below the output limit, whoever lowered that.

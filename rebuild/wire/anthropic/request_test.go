@@ -1,7 +1,6 @@
 package anthropic_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -29,9 +28,7 @@ var native = transcript.Origin{Entry: "e", API: "anthropic", Model: model}
 func block(t testing.TB, text string) transcript.Block {
 	t.Helper()
 	b, err := transcript.UnmarshalBlock([]byte(text))
-	if err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	require.NoError(t, err, text)
 	return b
 }
 
@@ -39,9 +36,7 @@ func block(t testing.TB, text string) transcript.Block {
 func message(t testing.TB, text string, o transcript.Origin) transcript.Message {
 	t.Helper()
 	var m transcript.Message
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &m), text)
 	m.Origins = slices.Repeat([]transcript.Origin{o}, len(m.Content))
 	return m
 }
@@ -50,13 +45,9 @@ func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, r
 	t.Helper()
 	body, report, err := a.Request(req)
 	require.NoError(t, err)
-	if !json.Valid(body) {
-		t.Fatalf("the body is not valid JSON: %s", body)
-	}
+	require.True(t, json.Valid(body))
 	again, _, _ := a.Request(req)
-	if !bytes.Equal(body, again) {
-		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
-	}
+	require.Equal(t, again, body)
 	return string(body), report
 }
 
@@ -80,9 +71,8 @@ func rules(report rebuild.Report) string {
 // it, and what becomes of it. See testdata/README.md.
 func TestRequestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
@@ -104,9 +94,7 @@ func TestRequestGolden(t *testing.T) {
 				require.NoError(t, os.WriteFile(file, []byte(comment+"-- request --\n"+input+"-- body --\n"+sb.String()), 0o644))
 				return
 			}
-			if got := sb.String(); got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			require.Equal(t, want, sb.String())
 		})
 	}
 }
@@ -195,9 +183,8 @@ func TestRequestEnvelope(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, _ := render(t, tt.wire, tt.req); got != tt.want {
-				t.Errorf("body =\n%s\nwant\n%s", got, tt.want)
-			}
+			got, _ := render(t, tt.wire, tt.req)
+			require.Equal(t, tt.want, got)
 		})
 	}
 }
@@ -215,9 +202,8 @@ func TestRequestPaused(t *testing.T) {
 	}
 	req.Messages = append(req.Messages, transcript.UserText("stop that"))
 	body, report = render(t, anthropic.Format{}, req)
-	if strings.Contains(body, "srvtoolu") || rules(report) != "dropped-block dropped-thinking empty-message merged-messages" {
-		t.Errorf("body %s, report %v", body, report)
-	}
+	require.NotContains(t, body, "srvtoolu")
+	require.Equal(t, "dropped-block dropped-thinking empty-message merged-messages", rules(report))
 }
 
 func TestRequestMarks(t *testing.T) {
@@ -242,14 +228,11 @@ func TestRequestMarks(t *testing.T) {
 			if got := strings.Count(messages, "ephemeral"); got != tt.want || len(report) != 6-tt.want {
 				t.Errorf("%d marks, report %v", got, report)
 			}
-			if !strings.Contains(body, `"text":"5","cache_control"`) || strings.Contains(body, `"text":"1","cache_control"`) {
-				t.Errorf("not the last marks: %s", body)
-			}
+			require.Contains(t, body, `"text":"5","cache_control"`)
+			require.NotContains(t, body, `"text":"1","cache_control"`)
 		})
 	}
-	if n := len(user.Content[0].(transcript.TextBlock).Extra); n != 1 {
-		t.Error("the caller's block was changed")
-	}
+	require.Equal(t, 1, len(user.Content[0].(transcript.TextBlock).Extra), "the caller's block was changed")
 }
 
 // Values of a caller that JSON cannot express.
@@ -275,12 +258,10 @@ func TestHalfSurrogate(t *testing.T) {
 	body, report, err := anthropic.Format{}.Request(transcript.Request{Messages: []transcript.Message{
 		transcript.UserText("go"), m, transcript.ToolResult("a", "ok"),
 	}})
-	if err != nil || !strings.Contains(string(body), `{"text":"\ufffd","whole":"\ud83d\ude00"}`) {
-		t.Errorf("%v: %s", err, body)
-	}
-	if len(report) != 1 || report[0].Rule != rebuild.HalfSurrogate {
-		t.Errorf("report %v", report)
-	}
+	require.NoError(t, err)
+	require.Contains(t, string(body), `{"text":"\ufffd","whole":"\ud83d\ude00"}`)
+	require.Len(t, report, 1)
+	require.Equal(t, rebuild.HalfSurrogate, report[0].Rule)
 }
 
 // An error may have texts only; a search result becomes one.
@@ -288,14 +269,13 @@ func TestErrorWithImage(t *testing.T) {
 	m := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}]}]}`, transcript.Origin{})
 	call := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{}}]}`, native)
 	req := transcript.Request{Messages: []transcript.Message{transcript.UserText("go"), call, m}}
-	if v := wiretest.Validate(req); len(v) == 0 || v[0].Rule != "error-content" {
-		t.Errorf("violations %v", v)
-	}
+	v := wiretest.Validate(req)
+	require.NotEmpty(t, v)
+	require.Equal(t, "error-content", v[0].Rule)
 	body, report, err := anthropic.Format{}.Request(req)
-	if err != nil || !strings.Contains(string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"},{"type":"text","text":"[t, s]\nfound"}]`) {
-		t.Errorf("%v: %s", err, body)
-	}
-	if len(report) != 2 || report[0].Rule != rebuild.ReplacedBlock || report[1].Rule != rebuild.ReplacedBlock {
-		t.Errorf("report %v", report)
-	}
+	require.NoError(t, err)
+	require.Contains(t, string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"},{"type":"text","text":"[t, s]\nfound"}]`)
+	require.Len(t, report, 2)
+	require.Equal(t, rebuild.ReplacedBlock, report[0].Rule)
+	require.Equal(t, rebuild.ReplacedBlock, report[1].Rule)
 }

@@ -59,12 +59,8 @@ func TestRequestThinking(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			body, report := render(t, tt.wire, transcript.Request{Model: model, Messages: tt.messages})
-			if got := strings.Contains(body, `{"type":"thinking","thinking":"t","signature":"s"}`); got != tt.kept {
-				t.Errorf("kept = %v, want %v in %s", got, tt.kept, body)
-			}
-			if got := strings.Contains(body, `"thinking":{`); got != tt.on {
-				t.Errorf("thinking asked for = %v, want %v in %s", got, tt.on, body)
-			}
+			require.Equal(t, tt.kept, strings.Contains(body, `{"type":"thinking","thinking":"t","signature":"s"}`), body)
+			require.Equal(t, tt.on, strings.Contains(body, `"thinking":{`), body)
 			if got := rules(report); got != tt.rules {
 				t.Errorf("report = %v, want %q", report, tt.rules)
 			}

@@ -32,9 +32,7 @@ func TestRequestErrors(t *testing.T) {
 			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
 		}
 	}
-	if got := (bedrock.Format{Stream: true}).Path("arn:aws:x/y"); got != "/model/arn:aws:x%2Fy/converse-stream" {
-		t.Errorf("path = %s", got)
-	}
+	require.Equal(t, "/model/arn:aws:x%2Fy/converse-stream", (bedrock.Format{Stream: true}).Path("arn:aws:x/y"))
 }
 
 // Citations and the provider's own tools go back to the model of Converse that made

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
@@ -53,18 +55,17 @@ func TestStreamError(t *testing.T) {
 	}
 	_, err := s.Add([]byte(`{"error":{"code":500,"message":"Internal error","status":"INTERNAL"}}`))
 	var apiErr *wire.APIError
-	if !errors.As(err, &apiErr) || apiErr.Type != "INTERNAL" || apiErr.Status != 500 {
-		t.Errorf("error = %v", err)
-	}
-	if resp := s.Response(); resp.StopReason != transcript.StopError || resp.Message.Text() != "Hel" {
-		t.Errorf("response = %+v", resp)
-	}
+	require.True(t, errors.As(err, &apiErr))
+	require.Equal(t, "INTERNAL", apiErr.Type)
+	require.Equal(t, 500, apiErr.Status)
+	resp := s.Response()
+	require.Equal(t, transcript.StopError, resp.StopReason)
+	require.Equal(t, "Hel", resp.Message.Text())
 	for _, bad := range []string{`x`, `{"candidates":[{"finishReason":"STOP"}]}`} {
 		_, _ = s.Add([]byte(bad))
 	}
-	if _, err := s.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"more"}]}}]}`)); err == nil {
-		t.Error("content after the end is taken")
-	}
+	_, err = s.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"more"}]}}]}`))
+	require.Error(t, err, "content after the end is taken")
 }
 
 // Counts are cumulative: the last ones stand.
@@ -75,9 +76,8 @@ func TestStreamUsage(t *testing.T) {
 		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"thoughtsTokenCount":2}}`,
 		`{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4,"cachedContentTokenCount":5,"thoughtsTokenCount":null}}`,
 	} {
-		if _, err := s.Add([]byte(e)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Add([]byte(e))
+		require.NoError(t, err)
 	}
 	if u := s.Response().Usage; u.Input != 4 || u.CacheRead != 5 || u.Output != 6 || len(u.Extra) > 0 {
 		t.Errorf("usage = %+v", u)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
@@ -66,9 +68,8 @@ func TestManyCalls(t *testing.T) {
 func TestImitatorRules(t *testing.T) {
 	mistral, deepSeek := openaichat.Format{ShortIDs: true}, openaichat.Format{Reasoning: true}
 	body, report, err := mistral.Request(parallel(2))
-	if err != nil || rules(report) != "rewritten-id rewritten-id added-answer" {
-		t.Errorf("report %v, error %v", report, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "rewritten-id rewritten-id added-answer", rules(report))
 	if found := wiretest.Check(strict(mistral), body); len(found) > 0 {
 		t.Errorf("%v in %s", found, body)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -50,9 +52,7 @@ const valid = `{
 func decode(t testing.TB, text string) transcript.Request {
 	t.Helper()
 	var req transcript.Request
-	if err := json.Unmarshal([]byte(text), &req); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &req), text)
 	return req
 }
 
@@ -231,9 +231,7 @@ func TestValidateRules(t *testing.T) {
 			if got := strings.Join(rules, " "); got != tt.rule {
 				t.Fatalf("rules = %q, want %q; violations: %v", got, tt.rule, found)
 			}
-			if found[0].Text != tt.text {
-				t.Errorf("text =\n%s\nwant\n%s", found[0].Text, tt.text)
-			}
+			require.Equal(t, tt.text, found[0].Text)
 		})
 	}
 	for rule := range strings.FieldsSeq("messages first-user role alternation prefill content block-role block-type member text missing-result doubled-result result-order orphan-result id-unique id-pattern id-length name input source thinking thinking-order marks server-tool tools system max-tokens") {
@@ -342,9 +340,9 @@ func TestValidateMissingMessage(t *testing.T) {
 
 func TestValidateNilBlock(t *testing.T) {
 	req := transcript.Request{Messages: []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{nil}}}}
-	if found := wiretest.Validate(req); len(found) != 1 || found[0].Rule != "block-type" {
-		t.Errorf("violations = %v", found)
-	}
+	found := wiretest.Validate(req)
+	require.Len(t, found, 1)
+	require.Equal(t, "block-type", found[0].Rule)
 }
 
 func BenchmarkValidate(b *testing.B) {

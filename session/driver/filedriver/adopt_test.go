@@ -206,9 +206,10 @@ func TestCopiedTranscript(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "b.jsonl"), data, 0o600))
 	d = open(t, dir, nil)
-	if row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k")); err != nil || created || row.ID != "a" {
-		t.Errorf("LoadOrCreate = %+v, %v, %v", row, created, err)
-	}
+	row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k"))
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
 }
 
@@ -216,12 +217,10 @@ func TestCopiedTranscript(t *testing.T) {
 func TestBadIDCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
-	if _, err := d.Create(t.Context(), "main", "k", header("../x", "k")); err == nil {
-		t.Error("Create: no error")
-	}
-	if _, _, err := d.LoadOrCreate(t.Context(), "main", "k", header("", "k")); err == nil {
-		t.Error("LoadOrCreate: no error")
-	}
+	_, err := d.Create(t.Context(), "main", "k", header("../x", "k"))
+	require.Error(t, err, "Create: no error")
+	_, _, err = d.LoadOrCreate(t.Context(), "main", "k", header("", "k"))
+	require.Error(t, err, "LoadOrCreate: no error")
 	if entries, err := os.ReadDir(filepath.Join(dir, "agents")); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}

@@ -41,9 +41,7 @@ func TestStaleRow(t *testing.T) {
 		require.NoError(t, d.Close())
 	}
 	d = open(t, dir, nil)
-	if row := create(t, d, "d", "k"); row.Gen != 8 {
-		t.Errorf("gen %d was given, want 8", row.Gen)
-	}
+	require.EqualValues(t, 8, create(t, d, "d", "k").Gen)
 	require.NoError(t, d.Close())
 }
 
@@ -96,9 +94,9 @@ func TestReadersTakeNoLock(t *testing.T) {
 	case <-hang(t, 5*time.Second).Done():
 		t.Fatal("readers wait for the lock of the index")
 	}
-	if _, err := d.Create(hang(t, time.Millisecond), "main", "k", header("x", "k")); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, driver.ErrBusy) {
-		t.Errorf("Create: %v", err)
-	}
+	_, err = d.Create(hang(t, time.Millisecond), "main", "k", header("x", "k"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, driver.ErrBusy)
 	// Close ends what waits, and does not wait itself.
 	waits := make(chan error, 1)
 	go func() {
@@ -107,9 +105,7 @@ func TestReadersTakeNoLock(t *testing.T) {
 	}()
 	_, _ = d.Create(hang(t, 20*time.Millisecond), "main", "k", header("x", "k"))
 	require.NoError(t, d.Close())
-	if err := <-waits; !errors.Is(err, driver.ErrClosed) {
-		t.Errorf("Create while Close is called: %v", err)
-	}
+	require.ErrorIs(t, <-waits, driver.ErrClosed)
 	close(released)
 	require.NoError(t, stopped.Close())
 }

@@ -49,13 +49,10 @@ func TestEvictionFails(t *testing.T) {
 			t.Errorf("call %d ended with %v", i, err)
 		}
 	}
-	if len(ls.open) != 2 || ls.order.Len() != 2 {
-		t.Errorf("%d logs are open and %d in order, want 2", len(ls.open), ls.order.Len())
-	}
+	require.Len(t, ls.open, 2)
+	require.Equal(t, 2, ls.order.Len())
 	require.Contains(t, log.String(), "closing a transcript failed")
-	if err := ls.close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, ls.close())
 }
 
 // A log whose sync failed, in the background too, is never opened anew.
@@ -83,9 +80,7 @@ func TestFailedLogStays(t *testing.T) {
 	if o := use("second"); o == second {
 		t.Error("a sound log was not closed")
 	}
-	if err := ls.close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, ls.close())
 }
 
 // A call that waits for a lock of a log that is dropped learns why.
@@ -98,16 +93,12 @@ func TestDropEndsWaits(t *testing.T) {
 	require.NoError(t, err)
 	ls.drop(o.ref)
 	_, err = o.log.Settle(t.Context())
-	if err := ls.release(o, err); !errors.Is(err, filelog.ErrReplaced) {
-		t.Errorf("a wait for the lock of a dropped log ended with %v", err)
-	}
+	require.ErrorIs(t, ls.release(o, err), filelog.ErrReplaced)
 	if len(ls.open) > 0 || !errors.Is(o.log.Flush(t.Context()), filelog.ErrClosed) {
 		t.Errorf("still open: %v, or the dropped log", ls.open)
 	}
 	release()
-	if err := errors.Join(other.Close(), ls.close()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, errors.Join(other.Close(), ls.close()))
 }
 
 // Once the waits for locks are over, a log that is opened does not wait either, and

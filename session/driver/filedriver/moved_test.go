@@ -33,9 +33,8 @@ func openDir(t *testing.T, dir string) *filedriver.Driver {
 func TestMergesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	d := openDir(t, dir)
-	if _, err := d.Create(t.Context(), "main", "k", newSession("a")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := d.Create(t.Context(), "main", "k", newSession("a"))
+	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	var wg sync.WaitGroup
 	for range 4 {
@@ -69,10 +68,10 @@ func TestMovedAway(t *testing.T) {
 	require.NoError(t, err)
 	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
 	require.NoError(t, os.Rename(path, path+".away"))
-	if _, err := d.Settle(t.Context(), row.Ref()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Settle = %v, want fs.ErrNotExist", err)
-	}
-	if got, created, err := d.LoadOrCreate(t.Context(), "main", "k", newSession("b")); err != nil || !created || got.ID != "b" {
-		t.Errorf("LoadOrCreate = %+v, %v, %v", got, created, err)
-	}
+	_, err = d.Settle(t.Context(), row.Ref())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	got, created, err := d.LoadOrCreate(t.Context(), "main", "k", newSession("b"))
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, "b", got.ID)
 }

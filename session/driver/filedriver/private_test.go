@@ -31,9 +31,7 @@ func TestOthersAreKeptOut(t *testing.T) {
 	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	if mode := modeOf(t, dir, "agents/main"); mode != 0o775 {
-		t.Errorf("read-only: agents/main has mode %o", mode)
-	}
+	require.EqualValues(t, 0o775, modeOf(t, dir, "agents/main"))
 	d = open(t, dir, nil)
 	create(t, d, "b", "k")
 	require.NoError(t, d.Close())
@@ -58,12 +56,8 @@ func TestStickyFolderIsLeftAlone(t *testing.T) {
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
 	require.NoError(t, d.Close())
-	if mode := modeOf(t, dir, "."); mode != 0o777 {
-		t.Errorf("mode %o", mode)
-	}
-	if mode := modeOf(t, dir, "agents"); mode != 0o700 {
-		t.Errorf("agents has mode %o", mode)
-	}
+	require.EqualValues(t, 0o777, modeOf(t, dir, "."))
+	require.EqualValues(t, 0o700, modeOf(t, dir, "agents"))
 }
 
 // A second name of a transcript, in a copy of the store that a backup made of

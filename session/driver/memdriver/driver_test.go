@@ -76,16 +76,14 @@ func TestFail(t *testing.T) {
 		}
 	}
 	asked = ""
-	if _, _, err := d.LoadOrCreate(ctx, "main", "k", header("c")); err != nil || asked != "" {
-		t.Errorf("LoadOrCreate of a key that has a session: error %v, and Fail was asked about %q", err, asked)
-	}
-	if _, err := d.Append(ctx, ref, nil, driver.Cond{Head: "x"}); !errors.Is(err, driver.ErrConflict) {
-		t.Errorf("Append with a stale head on a full disk: error %v, want %v", err, driver.ErrConflict)
-	}
+	_, _, err := d.LoadOrCreate(ctx, "main", "k", header("c"))
+	require.NoError(t, err)
+	require.Empty(t, asked)
+	_, err = d.Append(ctx, ref, nil, driver.Cond{Head: "x"})
+	require.ErrorIs(t, err, driver.ErrConflict)
 	full = false
-	if _, err := d.Append(ctx, ref, []driver.Line{user("1")}, driver.Cond{Head: driver.NoHead}); err != nil {
-		t.Errorf("Append after the fault: %v", err)
-	}
+	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, driver.Cond{Head: driver.NoHead})
+	require.NoError(t, err)
 }
 
 func TestNewerGenAfterDelete(t *testing.T) {
@@ -119,9 +117,7 @@ func TestDamage(t *testing.T) {
 		got = append(got, rec.Entry.ID)
 	}
 	want := `1|torn: 6 bytes at offset 2|2|malformed: 13 bytes at offset 4 (no type)`
-	if s := strings.Join(got, "|"); s != want {
-		t.Errorf("records %s, want %s", s, want)
-	}
+	require.Equal(t, want, strings.Join(got, "|"))
 	r, err := d.Append(ctx, ref, []driver.Line{user("3")}, driver.Cond{Idem: "key", Head: "2"})
 	if err != nil || r.Repeated {
 		t.Errorf("Append under the key of a batch with damage in it: %+v, %v", r, err)
@@ -133,9 +129,8 @@ func TestLineBreak(t *testing.T) {
 	ref := create(t, d, "a").Ref()
 	before := state(t, d)
 	_, err := d.Append(t.Context(), ref, []driver.Line{user("1"), {Data: []byte("{\n}")}}, driver.Cond{})
-	if err == nil || state(t, d) != before {
-		t.Errorf("Append of a line with a newline: error %v, storage %s", err, state(t, d))
-	}
+	require.Error(t, err)
+	require.Equal(t, before, state(t, d))
 }
 
 // A call that waits for a turn ends when the driver is closed, and when the
@@ -164,13 +159,9 @@ func TestTurnWaitEnds(t *testing.T) {
 					}
 				})
 			}
-			if err := tt.end(d, ref); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, tt.end(d, ref))
 			waiting.Wait()
-			if err := release(); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, release())
 		})
 	}
 }

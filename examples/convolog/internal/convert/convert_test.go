@@ -124,9 +124,8 @@ func TestConvertNative(t *testing.T) {
 	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
 	require.NoError(t, err)
 	for _, m := range []transcript.Message{transcript.UserText("hi"), transcript.AssistantText("hello")} {
-		if _, err := s.Append(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Append(t.Context(), m)
+		require.NoError(t, err)
 	}
 	require.NoError(t, st.Close())
 	for _, from := range []string{dir, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")} {

@@ -112,9 +112,7 @@ func TestEveryPrefix(t *testing.T) {
 		}
 		history(t, scanBytes(d, data))
 	}
-	if read == 0 {
-		t.Error("no transcript found")
-	}
+	require.NotZero(t, read, "no transcript found")
 }
 
 // A session of many files is valid as well.

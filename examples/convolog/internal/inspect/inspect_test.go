@@ -36,9 +36,8 @@ func TestInspect(t *testing.T) {
 	require.NoError(t, err)
 	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
 	require.NoError(t, err)
-	if _, err := s.Append(t.Context(), transcript.UserText("hi")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.Append(t.Context(), transcript.UserText("hi"))
+	require.NoError(t, err)
 	require.NoError(t, st.Close())
 	native := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	other := write(t, "other.jsonl", "a,b,c\n1,2,3\n")
@@ -68,9 +67,12 @@ func TestInspect(t *testing.T) {
 		require.NoError(t, dec.Decode(&f))
 		got = append(got, f)
 	}
-	if len(got) != 4 || len(got[0].Damage) != 2 || got[0].Entries["tool_use"] != 1 || got[2].Messages != 1 || got[2].Session != s.ID() || got[3].Dialect != "" {
-		t.Errorf("found %+v", got)
-	}
+	require.Len(t, got, 4)
+	require.Len(t, got[0].Damage, 2)
+	require.Equal(t, 1, got[0].Entries["tool_use"])
+	require.Equal(t, 1, got[2].Messages)
+	require.Equal(t, s.ID(), got[2].Session)
+	require.Empty(t, got[3].Dialect)
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err != nil || string(data) != before[f] {
 			t.Errorf("%s was changed, %v", f, err)
@@ -82,9 +84,9 @@ func TestInspectBadFiles(t *testing.T) {
 	good := write(t, "good.jsonl", `{"type":"user","content":"x","ts":1}`+"\n")
 	var out bytes.Buffer
 	err := Run(&out, false, []string{"nowhere.jsonl", os.DevNull, t.TempDir(), good})
-	if err == nil || !strings.Contains(err.Error(), "nowhere.jsonl") || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("run = %v", err)
-	}
+	require.Error(t, err)
+	require.Contains(t, err.Error(), "nowhere.jsonl")
+	require.Contains(t, err.Error(), "not a regular file")
 	if !strings.Contains(out.String(), "good.jsonl") {
 		t.Errorf("the good file was not inspected:\n%s", &out)
 	}
@@ -125,7 +127,5 @@ func TestInspectFolder(t *testing.T) {
 			t.Errorf("found %+v", f)
 		}
 	}
-	if want := strings.Count(text.String(), "\n  dialect   "); n != want {
-		t.Errorf("%d objects, %d sessions", n, want)
-	}
+	require.Equal(t, strings.Count(text.String(), "\n  dialect   "), n)
 }
