@@ -43,7 +43,7 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	if err == nil {
 		x.aside(func() {
 			err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
-				records := transcript.Scan(o.log, size, &transcript.ScanOptions{Final: true})
+				records := transcript.Scan(o.log, size, nil) // every line is ended
 				return change(records, func(line []byte) error {
 					_, err := to.Write(append(slices.Clip(line), '\n'))
 					return err
