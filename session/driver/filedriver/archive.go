@@ -270,7 +270,6 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 			return nil, err
 		}
 		s.release = func() { _ = x.a.d.logs.release(s.log, nil) } // nil stays nil
-		x.suspectDead(s.log)
 		short, cancel := context.WithTimeout(ctx, 20*busyWait)
 		var held func()
 		x.aside(func() { held, err = lock(s.log.log, short) })

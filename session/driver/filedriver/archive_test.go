@@ -423,7 +423,8 @@ func TestDeadWriterOfAnArchive(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A writer that finds a session archived does not say that it is busy with it.
+// No writer says that it is busy with an archived session, be it the one that archived
+// it or one that finds it archived.
 func TestArchivedIsNotBusy(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -433,6 +434,7 @@ func TestArchivedIsNotBusy(t *testing.T) {
 	other := open(t, dir, nil)
 	require.NoError(t, other.Archive(t.Context(), row.Ref(), nil))
 	before := indexText(t, dir)
+	require.NotContains(t, before[strings.Index(before, `"archived":true`):], `"busy"`)
 	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Cond{})
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.Equal(t, before, indexText(t, dir))

@@ -170,20 +170,6 @@ func (o *openLog) suspect(m busyMark) bool {
 // caller holds index.mu.
 func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspects() }
 
-// suspectDead tells a log, which may have looked for dead writers before, of those
-// that have died since. A process that is killed while a sync fails takes the kernel's
-// only report of that with it. The caller holds x.mu.
-func (x *index) suspectDead(o *openLog) {
-	if x.otherBoot {
-		return
-	}
-	for m, dead := range x.others(o.ref.ID) {
-		if dead {
-			o.suspect(m)
-		}
-	}
-}
-
 // others returns the busy lines of other writers of a session, and which of them are
 // dead. One that has closed its store ended its busy lines before it was gone, perhaps
 // after they were read here: so they are read again.
@@ -229,7 +215,6 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	if err != nil {
 		return err
 	}
-	x.suspectDead(o)
 	x.aside(func() {
 		var release func()
 		if _, err = o.log.Settle(short); err != nil {
