@@ -329,20 +329,21 @@ func (w *walk) passes(start int) bool {
 		return false
 	}
 	if w.first != "" && holds(w.first) {
-		w.lost = !isComplete(batch)
+		w.lost = !isComplete(batch) || !keeps(batch, w.first)
 		w.from = driver.Cursor(batch[len(batch)-1].Offset)
 		return !w.lost
 	}
 	for _, rec := range batch { // the last one first
 		switch b := rec.Entry.Body.(type) {
 		case transcript.Rewind:
-			if w.follow(b); b.To == w.id {
-				w.lost = w.first != ""
+			w.follow(b)
+			w.lost = w.lost || !isComplete(batch) || b.To == w.id && w.first != ""
+			if b.To == w.id {
 				w.cleared, w.from = !w.lost, driver.Cursor(batch[len(batch)-1].Offset)
 			}
 			return false
 		case transcript.Compaction:
-			if w.first == "" {
+			if w.first == "" && !w.lost {
 				w.first = cmp.Or(b.FirstKept, b.CoversTo)
 				w.lost = w.first == "" || b.TurnsBefore == 0 || !isComplete(batch)
 			}
@@ -376,6 +377,21 @@ func holding(records []transcript.Record) func(id string) bool {
 	return func(id string) bool {
 		return id != "" && slices.ContainsFunc(records, func(r transcript.Record) bool { return r.HasEntry() && r.Entry.ID == id })
 	}
+}
+
+// keeps reports whether a history can go on with a batch because a compaction keeps
+// the entry with an ID: whether that is a line of a message, which is what a compaction
+// keeps, and no line of the batch takes it back.
+func keeps(batch []transcript.Record, id string) (ok bool) {
+	for _, rec := range batch {
+		switch rec.Entry.Body.(type) {
+		case transcript.Fragment:
+			ok = ok || rec.Entry.ID == id
+		case transcript.Rewind:
+			return false
+		}
+	}
+	return ok
 }
 
 // isComplete reports whether records, the last one first, are one whole batch

@@ -285,9 +285,9 @@ func wholeFold(t testing.TB, s *session.Session, form rebuild.SummaryForm) *rebu
 			require.NoError(t, f.Add(b))
 		}
 	}
-	for e, err := range s.Entries(t.Context()) {
+	for rec, err := range s.Records(t.Context()) {
 		require.NoError(t, err)
-		feed(batcher.Add(e))
+		feed(batcher.Take(rec))
 	}
 	feed(batcher.Break())
 	return f
