@@ -51,7 +51,36 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	if dir == driver.Backward {
 		scan = transcript.ScanBackward
 	}
-	return d.scanAll(ctx, scan, in, size, dir, opts, yield)
+	return d.scanDecided(ctx, scan, in, size, dir, opts, yield)
+}
+
+// scanDecided scans the lines up to size that will stay what they are. Where lines of
+// an append are missing it asks who holds the append lock; while somebody does, and
+// where nobody can say, only what others have written behind them decides.
+func (d *Driver) scanDecided(ctx context.Context, scan scanner, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
+	u := undecided{backward: dir == driver.Backward}
+	for {
+		stopped := false
+		err := d.scanAll(ctx, scan, in, size, dir, opts, func(rec transcript.Record) bool {
+			return u.take(rec, func(rec transcript.Record) bool {
+				stopped = !yield(rec)
+				return !stopped
+			})
+		})
+		if ends := len(u.held) > 0 && dir != driver.Live; err != nil || stopped || u.trusting || !u.asking && !ends {
+			return err
+		}
+		if !u.backward {
+			opts.From = u.held[0].Offset
+		}
+		short, cancel := context.WithTimeout(ctx, tailWait)
+		end, err := in.Settle(short)
+		cancel()
+		u = undecided{backward: u.backward, all: err == nil, trusting: err != nil}
+		if err == nil {
+			size = end
+		}
+	}
 }
 
 // tailWait is how long a reader waits for the append that may be writing the last line.
