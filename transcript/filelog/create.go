@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,7 +40,7 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if len(first) == 0 || first[len(first)-1] != '\n' {
 		return nil, newError(op, path, errNotLines)
 	}
-	t, err := writeNew(op, root, name, content(first), opts.Sync != SyncNever, publish, opts)
+	t, err := writeNew(op, root, name, first, opts.Sync != SyncNever, publish, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -63,52 +62,24 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 // folder could not be synced. After any other error the old content is
 // untouched.
 func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
-	return writeAtomic(root, name, content(data), sync, (*os.Root).Rename)
+	return writeAtomic(root, name, data, sync, (*os.Root).Rename)
 }
 
 // WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It has the
 // mode before it has its name, as far as the file system knows such a mode.
 func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
-	return writeAtomic(root, name, content(data), sync, func(root *os.Root, from, to string) error {
+	return writeAtomic(root, name, data, sync, func(root *os.Root, from, to string) error {
 		_ = root.Chmod(from, mode) // not every file system has every bit
 		return root.Rename(from, to)
 	})
 }
 
-// WriteAtomic is [WriteFileAtomic] with sync set for content that need not fit
-// into memory: write writes it. When it is on stable storage, and before it gets
-// its name, verify reads it and may refuse it. Errors of both are returned, with
-// the name, and the old content is untouched then.
-func WriteAtomic(root *os.Root, name string, write func(io.Writer) error, verify func(r io.ReaderAt, size int64) error) error {
-	verified := func(root *os.Root, from, to string) error {
-		f, info, err := openRegular(root, from, os.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		if err = cmp.Or(verify(f, info.Size()), f.Close()); err != nil {
-			return err
-		}
-		return root.Rename(from, to)
+func writeAtomic(root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error) error {
+	t, err := writeNew("write", root, name, data, sync, move, new(Options))
+	if err == nil {
+		t.end()
 	}
-	return writeAtomic(root, name, write, true, verified)
-}
-
-func writeAtomic(root *os.Root, name string, write func(io.Writer) error, sync bool, move func(root *os.Root, from, to string) error) error {
-	t, err := writeNew("write", root, name, write, sync, move, new(Options))
-	if err != nil {
-		return err
-	}
-	_ = t.Unlock(appendLock) // closing the file does it too
-	_ = t.Close()            // what was to be safe was synced
-	return nil
-}
-
-// content returns what writes data.
-func content(data []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}
+	return err
 }
 
 // RemoveTemps removes the temporary files that dead writers have left for the
@@ -116,8 +87,24 @@ func content(data []byte) func(io.Writer) error {
 // hexadecimal digits. It leaves those alone whose writer is at work, and holds
 // their append lock.
 func RemoveTemps(root *os.Root, name string) error {
+	return removeTempsOf(root, name, removeTemp)
+}
+
+// RemoveDrafts is [RemoveTemps], but removes also the files of writers at work: their
+// [Draft.Install] fails then. It is for words that must not stay, and leaves none to
+// a writer that is killed later.
+func RemoveDrafts(root *os.Root, name string) error {
+	return removeTempsOf(root, name, func(root *os.Root, temp string) error {
+		if err := root.Remove(temp); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil // its writer has ended
+	})
+}
+
+func removeTempsOf(root *os.Root, name string, remove func(root *os.Root, temp string) error) error {
 	base := filepath.Base(name)
-	_, err := removeTemps(root, filepath.Dir(name), func(of string) bool { return of == base })
+	_, err := removeTemps(root, filepath.Dir(name), func(of string) bool { return of == base }, remove)
 	return tempsError(root, name, err)
 }
 
@@ -125,16 +112,16 @@ func RemoveTemps(root *os.Root, name string) error {
 // also if there is no such file any more. When the error is nil no power cut brings
 // back what was removed.
 func RemoveTempsIn(root *os.Root, dir, ext string) error {
-	removed, err := removeTemps(root, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) })
+	removed, err := removeTemps(root, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) }, removeTemp)
 	if err != nil || !removed {
 		return tempsError(root, dir, err)
 	}
 	return SyncDir(root, dir)
 }
 
-// removeTemps removes temporary files in a folder for the files whose names fit, and
-// reports whether there were any.
-func removeTemps(root *os.Root, dir string, fits func(of string) bool) (removed bool, err error) {
+// removeTemps calls remove with the temporary files in a folder for the files whose
+// names fit, and reports whether there were any.
+func removeTemps(root *os.Root, dir string, fits func(of string) bool, remove func(root *os.Root, temp string) error) (removed bool, err error) {
 	var entries []string
 	d, err := root.Open(dir)
 	if err == nil {
@@ -147,7 +134,7 @@ func removeTemps(root *os.Root, dir string, fits func(of string) bool) (removed 
 			continue
 		}
 		if digits := n[at+len(tempMark):]; len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
-			err = cmp.Or(err, removeTemp(root, filepath.Join(dir, n)))
+			err = cmp.Or(err, remove(root, filepath.Join(dir, n)))
 			removed = true
 		}
 	}
@@ -226,9 +213,7 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 		t := &tempFile{o, root, temp}
 		locked, err := t.Lock(appendLock, false)
 		if locked {
-			// RemoveTemps may have come between the creation and the lock.
-			named, err := root.Lstat(temp)
-			if err == nil && os.SameFile(named, t.id) {
+			if t.named() { // RemoveTemps may have come between the creation and the lock
 				return t, nil
 			}
 		}
@@ -237,6 +222,18 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 			return nil, err
 		}
 	}
+}
+
+// named reports whether the temporary name is still that of the file.
+func (t *tempFile) named() bool {
+	info, err := t.root.Lstat(t.temp)
+	return err == nil && os.SameFile(info, t.id)
+}
+
+// end closes the file, of which what was to be safe was synced.
+func (t *tempFile) end() {
+	_ = t.Unlock(appendLock) // closing the file does it too
+	_ = t.Close()
 }
 
 // discard removes the file, whose name says that it may be ignored, and closes
@@ -271,11 +268,15 @@ func install(root *os.Root, name string, opts *Options, fill func(*tempFile) err
 	return t, nil
 }
 
-// writeNew installs a file with what write writes. A [*NotDurableError] says that
+// writeNew installs a file with the content data. A [*NotDurableError] says that
 // its name may not survive a power cut.
-func writeNew(op string, root *os.Root, name string, write func(io.Writer) error, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
+func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
 	path := fullPath(root, name)
-	t, err := install(root, name, opts, func(t *tempFile) error { return write(t) }, sync, move)
+	write := func(t *tempFile) error {
+		_, err := t.Write(data)
+		return err
+	}
+	t, err := install(root, name, opts, write, sync, move)
 	if err != nil {
 		return nil, newError(op, path, err)
 	}

@@ -1,11 +1,8 @@
 package filelog_test
 
 import (
-	"errors"
-	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,51 +69,64 @@ func TestRemoveTemps(t *testing.T) {
 	require.Equal(t, "-rw-r-----", info.Mode().String())
 }
 
-// New content replaces the old if it was written whole and verify has read and
-// allowed it; otherwise nothing changes.
-func TestWriteAtomic(t *testing.T) {
+// A draft is nothing to readers until it is installed, and nobody but who wants its
+// words gone removes it.
+func TestDraft(t *testing.T) {
 	root := lockRoot(t)
-	refused := errors.New("refused")
-	write := func(w io.Writer) error {
-		_, err := w.Write([]byte("new"))
-		return err
+	files := func() (names []string) {
+		t.Helper()
+		entries, err := os.ReadDir(root.Name())
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
 	}
-	read := ""
-	allow := func(r io.ReaderAt, size int64) error {
-		b := make([]byte, size)
-		_, err := r.ReadAt(b, 0)
-		read = string(b)
-		return err
+	draft := func() *filelog.Draft {
+		t.Helper()
+		d, err := filelog.NewDraft(root, "a")
+		require.NoError(t, err)
+		_, err = d.Write([]byte("new"))
+		require.NoError(t, err)
+		size, err := d.Sync()
+		require.NoError(t, err)
+		got := make([]byte, size)
+		_, err = d.ReadAt(got, 0)
+		require.NoError(t, err)
+		require.Equal(t, "new", string(got))
+		return d
 	}
-	require.NoError(t, filelog.WriteFileAtomic(root, "a", []byte("old"), false))
-	for _, test := range []struct {
-		write  func(io.Writer) error
-		verify func(io.ReaderAt, int64) error
-	}{
-		{func(w io.Writer) error { return errors.Join(write(w), refused) }, allow},
-		{write, func(io.ReaderAt, int64) error { return refused }},
-	} {
-		err := filelog.WriteAtomic(root, "a", test.write, test.verify)
-		require.ErrorIs(t, err, refused)
-		require.ErrorContains(t, err, root.Name()+"/a")
-		require.Empty(t, read)
+	content := func(want string) {
+		t.Helper()
 		got, err := root.ReadFile("a")
 		require.NoError(t, err)
-		require.Equal(t, "old", string(got))
+		require.Equal(t, want, string(got))
+		require.Equal(t, []string{"a"}, files())
 	}
-	require.NoError(t, filelog.WriteAtomic(root, "a", write, allow))
-	require.Equal(t, "new", read)
-	got, err := root.ReadFile("a")
-	require.NoError(t, err)
-	require.Equal(t, "new", string(got))
-	files, err := os.ReadDir(root.Name())
-	require.NoError(t, err)
-	require.Len(t, files, 1)
+	require.NoError(t, filelog.WriteFileAtomic(root, "a", []byte("old"), false))
 
-	// A temporary file that disappears before it is read is not taken for verified.
-	err = filelog.WriteAtomic(root, "a", func(w io.Writer) error {
-		temps, err := filepath.Glob(root.Name() + "/a.tmp-*")
-		return errors.Join(err, os.Remove(temps[0]))
-	}, allow)
+	d := draft()
+	require.NoError(t, filelog.RemoveTemps(root, "a"))
+	require.Len(t, files(), 2)
+	require.True(t, d.Named())
+	d.Discard()
+	content("old")
+
+	d = draft()
+	require.NoError(t, filelog.RemoveDrafts(root, "a"))
+	content("old")
+	require.False(t, d.Named())
+	err := d.Install()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, root.Name()+"/a")
+	d.Discard()
+	content("old")
+
+	d = draft()
+	require.NoError(t, d.Install())
+	d.Discard()
+	content("new")
+
+	_, err = filelog.NewDraft(root, "missing/a")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }

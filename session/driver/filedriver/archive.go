@@ -14,7 +14,8 @@ var _ driver.Archiver = (*Driver)(nil)
 // back and compared before the transcript is removed, whatever Options.Sync says.
 // It needs as much room as it takes, and that of the transcript too if a sync of the
 // transcript has failed: the archive is made of the copy that cures it. A large transcript is compressed before the
-// index is locked, so that nobody waits for that.
+// index is locked, so that nobody waits for that, and once more if it has changed
+// meanwhile.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	return d.on(ctx, ref, func(a *agent) error {
 		release, alone, err := a.idx.takeTurn(ref.ID)
@@ -22,11 +23,12 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.
 			return err
 		}
 		defer release()
-		var p packed
+		var p *packed
 		if f, err := a.stat(ref.ID); err == nil && f.size > packedInside && alone {
 			if p, err = a.idx.packAhead(ctx, ref, check); err != nil {
 				return err
 			}
+			defer p.Discard()
 		}
 		return a.idx.hold(ctx, func() error { return a.idx.archive(ctx, ref, check, p) })
 	})
@@ -92,16 +94,14 @@ func (d *Driver) at(step string) {
 // archive is [Driver.Archive]. A busy line makes every reader look at the files of
 // the session until its row is there; while there is a transcript, the archive does
 // not count. So a kill between two steps leaves the session as it was, or archived.
-// P is what was packed ahead, if anything was.
-func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p packed) error {
+// P is what was packed ahead, nil if nothing was. It is used if the transcript still
+// is what was packed.
+func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p *packed) error {
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
 		return nil
 	}
 	s, err := x.still(ctx, ref, check, (*filelog.Log).Hold)
 	if err != nil {
-		if p.size > 0 {
-			_ = x.a.removeArchive(ref.ID) // it does not count
-		}
 		return err
 	}
 	defer s.release()
@@ -109,8 +109,15 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	if err := x.markBusy(s.log); err != nil {
 		return err
 	}
-	if !x.a.isPacked(p, s.log.log, s.row) {
-		_, err = x.a.pack(s.log.log, s.row)
+	if !p.holds(s.log.log, s.row) {
+		if p, err = x.a.newPacked(ref.ID); err == nil {
+			defer p.Discard()
+			err = x.a.pack(p, s.log.log, s.row)
+		}
+	}
+	if err == nil {
+		x.a.d.at("archive: rename")
+		err = p.Install()
 	}
 	if err == nil {
 		x.a.d.at("archive: remove transcript")
@@ -119,7 +126,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	if err != nil {
 		_ = x.a.removeArchive(ref.ID) // it does not count
 		_ = x.putRow(s.row, s.row.Size)
-		return x.a.d.wrap("archive session", x.a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
+		return x.a.notArchived(ref, err)
 	}
 	x.a.d.at("archive: sync folder")
 	x.a.d.logs.drop(ref)
@@ -133,27 +140,38 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	return err
 }
 
-// packAhead packs a transcript that may be changed meanwhile. The caller holds the
-// turn lock, so that nobody else writes the archive.
-func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (p packed, err error) {
+// notArchived returns the error of an archive that changed nothing, nil if err is nil.
+func (a *agent) notArchived(ref driver.Ref, err error) error {
+	return a.d.wrap("archive session", a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
+}
+
+// packAhead packs a transcript that may be changed, deleted or erased meanwhile. The
+// caller holds the turn lock, so that nobody else packs it.
+func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (p *packed, err error) {
 	var row driver.Row
+	var o *openLog
 	err = x.hold(ctx, func() error {
 		s, err := x.still(ctx, ref, check, (*filelog.Log).Hold)
-		if err == nil {
-			row = s.row
-			s.release()
+		if err != nil {
+			return err
 		}
+		defer s.release()
+		if o, err = x.a.acquire(ref); err != nil {
+			return err
+		}
+		row = s.row
+		p, err = x.a.newPacked(ref.ID)
 		return err
 	})
-	if err != nil {
-		return p, err
+	if o == nil {
+		return nil, err
 	}
-	o, err := x.a.acquire(ref)
-	if err != nil {
-		return p, err
+	if err == nil {
+		if err = x.a.notArchived(ref, x.a.pack(p, o.log, row)); err != nil {
+			p.Discard()
+		}
+		x.a.d.at("archive: packed ahead")
 	}
-	p, err = x.a.pack(o.log, row)
-	x.a.d.at("archive: packed ahead")
 	return p, x.a.cause(ref, x.a.d.logs.release(o, err))
 }
 

@@ -51,53 +51,63 @@ func (a *agent) sizeOf(f found) int64 {
 	return o.row.Size
 }
 
-// packed is a transcript as it was when it was packed.
+// A packed is the archive of a transcript, in the making until it is installed.
 type packed struct {
-	size int64
+	*filelog.Draft
+	size int64 // of the transcript
 	sum  []byte
 }
 
-// isPacked reports whether the archive holds a transcript as it is. The caller holds
-// the append lock.
-func (a *agent) isPacked(p packed, r io.ReaderAt, row driver.Row) bool {
-	return p.size == row.Size && p.size > 0 && a.hasArchive(row.ID) && same(r, row.Size, p.size, p.sum) == nil
+// newPacked begins an archive. The caller holds the lock of the index: so whoever
+// removes words from the session finds the file.
+func (a *agent) newPacked(id string) (*packed, error) {
+	if err := a.d.folder("agents/"+filepath.Base(a.dir)+"/"+archiveFolder, true); err != nil {
+		return nil, err
+	}
+	name := archiveName(id)
+	if err := filelog.RemoveTemps(a.root, name); err != nil {
+		return nil, err
+	}
+	draft, err := filelog.NewDraft(a.root, name)
+	if err != nil {
+		return nil, err
+	}
+	return &packed{Draft: draft}, nil
+}
+
+// holds reports whether an archive can be installed that holds a transcript as it is.
+// The caller holds the lock of the index and the append lock.
+func (p *packed) holds(r io.ReaderAt, row driver.Row) bool {
+	return p != nil && p.size == row.Size && p.Named() && same(r, row.Size, p.size, p.sum) == nil
 }
 
 // pack writes the archive of a transcript as large as its row says. When the error
-// is nil the archive is on stable storage and has the same bytes.
-func (a *agent) pack(r io.ReaderAt, row driver.Row) (packed, error) {
-	if err := a.d.folder("agents/"+filepath.Base(a.dir)+"/"+archiveFolder, true); err != nil {
-		return packed{}, err
-	}
+// is nil, the archive has the same bytes and is on stable storage, but for its name.
+func (a *agent) pack(p *packed, r io.ReaderAt, row driver.Row) error {
 	row.Archived = true
 	note, _ := json.Marshal(storable(row)) // never fails
 	if len(note) > blockgzip.MaxNote {
 		note = nil // the index is then made again from the content
 	}
-	name := archiveName(row.ID)
-	if err := filelog.RemoveTemps(a.root, name); err != nil {
-		return packed{}, err
-	}
+	a.d.at("archive: write")
 	sum := sha256.New()
-	write := func(w io.Writer) error {
-		a.d.at("archive: write")
-		out := bufio.NewWriterSize(w, 256<<10)
-		in := io.TeeReader(io.NewSectionReader(r, 0, row.Size), sum)
-		err := blockgzip.Write(out, in, note)
-		a.d.at("archive: written")
-		return cmp.Or(err, out.Flush())
-	}
-	verify := func(r io.ReaderAt, size int64) error {
-		a.d.at("archive: verify")
-		z, err := blockgzip.Open(r, size)
-		if err == nil {
-			err = same(z, z.Size(), row.Size, sum.Sum(nil))
-		}
-		a.d.at("archive: rename")
+	out := bufio.NewWriterSize(p, 256<<10)
+	err := blockgzip.Write(out, io.TeeReader(io.NewSectionReader(r, 0, row.Size), sum), note)
+	a.d.at("archive: written")
+	if err = cmp.Or(err, out.Flush()); err != nil {
 		return err
 	}
-	err := filelog.WriteAtomic(a.root, name, write, verify)
-	return packed{row.Size, sum.Sum(nil)}, err
+	p.size, p.sum = row.Size, sum.Sum(nil)
+	size, err := p.Sync()
+	if err != nil {
+		return err
+	}
+	a.d.at("archive: verify")
+	z, err := blockgzip.Open(p, size)
+	if err != nil {
+		return err
+	}
+	return same(z, z.Size(), p.size, p.sum)
 }
 
 // unpack writes the transcript of an archive. When the error is nil the transcript
@@ -108,20 +118,28 @@ func (a *agent) unpack(f found) error {
 		return err
 	}
 	defer z.close()
+	out, err := filelog.NewDraft(a.sess, fileName(f.id))
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	a.d.at("restore: write")
 	sum := sha256.New()
-	write := func(w io.Writer) error {
-		a.d.at("restore: write")
-		_, err := io.CopyBuffer(io.MultiWriter(w, sum), io.NewSectionReader(z, 0, z.size), make([]byte, blockgzip.BlockSize))
-		a.d.at("restore: written")
+	_, err = io.CopyBuffer(io.MultiWriter(out, sum), io.NewSectionReader(z, 0, z.size), make([]byte, blockgzip.BlockSize))
+	a.d.at("restore: written")
+	if err != nil {
 		return err
 	}
-	verify := func(r io.ReaderAt, size int64) error {
-		a.d.at("restore: verify")
-		err := same(r, size, z.size, sum.Sum(nil))
-		a.d.at("restore: rename")
+	size, err := out.Sync()
+	if err != nil {
 		return err
 	}
-	return filelog.WriteAtomic(a.sess, fileName(f.id), write, verify)
+	a.d.at("restore: verify")
+	if err := same(out, size, z.size, sum.Sum(nil)); err != nil {
+		return err
+	}
+	a.d.at("restore: rename")
+	return out.Install()
 }
 
 // same returns an error unless what r has is as long and has the same hash.
@@ -139,12 +157,13 @@ func same(r io.ReaderAt, size, want int64, sum []byte) error {
 	return nil
 }
 
-// removeArchive removes the archive of a session, if there is one, and what a
-// killed process has left of another one. It syncs nothing: beside a transcript an
-// archive that is there again after a power cut does not count.
+// removeArchive removes the archive of a session, if there is one, and any other one
+// in the making. It syncs nothing: beside a transcript an archive that is there again
+// after a power cut does not count. The caller holds the lock of the index: a process
+// that packs ahead finds out before it installs its archive.
 func (a *agent) removeArchive(id string) error {
 	name := archiveName(id)
-	for _, err := range []error{a.root.Remove(name), filelog.RemoveTemps(a.root, name)} {
+	for _, err := range []error{a.root.Remove(name), filelog.RemoveDrafts(a.root, name)} {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return a.d.wrap("remove archive", filepath.Join(a.dir, name), err, "")
 		}

@@ -3,6 +3,7 @@ package filedriver_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -293,10 +294,7 @@ func TestArchiveLarge(t *testing.T) {
 			dir := t.TempDir()
 			d, other := open(t, dir, nil), open(t, dir, nil)
 			ref := create(t, d, "a", "k").Ref()
-			text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
-			e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
-			_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
-			require.NoError(t, err)
+			addLong(t, d, ref)
 			steps := 0
 			d.SetStep(func(step string) {
 				if step == "archive: packed ahead" {
@@ -305,7 +303,7 @@ func TestArchiveLarge(t *testing.T) {
 				}
 			})
 			errNo, asked := errors.New("no"), 0
-			err = d.Archive(t.Context(), ref, func(driver.Row) error {
+			err := d.Archive(t.Context(), ref, func(driver.Row) error {
 				if asked++; name == "refused" && asked == 2 {
 					return errNo
 				}
@@ -328,6 +326,77 @@ func TestArchiveLarge(t *testing.T) {
 			require.NoError(t, d.Close())
 			require.NoError(t, other.Close())
 		})
+	}
+}
+
+// addLong makes a transcript one that is packed before the index is locked.
+func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) {
+	t.Helper()
+	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
+	e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
+	_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+	require.NoError(t, err)
+}
+
+// When a deletion or an erase returns, no word is in an archive that another process
+// is making, though that one may be killed in the next moment; and none comes back if
+// it goes on or gives up.
+func TestWordsGoDuringAnArchive(t *testing.T) {
+	t.Parallel()
+	erase := func(other *filedriver.Driver, ref driver.Ref) error {
+		return errors.Join(other.Rewrite(t.Context(), ref, wordless), other.Note(t.Context(), "erase-1", nil))
+	}
+	remove := func(other *filedriver.Driver, ref driver.Ref) error { return other.Delete(t.Context(), ref) }
+	for _, test := range []struct {
+		name     string
+		do       func(other *filedriver.Driver, ref driver.Ref) error
+		giveUp   bool
+		archived error
+		left     []string
+	}{
+		{"delete", remove, false, fs.ErrNotExist, nil},
+		{"delete and give up", remove, true, context.Canceled, nil},
+		{"erase", erase, false, driver.ErrReplaced, []string{"a"}},
+		{"erase and give up", erase, true, context.Canceled, []string{"a"}},
+	} {
+		for _, at := range []string{"archive: write", "archive: written", "archive: verify", "archive: packed ahead"} {
+			t.Run(test.name+" at "+at, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				d, other := open(t, dir, nil), open(t, dir, nil)
+				ref := create(t, d, "a", words[3]).Ref()
+				addLong(t, d, ref)
+				archives := func() []fs.DirEntry {
+					files, err := os.ReadDir(filepath.Dir(archivePath(dir, "a")))
+					require.NoError(t, err)
+					return files
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				did := false
+				d.SetStep(func(step string) {
+					if step == at && !did {
+						did = true
+						require.NoError(t, test.do(other, ref))
+						require.Empty(t, archives())
+					}
+					if step == "archive: packed ahead" && test.giveUp {
+						cancel()
+					}
+				})
+				require.ErrorIs(t, d.Archive(ctx, ref, nil), test.archived)
+				require.True(t, did)
+				require.Empty(t, archives())
+				require.NoError(t, errors.Join(d.Close(), other.Close()))
+				d = open(t, dir, nil)
+				require.Equal(t, test.left, ids(list(t, d)))
+				for _, id := range test.left {
+					require.NoError(t, d.Archive(t.Context(), driver.Ref{Agent: "main", ID: id}, nil))
+					require.NotContains(t, string(unzip(t, archivePath(dir, id))), "word")
+				}
+				require.NoError(t, d.Close())
+			})
+		}
 	}
 }
 
