@@ -16,6 +16,13 @@ import (
 // is not. Append them again under the idempotency key of the first try, see
 // [Cond].
 //
+// If another process has archived, restored, erased or deleted the session since the
+// sync failed, the first call that would say that all is well, [Session.Flush]
+// included, fails with a [*NotDurableError] instead: what this process acknowledged
+// before a sync, under an interval, may be missing there. The error also matches
+// [ErrArchived], [ErrReplaced] or fs.ErrNotExist. The next call is about the session
+// as it is then.
+//
 // The state is read anew, so that the next call sees what is there. In the worst
 // case the transcript was replaced by a copy of itself; other processes then
 // get [ErrReplaced] once, and so does this one if it holds a turn, which should

@@ -9,6 +9,8 @@ type Recoverer interface {
 	// everything that was acknowledged is on stable storage, and so is what the
 	// session has of the appends that failed. On a session without a failed
 	// sync it is [Driver.Flush] of what this process has appended. After an
-	// error the session is as it was.
+	// error the session is as it was. If another process has archived, replaced
+	// or deleted the session since the sync failed, the first Recover or Flush
+	// returns the failure, and the next one is about what is there.
 	Recover(ctx context.Context, ref Ref) error
 }

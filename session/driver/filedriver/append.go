@@ -53,7 +53,10 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	case errors.Is(err, filelog.ErrReplaced):
 		a.d.forgetIdentity(ref) // the caller knows
 		_, liveErr := a.live(ref.ID)
+		_, failed := errors.AsType[*filelog.NotDurableError](err)
 		switch {
+		case errors.Is(liveErr, driver.ErrArchived) && failed:
+			return fmt.Errorf("%w: %w", liveErr, err)
 		case errors.Is(liveErr, driver.ErrArchived):
 			return liveErr
 		case errors.Is(liveErr, fs.ErrNotExist):
@@ -199,11 +202,12 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 }
 
 // vouch calls f with the open log of a session, to say that all that is in it is
-// on stable storage.
+// on stable storage. An archive is, but who made it may have found less in the
+// transcript than this process had written, if a sync has failed.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
 	err := d.with(ctx, ref, func(_ *agent, o *openLog) error { return f(o.log) })
-	if errors.Is(err, driver.ErrArchived) {
-		return nil // an archive is on stable storage
+	if _, failed := errors.AsType[*filelog.NotDurableError](err); errors.Is(err, driver.ErrArchived) && !failed {
+		return nil
 	}
 	return err
 }

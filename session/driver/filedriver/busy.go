@@ -108,6 +108,9 @@ func (x *index) markBusy(o *openLog) error {
 		return nil
 	}
 	f, err := x.a.live(o.ref.ID)
+	if errors.Is(err, driver.ErrArchived) {
+		return nil // the log fails, and says what has become of its lines
+	}
 	if err != nil {
 		return err
 	}

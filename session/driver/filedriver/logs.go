@@ -99,14 +99,18 @@ func (ls *logs) rouse(o *openLog) {
 }
 
 // release ends a use. err is how it ended; the error that is returned says why
-// if the log was closed meanwhile. A failure to close other logs does not
-// concern the caller and goes to the logger.
+// if the log was closed meanwhile, and that its sync had failed if it is closed
+// because its file is gone. A failure to close other logs does not concern the
+// caller and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
-	if errors.Is(err, filelog.ErrReplaced) || errors.Is(err, driver.ErrArchived) {
+	if errors.Is(err, filelog.ErrReplaced) {
 		o.stale = true
 		ls.remove(o) // the next call opens the file anew
 		o.log.Interrupt()
+		if failed := ls.failed(o.log); failed != nil { // and knows nothing of it
+			err = fmt.Errorf("%w: %w", err, failed)
+		}
 	}
 	if errors.Is(err, filelog.ErrClosed) {
 		why := driver.ErrClosed
