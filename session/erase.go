@@ -46,8 +46,9 @@ type Selection struct {
 }
 
 // ErasePlan says what [Store.Erase] will erase. It holds IDs and no text, so it may
-// be shown to a person, stored and used later. A plan that was read back from JSON
-// has no Match any more: it erases what it lists in the store, not what was appended
+// be shown to a person, stored and used later. Erase also takes the copies of its
+// entries in forks that were made since. A plan that was read back from JSON has no
+// Match any more: it erases what it lists in the store, not what was appended or forked
 // since, and cannot be used with Erasers.
 type ErasePlan struct {
 	ID       string      `json:"id"`
@@ -64,6 +65,7 @@ type ErasePlan struct {
 
 	subject *transcript.Subject // nil if the plan was read back from JSON
 	among   map[Ref]bool        // what Match is for; nil is every session
+	chosen  []Selection         // what is looked for in other sessions, too
 }
 
 // match is that of the Erasure, nil if there is none.
@@ -139,20 +141,16 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	case what.Owner != "" || len(what.Sessions) > 0:
 		p.among = setOf(named)
 	}
-	sp := spreading{st: st, rows: rows, ids: map[Ref]map[string]bool{}}
-	if err := sp.all(ctx, p, what.Entries); err != nil {
-		return p, err
-	}
 	for _, ref := range p.Sessions {
 		p.Places = append(p.Places, st.wholeOf(ctx, ref)...)
 	}
-	for _, row := range rows {
-		if slices.Contains(p.Sessions, row.Ref()) {
-			continue
-		}
-		if err := st.planEntries(ctx, &p, row, sp.ids[row.Ref()]); err != nil {
-			return p, st.wrap("erase", row.Ref(), err)
-		}
+	p.chosen = what.Entries
+	lost, err := st.planRows(ctx, &p, rows)
+	if err != nil {
+		return p, err
+	}
+	for _, s := range lost {
+		return p, fmt.Errorf("session %s/%s, and its entries in any other session: %w", s.Session.Agent, s.Session.ID, fs.ErrNotExist)
 	}
 	for _, other := range also {
 		places, err := other.PlanErase(ctx, p.beside())
@@ -162,6 +160,42 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		p.Places = append(p.Places, places...)
 	}
 	return p, nil
+}
+
+// planRows adds what goes from sessions that do not go as a whole to a plan. It returns
+// the selections that no session has anything of.
+func (st *Store) planRows(ctx context.Context, p *ErasePlan, rows []*driver.Row) (lost []Selection, err error) {
+	sp := spreading{st: st, rows: rows, ids: map[Ref]map[string]bool{}}
+	if lost, err = sp.all(ctx, p); err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if slices.Contains(p.Sessions, row.Ref()) {
+			continue
+		}
+		if err := st.planEntries(ctx, p, row, sp.ids[row.Ref()]); err != nil {
+			return nil, st.wrap("erase", row.Ref(), err)
+		}
+	}
+	return lost, nil
+}
+
+// since returns what a plan selects in sessions that are not done: something may have
+// been appended, and forks made, since it was made. A plan that was read back from JSON
+// does not say.
+func (st *Store) since(ctx context.Context, p *ErasePlan, done map[Ref]bool) ([]Selection, error) {
+	if p.subject == nil {
+		return nil, nil
+	}
+	rows, err := st.allRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := ErasePlan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
+	if _, err := st.planRows(ctx, &now, rows); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(now.Entries, func(s Selection) bool { return done[s.Session] }), nil
 }
 
 // sessions returns the sessions that an erasure names, and those of its owner.
@@ -348,32 +382,28 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 
 // eraseOwn erases what the store itself has.
 func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport) error {
-	ids := map[Ref]map[string]bool{}
-	for _, s := range p.Entries {
-		ids[s.Session] = setOf(s.Entries)
-	}
-	if p.match() != nil { // something may have been appended since
-		rows, err := st.allRows(ctx)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			if ids[row.Ref()] == nil {
-				ids[row.Ref()] = map[string]bool{}
+	var errs []error
+	done := map[Ref]bool{}
+	for due := slices.Clone(p.Entries); ; {
+		slices.SortFunc(due, func(a, b Selection) int { return byName(a.Session, b.Session) })
+		for _, s := range due {
+			done[s.Session] = true
+			if slices.Contains(p.Sessions, s.Session) {
+				continue
+			}
+			err := st.eraseEntries(ctx, st.eraser(s.Session, setOf(s.Entries), p), report)
+			if err == nil && slices.Contains(p.Archived, s.Session) {
+				err = st.Archive(ctx, s.Session)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, st.wrap("erase", s.Session, err))
 			}
 		}
-	}
-	var errs []error
-	for _, ref := range slices.SortedFunc(maps.Keys(ids), byName) {
-		if slices.Contains(p.Sessions, ref) {
-			continue
-		}
-		err := st.eraseEntries(ctx, st.eraser(ref, ids[ref], p), report)
-		if err == nil && slices.Contains(p.Archived, ref) {
-			err = st.Archive(ctx, ref)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, st.wrap("erase", ref, err))
+		// A fork that is not seen here sees what was erased of its base.
+		var err error
+		if due, err = st.since(ctx, p, done); err != nil || len(due) == 0 {
+			errs = append(errs, err)
+			break
 		}
 	}
 	for _, ref := range p.Sessions {

@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"slices"
@@ -24,13 +22,14 @@ type spreading struct {
 	joined map[Ref]Ref // session -> one that stands for all that may have lines of the same one
 }
 
-// all fills ids.
-func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) error {
+// all fills ids, and adds to the chosen entries of a plan what has copies because it
+// matches. It returns the selections that no session has anything of.
+func (sp *spreading) all(ctx context.Context, p *ErasePlan) (lost []Selection, err error) {
 	sp.whole = setOf(p.Sessions)
 	sp.relate()
-	chosen, err := sp.found(ctx, chosen)
+	chosen, lost, err := sp.found(ctx, p.chosen)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if p.match() != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
 		related := map[Ref]int{}
@@ -38,30 +37,31 @@ func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) e
 			related[sp.root(row.Ref())]++
 		}
 		for _, row := range sp.rows {
-			x := sp.st.eraser(row.Ref(), nil, &p)
+			x := sp.st.eraser(row.Ref(), nil, p)
 			if _, fork := sp.bases[x.ref]; x.match == nil || !fork && related[sp.root(x.ref)] < 2 {
 				continue
 			}
 			if _, err := x.find(sp.st.recordsOf(ctx, x.ref)); err != nil {
-				return sp.st.wrap("erase", x.ref, err)
+				return nil, sp.st.wrap("erase", x.ref, err)
 			}
 			if len(x.gone) > 0 {
 				chosen = append(slices.Clip(chosen), Selection{x.ref, slices.Collect(maps.Keys(x.gone))})
 			}
 		}
 	}
+	p.chosen = chosen
 	for _, ref := range p.Sessions {
 		chosen = append(slices.Clip(chosen), Selection{Session: ref}) // all entries
 	}
 	if err := sp.adopt(ctx, chosen); err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range chosen {
 		if err := sp.from(ctx, s.Session, s.Entries); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return lost, nil
 }
 
 func (sp *spreading) ask(ref Ref, id string) {
@@ -108,8 +108,8 @@ func (sp *spreading) line(ref Ref) (bases []Ref, broken bool) {
 // found returns the selections with those of sessions that are gone replaced by
 // selections of the sessions that have the entries, wherever in the store these are. A
 // fork of a session that is gone may also begin with a summary of entries that it does
-// not have. If no session has any of the entries, the error matches fs.ErrNotExist.
-func (sp *spreading) found(ctx context.Context, chosen []Selection) (found []Selection, err error) {
+// not have. Lost are those of which no session has any of the entries.
+func (sp *spreading) found(ctx context.Context, chosen []Selection) (found, lost []Selection, err error) {
 	var gone []Selection
 	for _, s := range chosen {
 		if _, here := sp.row[s.Session]; here {
@@ -119,13 +119,13 @@ func (sp *spreading) found(ctx context.Context, chosen []Selection) (found []Sel
 		}
 	}
 	if len(gone) == 0 {
-		return found, nil
+		return found, nil, nil
 	}
 	somewhere := map[Ref]bool{}
 	for _, row := range sp.rows {
 		names, summarized, err := sp.names(ctx, row.Ref())
 		if err != nil {
-			return nil, sp.st.wrap("erase", row.Ref(), err)
+			return nil, nil, sp.st.wrap("erase", row.Ref(), err)
 		}
 		bases, _ := sp.line(row.Ref())
 		for _, s := range gone {
@@ -136,12 +136,8 @@ func (sp *spreading) found(ctx context.Context, chosen []Selection) (found []Sel
 			}
 		}
 	}
-	for _, s := range gone {
-		if !somewhere[s.Session] {
-			return nil, fmt.Errorf("session %s/%s, and its entries in any other session: %w", s.Session.Agent, s.Session.ID, fs.ErrNotExist)
-		}
-	}
-	return found, nil
+	lost = slices.DeleteFunc(gone, func(s Selection) bool { return somewhere[s.Session] })
+	return found, lost, nil
 }
 
 // names returns the IDs that the lines of a session name, and whether it has a summary

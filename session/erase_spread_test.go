@@ -67,6 +67,41 @@ func TestEraseMiddleDeleted(t *testing.T) {
 	require.Empty(t, filesWith(t, dir))
 }
 
+// Forks that were made since the plan have copies, too, archived ones included.
+func TestEraseForkedSinceThePlan(t *testing.T) {
+	t.Parallel()
+	for name, what := range map[string]func(s *session.Session, id string) session.Erasure{
+		"entries": func(s *session.Session, id string) session.Erasure { return chosen(s, id) },
+		"match":   func(*session.Session, string) session.Erasure { return session.Erasure{Match: has} },
+		"sessions": func(s *session.Session, _ string) session.Erasure {
+			return session.Erasure{Sessions: []session.Ref{s.Ref()}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			st := open(t, dir, nil)
+			defer closed(t, st)
+			s := load(t, st, cli)
+			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+			plan, err := st.PlanErase(t.Context(), what(s, ids[0]))
+			require.NoError(t, err)
+			fork, err := s.Fork(t.Context(), ids[1], nil)
+			require.NoError(t, err)
+			summed(t, fork)
+			_, err = fork.Fork(t.Context(), add(t, fork, transcript.UserText("Well."))[0], nil)
+			require.NoError(t, err)
+			archived, err := s.Fork(t.Context(), ids[1], nil)
+			require.NoError(t, err)
+			require.NoError(t, st.Archive(t.Context(), archived.Ref()))
+			_, err = st.Erase(t.Context(), plan)
+			require.NoError(t, err)
+			require.Empty(t, filesWith(t, dir))
+			require.NotContains(t, strings.Join(records(t, fork), ""), hint)
+		})
+	}
+}
+
 // Copies of an entry are found by its ID although the session that it was said in is
 // deleted, in archives too. An entry that no session has is not there.
 func TestEraseBaseDeleted(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -37,7 +39,8 @@ import (
 //
 // An error means that no session was made; a kill leaves the whole fork or none.
 // An ID that is not there gives an error that matches [ErrNoEntry], an ID in use
-// one that matches fs.ErrExist. The copied lines are in memory meanwhile.
+// one that matches fs.ErrExist. If something of this session is erased meanwhile, the
+// error matches [ErrReplaced]: fork it again. The copied lines are in memory meanwhile.
 func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions) (*Session, error) {
 	const op = "fork"
 	o, err := opts.checked()
@@ -76,6 +79,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
+	if err := s.standsAs(ctx, base); err != nil {
+		return nil, s.store.wrap(op, s.ref, errors.Join(err, s.store.drv.Delete(context.WithoutCancel(ctx), row.Ref())))
+	}
 	fork, err := s.store.open(ctx, op, row)
 	if err != nil {
 		return nil, err
@@ -84,6 +90,17 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		s.store.opts.Logger.Warn("the blobs of a fork were not all copied", "agent", row.Agent, "session", row.ID, "err", err)
 	}
 	return fork, nil
+}
+
+// standsAs returns an error unless the session still has the lines that it had when a
+// row was read. An erase looks for forks when it has replaced the lines, so either it
+// finds a fork that was made of the old ones, or the fork finds the new ones here.
+func (s *Session) standsAs(ctx context.Context, base driver.Row) error {
+	now, err := s.store.drv.Get(ctx, s.ref)
+	if err == nil && now.Rev == base.Rev && now.CreatedAt.Equal(base.CreatedAt) {
+		return nil
+	}
+	return cmp.Or(err, fmt.Errorf("%w: something of it was erased meanwhile, and no fork was made: fork it again", ErrReplaced))
 }
 
 // restated returns an entry that puts the metadata of a header in the place of
