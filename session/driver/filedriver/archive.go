@@ -122,9 +122,12 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	if err == nil {
 		x.a.d.at("archive: remove transcript")
 		err = x.a.sess.Remove(fileName(ref.ID))
+		if f, statErr := x.a.stat(ref.ID); statErr == nil && f.archived {
+			err = nil // it is gone, whatever the call says
+		}
 	}
 	if err != nil {
-		_ = x.a.removeArchive(ref.ID) // it does not count
+		_ = x.a.removeBeside(ref.ID) // it does not count
 		_ = x.putRow(s.row, s.row.Size)
 		return x.a.notArchived(ref, err)
 	}
@@ -178,14 +181,9 @@ func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver
 // removeStale removes archives that do not count: a kill came before they did, or
 // when they no longer did. A process that is about to use one makes it again.
 func (x *index) removeStale() error {
-	if err := filelog.SyncDir(x.a.sess, "."); err != nil { // before what may be all there is on the disk goes
-		return err
-	}
 	var errs []error
 	for _, id := range x.stale {
-		if f, err := x.a.stat(id); err == nil && !f.archived {
-			errs = append(errs, x.a.removeArchive(id))
-		}
+		errs = append(errs, x.a.removeBeside(id))
 	}
 	return errors.Join(errs...)
 }
@@ -197,7 +195,7 @@ func (x *index) restore(ref driver.Ref) error {
 		return err
 	}
 	if !f.archived {
-		return x.a.removeArchive(ref.ID) // what a killed process has left
+		return x.a.removeBeside(ref.ID) // what a killed process has left
 	}
 	x.a.d.at("restore: busy line")
 	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {

@@ -157,6 +157,21 @@ func same(r io.ReaderAt, size, want int64, sum []byte) error {
 	return nil
 }
 
+// removeBeside removes the archive of a session that has a transcript. The archive may
+// be all that is on the disk: the process that was to replace it was killed before it
+// had synced the name of the transcript.
+func (a *agent) removeBeside(id string) error {
+	if f, err := a.stat(id); err != nil || f.archived {
+		return nil // nobody knows that there is a transcript
+	}
+	if a.hasArchive(id) {
+		if err := filelog.SyncDir(a.sess, "."); err != nil {
+			return err
+		}
+	}
+	return a.removeArchive(id)
+}
+
 // removeArchive removes the archive of a session, if there is one, and any other one
 // in the making. It syncs nothing: beside a transcript an archive that is there again
 // after a power cut does not count. The caller holds the lock of the index: a process

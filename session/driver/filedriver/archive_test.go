@@ -470,6 +470,22 @@ func TestArchiveThatCannotBeRemoved(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A transcript that is gone though its removal failed is archived, not lost.
+func TestArchiveWhoseTranscriptIsGone(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	d.SetStep(func(step string) {
+		if step == "archive: remove transcript" {
+			require.NoError(t, os.Remove(d.Path(ref)))
+		}
+	})
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.Equal(t, []string{"a"}, scanned(t, d, ref))
+	require.True(t, list(t, d)[0].Archived)
+	require.NoError(t, d.Close())
+}
+
 // The next writer ends the busy line of one that was killed after it had archived
 // the session.
 func TestDeadWriterOfAnArchive(t *testing.T) {

@@ -35,7 +35,7 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	if err != nil {
 		return x.a.cause(ref, err)
 	}
-	err = x.a.removeArchive(ref.ID) // what a killed process has left
+	err = x.a.removeBeside(ref.ID) // what a killed process has left
 	if err == nil {
 		err = x.announce(ref.ID)
 	}
