@@ -123,3 +123,15 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 		})
 	}
 }
+
+// No power cut after an erase brings back words of an archive that was restored before.
+func TestCutAfterAnEraseOfARestored(t *testing.T) {
+	t.Parallel()
+	cutAfter(t, func(dir string, _ func()) {
+		st, s, ids := said(t, dir, filelog.SyncAlways)
+		require.NoError(t, st.Archive(t.Context(), s.Ref()))
+		require.NoError(t, st.Restore(t.Context(), s.Ref()))
+		erased(t, st, chosen(s, ids[0]))
+		closed(t, st)
+	}, func(dir string) { require.Empty(t, filesWith(t, dir)) })
+}

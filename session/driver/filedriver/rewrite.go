@@ -37,6 +37,12 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	}
 	err = x.a.removeBeside(ref.ID) // what a killed process has left
 	if err == nil {
+		// Restoring the session need not have synced that its archive was removed.
+		if err = filelog.SyncDir(x.a.root, archiveFolder); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
 		err = x.announce(ref.ID)
 	}
 	if err == nil {
