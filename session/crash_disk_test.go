@@ -291,7 +291,7 @@ func (d *disk) namings(yield func(names map[string]int) bool) {
 func (d *disk) image(names map[string]int, contents map[int][]byte) image {
 	img := make(image, len(names))
 	for path, n := range names {
-		if dir := filepath.Dir(path); dir != "." && names[dir] != folderNode {
+		if orphan(names, path) {
 			continue
 		}
 		if n == folderNode {
@@ -308,6 +308,12 @@ func (d *disk) image(names map[string]int, contents map[int][]byte) image {
 		img[path] = b
 	}
 	return img
+}
+
+// orphan reports whether a folder is missing that a path is in.
+func orphan(names map[string]int, path string) bool {
+	dir := filepath.Dir(path)
+	return dir != "." && (names[dir] != folderNode || orphan(names, dir))
 }
 
 var imageSeed = maphash.MakeSeed()

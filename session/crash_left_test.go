@@ -135,3 +135,38 @@ func TestCutAfterAnEraseOfARestored(t *testing.T) {
 		closed(t, st)
 	}, func(dir string) { require.Empty(t, filesWith(t, dir)) })
 }
+
+// An archive is on stable storage with the folders it is in, whatever the policy.
+func TestCutAfterAnArchive(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	cutAfter(t, func(dir string, _ func()) {
+		var st *session.Store
+		var s *session.Session
+		st, s, ids = said(t, dir, filelog.SyncNever)
+		require.NoError(t, st.Archive(t.Context(), s.Ref()))
+		closed(t, st)
+	}, func(dir string) { stands(t, dir, ids[0]) })
+}
+
+// A process that was killed has made folders and not synced the ones they are in. That
+// is made up for before a session in them is promised.
+func TestCutAfterFoldersOfAKilled(t *testing.T) {
+	t.Parallel()
+	for _, left := range []string{"agents", "agents/main", "agents/main/sessions", "agents/main/archive"} {
+		t.Run(left, func(t *testing.T) {
+			t.Parallel()
+			var ids []string
+			cutAfter(t, func(dir string, _ func()) {
+				require.NoError(t, os.MkdirAll(filepath.Join(dir, left), 0o700))
+				var st *session.Store
+				var s *session.Session
+				st, s, ids = said(t, dir, filelog.SyncAlways)
+				if left == "agents/main/archive" {
+					require.NoError(t, st.Archive(t.Context(), s.Ref()))
+				}
+				closed(t, st)
+			}, func(dir string) { stands(t, dir, ids[0]) })
+		})
+	}
+}

@@ -64,6 +64,9 @@ func (a *agent) newPacked(id string) (*packed, error) {
 	if err := a.d.folder("agents/"+filepath.Base(a.dir)+"/"+archiveFolder, true); err != nil {
 		return nil, err
 	}
+	if err := cmp.Or(a.syncFolders(), filelog.SyncDir(a.root, ".")); err != nil { // the latter for the archives
+		return nil, err
+	}
 	name := archiveName(id)
 	if err := filelog.RemoveTemps(a.root, name); err != nil {
 		return nil, err

@@ -35,6 +35,8 @@ type agent struct {
 	idx  *index
 
 	sessFile *os.File // sess as a file, for filelog.Options.Folder
+
+	synced bool // this process has synced the names of the folders; guarded by index.mu
 }
 
 // openFolder opens a folder below agents and reads its index.
@@ -84,14 +86,11 @@ func (a *agent) close() error {
 
 // folder makes sure that a folder below that of the store is one, and closed to
 // other users. A link is refused, although it could not lead out of the store.
-// If create is set, the folder is made and its name put on stable storage.
+// If create is set, the folder is made; see [agent.syncFolders].
 func (d *Driver) folder(name string, create bool) error {
 	path := filepath.Join(d.dir, name)
 	if create {
 		err := d.root.Mkdir(name, 0o700)
-		if err == nil && d.opts.Sync != filelog.SyncNever {
-			err = filelog.SyncDir(d.root, filepath.Dir(name))
-		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return d.wrap("make folder", path, err, "make the one it is in writable for this user, or open the store with ReadOnly")
 		}
@@ -104,6 +103,22 @@ func (d *Driver) folder(name string, create bool) error {
 		return d.wrap("open folder", path, err, "check that it is a folder that this user may use, or move it away")
 	}
 	return d.shut(name, info, others)
+}
+
+// syncFolders puts the names of an agent's folders on stable storage, before anything
+// in them is promised to be there. Each process syncs them once, also if another one
+// has made them: that one may have been killed before it came here.
+func (a *agent) syncFolders() error {
+	if a.synced {
+		return nil
+	}
+	for _, dir := range []string{".", "agents", "agents/" + filepath.Base(a.dir)} {
+		if err := filelog.SyncDir(a.d.root, dir); err != nil {
+			return err
+		}
+	}
+	a.synced = true
+	return nil
 }
 
 // Anyone who can write to the folder of a store can put another one in its
