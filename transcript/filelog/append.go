@@ -265,9 +265,9 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced, vouch bool) (size
 }
 
 // drain waits until no sync of the file is running, in any process, then looks at
-// the mark, and then asks who has died, see [Options]. A sync that fails keeps its
-// lock until it has set the mark, or its process is gone, so the two find also
-// failures that the kernel reported before this Log opened its descriptor.
+// the mark, and then asks what others may have left, see [Options]. A sync that fails
+// keeps its lock until it has set the mark, or its process is gone, so the two find
+// also failures that the kernel reported before this Log opened its descriptor.
 //
 // New syncs cannot starve drain: they follow new appends, and the caller holds the
 // append lock. But the holder of the sync lock may need that to recover, so drain
@@ -277,11 +277,7 @@ func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	f := l.file()
 	for keep := minKeep; ; keep = min(2*keep, maxKeep) {
 		short, cancel := context.WithTimeout(ctx, keep)
-		err = poll(short, l.ended, func() (bool, error) {
-			free, err := f.Lock(syncLock, false)
-			l.waited = l.waited || !free
-			return free, err
-		})
+		err = poll(short, l.ended, func() (bool, error) { return f.Lock(syncLock, false) })
 		cancel()
 		if errors.Is(err, ErrBusy) && ctx.Err() == nil {
 			if err = l.lend(ctx); err == nil {
@@ -298,10 +294,12 @@ func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 		l.abandon() // and the append lock is gone with it
 		return look{}, l.fail(op, unlockErr)
 	}
-	if err == nil && l.opts.Dead != nil {
+	if err == nil && l.opts.Others != nil {
 		var from int64
-		if from, err = l.opts.Dead(l.waited); err == nil {
-			l.Suspect(from)
+		if from, err = l.opts.Others(); err == nil {
+			l.mu.Lock()
+			l.others = min(l.others, from)
+			l.mu.Unlock()
 		}
 	}
 	l.drained = err == nil

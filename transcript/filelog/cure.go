@@ -101,7 +101,8 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 		}
 		return s, err
 	}
-	l.failed, l.synced, l.dirty, l.suspect = nil, l.written, extent{}, math.MaxInt64
+	l.failed, l.synced, l.dirty = nil, l.written, extent{}
+	l.suspect, l.others = math.MaxInt64, math.MaxInt64
 	l.unsynced.drop(l.unsynced)
 	return s, nil
 }

@@ -55,6 +55,67 @@ func TestSuspectKeepsASoundFile(t *testing.T) {
 	closeAll(t, next)
 }
 
+// What others may have left is compared once, before the first acknowledgement. Where
+// the disk cannot be asked nobody makes a copy of what a living process has written:
+// that one would make a copy of the copy.
+func TestOthersKeepASoundFile(t *testing.T) {
+	d := newCacheDisk(t)
+	closeAll(t, d.create(t, SyncAlways))
+	asked, matches := 0, 0
+	open := func() *Log {
+		asked, matches = 0, 0
+		l, err := Open(d.root, workName, &Options{seam: d.seam(), Others: func() (int64, error) { asked++; return 3, nil }})
+		require.NoError(t, err)
+		return l
+	}
+	for _, match := range []error{nil, errors.ErrUnsupported} {
+		d.setOp(func(op string) error {
+			if op != "match" {
+				return nil
+			}
+			matches++
+			return match
+		})
+		l := open()
+		require.NoError(t, l.FlushAll(t.Context()))
+		mustAppend(t, l, "more\n")
+		require.Equal(t, []int{1, 1, 0}, []int{asked, matches, int(l.Copies())})
+		closeAll(t, l)
+	}
+	l := open()
+	l.Suspect(3) // one of them is dead
+	mustAppend(t, l, "more\n")
+	require.EqualValues(t, 1, l.Copies())
+	closeAll(t, l)
+}
+
+// A dying process that looks alive may have taken the report of a failed sync with it.
+func TestOthersAreCompared(t *testing.T) {
+	for what, promise := range map[string]func(l *Log) error{
+		"append": func(l *Log) error { _, _, err := l.Append(t.Context(), []byte("three\n"), nil); return err },
+		"flush":  func(l *Log) error { return l.FlushAll(t.Context()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			d := newCacheDisk(t)
+			l := d.create(t, SyncAlways)
+			from, err := l.Size()
+			require.NoError(t, err)
+			d.setOp(failOnce("sync"))
+			_, _, err = l.Append(t.Context(), []byte("two\n"), nil)
+			require.ErrorIs(t, err, errFault)
+			d.kill()
+			require.NoError(t, d.root.Chmod(workName, 0o600)) // it was killed before it could set the mark
+			next, err := Open(d.root, workName, &Options{seam: d.seam(), Others: func() (int64, error) { return from, nil }})
+			require.NoError(t, err)
+			d.last.knows = 1
+			require.NoError(t, promise(next))
+			require.EqualValues(t, 1, next.Copies())
+			require.Empty(t, d.lost(workFirst, "two\n"))
+			closeAll(t, next)
+		})
+	}
+}
+
 // A process that cannot set the mark keeps the sync lock, so that others who
 // have just opened the file wait for its Recover.
 func TestMarkFails(t *testing.T) {

@@ -74,22 +74,30 @@ func (l *Log) vouch(ctx context.Context, op string, all bool) error {
 // past the page cache gives. Where they differ, and where the system has no such
 // read, it cures the file as [Log.Recover] does. Under [SyncNever], which
 // promises nothing about the disk, it does neither. For what must be known
-// before the first such call there is [Options.Dead].
+// before the first such call there is [Options.Others].
 func (l *Log) Suspect(from int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.suspect = min(l.suspect, from)
 }
 
-// Suspects reports whether bytes that [Log.Suspect] or [Options.Dead] has named are
+// Suspects reports whether bytes that [Log.Suspect] or [Options.Others] has named are
 // still to be compared.
 func (l *Log) Suspects() bool {
 	from, _ := l.doubts()
 	return from < math.MaxInt64
 }
 
+// allLive reports whether the bytes that are to be compared are those of writers that
+// look alive: two processes that make copies of each other's file would never end.
+func (l *Log) allLive() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.suspect == math.MaxInt64
+}
+
 // differs reports whether the disk has other bytes from from to end than the
-// page cache, or cannot be asked.
+// page cache, or cannot be asked though their writer is dead.
 func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 	if l.opts.Sync != SyncNever {
 		start := min(from, end)
@@ -98,6 +106,9 @@ func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 			return true, failed.refusal()
 		}
 		same, err := l.file().Matches(start, end)
+		if errors.Is(err, errors.ErrUnsupported) && l.allLive() {
+			same, err = true, nil
+		}
 		if err != nil || !same {
 			return true, nil
 		}
@@ -107,5 +118,6 @@ func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 	if l.suspect >= from { // who has died meanwhile had appended before this call took the lock
 		l.suspect = math.MaxInt64
 	}
+	l.others = math.MaxInt64
 	return false, nil
 }

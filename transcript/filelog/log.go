@@ -79,15 +79,17 @@ type Options struct {
 	// its locks. For a sync of [SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
-	// Dead, if not nil, is called before this Log first says that something is
-	// durable, when no sync of the file that began before is running any more: who
-	// has died inside a failing sync until then has lost its locks. It returns an
-	// offset for [Log.Suspect], [math.MaxInt64] if nobody is suspected. Waited says
-	// that a sync was running. Its process may still be dying: the kernel takes the
-	// locks of a dead process away one after the other. Dead is called under the
-	// append lock and must wait for nobody who waits for that; its error is that of
-	// the call, and it is then called again by the next one.
-	Dead func(waited bool) (from int64, err error)
+	// Others, if not nil, is called before this Log first says that something is
+	// durable, when no sync of the file that began before is running any more. It
+	// returns the offset of the first byte that another process may have written and
+	// not synced, [math.MaxInt64] if there is none. A process that looks alive may be
+	// dying inside a failing sync: the kernel takes its locks away one after the
+	// other. So the bytes from there on are compared with the disk as [Log.Suspect]
+	// says, but where the system cannot read past the page cache no copy is made of
+	// them. For a process that is known to be dead Others calls Suspect. It is called
+	// under the append lock and must wait for nobody who waits for that lock. The call
+	// fails with its error, and the next call asks again.
+	Others func() (from int64, err error)
 
 	seam *seam
 }
@@ -115,7 +117,6 @@ type Log struct {
 	end     int64   // of the last write of this Log, the end of a line; 0: unknown
 	last    [1]byte // a buffer
 	drained bool    // see drain
-	waited  bool    // a sync was running when it began
 	lent    bool    // the kernel's append lock was given back, see drain
 	shut    bool    // the descriptor was closed with its lock, see abandon
 
@@ -129,6 +130,7 @@ type Log struct {
 	unsynced unsynced         // its bytes
 	failed   *NotDurableError // the first failed sync
 	suspect  int64            // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
+	others   int64            // the same of Options.Others
 	timer    *time.Timer      // armed by SyncInterval; nil when clean
 }
 
@@ -163,6 +165,7 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 		appending: make(chan struct{}, 1),
 		leading:   make(chan struct{}, 1),
 		suspect:   math.MaxInt64,
+		others:    math.MaxInt64,
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}

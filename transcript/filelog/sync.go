@@ -176,15 +176,16 @@ func (l *Log) syncNow(s *Synced) {
 	}
 }
 
-// doubts returns the offset that [Log.Suspect] set, math.MaxInt64 if no bytes are
-// to be checked. Its error is that of an append after a failed sync.
+// doubts returns the first offset that [Log.Suspect] or [Options.Others] has named,
+// math.MaxInt64 if no bytes are to be checked. Its error is that of an append after a
+// failed sync.
 func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed != nil {
-		return l.suspect, l.failed.refusal()
+		return min(l.suspect, l.others), l.failed.refusal()
 	}
-	return l.suspect, nil
+	return min(l.suspect, l.others), nil
 }
 
 const (

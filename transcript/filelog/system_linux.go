@@ -77,6 +77,9 @@ func matchesDisk(root *os.Root, name string, cached *os.File, from, end int64) (
 		return err == nil && info.Size() >= end, err
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECT|openFlags, 0)
+	if errors.Is(err, unix.EINVAL) {
+		err = errors.ErrUnsupported
+	}
 	if err != nil {
 		return false, err
 	}

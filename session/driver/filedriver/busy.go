@@ -129,10 +129,9 @@ func (x *index) alive(by int64) bool {
 	return held || err != nil
 }
 
-// dead is [filelog.Options.Dead] for the log of a session. Where a sync was running,
-// a writer that looks alive may be dying and is suspected too. After another boot the
+// others is [filelog.Options.Others] for the log of a session. After another boot the
 // cache holds what the disk has.
-func (x *index) dead(ref driver.Ref, waited bool) (from int64, err error) {
+func (x *index) others(ref driver.Ref) (from int64, err error) {
 	from = math.MaxInt64
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -142,13 +141,25 @@ func (x *index) dead(ref driver.Ref, waited bool) (from int64, err error) {
 	if err := x.refresh(); err != nil || x.otherBoot {
 		return from, err
 	}
-	o := x.a.d.logs.find(ref)
-	for m, dead := range x.others(ref.ID) {
-		if dead && o != nil {
-			o.suspect(m)
+	var dead []int64
+	for _, m := range x.busy[ref.ID] {
+		if !x.alive(m.by) {
+			dead = append(dead, m.by)
 		}
-		if dead || waited {
-			from = min(from, m.from)
+	}
+	if len(dead) > 0 { // a store that was closed has ended its busy lines, perhaps since they were read
+		if err := x.refresh(); err != nil {
+			return from, err
+		}
+	}
+	o := x.a.d.logs.find(ref)
+	for _, m := range x.busy[ref.ID] {
+		if m.by == x.by {
+			continue
+		}
+		from = min(from, m.from)
+		if o != nil && slices.Contains(dead, m.by) {
+			o.suspect(m)
 		}
 	}
 	return from, nil
@@ -172,27 +183,6 @@ func (o *openLog) suspect(m busyMark) bool {
 // the writer has died since the log learned of others, the next call finds out. The
 // caller holds index.mu.
 func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspects() }
-
-// others returns the busy lines of other writers of a session, and which of them are
-// dead. One that has closed its store ended its busy lines before it was gone, perhaps
-// after they were read here: so they are read again.
-func (x *index) others(id string) map[busyMark]bool {
-	find := func() (found map[busyMark]bool, dead bool) {
-		found = map[busyMark]bool{}
-		for _, m := range x.busy[id] {
-			if m.by != x.by {
-				found[m] = !x.alive(m.by)
-				dead = dead || found[m]
-			}
-		}
-		return found, dead
-	}
-	found, dead := find()
-	if dead && x.refresh() == nil { // what is known suffices if it fails
-		found, _ = find()
-	}
-	return found
-}
 
 // reap looks after the sessions that writers were busy with when they died.
 func (x *index) reap(ctx context.Context) {
