@@ -96,6 +96,42 @@ func TestDeadWriterUnderAnUnknownBoot(t *testing.T) {
 	}
 }
 
+// A writer that appends first after a boot and is killed is suspected: what it has left
+// may be in the page cache alone, whatever the index was before.
+func TestDeadWriterAfterABoot(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	ref := row.Ref()
+	add(t, d, ref, "1")
+	other := create(t, d, "b", "k2").Ref()
+	require.NoError(t, d.Close()) // killed, as it puts no row
+	_, rest, _ := strings.Cut(indexText(t, dir), "\n")
+	text := `{"index":1,"boot":"another","agent":"main"}` + "\n" + rest
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
+
+	d = open(t, dir, &filedriver.Options{})
+	left := add(t, d, ref, "2")
+	require.NotContains(t, indexText(t, dir), "another")
+	require.Equal(t, 1, strings.Count(indexText(t, dir), `"busy":"a"`), "the bytes of the boot before are safe")
+	require.NoError(t, d.Close()) // killed, too
+
+	var synced []int64
+	d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
+	}})
+	require.NoError(t, d.Flush(ctx, ref))
+	require.Equal(t, int64(left.End-left.Start), synced[0])
+	require.NoError(t, d.Put(ctx, row))
+	require.Contains(t, indexText(t, dir), `"boot"`)
+	rows := list(t, d)
+	require.Len(t, rows, 2)
+	require.NoError(t, d.Delete(ctx, other))
+	require.NoError(t, d.Close())
+}
+
 // A dead writer's busy line stays while nobody knows that its bytes are safe.
 func TestDeadWriterIsNotForgotten(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()

@@ -77,7 +77,7 @@ type index struct {
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
 	remake  bool            // the next writer must rewrite the file
-	// The file was written under another boot of the system: the page cache has
+	// Nobody has written to the file under this boot of the system: the page cache has
 	// nothing of what its dead writers left but what the disk has.
 	otherBoot bool
 	learned

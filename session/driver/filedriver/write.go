@@ -161,14 +161,15 @@ func (x *index) addNews() error {
 	return nil
 }
 
-// write appends lines to the index and applies them. The caller holds the lock
-// of the index.
+// write appends lines to the index and applies them. Nothing is added to an index of
+// another boot: its first line says that what a writer left is safe. The caller holds
+// the lock of the index.
 func (x *index) write(recs ...record) error {
 	var lines []byte
 	for _, rec := range recs {
 		lines = appendRecord(lines, rec)
 	}
-	if x.file == nil {
+	if x.file == nil || x.otherBoot {
 		if err := x.rewrite(false); err != nil {
 			return err
 		}
@@ -256,6 +257,9 @@ func (x *index) rewrite(sync bool) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
 		for _, m := range x.busy[id] {
+			if x.otherBoot && !x.alive(m.by) {
+				continue // all that it has left is on the disk, and all transcripts are compared
+			}
 			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
 		}
 	}
