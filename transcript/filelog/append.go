@@ -194,11 +194,11 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 	return w, nil
 }
 
-// settle ends an unterminated tail, after [Log.ready], to which vouch goes. The
-// caller holds the append lock. The extent it returns is the '\n', or the empty one
-// at the end of the file.
+// settle ends an unterminated tail, after [Log.ready], to which vouch goes unless the
+// policy promises nothing. The caller holds the append lock. The extent it returns is
+// the '\n', or the empty one at the end of the file.
 func (l *Log) settle(ctx context.Context, op string, vouch bool) (w written, err error) {
-	end, err := l.ready(ctx, op, &w.cured, vouch)
+	end, err := l.ready(ctx, op, &w.cured, vouch && l.opts.Sync != SyncNever)
 	if err != nil {
 		return w, err
 	}

@@ -55,6 +55,27 @@ func TestSuspectKeepsASoundFile(t *testing.T) {
 	closeAll(t, next)
 }
 
+// Under SyncNever a suspicion stays until a flush, which alone says something about the
+// disk, and then costs a comparison too.
+func TestSuspectStaysUnderSyncNever(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncNever)
+	d.setOp(failOnce("match"))
+	l.Suspect(3)
+	mustAppend(t, l, "one\n")
+	release, err := l.Hold(t.Context())
+	require.NoError(t, err)
+	release()
+	require.True(t, l.Suspects())
+	require.Zero(t, l.Copies())
+	require.NoError(t, l.Flush(t.Context()))
+	require.False(t, l.Suspects())
+	require.EqualValues(t, 1, l.Copies())
+	d.setOp(nil)
+	wantDisk(t, d, workFirst+"one\n")
+	closeAll(t, l)
+}
+
 // What others may have left is compared once, before the first acknowledgement. Where
 // the disk cannot be asked nobody makes a copy of what a living process has written:
 // that one would make a copy of the copy.

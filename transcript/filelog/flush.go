@@ -72,9 +72,9 @@ func (l *Log) vouch(ctx context.Context, op string, all bool) error {
 // sync takes the only report of the failure with it. The next call that appends,
 // holds or flushes syncs the file and compares those bytes with what a read
 // past the page cache gives. Where they differ, and where the system has no such
-// read, it cures the file as [Log.Recover] does. Under [SyncNever], which
-// promises nothing about the disk, it does neither. For what must be known
-// before the first such call there is [Options.Others].
+// read, it cures the file as [Log.Recover] does. Under [SyncNever] only a flush does
+// that: an append promises nothing about the disk. For what must be known before the
+// first such call there is [Options.Others].
 func (l *Log) Suspect(from int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,19 +99,17 @@ func (l *Log) allLive() bool {
 // differs reports whether the disk has other bytes from from to end than the
 // page cache, or cannot be asked though their writer is dead.
 func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
-	if l.opts.Sync != SyncNever {
-		start := min(from, end)
-		seq := l.wrote(extent{start, end}, nil)
-		if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
-			return true, failed.refusal()
-		}
-		same, err := l.file().Matches(start, end)
-		if errors.Is(err, errors.ErrUnsupported) && l.allLive() {
-			same, err = true, nil
-		}
-		if err != nil || !same {
-			return true, nil
-		}
+	start := min(from, end)
+	seq := l.wrote(extent{start, end}, nil)
+	if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
+		return true, failed.refusal()
+	}
+	same, err := l.file().Matches(start, end)
+	if errors.Is(err, errors.ErrUnsupported) && l.allLive() {
+		same, err = true, nil
+	}
+	if err != nil || !same {
+		return true, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

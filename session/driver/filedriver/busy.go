@@ -180,8 +180,9 @@ func (o *openLog) suspect(m busyMark) bool {
 }
 
 // isSafe reports whether what a dead writer left is known to be on stable storage. If
-// the writer has died since the log learned of others, the next call finds out. The
-// caller holds index.mu.
+// the writer has died since the log learned of others, the next call that says something
+// is durable finds out; under [filelog.SyncNever] that is a Flush. The caller holds
+// index.mu.
 func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspects() }
 
 // reap looks after the sessions that writers were busy with when they died.
@@ -197,7 +198,8 @@ func (x *index) reap(ctx context.Context) {
 }
 
 // bury makes sure that what dead writers left of a session is on stable storage,
-// and writes the row that ends their busy lines.
+// and writes the row that ends their busy lines. Under [filelog.SyncNever] it only
+// writes the row, and the busy lines stay.
 func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()

@@ -143,7 +143,7 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	busy := fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size)
 	addLine(t, dir, busy)
 
-	d = open(t, dir, nil)
+	d = open(t, dir, &filedriver.Options{})
 	info, err := os.Stat(d.Path(row.Ref()))
 	require.NoError(t, err)
 	// Another process is appending: this one cannot look at the transcript yet.
@@ -170,6 +170,43 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	row.Size = f.Size()
 	require.NoError(t, d.Put(ctx, row))
 	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	require.NoError(t, d.Close())
+}
+
+// A process that never syncs does not know whether the bytes of a dead writer are safe,
+// so its row ends no busy line of one: the next process that promises something compares
+// them.
+func TestDeadWriterBesideSyncNever(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, &filedriver.Options{})
+	row := create(t, d, "a", "k")
+	ref := row.Ref()
+	require.NoError(t, d.Close())
+	left := keyed("key", 1)[0].Data
+	appendRaw(t, d.Path(ref), left)
+	busy := fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size)
+	addLine(t, dir, busy)
+
+	never := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
+	for i := range 2 {
+		row.Size = int64(add(t, never, ref, fmt.Sprint(i)).End)
+		require.NoError(t, never.Put(ctx, row))
+	}
+	require.NotContains(t, indexText(t, dir), "ends")
+	require.NoError(t, never.Close())
+
+	var synced []int64
+	d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
+	}})
+	res, err := d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
+	require.NoError(t, err)
+	require.True(t, res.Repeated)
+	info, err := os.Stat(d.Path(ref))
+	require.NoError(t, err)
+	require.Equal(t, info.Size()-int64(res.Start), synced[0])
 	require.NoError(t, d.Close())
 }
 

@@ -121,7 +121,9 @@ func TestDeadWriter(t *testing.T) {
 	appendRaw(t, d.Path(ref), note("1").Data)
 
 	var asked []string
-	d = open(t, dir, described(&asked))
+	opts := described(&asked)
+	opts.Sync = filelog.SyncAlways
+	d = open(t, dir, opts)
 	require.Equal(t, 1, list(t, d)[0].Messages)
 	require.Equal(t, []string{"a from 0"}, asked)
 	create(t, d, "b", "other key")
