@@ -417,6 +417,29 @@ func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
 	closeAll(t, l, other)
 }
 
+// Sync puts on the disk what a Log owes, and leaves the mark and a suspicion to whoever
+// promises something.
+func TestSyncLeavesDoubts(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncInterval(1e18))
+	mustAppend(t, l, "one\n")
+	l.Suspect(3)
+	require.NoError(t, l.file().Mark(true))
+	require.NoError(t, l.Sync(t.Context()))
+	require.Empty(t, d.lost(workFirst, "one\n"))
+	require.True(t, l.Suspects())
+	require.True(t, d.marked(t))
+	mustAppend(t, l, "two\n")
+	d.setOp(failOnce("sync"))
+	failed, ok := errors.AsType[*NotDurableError](l.Sync(t.Context()))
+	require.True(t, ok)
+	require.Same(t, failed, l.Failed())
+	d.setOp(nil)
+	require.NoError(t, l.Recover(t.Context()))
+	closeAll(t, l)
+	require.ErrorIs(t, l.Sync(t.Context()), ErrClosed)
+}
+
 // A suspicion is checked by a sync, whose failure is one of the Log.
 func TestSuspectMeetsAFailingSync(t *testing.T) {
 	d := newCacheDisk(t)

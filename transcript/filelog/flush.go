@@ -18,6 +18,21 @@ func (l *Log) Flush(ctx context.Context) error { return l.flush(ctx, "flush", fa
 // file.
 func (l *Log) FlushAll(ctx context.Context) error { return l.flush(ctx, "flush", !l.opts.ReadOnly) }
 
+// Sync puts everything this Log has acknowledged so far on stable storage, whatever
+// the policy, as Close does. Unlike Flush it leaves the mark and all suspicions alone,
+// so it takes no append lock of the file and does not call [Options.Others]. The error
+// is a [*NotDurableError], or [ErrClosed].
+func (l *Log) Sync(ctx context.Context) error {
+	if err := l.begin("sync"); err != nil {
+		return err
+	}
+	defer l.ops.Done()
+	if failed := l.sync(ctx, l.owed()); failed != nil {
+		return failed
+	}
+	return nil
+}
+
 // flush syncs, and looks for the mark before and after: a nil error must not
 // stand on a file of which another Log knows better.
 func (l *Log) flush(ctx context.Context, op string, all bool) error {

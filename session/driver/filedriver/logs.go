@@ -161,8 +161,9 @@ func (ls *logs) evict() {
 	ls.mu.Unlock()
 	if ls.owes && ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
 		// So that closing has nothing left to sync: whoever opens the file
-		// while it is closed would not learn of a failure.
-		if err := o.log.Flush(context.Background()); err != nil {
+		// while it is closed would not learn of a failure. It is no Flush, which may
+		// ask the index for other writers: the caller may hold index.mu.
+		if err := o.log.Sync(context.Background()); err != nil {
 			ls.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
 		}
 	}
