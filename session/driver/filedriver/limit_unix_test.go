@@ -3,10 +3,13 @@
 package filedriver_test
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -16,6 +19,7 @@ import (
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -107,6 +111,56 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	for _, ref := range []driver.Ref{plain, whole, torn} {
 		require.NoFileExists(t, d.Path(ref))
 	}
+	require.NoError(t, d.Close())
+}
+
+// A session is current once its line is in the transcript, also if the index has no
+// room for the row: this process knows it as others do, and gives no gen twice.
+func TestCurrentWithoutRoom(t *testing.T) {
+	if os.Getenv(withoutRoom) == "" {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCurrentWithoutRoom$")
+		child.Env = append(os.Environ(), withoutRoom+"=1")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	dir, ctx := t.TempDir(), t.Context()
+	var log strings.Builder
+	d := open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	first := create(t, d, "a", "k")
+	first.Size = int64(add(t, d, first.Ref(), "1").End)
+	require.NoError(t, d.Put(ctx, first))
+	add(t, d, create(t, d, "b", "k").Ref(), "2")
+	for i := range 20 { // so that the transcript is smaller than the index
+		create(t, d, fmt.Sprint("o", i), fmt.Sprint("k", i))
+	}
+	other := open(t, dir, nil)
+	current := func(d *filedriver.Driver) string {
+		row, err := d.Current(ctx, "main", "k")
+		require.NoError(t, err)
+		return fmt.Sprint(row.ID, row.Gen)
+	}
+	require.Equal(t, []string{"b2", "b2"}, []string{current(d), current(other)})
+
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	row, err := d.SetCurrent(ctx, first.Ref(), func(gen int64) driver.Line {
+		less := limit
+		lower(&less.Cur, len(indexText(t, dir))+5)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
+		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
+		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, row.Gen)
+	require.Contains(t, log.String(), "was made current")
+	require.Equal(t, []string{"a3", "a3"}, []string{current(d), current(other)})
+	require.EqualValues(t, 4, create(t, d, "c", "k").Gen)
+	require.Equal(t, []string{"c4", "c4"}, []string{current(d), current(other)})
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
+	d = open(t, dir, nil)
+	require.Equal(t, "c4", current(d))
 	require.NoError(t, d.Close())
 }
 

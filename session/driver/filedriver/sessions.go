@@ -265,6 +265,10 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	l := line(gen)
 	var res driver.Result
 	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{}) })
+	failed, inDoubt := errors.AsType[*filelog.NotDurableError](err)
+	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
+		e.gen = max(e.gen, gen) // whatever becomes of the row: others read the line, and no gen is given twice
+	}
 	if err != nil {
 		return row, err
 	}
@@ -276,7 +280,10 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 		}
 	}
 	row.Gen = max(row.Gen, gen)
-	return row, x.putRow(row, row.Size)
+	if err := x.putRow(row, row.Size); err != nil {
+		x.a.d.log.Warn("the row of a session that was made current was not written; readers look at its transcript", "folder", x.a.dir, "session", row.ID, "err", err)
+	}
+	return row, nil
 }
 
 // Delete implements [driver.Driver].
