@@ -45,6 +45,39 @@ func TestStaleRow(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A row that covers the line of a SetCurrent of which the row is missing has its gen,
+// so the index says what the transcripts say.
+func TestRowCoversACurrentLine(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, nil)
+	a := create(t, d, "a", "k")
+	a.Size = int64(add(t, d, a.Ref(), "1").End)
+	require.NoError(t, d.Put(ctx, a))
+	add(t, d, create(t, d, "b", "k").Ref(), "2")
+
+	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 3}}
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, a.Size))
+	appendRaw(t, d.Path(a.Ref()), e.Line())
+	for i := range 2 { // turns
+		a.Size = int64(add(t, d, a.Ref(), fmt.Sprint("turn", i)).End)
+		require.NoError(t, d.Put(ctx, a))
+	}
+	current := func(d driver.Driver) string {
+		row, err := d.Current(ctx, "main", "k")
+		require.NoError(t, err)
+		return fmt.Sprint(row.ID, row.Gen)
+	}
+	require.Equal(t, "a3", current(d))
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.Equal(t, "a3", current(d))
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	d = open(t, dir, nil)
+	require.Equal(t, "a3", current(d))
+	require.NoError(t, d.Close())
+}
+
 // hang returns a context that ends before a test that hangs.
 func hang(t *testing.T, wait time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), wait)

@@ -317,6 +317,11 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 				return x.a.d.notFound(ref)
 			}
 		}
+		// The row may cover a line with which another process made the session current,
+		// and was killed before it could put its own.
+		if x.readGen(e); x.find(row.ID) != e {
+			return x.a.d.notFound(ref)
+		}
 		row.Gen, row.Key, row.Archived = e.gen, e.key, false
 		return x.putRow(row, f.size)
 	})
