@@ -76,9 +76,9 @@ func TestSuspectStaysUnderSyncNever(t *testing.T) {
 	closeAll(t, l)
 }
 
-// What others may have left is compared once, before the first acknowledgement. Where
-// the disk cannot be asked nobody makes a copy of what a living process has written:
-// that one would make a copy of the copy.
+// The bytes that others may have left are compared once, before the first
+// acknowledgement. Where the disk cannot be asked nobody makes a copy because of a
+// living process, which would make a copy of the copy.
 func TestOthersKeepASoundFile(t *testing.T) {
 	d := newCacheDisk(t)
 	closeAll(t, d.create(t, SyncAlways))

@@ -317,7 +317,8 @@ func TestDeadWriterOfNoTranscript(t *testing.T) {
 }
 
 // A dying process loses its locks one after the other, so it may have lost the sync
-// lock of a transcript and look alive all the same. What it may have left is compared.
+// lock of a transcript and look alive all the same. The bytes that it may have left are
+// compared.
 func TestDyingWriterLooksAlive(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{})
