@@ -23,6 +23,11 @@ type Options struct {
 	// Sync says when an append is on stable storage. The zero value,
 	// [SyncAlways], means: when it returns. BENCHMARKS.md has the cost of each
 	// policy. Open only.
+	//
+	// Processes that share a store should have one policy. Nothing tells a process
+	// which lines of a [SyncNever] process are not on stable storage yet: if one that
+	// syncs them, for a [Session.Flush] or an append of its own, is killed while the
+	// disk fails, the next process may say that they are durable though they are not.
 	Sync SyncPolicy
 	// NoChecksum writes lines without a checksum. Lines without one are read
 	// like all others, but a changed letter in one of them goes unnoticed.
