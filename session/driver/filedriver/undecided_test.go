@@ -82,7 +82,7 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 	ids, next = all(next)
 	require.Equal(t, []string{"longer0"}, ids)
 
-	// What is damaged or incomplete stays once others have written behind it.
+	// Damage and an incomplete append stay once others have written behind them.
 	dead := keyed("dead", 2)
 	appendText(t, d.Path(ref), []byte("?\n"+lineOf(dead[0])))
 	ids, _ = all(next)
