@@ -120,13 +120,13 @@ type scanner func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter
 // scanAll scans the lines up to size, or to where the source ends if it becomes
 // shorter, as it does when a failed append is taken back.
 func (d *Driver) scanAll(ctx context.Context, scan scanner, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
-	for {
+	for try := 1; ; try++ {
 		err := d.scanTo(ctx, scan, in, size, dir, opts, yield)
-		if !errors.Is(err, io.ErrUnexpectedEOF) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || try == tries {
 			return err
 		}
-		now, sizeErr := in.Size()
-		if sizeErr != nil || now == size {
+		now, sizeErr := in.Size() // the same if somebody has tried the append again
+		if sizeErr != nil {
 			return err
 		}
 		size, opts.Final = now, false // others have written since
