@@ -111,3 +111,88 @@ func TestWriterThatDiesWhileOthersWait(t *testing.T) {
 		}
 	}
 }
+
+// A dying process loses its locks one after the other, so it may have lost the sync
+// lock of a transcript and look alive all the same. The bytes that it may have left are
+// compared.
+func TestDyingWriterLooksAlive(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, &filedriver.Options{})
+	row := create(t, d, "a", "k")
+	ref := row.Ref()
+	require.NoError(t, d.Close())
+	left := keyed("key", 1)[0].Data
+	appendRaw(t, d.Path(ref), left)
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size))
+	root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))
+	require.NoError(t, err)
+	life, err := filelog.OpenLockFile(root, "sessions.lock")
+	require.NoError(t, err)
+	require.NoError(t, life.TryLock(deadWriter))
+
+	var synced []int64
+	d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
+	}})
+	res, err := d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
+	require.NoError(t, err)
+	require.True(t, res.Repeated)
+	require.Equal(t, int64(len(left))+1, synced[0])
+	row.Size = int64(res.End)
+	require.NoError(t, d.Put(ctx, row))
+	require.NotContains(t, indexText(t, dir), "ends", "it may go on writing")
+	require.NoError(t, life.Close())
+	add(t, d, ref, "1") // it has died since
+	row.Size = int64(add(t, d, ref, "2").End)
+	require.NoError(t, d.Put(ctx, row))
+	row.Size = int64(add(t, d, ref, "3").End)
+	require.NoError(t, d.Put(ctx, row))
+	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	require.NoError(t, d.Close())
+	require.NoError(t, root.Close())
+}
+
+// Processes that live and append to one session keep its file, on a disk and in a
+// file system in memory, and compare only what the other one has written since its
+// last row.
+func TestLivingWritersKeepTheFile(t *testing.T) {
+	for _, where := range []string{"", "/dev/shm"} {
+		dir, err := os.MkdirTemp(where, "filedriver") //nolint:usetesting // t.TempDir is on a disk
+		if err != nil {
+			t.Skip("this system has no file system in memory: ", err)
+		}
+		defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+		ctx := t.Context()
+		var synced []int64
+		observe := func(_ context.Context, _ driver.Ref, e filelog.Event) {
+			if s, ok := e.(filelog.Synced); ok {
+				synced = append(synced, s.Bytes)
+			}
+		}
+		a := open(t, dir, &filedriver.Options{Observe: observe})
+		row := create(t, a, "a", "k")
+		ref := row.Ref()
+		row.Size = int64(add(t, a, ref, "before").End)
+		require.NoError(t, a.Put(ctx, row)) // the end of a turn
+		last := add(t, a, ref, "last")
+		info, err := os.Stat(a.Path(ref))
+		require.NoError(t, err)
+		synced = nil
+		b := open(t, dir, &filedriver.Options{Observe: observe})
+		add(t, b, ref, "b")
+		require.Len(t, synced, 2)
+		require.Equal(t, int64(last.End-last.Start), synced[0], "only what the other one has written since its row")
+		for i := range 3 {
+			add(t, a, ref, fmt.Sprint("a", i))
+			add(t, b, ref, fmt.Sprint("b", i))
+		}
+		require.Len(t, synced, 8, "each looks once")
+		now, err := os.Stat(a.Path(ref))
+		require.NoError(t, err)
+		require.True(t, os.SameFile(info, now))
+		require.NoError(t, b.Close())
+		require.NoError(t, a.Close())
+	}
+}
