@@ -106,19 +106,25 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 func (a *agent) remove(id string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
-	if err != nil { // there is none, or it is no log: nobody can hold its lock
-		return a.unlink(id)
+	for {
+		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
+		if err != nil {
+			info, statErr := a.sess.Lstat(fileName(id))
+			if statErr == nil && info.Mode().IsRegular() && !errors.Is(err, fs.ErrPermission) {
+				return err // somebody may hold its lock
+			}
+			return a.unlink(id)
+		}
+		a.d.at("delete: lock")
+		release, err := l.Lock(ctx)
+		if err == nil {
+			err = a.unlink(id)
+			release()
+		}
+		if closeErr := l.Close(); !errors.Is(err, filelog.ErrReplaced) { // else a copy has taken its place
+			return cmp.Or(err, closeErr)
+		}
 	}
-	release, err := l.Lock(ctx)
-	switch {
-	case err == nil:
-		err = a.unlink(id)
-		release()
-	case errors.Is(err, filelog.ErrReplaced):
-		err = a.unlink(id)
-	}
-	return cmp.Or(err, l.Close())
 }
 
 // unlink removes the transcript and the archive of a session, as far as they are

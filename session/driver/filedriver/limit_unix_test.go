@@ -114,6 +114,45 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A transcript that cannot be opened for want of descriptors is not taken for one whose
+// lock nobody holds: the deletion is finished later.
+func TestDeleteWithoutDescriptors(t *testing.T) {
+	if os.Getenv(withoutRoom) == "" { // the limit is one of the whole process
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDeleteWithoutDescriptors$")
+		child.Env = append(os.Environ(), withoutRoom+"=1")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 1) // has no transcript open
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	lower(&limit.Cur, 64)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	var all []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			require.ErrorIs(t, err, syscall.EMFILE)
+			break
+		}
+		all = append(all, f)
+	}
+	require.ErrorIs(t, d.Delete(t.Context(), ref), syscall.EMFILE)
+	require.FileExists(t, d.Path(ref))
+	for _, f := range all {
+		require.NoError(t, f.Close())
+	}
+	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoFileExists(t, d.Path(ref))
+	require.NoError(t, d.Close())
+}
+
 // A session is current once its line is in the transcript, also if the index has no
 // room for the row: this process knows it as others do, and gives no gen twice.
 func TestCurrentWithoutRoom(t *testing.T) {
