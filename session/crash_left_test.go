@@ -149,6 +149,23 @@ func TestCutAfterAnArchive(t *testing.T) {
 	}, func(dir string) { stands(t, dir, ids[0]) })
 }
 
+// So is a session that was restored.
+func TestCutAfterARestore(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st, s, ids := said(t, dir, filelog.SyncNever)
+	require.NoError(t, st.Archive(t.Context(), s.Ref()))
+	closed(t, st)
+	left, err := readImage(dir)
+	require.NoError(t, err)
+	cutAfter(t, func(dir string, _ func()) {
+		require.NoError(t, left.write(dir))
+		st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+		require.NoError(t, st.Restore(t.Context(), s.Ref()))
+		closed(t, st)
+	}, func(dir string) { stands(t, dir, ids[0]) })
+}
+
 // A process that was killed has made folders and not synced the ones they are in. That
 // is made up for before a session in them is promised.
 func TestCutAfterFoldersOfAKilled(t *testing.T) {

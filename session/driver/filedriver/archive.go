@@ -201,7 +201,10 @@ func (x *index) restore(ref driver.Ref) error {
 	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
 		return err
 	}
-	if err := x.a.unpack(f); err != nil {
+	if err = x.a.syncFolders(); err == nil {
+		err = x.a.unpack(f)
+	}
+	if err != nil {
 		return x.a.d.wrap("restore session", x.a.path(f), err, "the session is archived as before; try again when the cause is gone")
 	}
 	x.a.d.at("restore: remove archive")
