@@ -12,6 +12,7 @@ type Draft struct {
 	name string
 	path string // for errors
 	size int64  // at the last sync
+	done bool   // installed or discarded
 }
 
 // NewDraft makes an empty file that is to have the name that name refers to within
@@ -62,11 +63,12 @@ func (d *Draft) Named() bool { return d.t.named() }
 // error the name refers to what it did. An error that matches [fs.ErrNotExist] may
 // say that [RemoveDrafts] was faster. The Draft has ended in any case.
 func (d *Draft) Install() error {
-	defer d.t.end()
 	if err := d.t.root.Rename(d.t.temp, d.name); err != nil {
 		d.Discard()
 		return d.fail(err)
 	}
+	d.done = true
+	defer d.t.end()
 	if err := syncFolder(d.t.root, d.name, nil); err != nil {
 		return &NotDurableError{Path: d.path, End: d.size, Err: cause(err)}
 	}
@@ -74,4 +76,9 @@ func (d *Draft) Install() error {
 }
 
 // Discard removes the file unless it was installed. It may be called several times.
-func (d *Draft) Discard() { d.t.discard() }
+func (d *Draft) Discard() {
+	if !d.done {
+		d.done = true
+		d.t.discard()
+	}
+}
