@@ -79,8 +79,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	if err := s.standsAs(ctx, base); err != nil {
-		return nil, s.store.wrap(op, s.ref, errors.Join(err, s.store.drv.Delete(context.WithoutCancel(ctx), row.Ref())))
+	made := context.WithoutCancel(ctx) // no fork is left unchecked
+	if err := s.standsAs(made, base); err != nil {
+		return nil, s.store.wrap(op, s.ref, errors.Join(err, s.store.drv.Delete(made, row.Ref())))
 	}
 	fork, err := s.store.open(ctx, op, row)
 	if err != nil {
