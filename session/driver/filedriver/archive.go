@@ -110,6 +110,9 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		return err
 	}
 	if !p.holds(s.log.log, s.row) {
+		if p != nil {
+			p.Discard() // for the room that it takes
+		}
 		if p, err = x.a.newPacked(ref.ID); err == nil {
 			defer p.Discard()
 			err = x.a.pack(p, s.log.log, s.row)
