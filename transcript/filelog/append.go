@@ -105,6 +105,22 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 	return w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
+// Wait waits out an append in progress and returns the size of the file then. It
+// writes nothing and cures nothing, so the size may be that of an unterminated tail.
+func (l *Log) Wait(ctx context.Context) (size int64, err error) {
+	const op = "wait"
+	if err := l.begin(op); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	_, err = l.locked(ctx, op, true, func() (written, error) {
+		now, err := l.lookup(op)
+		size = now.size
+		return written{}, err
+	})
+	return size, err
+}
+
 // Hold takes the append lock, settles the tail as [Log.Settle] does without
 // syncing it, and returns with the lock held: in every process, appends to the
 // file wait until release is called, once. An Append on the same Log by the

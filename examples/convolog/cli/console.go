@@ -132,7 +132,7 @@ func (c *call) say(format string, args ...any) {
 	c.print(printable(fmt.Sprintf(format, args...)) + "\n")
 }
 
-// count says how many there are of what a noun means.
+// count returns a number and its noun, in the singular or the plural.
 func count[N int | int64](n N, noun string) string {
 	if n != 1 {
 		noun += "s"

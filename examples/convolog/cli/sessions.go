@@ -129,7 +129,7 @@ func getSession(ctx context.Context, c *call) error {
 			{"state", cmp.Or(string(i.State), "live")},
 			{"created", stamp(i.CreatedAt)},
 			{"updated", stamp(i.UpdatedAt)},
-			{"history", fmt.Sprintf("%d turns, %d messages, ~%d tokens, %d bytes", i.Turns, i.Messages, i.Tokens, i.Size)},
+			{"history", fmt.Sprintf("%s, %s, ~%s, %s", count(i.Turns, "turn"), count(i.Messages, "message"), count(i.Tokens, "token"), count(i.Size, "byte"))},
 			{"compacted", fmt.Sprintf("%d times, %d commits", d.Stats.Compressions, d.Stats.Commits)},
 		}
 		if d.Pending.Owed {
@@ -197,7 +197,7 @@ func commit(ctx context.Context, c *call) error {
 			c.say("Nothing was archived: %s.", done.Reason)
 			return
 		}
-		c.say("%s: %d messages. %s", done.Archive, done.Messages, done.Abstract)
+		c.say("%s: %s. %s", done.Archive, count(done.Messages, "message"), done.Abstract)
 	})
 }
 

@@ -202,7 +202,7 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 }
 
 // vouch calls f with the open log of a session, to say that all that is in it is
-// on stable storage. An archive is, but who made it may have found less in the
+// on stable storage. An archive is, but its maker may have found less in the
 // transcript than this process had written, if a sync has failed.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
 	err := d.with(ctx, ref, func(_ *agent, o *openLog) error { return f(o.log) })

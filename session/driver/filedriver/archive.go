@@ -13,9 +13,9 @@ var _ driver.Archiver = (*Driver)(nil)
 // Archive implements [driver.Archiver]. The archive is on stable storage, was read
 // back and compared before the transcript is removed, whatever Options.Sync says.
 // It needs as much room as it takes, and that of the transcript too if a sync of the
-// transcript has failed: the archive is made of the copy that cures it. A large transcript is compressed before the
-// index is locked, so that nobody waits for that, and once more if it has changed
-// meanwhile.
+// transcript has failed: the archive is made of the copy that cures it. A large
+// transcript is compressed before the index is locked, so that nobody waits for that,
+// and once more if it has changed meanwhile.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	return d.on(ctx, ref, func(a *agent) error {
 		release, alone, err := a.idx.takeTurn(ref.ID)

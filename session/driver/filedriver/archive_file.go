@@ -58,8 +58,8 @@ type packed struct {
 	sum  []byte
 }
 
-// newPacked begins an archive. The caller holds the lock of the index: so whoever
-// removes words from the session finds the file.
+// newPacked begins an archive. The caller holds the lock of the index, so that a
+// deletion or an erase finds the file.
 func (a *agent) newPacked(id string) (*packed, error) {
 	if err := a.d.folder("agents/"+filepath.Base(a.dir)+"/"+archiveFolder, true); err != nil {
 		return nil, err

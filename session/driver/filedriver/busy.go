@@ -130,8 +130,9 @@ func (x *index) alive(by int64) bool {
 	return held || err != nil
 }
 
-// others is [filelog.Options.Others] for the log of a session. After another boot the
-// cache holds what the disk has.
+// others is [filelog.Options.Others] for the log of a session: the first byte that
+// another writer with a busy line may have left unsynced. After another boot there is
+// none, since the cache holds what the disk has.
 func (x *index) others(ref driver.Ref) (from int64, err error) {
 	from = math.MaxInt64
 	x.mu.Lock()
@@ -199,8 +200,7 @@ func (x *index) reap(ctx context.Context) {
 }
 
 // bury makes sure that what dead writers left of a session is on stable storage,
-// and writes the row that ends their busy lines. Under [filelog.SyncNever] it only
-// writes the row, and the busy lines stay.
+// and writes the row that ends their busy lines.
 func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
@@ -212,12 +212,8 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	x.aside(func() {
-		var release func()
-		if _, err = o.log.Settle(short); err != nil {
-			return
-		}
-		if release, err = o.log.Hold(short); err == nil {
-			release()
+		if _, err = o.log.Settle(short); err == nil {
+			err = o.log.FlushAll(short) // whatever the policy: else their busy lines would never end
 		}
 	})
 	if err == nil {

@@ -173,34 +173,47 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A process that never syncs does not know whether the bytes of a dead writer are safe,
-// so its row ends no busy line of one: the next process that promises something compares
-// them.
+// A process that never syncs does so for a writer that it finds dead, whose busy line
+// would stay for ever otherwise. The row of a session ends no busy line of one that has
+// died since: the next process that promises something compares the bytes.
 func TestDeadWriterBesideSyncNever(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{})
 	row := create(t, d, "a", "k")
 	ref := row.Ref()
 	require.NoError(t, d.Close())
-	left := keyed("key", 1)[0].Data
-	appendRaw(t, d.Path(ref), left)
-	busy := fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size)
-	addLine(t, dir, busy)
+	dies := func(by int64, l driver.Line) {
+		t.Helper()
+		info, err := os.Stat(d.Path(ref))
+		require.NoError(t, err)
+		appendRaw(t, d.Path(ref), l.Data)
+		addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, by, info.Size()))
+	}
+	var synced []int64
+	observed := func(sync filelog.SyncPolicy) *filedriver.Options {
+		synced = nil
+		return &filedriver.Options{Sync: sync, Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+			if s, ok := e.(filelog.Synced); ok {
+				synced = append(synced, s.Bytes)
+			}
+		}}
+	}
 
-	never := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
+	dies(deadWriter, note("before"))
+	never := open(t, dir, observed(filelog.SyncNever))
+	row.Size = int64(add(t, never, ref, "1").End)
+	require.NoError(t, never.Put(ctx, row))
+	require.NotEmpty(t, synced)
+	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	dies(deadWriter+1, keyed("key", 1)[0])
 	for i := range 2 {
-		row.Size = int64(add(t, never, ref, fmt.Sprint(i)).End)
+		row.Size = int64(add(t, never, ref, fmt.Sprint("after", i)).End)
 		require.NoError(t, never.Put(ctx, row))
 	}
-	require.NotContains(t, indexText(t, dir), "ends")
+	require.NotContains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter+1))
 	require.NoError(t, never.Close())
 
-	var synced []int64
-	d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
-		if s, ok := e.(filelog.Synced); ok {
-			synced = append(synced, s.Bytes)
-		}
-	}})
+	d = open(t, dir, observed(filelog.SyncAlways))
 	res, err := d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
 	require.NoError(t, err)
 	require.True(t, res.Repeated)

@@ -45,7 +45,7 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	defer func() { err = end(err) }()
 	opts := &transcript.ScanOptions{From: int64(from)}
 	if d.opts.ReadOnly && dir != driver.Live {
-		size, opts.Final = tail(ctx, in, size)
+		size, opts.Final = tail(ctx, in, size, in.Wait)
 	}
 	scan := transcript.Scan
 	if dir == driver.Backward {
@@ -55,26 +55,30 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 }
 
 // scanDecided scans the lines up to size that will stay what they are. Where lines of
-// an append are missing it asks who holds the append lock; while somebody does, and
-// where nobody can say, only what others have written behind them decides.
+// an append are missing, or something is damaged, it takes the append lock for a moment
+// to learn what stays. If it cannot, a whole append behind them decides.
 func (d *Driver) scanDecided(ctx context.Context, scan scanner, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
 	u := undecided{backward: dir == driver.Backward}
 	for {
 		stopped := false
 		err := d.scanAll(ctx, scan, in, size, dir, opts, func(rec transcript.Record) bool {
-			return u.take(rec, func(rec transcript.Record) bool {
+			if !u.backward && len(u.held) > 0 && rec.Offset <= u.held[0].Offset {
+				u.held = u.held[:0] // the file was cut, and what is held with it
+			}
+			goesOn := u.take(rec, func(rec transcript.Record) bool {
 				stopped = !yield(rec)
 				return !stopped
 			})
+			if !u.backward && len(u.held) > 0 {
+				opts.From = u.held[0].Offset // nothing behind it was given
+			}
+			return goesOn
 		})
 		if ends := len(u.held) > 0 && dir != driver.Live; err != nil || stopped || u.trusting || !u.asking && !ends {
 			return err
 		}
-		if !u.backward {
-			opts.From = u.held[0].Offset
-		}
 		short, cancel := context.WithTimeout(ctx, tailWait)
-		end, err := in.Settle(short)
+		end, err := in.Wait(short)
 		cancel()
 		u = undecided{backward: u.backward, all: err == nil, trusting: err != nil}
 		if err == nil {
@@ -89,16 +93,16 @@ func (d *Driver) scanDecided(ctx context.Context, scan scanner, in source, size 
 const tailWait = 10 * time.Millisecond
 
 // tail looks at the end of a transcript of size bytes. If that is not the end of a
-// line, it waits for the append that may be writing it, and returns where the
-// transcript ends then. Final says that nobody is writing the line before end, so
+// line, it waits for the append that may be writing it, and returns where wait says
+// that the transcript ends then. Final says that nobody is writing the line before end, so
 // its bytes stay what they are whatever is appended; without it somebody may be.
-func tail(ctx context.Context, in source, size int64) (end int64, final bool) {
+func tail(ctx context.Context, in io.ReaderAt, size int64, wait func(context.Context) (int64, error)) (end int64, final bool) {
 	if endsLine(in, size) {
 		return size, false
 	}
 	short, cancel := context.WithTimeout(ctx, tailWait)
 	defer cancel()
-	if end, err := in.Settle(short); err == nil && end >= size {
+	if end, err := wait(short); err == nil && end >= size {
 		return end, true
 	}
 	return size, false
@@ -198,8 +202,8 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
-	// Settle waits out an append in progress and returns where the lines end then.
-	Settle(ctx context.Context) (int64, error)
+	// Wait waits out an append in progress and returns the size then.
+	Wait(ctx context.Context) (int64, error)
 }
 
 // An opened is a transcript or an archive that was opened to be read.
@@ -208,8 +212,8 @@ type opened struct {
 	file *os.File
 	size int64      // of the transcript, when it was opened
 	row  driver.Row // of an archive; the ID is empty if it has none
-	// settle is Settle of a transcript, nil if nobody can be writing.
-	settle func(ctx context.Context) (int64, error)
+	// log calls do with the log of a transcript; it is nil if nobody can be writing.
+	log func(do func(*filelog.Log) (int64, error)) (int64, error)
 }
 
 // Size implements [source].
@@ -224,12 +228,20 @@ func (o *opened) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Settle implements [source].
-func (o *opened) Settle(ctx context.Context) (int64, error) {
-	if o.settle == nil {
+// Wait implements [source].
+func (o *opened) Wait(ctx context.Context) (int64, error) {
+	if o.log == nil {
 		return o.size, nil
 	}
-	return o.settle(ctx)
+	return o.log(func(l *filelog.Log) (int64, error) { return l.Wait(ctx) })
+}
+
+// settle waits as Wait does, and ends what a dead writer left.
+func (o *opened) settle(ctx context.Context) (int64, error) {
+	if o.log == nil {
+		return o.size, nil
+	}
+	return o.log(func(l *filelog.Log) (int64, error) { return l.Settle(ctx) })
 }
 
 func (o *opened) close() { _ = o.file.Close() } // only read
@@ -247,8 +259,8 @@ func (a *agent) open(f found) (*opened, error) {
 	o := &opened{ReaderAt: file, file: file, size: info.Size()}
 	if !f.archived {
 		if f.id != "" {
-			o.settle = func(ctx context.Context) (int64, error) {
-				return a.settle(ctx, driver.Ref{Agent: a.name, ID: f.id})
+			o.log = func(do func(*filelog.Log) (int64, error)) (int64, error) {
+				return a.withLog(driver.Ref{Agent: a.name, ID: f.id}, do)
 			}
 		}
 		return o, nil

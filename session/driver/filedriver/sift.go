@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -32,7 +33,24 @@ func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yie
 	}
 	size, opts := f.size, new(transcript.ScanOptions)
 	if d.opts.ReadOnly {
-		size, opts.Final = tail(ctx, f, size)
+		size, opts.Final = tail(ctx, f, size, f.Wait)
 	}
-	return d.scanAll(ctx, scan, f, size, driver.Backward, opts, yield)
+	end, endErr := int64(0), error(nil) // of the lines that will stay, once that matters
+	err = d.scanAll(ctx, scan, f, size, driver.Backward, opts, func(rec transcript.Record) bool {
+		if end == 0 {
+			end, endErr = d.decided(ctx, f, size, opts.Final)
+		}
+		return endErr == nil && (rec.End > end || yield(rec))
+	})
+	return cmp.Or(endErr, err)
+}
+
+// decided returns the end of the lines up to size that will stay what they are.
+func (d *Driver) decided(ctx context.Context, in source, size int64, final bool) (end int64, err error) {
+	opts := &transcript.ScanOptions{Final: final}
+	err = d.scanDecided(ctx, transcript.ScanBackward, in, size, driver.Backward, opts, func(rec transcript.Record) bool {
+		end = rec.End
+		return false
+	})
+	return end, err
 }

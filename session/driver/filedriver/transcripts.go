@@ -393,7 +393,7 @@ func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	defer o.close()
 	final := false
 	if a.d.opts.ReadOnly || !f.archived && f.id != "" {
-		if o.size, final = tail(context.Background(), o, o.size); !final {
+		if o.size, final = tail(context.Background(), o, o.size, o.settle); !final {
 			o.size = wholeLines(o, o.size)
 		}
 	}
@@ -421,14 +421,13 @@ func wholeLines(r io.ReaderAt, size int64) int64 {
 	return 0
 }
 
-// settle waits out an append in progress, ends what a dead writer left, and returns
-// where the transcript ends.
-func (a *agent) settle(ctx context.Context, ref driver.Ref) (end int64, err error) {
+// withLog calls do with the log of a session.
+func (a *agent) withLog(ref driver.Ref, do func(*filelog.Log) (int64, error)) (end int64, err error) {
 	o, err := a.acquire(ref)
 	if err != nil {
 		return 0, err
 	}
-	end, err = o.log.Settle(ctx)
+	end, err = do(o.log)
 	return end, a.d.logs.release(o, err)
 }
 

@@ -14,7 +14,7 @@ type undecided struct {
 	backward bool
 	all      bool // nothing is held back any more
 	trusting bool // a whole append decides on what stands in front of it
-	asking   bool // something follows, and only who holds the append lock knows what stays
+	asking   bool // something follows, and only the holder of the append lock knows what stays
 
 	held  []transcript.Record // in the order of the scan
 	batch int                 // where in held the last append begins
@@ -62,7 +62,7 @@ func isWhole(records func(func(int, transcript.Record) bool), n int) bool {
 	part := 0
 	for _, rec := range records {
 		part++
-		if rec.Damage != nil || part == 1 && max(rec.Entry.Batch, 1) != n || part > 1 && rec.Entry.Part != part {
+		if rec.Damage != nil || max(rec.Entry.Part, 1) != part || part == 1 && max(rec.Entry.Batch, 1) != n {
 			return false
 		}
 	}

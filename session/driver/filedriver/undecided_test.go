@@ -62,6 +62,9 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 		live, _ := readAll(t, d.Scan(ctx, ref, from, driver.Live))
 		require.Equal(t, ids, live)
 		if from == 0 {
+			sifted, _ := readAll(t, d.Sift(ctx, ref, func(driver.Cursor, []byte) bool { return true }))
+			slices.Reverse(sifted)
+			require.Equal(t, ids, sifted)
 			back, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Backward))
 			slices.Reverse(back)
 			require.Equal(t, ids, back)
@@ -130,4 +133,56 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 		require.Subset(t, []string{"a", "first", "second", "third"}, ids)
 		require.NoError(t, d.Close())
 	}
+}
+
+// What a scan holds back is no reason to go on behind it: a file that was cut is read
+// again from there.
+func TestScanOfAnAppendThatIsTakenBack(t *testing.T) {
+	text := func(id string, batch, part, bytes int) string {
+		body := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+		e := transcript.Entry{ID: id, Batch: batch, Part: part, Body: body.WithContent(transcript.TextBlock{Text: strings.Repeat("x", bytes)})}
+		return string(e.Line()) + "\n"
+	}
+	for _, next := range []string{"", text("second", 0, 0, 3_000), text("new1", 2, 0, 10_000) + text("new2", 0, 2, 60_000)} {
+		for _, direction := range []driver.Direction{driver.Forward, driver.Live} {
+			dir, ctx := t.TempDir(), t.Context()
+			d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
+			ref := create(t, d, "a", "k").Ref()
+			appendText(t, d.Path(ref), []byte(text("first", 0, 0, 50_000)))
+			info, err := os.Stat(d.Path(ref))
+			require.NoError(t, err)
+			appendText(t, d.Path(ref), []byte(text("old1", 2, 0, 10_000)+text("old2", 0, 2, 60_000)[:50_000]))
+			var ids []string
+			for rec, err := range d.Scan(ctx, ref, 0, direction) {
+				require.NoError(t, err)
+				if ids = append(ids, rec.Entry.ID); rec.Entry.ID == "first" {
+					require.NoError(t, os.Truncate(d.Path(ref), info.Size()))
+					appendText(t, d.Path(ref), []byte(next))
+				}
+			}
+			require.Equal(t, []string{"a", "first"}, ids[:2])
+			require.Subset(t, []string{"second", "new1", "new2"}, ids[2:])
+			require.NoError(t, d.Close())
+		}
+	}
+}
+
+// A scan that meets damage waits for no copy of the transcript, and makes none.
+func TestScanOfAMarkedFile(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	appendText(t, d.Path(ref), []byte("?\n"+lineOf(note("1"))+"torn"))
+	require.NoError(t, os.Chmod(d.Path(ref), 0o600|os.ModeSticky))
+	before, err := os.Stat(d.Path(ref))
+	require.NoError(t, err)
+	d = open(t, dir, nil)
+	ids, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Forward))
+	require.Equal(t, []string{"a", "damage", "1"}, ids)
+	after, err := os.Stat(d.Path(ref))
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	require.Equal(t, before.Size(), after.Size())
+	require.NoError(t, d.Close())
 }
