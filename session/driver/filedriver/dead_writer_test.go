@@ -173,8 +173,8 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A process that never syncs does so for a writer that it finds dead, whose busy line
-// would stay for ever otherwise. The row of a session ends no busy line of one that has
+// Even a process that never syncs its own lines syncs what a writer left that it finds
+// dead, whose busy line would stay for ever otherwise. The row of a session ends no busy line of one that has
 // died since: the next process that promises something compares the bytes.
 func TestDeadWriterBesideSyncNever(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()

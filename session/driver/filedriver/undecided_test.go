@@ -135,8 +135,8 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 	}
 }
 
-// What a scan holds back is no reason to go on behind it: a file that was cut is read
-// again from there.
+// A scan does not go on behind lines that it holds back: when the file was cut, it reads
+// again from the first of them.
 func TestScanOfAnAppendThatIsTakenBack(t *testing.T) {
 	text := func(id string, batch, part, bytes int) string {
 		body := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
