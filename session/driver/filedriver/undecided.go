@@ -32,6 +32,9 @@ func (u *undecided) take(rec transcript.Record, yield func(transcript.Record) bo
 		if u.held = append(u.held, rec); !begins {
 			return true
 		}
+		if n := max(rec.Entry.Batch, 1); u.trusting && n < len(u.held) {
+			u.held = u.held[len(u.held)-n:] // what lies behind the append is left out
+		}
 		if u.all = isWhole(slices.Backward(u.held), len(u.held)); !u.all {
 			u.held, u.asking = u.held[:0], !u.trusting
 			return u.trusting

@@ -93,6 +93,9 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 	appendText(t, d.Path(ref), []byte(lineOf(note("2"))))
 	ids, _ = all(next)
 	require.Equal(t, []string{"damage", "dead0", "2"}, ids)
+	appendText(t, d.Path(ref), []byte("?\n"))
+	ids, _ = all(0)
+	require.Equal(t, []string{"a", "1", "longer0", "damage", "dead0", "2"}, ids)
 	release()
 
 	// And when nobody writes.
