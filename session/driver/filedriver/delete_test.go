@@ -260,6 +260,29 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// An index that cannot be rewritten, on a full disk after a reboot for example, keeps no
+// transcript from being deleted, which may be what makes room.
+func TestDeleteBesideAnIndexOfAnotherBoot(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := wordy(t, d, "a")
+	require.NoError(t, d.Close())
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	first, rest, _ := strings.Cut(indexText(t, dir), "\n")
+	require.Contains(t, first, `"boot":"`)
+	first = strings.Replace(first, `"boot":"`, `"boot":"another`, 1)
+	require.NoError(t, os.WriteFile(path, []byte(first+"\n"+rest), 0o600))
+	inTheWay := path + ".tmp-0123456789abcdef"
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	d = open(t, dir, nil)
+	require.Error(t, d.Delete(t.Context(), ref), "its row is still there")
+	require.NoFileExists(t, d.Path(ref))
+	require.NoError(t, os.Remove(inTheWay))
+	create(t, d, "b", "k2")
+	require.Empty(t, wordsIn(t, dir))
+	require.NoError(t, d.Close())
+}
+
 // An index that is due to be rewritten when an erase begins keeps the line of it, and
 // the boot. A process that lists the session before its lines are replaced adds no row
 // of the old ones later.

@@ -109,8 +109,8 @@ func (x *index) finish(ctx context.Context) error {
 		}
 	}
 	if x.remake {
-		if err := x.rewrite(false); err != nil {
-			return err
+		if err := x.rewrite(false); err != nil { // a deletion must be possible on a full disk
+			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
 	}
 	if len(x.stale) > 0 {
@@ -161,16 +161,18 @@ func (x *index) addNews() error {
 	return nil
 }
 
-// write appends lines to the index and applies them. Nothing is added to an index of
-// another boot: its first line says that what a writer left is safe. The caller holds
-// the lock of the index.
+// write appends lines to the index and applies them. No busy line is added to an index
+// of another boot: its first line says that what a writer left is safe. The caller
+// holds the lock of the index.
 func (x *index) write(recs ...record) error {
 	var lines []byte
 	for _, rec := range recs {
 		lines = appendRecord(lines, rec)
 	}
 	if x.file == nil || x.otherBoot {
-		if err := x.rewrite(false); err != nil {
+		err := x.rewrite(false)
+		isBusy := func(rec record) bool { return rec.Busy != "" }
+		if err != nil && (x.file == nil || slices.ContainsFunc(recs, isBusy)) {
 			return err
 		}
 	}
