@@ -149,7 +149,8 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	if err != nil {
 		return p, err
 	}
-	for _, s := range lost {
+	if len(lost) > 0 {
+		s := lost[0]
 		return p, fmt.Errorf("session %s/%s, and its entries in any other session: %w", s.Session.Agent, s.Session.ID, fs.ErrNotExist)
 	}
 	for _, other := range also {
@@ -183,19 +184,18 @@ func (st *Store) planRows(ctx context.Context, p *ErasePlan, rows []*driver.Row)
 // since returns what a plan selects in sessions that are not done: something may have
 // been appended, and forks made, since it was made. A plan that was read back from JSON
 // does not say.
-func (st *Store) since(ctx context.Context, p *ErasePlan, done map[Ref]bool) ([]Selection, error) {
+func (st *Store) since(ctx context.Context, p *ErasePlan, done map[Ref]bool) (now ErasePlan, err error) {
 	if p.subject == nil {
-		return nil, nil
+		return now, nil
 	}
 	rows, err := st.allRows(ctx)
 	if err != nil {
-		return nil, err
+		return now, err
 	}
-	now := ErasePlan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
-	if _, err := st.planRows(ctx, &now, rows); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(now.Entries, func(s Selection) bool { return done[s.Session] }), nil
+	now = ErasePlan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
+	_, err = st.planRows(ctx, &now, rows)
+	now.Entries = slices.DeleteFunc(now.Entries, func(s Selection) bool { return done[s.Session] })
+	return now, err
 }
 
 // sessions returns the sessions that an erasure names, and those of its owner.
@@ -358,14 +358,8 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 	if !ok && (len(p.Entries) > 0 || p.match() != nil) {
 		return fmt.Errorf("the driver of the store erases only whole sessions: %w", errors.ErrUnsupported)
 	}
-	if ok {
-		note, err := json.Marshal(p)
-		if err == nil {
-			err = rewriter.Note(ctx, st.noteOf(p), note)
-		}
-		if err != nil {
-			return err
-		}
+	if err := st.putNote(ctx, p); err != nil {
+		return err
 	}
 	for _, other := range also {
 		places, err := other.Erase(ctx, p.beside())
@@ -380,12 +374,27 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 	return rewriter.Note(ctx, st.noteOf(p), nil)
 }
 
-// eraseOwn erases what the store itself has.
+// putNote writes the note about an erase, if the driver keeps notes.
+func (st *Store) putNote(ctx context.Context, p *ErasePlan) error {
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok {
+		return nil
+	}
+	note, err := json.Marshal(p)
+	if err == nil {
+		err = rewriter.Note(ctx, st.noteOf(p), note)
+	}
+	return err
+}
+
+// eraseOwn erases what the store itself has. The sessions that go as a whole go last: a
+// retry cannot find forks of a session that is gone.
 func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport) error {
 	var errs []error
 	done := map[Ref]bool{}
-	for due := slices.Clone(p.Entries); ; {
+	for due, late := slices.Clone(p.Entries), false; ; late = true {
 		slices.SortFunc(due, func(a, b Selection) int { return byName(a.Session, b.Session) })
+		failed := len(errs)
 		for _, s := range due {
 			done[s.Session] = true
 			if slices.Contains(p.Sessions, s.Session) {
@@ -399,10 +408,19 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 				errs = append(errs, st.wrap("erase", s.Session, err))
 			}
 		}
+		if late && len(errs) > failed {
+			return errors.Join(errs...)
+		}
 		// A fork that is not seen here sees what was erased of its base.
-		var err error
-		if due, err = st.since(ctx, p, done); err != nil || len(due) == 0 {
-			errs = append(errs, err)
+		now, err := st.since(ctx, p, done)
+		if err == nil && len(now.Entries) > 0 {
+			p.Entries, p.Archived = slices.Concat(p.Entries, now.Entries), slices.Concat(p.Archived, now.Archived)
+			err = st.putNote(ctx, p)
+		}
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if due = now.Entries; len(due) == 0 {
 			break
 		}
 	}
