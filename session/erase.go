@@ -188,12 +188,16 @@ func (st *Store) since(ctx context.Context, p *ErasePlan, done map[Ref]bool) (no
 	if p.subject == nil {
 		return now, nil
 	}
-	rows, err := st.allRows(ctx)
-	if err != nil {
-		return now, err
+	for range loadTries { // sessions that are read may be deleted or replaced meanwhile
+		var rows []*driver.Row
+		now = ErasePlan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
+		if rows, err = st.allRows(ctx); err == nil {
+			_, err = st.planRows(ctx, &now, rows)
+		}
+		if !isGone(err) {
+			break
+		}
 	}
-	now = ErasePlan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
-	_, err = st.planRows(ctx, &now, rows)
 	now.Entries = slices.DeleteFunc(now.Entries, func(s Selection) bool { return done[s.Session] })
 	return now, err
 }
