@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 
@@ -37,10 +38,13 @@ import (
 // as repeated in both sessions, and one that was made after it in one of them
 // alone.
 //
-// An error means that no session was made; a kill leaves the whole fork or none.
-// An ID that is not there gives an error that matches [ErrNoEntry], an ID in use
-// one that matches fs.ErrExist. If something of this session is erased meanwhile, the
-// error matches [ErrReplaced]: fork it again. The copied lines are in memory meanwhile.
+// An error means that no session was made, with one exception below; a kill leaves the
+// whole fork or none. An ID that is not there gives an error that matches [ErrNoEntry],
+// an ID in use one that matches fs.ErrExist. If something of this session is erased
+// meanwhile, the error matches [ErrReplaced]: fork it again. If somebody has found the
+// fork by its key and used it before that was seen, the fork stays, the lines that it
+// was made with are erased, and the error says that. The copied lines are in memory
+// meanwhile.
 func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions) (*Session, error) {
 	const op = "fork"
 	o, err := opts.checked()
@@ -75,13 +79,20 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	row, err := s.store.createWith(ctx, s.ref.Agent, header, append(lines, more...))
+	lines = append(lines, more...)
+	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	made := context.WithoutCancel(ctx) // no fork is left unchecked
-	if err := s.standsAs(made, base); err != nil {
-		return nil, s.store.wrap(op, s.ref, errors.Join(err, s.store.drv.Delete(made, row.Ref())))
+	checked := context.WithoutCancel(ctx) // no fork is left unchecked
+	if erased := s.store.standsAs(checked, base); erased != nil {
+		stays, err := s.store.unmake(checked, row, append(lines, header))
+		if stays {
+			erased = fmt.Errorf("%w: the fork %s is in use already: it stays, without the lines that it was made with: %w", ErrReplaced, row.ID, erased)
+		} else {
+			erased = fmt.Errorf("%w, and no fork was made: fork it again", erased)
+		}
+		return nil, s.store.wrap(op, s.ref, errors.Join(erased, err))
 	}
 	fork, err := s.store.open(ctx, op, row)
 	if err != nil {
@@ -93,15 +104,57 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	return fork, nil
 }
 
-// standsAs returns an error unless the session still has the lines that it had when a
+// standsAs returns an error unless a session still has the lines that it had when a
 // row was read. An erase looks for forks when it has replaced the lines, so either it
 // finds a fork that was made of the old ones, or the fork finds the new ones here.
-func (s *Session) standsAs(ctx context.Context, base driver.Row) error {
-	now, err := s.store.drv.Get(ctx, s.ref)
+func (st *Store) standsAs(ctx context.Context, base driver.Row) error {
+	now, err := st.drv.Get(ctx, base.Ref())
 	if err == nil && now.Rev == base.Rev && now.CreatedAt.Equal(base.CreatedAt) {
 		return nil
 	}
-	return cmp.Or(err, fmt.Errorf("%w: something of it was erased meanwhile, and no fork was made: fork it again", ErrReplaced))
+	return cmp.Or(err, fmt.Errorf("%w: something of it was erased meanwhile", ErrReplaced))
+}
+
+// unmake deletes a session that was made with lines that are erased now. If somebody
+// uses it already, it stays, and the lines are erased from it.
+func (st *Store) unmake(ctx context.Context, row driver.Row, lines []transcript.Entry) (stays bool, err error) {
+	ref := row.Ref()
+	unused := func(now driver.Row) error {
+		if now.Size != row.Size || now.Rev != row.Rev {
+			return errChanged
+		}
+		return nil
+	}
+	a, err := able[driver.Archiver](st.drv)
+	if err == nil {
+		err = a.DeleteIf(ctx, []Ref{ref}, unused)[0]
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		var now driver.Row
+		if now, err = st.drv.Get(ctx, ref); err == nil {
+			err = unused(now)
+		}
+		if err == nil {
+			err = st.drv.Delete(ctx, ref)
+		}
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return false, st.moved(ctx, "delete", ref, nil)
+	}
+	if errors.Is(err, errChanged) || errors.Is(err, ErrBusy) {
+		err = nil
+	}
+	ids := map[string]bool{}
+	for _, e := range lines {
+		if h, isHeader := e.Body.(transcript.Header); !isHeader || len(h.State) > 0 {
+			ids[e.ID] = true
+		}
+	}
+	failed := st.eraseEntries(ctx, st.eraser(ref, ids, new(ErasePlan)), new(EraseReport))
+	if errors.Is(failed, fs.ErrNotExist) {
+		return false, err
+	}
+	return true, errors.Join(err, failed)
 }
 
 // restated returns an entry that puts the metadata of a header in the place of

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -329,44 +328,4 @@ func written(t *testing.T, dir string) (n int64) {
 		return err
 	}))
 	return n
-}
-
-// A fork that has read a session before something of it was erased is not made.
-func TestForkOfWhatWasErased(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		what func(s *session.Session, id string) session.Erasure
-		is   error
-	}{
-		"entries": {func(s *session.Session, id string) session.Erasure { return chosen(s, id) }, session.ErrReplaced},
-		"match":   {func(*session.Session, string) session.Erasure { return session.Erasure{Match: has} }, session.ErrReplaced},
-		"owner":   {func(*session.Session, string) session.Erasure { return session.Erasure{Owner: "ada"} }, fs.ErrNotExist},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := scratch(t)
-			var read func() // once the fork has read its base
-			st := open(t, dir, &session.Options{Now: func() time.Time {
-				if f := read; f != nil {
-					read = nil
-					f()
-				}
-				return time.Now()
-			}})
-			defer closed(t, st)
-			other := open(t, dir, nil)
-			defer closed(t, other)
-			s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
-			require.NoError(t, err)
-			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
-			read = func() { erased(t, other, test.what(s, ids[0])) }
-			_, err = s.Fork(t.Context(), ids[1], nil)
-			require.ErrorIs(t, err, test.is)
-			require.Nil(t, read)
-			require.Empty(t, filesWith(t, dir))
-			_, err = s.Fork(t.Context(), ids[1], nil)
-			require.Equal(t, name != "owner", err == nil)
-			require.Empty(t, filesWith(t, dir))
-		})
-	}
 }

@@ -1,0 +1,111 @@
+package session_test
+
+import (
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A fork that has read a session before something of it was erased is not made.
+func TestForkOfWhatWasErased(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		what func(s *session.Session, id string) session.Erasure
+		is   error
+	}{
+		"entries": {func(s *session.Session, id string) session.Erasure { return chosen(s, id) }, session.ErrReplaced},
+		"match":   {func(*session.Session, string) session.Erasure { return session.Erasure{Match: has} }, session.ErrReplaced},
+		"owner":   {func(*session.Session, string) session.Erasure { return session.Erasure{Owner: "ada"} }, fs.ErrNotExist},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			var read func() // once the fork has read its base
+			st := open(t, dir, &session.Options{Now: func() time.Time {
+				if f := read; f != nil {
+					read = nil
+					f()
+				}
+				return time.Now()
+			}})
+			defer closed(t, st)
+			other := open(t, dir, nil)
+			defer closed(t, other)
+			s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+			require.NoError(t, err)
+			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+			read = func() { erased(t, other, test.what(s, ids[0])) }
+			_, err = s.Fork(t.Context(), ids[1], nil)
+			require.ErrorIs(t, err, test.is)
+			require.Nil(t, read)
+			require.Empty(t, filesWith(t, dir))
+			_, err = s.Fork(t.Context(), ids[1], nil)
+			require.Equal(t, name != "owner", err == nil)
+			require.Empty(t, filesWith(t, dir))
+		})
+	}
+}
+
+// Somebody may find a fork by its key and append to it before the fork sees that its
+// base was erased. The append stays, and the copied words go.
+func TestForkInUseOfWhatWasErased(t *testing.T) {
+	t.Parallel()
+	for name, what := range map[string]session.Erasure{"match": {Match: has}, "owner": {Owner: "ada"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			b, st := openBetween(t, dir)
+			defer closed(t, st)
+			other := open(t, dir, nil)
+			defer closed(t, other)
+			s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+			require.NoError(t, err)
+			require.NoError(t, second(s.SetState(t.Context(), "pet", []byte(`"`+word+`"`), "")))
+			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+			b.create = once(func() { erased(t, other, what) })
+			var fork *session.Session
+			var said []string
+			b.created = once(func() {
+				fork = load(t, other, cli)
+				said = add(t, fork, transcript.UserText("Acknowledged."))
+			})
+			_, err = s.Fork(t.Context(), ids[1], nil)
+			require.ErrorIs(t, err, session.ErrReplaced)
+			require.ErrorContains(t, err, fork.ID())
+			require.Empty(t, filesWith(t, dir))
+			fork, err = st.Get(t.Context(), fork.Ref())
+			require.NoError(t, err)
+			require.Contains(t, history(t, fork), "Acknowledged.")
+			require.Contains(t, entryIDs(t, fork), said[0])
+			sound(t, st, fork.Ref())
+		})
+	}
+}
+
+// A driver that is no Archiver deletes the fork of a session that is gone, too.
+func TestForkOfWhatWasDeleted(t *testing.T) {
+	t.Parallel()
+	var read func() error // once the fork has read its base
+	st := session.OpenDriver(struct{ driver.Driver }{memdriver.New(nil)}, &session.Options{Now: func() time.Time {
+		if f := read; f != nil {
+			read = nil
+			require.NoError(t, f())
+		}
+		return time.Now()
+	}})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	read = func() error { return st.Delete(t.Context(), s.Ref()) }
+	_, err := s.Fork(t.Context(), ids[1], nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = st.Lookup(t.Context(), cli)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
