@@ -339,8 +339,9 @@ func (st *Store) noteOf(p *ErasePlan) string {
 // erased session get [ErrReplaced] once, in a running turn too, and loops that
 // follow it end as if it had been deleted.
 //
-// With a driver that is no [driver.Rewriter] only whole sessions can be erased; any
-// other plan gives an error that matches [errors.ErrUnsupported].
+// With a driver that is no [driver.Rewriter] only whole sessions can be erased, and not
+// the copies in forks that are made during the call; any other plan gives an error that
+// matches [errors.ErrUnsupported].
 func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eraser) (EraseReport, error) {
 	report := EraseReport{ID: p.ID, Beyond: slices.Clone(beyondReach)}
 	err := st.erase(ctx, &p, also, &report)
@@ -391,6 +392,22 @@ func (st *Store) putNote(ctx context.Context, p *ErasePlan) error {
 	return err
 }
 
+// erasing reports whether a note says that a session goes as a whole.
+func (st *Store) erasing(ctx context.Context, ref Ref) (bool, error) {
+	rewriter, ok := st.table.store.drv.(driver.Rewriter) // a scope shows no notes
+	if !ok {
+		return false, nil
+	}
+	notes, err := rewriter.Notes(ctx)
+	for name, note := range notes {
+		var p ErasePlan
+		if strings.HasPrefix(name, eraseNote) && json.Unmarshal(note, &p) == nil && slices.Contains(p.Sessions, ref) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
 // eraseOwn erases what the store itself has. The sessions that go as a whole go last: a
 // retry cannot find forks of a session that is gone.
 func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport) error {
@@ -415,7 +432,7 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 		if late && len(errs) > failed {
 			return errors.Join(errs...)
 		}
-		// A fork that is not seen here sees what was erased of its base.
+		// A fork that is not seen here sees the note, or what was erased of its base.
 		now, err := st.since(ctx, p, done)
 		if err == nil && len(now.Entries) > 0 {
 			p.Entries, p.Archived = slices.Concat(p.Entries, now.Entries), slices.Concat(p.Archived, now.Archived)

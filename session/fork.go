@@ -105,11 +105,17 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 }
 
 // standsAs returns an error unless a session still has the lines that it had when a
-// row was read. An erase looks for forks when it has replaced the lines, so either it
-// finds a fork that was made of the old ones, or the fork finds the new ones here.
+// row was read and no erase is about to delete it. An erase looks for forks when it has
+// written its note and replaced the lines, and then deletes sessions and removes the
+// note. So either it finds a fork that was made of the old lines, or the fork finds the
+// new ones here, the note, or no session.
 func (st *Store) standsAs(ctx context.Context, base driver.Row) error {
+	due, err := st.erasing(ctx, base.Ref())
+	if err != nil {
+		return err
+	}
 	now, err := st.drv.Get(ctx, base.Ref())
-	if err == nil && now.Rev == base.Rev && now.CreatedAt.Equal(base.CreatedAt) {
+	if err == nil && !due && now.Rev == base.Rev && now.CreatedAt.Equal(base.CreatedAt) {
 		return nil
 	}
 	return cmp.Or(err, fmt.Errorf("%w: something of it was erased meanwhile", ErrReplaced))

@@ -109,3 +109,37 @@ func TestForkOfWhatWasDeleted(t *testing.T) {
 	_, err = st.Lookup(t.Context(), cli)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// An erase that deletes a session looks for forks before it does. A fork that is made
+// after that look is not made.
+func TestForkOfWhatIsErased(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []string{"", "ada"} {
+		t.Run("of "+owner, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			b, st := openBetween(t, dir)
+			defer closed(t, st)
+			other := open(t, dir, nil)
+			defer closed(t, other)
+			s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+			require.NoError(t, err)
+			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+			forking := other
+			if owner != "" {
+				forking, err = other.Scope(owner)
+				require.NoError(t, err)
+			}
+			base, err := forking.Get(t.Context(), s.Ref())
+			require.NoError(t, err)
+			b.remove = once(func() {
+				_, err := base.Fork(t.Context(), ids[1], nil)
+				require.ErrorIs(t, err, session.ErrReplaced)
+			})
+			erased(t, st, session.Erasure{Sessions: []session.Ref{s.Ref()}})
+			require.Empty(t, filesWith(t, dir))
+			_, err = base.Fork(t.Context(), ids[1], nil)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+		})
+	}
+}
