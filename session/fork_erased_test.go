@@ -143,3 +143,53 @@ func TestForkOfWhatIsErased(t *testing.T) {
 		})
 	}
 }
+
+// A new session of a key does not bring back values that were erased while it was made,
+// and has the others. If somebody has used it already it stays, without the values.
+func TestCreateOfWhatWasErased(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"entries", "sessions", "in use", "being deleted"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			b, st := openBetween(t, dir)
+			defer closed(t, st)
+			eraser, other := openBetween(t, dir)
+			defer closed(t, other)
+			s := load(t, st, cli)
+			require.NoError(t, second(s.SetState(t.Context(), session.KeyState+"food", []byte(`"hay"`), "")))
+			id, err := s.SetState(t.Context(), session.KeyState+"pet", []byte(`"`+word+`"`), "")
+			require.NoError(t, err)
+			what, want := chosen(s, id), 1
+			if name == "sessions" || name == "being deleted" {
+				what, want = session.Erasure{Sessions: []session.Ref{s.Ref()}}, 0
+			}
+			var used []string
+			if name == "in use" {
+				want = 0
+				b.created = once(func() { used = add(t, load(t, other, cli), transcript.UserText("Acknowledged.")) })
+			}
+			var next *session.Session
+			if name == "being deleted" {
+				eraser.remove = once(func() {
+					var err error
+					next, err = st.Create(t.Context(), cli, nil)
+					require.NoError(t, err)
+				})
+				erased(t, other, what)
+			} else {
+				b.create = once(func() { erased(t, other, what) })
+				next, err = st.Create(t.Context(), cli, nil)
+				require.NoError(t, err)
+			}
+			require.Empty(t, filesWith(t, dir))
+			values, err := next.State(t.Context())
+			require.NoError(t, err)
+			require.Len(t, values, want)
+			require.Subset(t, entryIDs(t, next), used)
+			current, err := other.Lookup(t.Context(), cli)
+			require.NoError(t, err)
+			require.Equal(t, next.Ref(), current.Ref())
+		})
+	}
+}

@@ -70,22 +70,57 @@ func (s *Session) State(ctx context.Context) (values []rebuild.Value, err error)
 	return values, err
 }
 
-// inherit gives the header of a new session the values that belong to its key. A
-// current session that cannot be read has none: a new one may be the way out.
-func (st *Store) inherit(ctx context.Context, key Key, header *transcript.Entry) {
+// createNext makes a session of a key that begins with the values of its current one.
+func (st *Store) createNext(ctx context.Context, key Key, header transcript.Entry) (driver.Row, error) {
+	for n := 1; ; n++ {
+		next, from := st.inherit(ctx, key, header)
+		row, err := st.createWith(ctx, key.Agent, next, nil)
+		if err != nil || from.ID == "" {
+			return row, err
+		}
+		checked := context.WithoutCancel(ctx) // as for a fork
+		erased := st.standsAs(checked, from)
+		if erased == nil {
+			return row, nil
+		}
+		stays, err := st.unmake(checked, row, []transcript.Entry{next})
+		switch {
+		case err != nil || !isGone(erased) || !stays && n == loadTries:
+			return row, errors.Join(erased, err)
+		case stays:
+			st.opts.Logger.Warn("the values of the key were erased while its new session was made and used: it has none", "key", key.String())
+			return row, nil
+		}
+	}
+}
+
+// inherit returns the header of a new session with the values that belong to its key,
+// and the session that has them, if there are any. A current session that cannot be
+// read has none: a new one may be the way out. Nor has one that an erase deletes.
+func (st *Store) inherit(ctx context.Context, key Key, header transcript.Entry) (next transcript.Entry, from driver.Row) {
 	var values []rebuild.Value
-	current, err := st.Lookup(ctx, key)
+	row, err := st.drv.Current(ctx, key.Agent, key.String())
 	if err == nil {
-		values, err = current.State(ctx)
+		var current *Session
+		if current, err = st.open(ctx, "look up", row); err == nil {
+			values, err = current.State(ctx)
+		}
+	}
+	values = slices.DeleteFunc(values, func(v rebuild.Value) bool { return !strings.HasPrefix(v.Name, KeyState) })
+	due := false
+	if err == nil && len(values) > 0 {
+		due, err = st.erasing(ctx, row.Ref())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		st.opts.Logger.Warn("the values of the key were not read for its new session", "key", key.String(), "err", err)
 	}
+	if err != nil || due || len(values) == 0 {
+		return header, from
+	}
 	h, _ := header.Body.(transcript.Header)
 	for _, v := range values {
-		if strings.HasPrefix(v.Name, KeyState) {
-			h.State = append(h.State, transcript.State{Name: v.Name, Value: v.Value})
-		}
+		h.State = append(h.State, transcript.State{Name: v.Name, Value: v.Value})
 	}
 	header.Body = h
+	return header, row
 }

@@ -275,9 +275,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 		if err != nil {
 			return row, err
 		}
-		header := st.header(key.Agent, text, o)
-		st.inherit(ctx, key, &header)
-		return st.createWith(ctx, key.Agent, header, nil)
+		return st.createNext(ctx, key, st.header(key.Agent, text, o))
 	})
 }
 
