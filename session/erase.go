@@ -335,9 +335,11 @@ func (st *Store) noteOf(p *ErasePlan) string {
 //
 // Erase first records the plan in the store. After an error it may be called again
 // with the same plan, and the report is about that call alone. After a kill, [Open]
-// finishes the erase in the store; for the Erasers, plan again. Other users of an
-// erased session get [ErrReplaced] once, in a running turn too, and loops that
-// follow it end as if it had been deleted.
+// finishes the erase in the store; for the Erasers, plan again. A process that is
+// killed while it makes a fork, or the next session of a key, may leave one with words
+// that were erased meanwhile: plan again. Other users of an erased session get
+// [ErrReplaced] once, in a running turn too, and loops that follow it end as if it had
+// been deleted.
 //
 // With a driver that is no [driver.Rewriter] only whole sessions can be erased, and not
 // the copies in forks that are made during the call; any other plan gives an error that

@@ -84,17 +84,20 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	checked := context.WithoutCancel(ctx) // no fork is left unchecked
+	checked := context.WithoutCancel(ctx) // a fork that is made is checked and returned
 	if erased := s.store.standsAs(checked, base); erased != nil {
 		stays, err := s.store.unmake(checked, row, append(lines, header))
+		if stays && !errors.Is(erased, ErrReplaced) {
+			erased = fmt.Errorf("%w: %w", ErrReplaced, erased)
+		}
 		if stays {
-			erased = fmt.Errorf("%w: the fork %s is in use already: it stays, without the lines that it was made with: %w", ErrReplaced, row.ID, erased)
+			erased = fmt.Errorf("%w, and the fork %s is in use already: it stays, without the lines that it was made with", erased, row.ID)
 		} else {
 			erased = fmt.Errorf("%w, and no fork was made: fork it again", erased)
 		}
 		return nil, s.store.wrap(op, s.ref, errors.Join(erased, err))
 	}
-	fork, err := s.store.open(ctx, op, row)
+	fork, err := s.store.open(checked, op, row)
 	if err != nil {
 		return nil, err
 	}
