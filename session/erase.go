@@ -164,8 +164,23 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 }
 
 // planRows adds what goes from sessions that do not go as a whole to a plan. It returns
-// the selections that no session has anything of.
+// the selections that no session has anything of. Sessions that it reads may be deleted
+// or replaced meanwhile; then it begins again.
 func (st *Store) planRows(ctx context.Context, p *ErasePlan, rows []*driver.Row) (lost []Selection, err error) {
+	before := *p
+	for range loadTries {
+		if lost, err = st.planOnce(ctx, p, rows); !isGone(err) {
+			break
+		}
+		*p = before
+		if now, listErr := st.allRows(ctx); listErr == nil {
+			rows = now
+		}
+	}
+	return lost, err
+}
+
+func (st *Store) planOnce(ctx context.Context, p *ErasePlan, rows []*driver.Row) (lost []Selection, err error) {
 	sp := spreading{st: st, rows: rows, ids: map[Ref]map[string]bool{}}
 	if lost, err = sp.all(ctx, p); err != nil {
 		return nil, err
@@ -188,16 +203,12 @@ func (st *Store) since(ctx context.Context, p *ErasePlan, done map[Ref]bool) (no
 	if p.subject == nil {
 		return now, nil
 	}
-	for range loadTries { // sessions that are read may be deleted or replaced meanwhile
-		var rows []*driver.Row
-		now = ErasePlan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
-		if rows, err = st.allRows(ctx); err == nil {
-			_, err = st.planRows(ctx, &now, rows)
-		}
-		if !isGone(err) {
-			break
-		}
+	rows, err := st.allRows(ctx)
+	if err != nil {
+		return now, err
 	}
+	now = ErasePlan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
+	_, err = st.planRows(ctx, &now, rows)
 	now.Entries = slices.DeleteFunc(now.Entries, func(s Selection) bool { return done[s.Session] })
 	return now, err
 }

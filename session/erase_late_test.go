@@ -116,26 +116,32 @@ func TestEraseAgainFindsForks(t *testing.T) {
 // A session that an erase only looks at may be deleted meanwhile.
 func TestEraseBesideDelete(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	b, st := openBetween(t, dir)
-	defer closed(t, st)
-	s, beside := load(t, st, cli), load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "beside"})
-	add(t, s, transcript.UserText("A "+word+"."))
-	add(t, beside, transcript.UserText("Nothing."))
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
-	require.NoError(t, err)
-	remove := once(func() { require.NoError(t, b.Driver.Delete(t.Context(), beside.Ref())) })
-	b.scan = func(ref session.Ref) error {
-		if ref != beside.Ref() {
-			return nil
+	for _, during := range []string{"plan", "erase"} {
+		dir := scratch(t)
+		b, st := openBetween(t, dir)
+		s, beside := load(t, st, cli), load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "beside"})
+		add(t, s, transcript.UserText("A "+word+"."))
+		add(t, beside, transcript.UserText("Nothing."))
+		remove := once(func() { require.NoError(t, b.Driver.Delete(t.Context(), beside.Ref())) })
+		removes := func(ref session.Ref) error {
+			if ref != beside.Ref() {
+				return nil
+			}
+			return remove(ref)
 		}
-		return remove(ref)
+		if during == "plan" {
+			b.scan = removes
+		}
+		plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+		require.NoError(t, err, during)
+		b.scan = removes
+		_, err = st.Erase(t.Context(), plan)
+		require.NoError(t, err, during)
+		require.Empty(t, filesWith(t, dir))
+		_, err = st.Get(t.Context(), beside.Ref())
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		closed(t, st)
 	}
-	_, err = st.Erase(t.Context(), plan)
-	require.NoError(t, err)
-	require.Empty(t, filesWith(t, dir))
-	_, err = st.Get(t.Context(), beside.Ref())
-	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // A fork that was archived since the plan is archived again by the Open that finishes
