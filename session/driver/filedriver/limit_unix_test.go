@@ -25,15 +25,25 @@ import (
 
 const withoutRoom = "FILEDRIVER_WITHOUT_ROOM"
 
+// isLimited reports whether a test may set limits, which are those of the whole process.
+// If not, it has run the test in a process of its own.
+func isLimited(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(withoutRoom) != "" {
+		return true
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), withoutRoom+"=1")
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return false
+}
+
 // A row for which the disk has no room leaves the index as it was, wherever in
 // the row the room ends. Where a killed writer has left a part of a line, nothing
 // is written before that line can be ended.
 func TestIndexWithoutRoom(t *testing.T) {
-	if os.Getenv(withoutRoom) == "" { // the limit is one of the whole process
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIndexWithoutRoom$")
-		child.Env = append(os.Environ(), withoutRoom+"=1")
-		out, err := child.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	if !isLimited(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -74,11 +84,7 @@ func TestIndexWithoutRoom(t *testing.T) {
 // A disk that has no room for a copy does not keep a transcript that bears the mark
 // of a failed sync: nothing is copied that is to be removed.
 func TestDeleteWithoutRoom(t *testing.T) {
-	if os.Getenv(withoutRoom) == "" { // the limit is one of the whole process
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDeleteWithoutRoom$")
-		child.Env = append(os.Environ(), withoutRoom+"=1")
-		out, err := child.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	if !isLimited(t) {
 		return
 	}
 	d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncAlways})
@@ -117,11 +123,7 @@ func TestDeleteWithoutRoom(t *testing.T) {
 // A transcript that cannot be opened for want of descriptors is not taken for one whose
 // lock nobody holds: the deletion is finished later.
 func TestDeleteWithoutDescriptors(t *testing.T) {
-	if os.Getenv(withoutRoom) == "" { // the limit is one of the whole process
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDeleteWithoutDescriptors$")
-		child.Env = append(os.Environ(), withoutRoom+"=1")
-		out, err := child.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	if !isLimited(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -164,11 +166,7 @@ func TestDeleteWithoutDescriptors(t *testing.T) {
 // A session is current once its line is in the transcript, also if the index has no
 // room for the row: this process knows it as others do, and gives no gen twice.
 func TestCurrentWithoutRoom(t *testing.T) {
-	if os.Getenv(withoutRoom) == "" {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCurrentWithoutRoom$")
-		child.Env = append(os.Environ(), withoutRoom+"=1")
-		out, err := child.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	if !isLimited(t) {
 		return
 	}
 	dir, ctx := t.TempDir(), t.Context()
