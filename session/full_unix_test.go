@@ -52,12 +52,15 @@ func full(n int64, f func() error) error {
 		return err
 	}
 	limit := old
-	limit.Cur = uint64(n)
+	assign(&limit.Cur, n)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
 	return errors.Join(f(), syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
 }
+
+// assign sets a number whose type depends on the system.
+func assign[T int64 | uint64](to *T, n int64) { *to = T(n) }
 
 func fileSize(dir, name string) int64 {
 	info, err := os.Stat(filepath.Join(dir, "agents/main", name))
