@@ -310,9 +310,9 @@ func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 		l.abandon() // and the append lock is gone with it
 		return look{}, l.fail(op, unlockErr)
 	}
-	if err == nil && l.opts.Others != nil {
+	if err == nil && l.opts.UnsyncedByOthers != nil {
 		var from int64
-		if from, err = l.opts.Others(); err == nil {
+		if from, err = l.opts.UnsyncedByOthers(); err == nil {
 			l.mu.Lock()
 			l.others = min(l.others, from)
 			l.mu.Unlock()

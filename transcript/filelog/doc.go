@@ -56,8 +56,8 @@
 // copy what they had acknowledged and not yet synced. For that they wait for the
 // append lock of the copy, as long as it is held and whatever the context of the
 // call: only the copy can tell what became of the lines. A process that is killed
-// before it could set the mark is for the caller to remember: see [Options.Others]
-// and [Log.Suspect]. So is one that closes a Log whose sync failed and could not be
+// before it could set the mark is for the caller to remember: see
+// [Options.UnsyncedByOthers] and [Log.Suspect]. So is one that closes a Log whose sync failed and could not be
 // marked: the error of Close says so.
 //
 // The mark is the sticky bit of the file; on Windows it is an empty file of that

@@ -20,8 +20,8 @@ func (l *Log) FlushAll(ctx context.Context) error { return l.flush(ctx, "flush",
 
 // Sync puts everything this Log has acknowledged so far on stable storage, whatever
 // the policy, as Close does. Unlike Flush it leaves the mark and all suspicions alone,
-// so it takes no append lock of the file and does not call [Options.Others]. The error
-// is a [*NotDurableError], or [ErrClosed].
+// so it takes no append lock of the file and does not call [Options.UnsyncedByOthers].
+// The error is a [*NotDurableError], or [ErrClosed].
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.begin("sync"); err != nil {
 		return err
@@ -89,15 +89,15 @@ func (l *Log) vouch(ctx context.Context, op string, all bool) error {
 // past the page cache gives. Where they differ, and where the system has no such
 // read, it cures the file as [Log.Recover] does. Under [SyncNever] only a flush does
 // that: an append promises nothing about the disk. For what must be known before the
-// first such call there is [Options.Others].
+// first such call there is [Options.UnsyncedByOthers].
 func (l *Log) Suspect(from int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.suspect = min(l.suspect, from)
 }
 
-// Suspects reports whether bytes that [Log.Suspect] or [Options.Others] has named are
-// still to be compared.
+// Suspects reports whether bytes that [Log.Suspect] or [Options.UnsyncedByOthers] has
+// named are still to be compared.
 func (l *Log) Suspects() bool {
 	from, _ := l.doubts()
 	return from < math.MaxInt64

@@ -79,17 +79,17 @@ type Options struct {
 	// its locks. For a sync of [SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
-	// Others, if not nil, is called before this Log first says that something is
-	// durable, when no sync of the file that began before is running any more. It
+	// UnsyncedByOthers, if not nil, is called before this Log first says that something
+	// is durable, when no sync of the file that began before is running any more. It
 	// returns the offset of the first byte that another process may have written and
 	// not synced, [math.MaxInt64] if there is none. A process that looks alive may be
 	// dying inside a failing sync: the kernel takes its locks away one after the
 	// other. So the bytes from there on are compared with the disk as [Log.Suspect]
 	// says, but where the system cannot read past the page cache no copy is made of
-	// them. For a process that is known to be dead Others calls Suspect. It is called
+	// them. For a process that is known to be dead it calls Suspect. It is called
 	// under the append lock and must wait for nobody who waits for that lock. The call
 	// fails with its error, and the next call asks again.
-	Others func() (from int64, err error)
+	UnsyncedByOthers func() (from int64, err error)
 
 	seam *seam
 }
@@ -130,7 +130,7 @@ type Log struct {
 	unsynced unsynced         // its bytes
 	failed   *NotDurableError // the first failed sync
 	suspect  int64            // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
-	others   int64            // the same of Options.Others
+	others   int64            // what Options.UnsyncedByOthers returned; math.MaxInt64 likewise
 	timer    *time.Timer      // armed by SyncInterval; nil when clean
 }
 

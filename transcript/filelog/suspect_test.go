@@ -78,7 +78,7 @@ func TestOthersKeepASoundFile(t *testing.T) {
 	asked, matches := 0, 0
 	open := func() *Log {
 		asked, matches = 0, 0
-		l, err := Open(d.root, workName, &Options{seam: d.seam(), Others: func() (int64, error) { asked++; return 3, nil }})
+		l, err := Open(d.root, workName, &Options{seam: d.seam(), UnsyncedByOthers: func() (int64, error) { asked++; return 3, nil }})
 		require.NoError(t, err)
 		return l
 	}
@@ -119,7 +119,7 @@ func TestOthersAreCompared(t *testing.T) {
 			require.ErrorIs(t, err, errFault)
 			d.kill()
 			require.NoError(t, d.root.Chmod(workName, 0o600)) // it was killed before it could set the mark
-			next, err := Open(d.root, workName, &Options{seam: d.seam(), Others: func() (int64, error) { return from, nil }})
+			next, err := Open(d.root, workName, &Options{seam: d.seam(), UnsyncedByOthers: func() (int64, error) { return from, nil }})
 			require.NoError(t, err)
 			d.last.knows = 1
 			require.NoError(t, promise(next))

@@ -176,9 +176,9 @@ func (l *Log) syncNow(s *Synced) {
 	}
 }
 
-// doubts returns the first offset that [Log.Suspect] or [Options.Others] has named,
-// math.MaxInt64 if no bytes are to be checked. Its error is that of an append after a
-// failed sync.
+// doubts returns the first offset that [Log.Suspect] or [Options.UnsyncedByOthers] has
+// named, math.MaxInt64 if no bytes are to be checked. Its error is that of an append
+// after a failed sync.
 func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -130,10 +130,10 @@ func (x *index) alive(by int64) bool {
 	return held || err != nil
 }
 
-// others is [filelog.Options.Others] for the log of a session: the first byte that
-// another writer with a busy line may have left unsynced. After another boot there is
-// none, since the cache holds what the disk has.
-func (x *index) others(ref driver.Ref) (from int64, err error) {
+// unsyncedByOthers is [filelog.Options.UnsyncedByOthers] for the log of a session: the
+// first byte that another writer with a busy line may have left unsynced. After another
+// boot there is none, since the cache holds what the disk has.
+func (x *index) unsyncedByOthers(ref driver.Ref) (from int64, err error) {
 	from = math.MaxInt64
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -271,7 +271,7 @@ func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
 
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
-	o.Others = func() (int64, error) { return a.idx.others(ref) }
+	o.UnsyncedByOthers = func() (int64, error) { return a.idx.unsyncedByOthers(ref) }
 	if f := a.d.opts.Observe; f != nil {
 		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
 	}
