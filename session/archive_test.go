@@ -181,6 +181,45 @@ func TestArchiveDuringTurn(t *testing.T) {
 	})
 }
 
+// A store that has a transcript open which another store has replaced learns of
+// that once. The next call archives or deletes the session.
+func TestArchiveReplaced(t *testing.T) {
+	t.Parallel()
+	for replaced, replace := range map[string]func(t *testing.T, st *session.Store, s *session.Session){
+		"restored": func(t *testing.T, st *session.Store, s *session.Session) {
+			t.Helper()
+			require.NoError(t, st.Archive(t.Context(), s.Ref()))
+			require.NoError(t, st.Restore(t.Context(), s.Ref()))
+		},
+		"erased": func(t *testing.T, st *session.Store, s *session.Session) {
+			t.Helper()
+			erased(t, st, chosen(s, add(t, s, transcript.UserText(word))...))
+		},
+	} {
+		for _, deletes := range []bool{false, true} {
+			t.Run(fmt.Sprint(replaced, "/deletes=", deletes), func(t *testing.T) {
+				t.Parallel()
+				dir, now := t.TempDir(), time.Now()
+				opts := &session.Options{Sync: session.SyncNever, Now: func() time.Time { return now }}
+				other, st := open(t, dir, opts), open(t, dir, opts)
+				defer closed(t, other)
+				defer closed(t, st)
+				s := load(t, other, cli)
+				add(t, load(t, st, cli), transcript.UserText("q"))
+				replace(t, other, s)
+				now = now.Add(2 * time.Hour)
+				plan, err := st.PlanRetention(t.Context(), session.Retention{Default: time.Hour, Delete: deletes, Force: true})
+				require.NoError(t, err)
+				_, err = st.Apply(t.Context(), plan)
+				require.ErrorIs(t, err, session.ErrReplaced)
+				report, err := st.Apply(t.Context(), plan)
+				require.NoError(t, err)
+				require.Equal(t, []string{s.Ref().ID + " done"}, outcomes(report))
+			})
+		}
+	}
+}
+
 // A driver that cannot archive says so.
 func TestNoArchiver(t *testing.T) {
 	st := session.OpenDriver(struct{ driver.Driver }{memdriver.New(nil)}, nil)

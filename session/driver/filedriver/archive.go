@@ -288,20 +288,20 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 		return nil, err
 	}
 	if !f.archived {
-		if s.log, err = x.a.acquire(ref); err != nil {
+		o, err := x.a.acquire(ref)
+		if err != nil {
 			return nil, err
 		}
-		s.release = func() { _ = x.a.d.logs.release(s.log, nil) } // nil stays nil
 		short, cancel := context.WithTimeout(ctx, 20*busyWait)
 		var held func()
-		x.aside(func() { held, err = lock(s.log.log, short) })
+		x.aside(func() { held, err = lock(o.log, short) })
 		cancel()
 		if err != nil {
-			return nil, x.a.cause(ref, err)
+			return nil, x.a.cause(ref, x.a.d.logs.release(o, err))
 		}
-		s.release = func() {
+		s.log, s.release = o, func() {
 			held()
-			_ = x.a.d.logs.release(s.log, nil)
+			_ = x.a.d.logs.release(o, nil) // nil stays nil
 		}
 		if f.size, err = s.log.log.Size(); err != nil {
 			return nil, err
