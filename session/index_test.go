@@ -69,6 +69,64 @@ func TestCorruptIndex(t *testing.T) {
 	require.ErrorContains(t, err, "import")
 }
 
+// After its index was lost a session belongs to its owner, and so do the sessions
+// that it starts.
+func TestOwnerWithoutIndex(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := open(t, dir, unsynced)
+	s := load(t, st, cli)
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("ada")}))
+	closed(t, st)
+	for name, find := range map[string]func(t *testing.T, st *session.Store) (*session.Session, error){
+		"in its scope": func(t *testing.T, st *session.Store) (*session.Session, error) {
+			t.Helper()
+			ada, err := st.Scope("ada")
+			require.NoError(t, err)
+			return ada.Get(t.Context(), s.Ref())
+		},
+		"by its child": func(t *testing.T, st *session.Store) (*session.Session, error) {
+			t.Helper()
+			child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
+			return st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: s.ID()}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents/main/sessions.jsonl")))
+			st := open(t, dir, unsynced)
+			defer closed(t, st)
+			found, err := find(t, st)
+			require.NoError(t, err)
+			require.Equal(t, "ada", found.Info().Owner)
+		})
+	}
+}
+
+// A transcript that somebody puts into the folder, and that one process has found by
+// its ID, is in the lists of all others.
+func TestFoundByIDIsListed(t *testing.T) {
+	t.Parallel()
+	from, dir := t.TempDir(), t.TempDir()
+	st := open(t, from, unsynced)
+	s := load(t, st, cli)
+	closed(t, st)
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	other := session.Key{Agent: "main", Channel: "cli", Peer: "other"}
+	load(t, st, other)
+	name := filepath.Join("agents/main/sessions", s.ID()+".jsonl")
+	data, err := os.ReadFile(filepath.Join(from, name))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	_, err = st.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	add(t, load(t, st, other), transcript.UserText("q"))
+	require.NoError(t, load(t, st, other).SetMeta(t.Context(), transcript.Meta{Title: new("t")}))
+	again := open(t, dir, unsynced)
+	defer closed(t, again)
+	require.Contains(t, listed(t, again, nil), s.ID())
+}
+
 // A session whose creator died half way is finished or discarded by
 // the next one.
 func TestUnfinishedCreation(t *testing.T) {
