@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// ListOptions of [Store.List] and [Store.Find]. A session is listed if it fits
+// ListOptions of [Store.List], [Store.Find] and [Store.Usage]. A session is listed if it fits
 // every field that is set.
 //
 // Nil options and empty fields do not filter, State excepted: an empty Owner lists
@@ -50,9 +50,9 @@ type ListOptions struct {
 
 	// After is the [Info.Cursor] of the last session of the page before; empty
 	// begins at the front. A session that nobody touches between two pages is on
-	// exactly one of them. Find ignores it.
+	// exactly one of them. Find and Usage ignore it.
 	After string `json:"after,omitempty"`
-	// Limit is the size of a page; 0 means all. Find ignores it.
+	// Limit is the size of a page; 0 means all. Find and Usage ignore it.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -190,6 +190,16 @@ func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 	return err == nil
 }
 
+// whole returns the options of a list with all pages in one.
+func (o *ListOptions) whole() *ListOptions {
+	var all ListOptions
+	if o != nil {
+		all = *o
+	}
+	all.After, all.Limit = "", 0
+	return &all
+}
+
 // names reports whether a link is to a session, or any session will do.
 func names(l transcript.Link, ref Ref) bool {
 	return ref == (Ref{}) || ref == Ref{Agent: l.Agent, ID: l.Session}
@@ -220,12 +230,7 @@ func (e *AmbiguousError) Error() string {
 // After and Limit: no other session is found, makes a query ambiguous, or is
 // named in an error. Nil options are those of List.
 func (st *Store) Find(ctx context.Context, query string, opts *ListOptions) (Info, error) {
-	var all ListOptions
-	if opts != nil {
-		all = *opts
-	}
-	all.After, all.Limit = "", 0
-	infos, err := st.list(ctx, &all)
+	infos, err := st.list(ctx, opts.whole())
 	if err != nil {
 		return Info{}, fmt.Errorf("session: find %q: %w", query, err)
 	}

@@ -142,8 +142,7 @@ func (s *Session) Search(ctx context.Context, q Query) iter.Seq2[Hit, error] {
 
 // choose chooses the sessions, the one with the newest message first.
 func (s *search) choose(ctx context.Context, opts ListOptions) error {
-	opts.After, opts.Limit = "", 0
-	infos, err := s.store.list(ctx, &opts)
+	infos, err := s.store.list(ctx, opts.whole())
 	s.refs, s.forks = make([]Ref, len(infos)), map[Ref]int{}
 	chosen := map[Ref]bool{}
 	for i, info := range infos {

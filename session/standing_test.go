@@ -229,6 +229,11 @@ func TestUsage(t *testing.T) {
 		require.Equal(t, want, all)
 	}
 	check()
+	cheap := load(t, st, session.Key{Agent: "main", Channel: cli.Channel, Peer: "cheap"})
+	add(t, cheap, transcript.UserText("go"))
+	all, err := st.Usage(t.Context(), &session.ListOptions{Limit: 1, After: s.Info().Cursor()})
+	require.NoError(t, err)
+	require.Equal(t, want, all, "of all pages")
 	require.InDelta(t, 45.0, want.Cost(func(_ string, u driver.Usage) float64 { return float64(u.Output) }), 0)
 	closed(t, st)
 	st = open(t, dir, nil)

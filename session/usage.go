@@ -38,7 +38,7 @@ func (s *Session) Usage(ctx context.Context) (u Usage, err error) {
 // Usage returns what the answers of the sessions have cost that a list with these
 // options has, on all its pages.
 func (st *Store) Usage(ctx context.Context, opts *ListOptions) (Usage, error) {
-	infos, err := st.List(ctx, opts)
+	infos, err := st.List(ctx, opts.whole())
 	sum := Usage{}
 	for _, info := range infos {
 		sum.Add(info.Usage)
