@@ -17,7 +17,8 @@ import (
 // one goroutine.
 //
 // If the process dies in between, the next turn on the session begins by closing
-// the draft: the text that was flushed becomes an answer that was aborted.
+// the draft: the text that was flushed becomes an answer that was aborted, unless a
+// rewind has taken back what it answers.
 type Draft struct {
 	turn    *Turn
 	part    transcript.Draft // what is not flushed
@@ -133,8 +134,12 @@ func (s *Session) closeDrafts(ctx context.Context) error {
 		done, err = s.AppendIf(ctx, Cond{Idem: d.Key}, &transcript.Response{
 			Message: transcript.AssistantText(d.Text), API: d.API, Model: d.Model, StopReason: transcript.StopAborted, Made: d.Made,
 		})
-		if done.Repeated || errors.Is(err, ErrIdemMismatch) { // its answer is there, and some of it came later
-			_, err = s.Append(ctx, transcript.Repeat(transcript.Draft{Key: d.Key, Off: true}, d.Entry))
+		off := transcript.Repeat(transcript.Draft{Key: d.Key, Off: true}, d.Entry)
+		switch {
+		case errors.Is(err, ErrConflict): // a rewind has taken back what it answers
+			_, err = s.AppendIf(ctx, Cond{Idem: d.Key}, off)
+		case done.Repeated || errors.Is(err, ErrIdemMismatch): // its answer is there, and some of it came later
+			_, err = s.Append(ctx, off)
 		}
 	}
 	return err

@@ -132,6 +132,31 @@ func TestDraft(t *testing.T) {
 	require.Len(t, h.Messages, 4)
 }
 
+// A draft of an answer to what a rewind has taken back keeps no turn from beginning,
+// becomes no answer, and cannot be committed any more.
+func TestDraftOfARewoundTurn(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"), transcript.AssistantText("two"))
+	before := history(t, s)
+	asked := add(t, s, transcript.UserText("three"))[0]
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{After: asked})
+	require.NoError(t, d.Write(t.Context(), "half an answer"))
+	require.NoError(t, d.Flush(t.Context()))
+	require.NoError(t, turn.End())
+	require.NoError(t, s.RewindTurns(t.Context(), 1))
+
+	require.NoError(t, begin(t, s).End())
+	require.Equal(t, before, history(t, s))
+	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.NoError(t, s.Rewind(t.Context(), asked))
+	_, err := d.Commit(t.Context(), &transcript.Response{Message: transcript.AssistantText("four"), Made: transcript.Made{After: asked}})
+	require.ErrorIs(t, err, session.ErrConflict)
+}
+
 // A pinned text survives every compaction whole, once.
 func TestPins(t *testing.T) {
 	st := open(t, t.TempDir(), nil)
