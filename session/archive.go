@@ -86,10 +86,10 @@ func expires(row driver.Row, ttl time.Duration) time.Time {
 	return row.LastUserAt.Add(ttl)
 }
 
-// ttlOf returns the TTL of a row. One that is too long for a Duration, centuries,
-// is none.
+// ttlOf returns the TTL of a row. One that is negative, or too long for a Duration,
+// centuries, is none.
 func ttlOf(row driver.Row) time.Duration {
-	if row.TTL > int64(math.MaxInt64/time.Second) {
+	if row.TTL < 0 || row.TTL > int64(math.MaxInt64/time.Second) {
 		return 0
 	}
 	return time.Duration(row.TTL) * time.Second

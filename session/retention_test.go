@@ -317,8 +317,10 @@ func TestExpired(t *testing.T) {
 	require.Equal(t, session.Expired, s.Info().State)
 	add(t, s, transcript.UserText("hello"))
 	require.Len(t, listed(t, a.Store, nil), 2)
-	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{TTL: new(int64(1 << 60))}))
-	require.True(t, s.Info().Expires.IsZero(), "no clock goes so far")
+	for _, ttl := range []int64{1 << 60, -1, -1 << 34, -1 << 60} {
+		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{TTL: &ttl}))
+		require.True(t, s.Info().Expires.IsZero(), "no clock goes so far as %d s", ttl)
+	}
 }
 
 // RunRetention keeps going after failures and stops when its context ends.
