@@ -27,9 +27,15 @@ func archiveName(id string) string { return archiveFolder + "/" + fileName(id) +
 
 // hasArchive reports whether there is an archive of a session. While there is a
 // transcript too, it does not count.
-func (a *agent) hasArchive(id string) bool {
+func (a *agent) hasArchive(id string) (bool, error) {
 	info, err := a.root.Lstat(archiveName(id))
-	return err == nil && info.Mode().IsRegular()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, a.d.wrap("find session "+id, filepath.Join(a.dir, archiveName(id)), err, "check that this user may read it")
+	}
+	return info.Mode().IsRegular(), nil
 }
 
 // archivedError says that a session is archived.
@@ -167,10 +173,12 @@ func (a *agent) removeBeside(id string) error {
 	if f, err := a.stat(id); err != nil || f.archived {
 		return nil // nobody knows that there is a transcript
 	}
-	if a.hasArchive(id) {
-		if err := filelog.SyncDir(a.sess, "."); err != nil {
-			return err
-		}
+	has, err := a.hasArchive(id)
+	if has {
+		err = filelog.SyncDir(a.sess, ".")
+	}
+	if err != nil {
+		return err
 	}
 	return a.removeArchive(id)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -260,7 +261,11 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, folder := range folders {
-		if !d.hasSessions(folder.Name()) {
+		has, err := d.hasSessions(folder)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
 			continue
 		}
 		name, err := d.agentName(ctx, folder.Name())
@@ -285,28 +290,45 @@ func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
 
 // hasSessions reports whether there is a transcript or an archive in an agent's
 // folder.
-func (d *Driver) hasSessions(folder string) bool {
-	folder = "agents/" + folder + "/"
-	return d.hasFiles(folder+"sessions", extension) || d.hasFiles(folder+archiveFolder, extension+gzipExtension)
+func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
+	if !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
+		return false, nil // somebody else's file
+	}
+	folder := "agents/" + agent.Name() + "/"
+	has, err := d.hasFiles(folder+"sessions", extension)
+	if err == nil && !has {
+		has, err = d.hasFiles(folder+archiveFolder, extension+gzipExtension)
+	}
+	return has, err
 }
 
-func (d *Driver) hasFiles(folder, extension string) bool {
-	if info, err := d.root.Lstat(folder); err != nil || !info.IsDir() {
-		return false
+func (d *Driver) hasFiles(folder, extension string) (bool, error) {
+	info, err := d.root.Lstat(folder)
+	if err == nil && !info.IsDir() {
+		return false, nil
 	}
-	f, err := d.root.Open(folder)
+	var f *os.File
+	if err == nil {
+		f, err = d.root.Open(folder)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
 	}
 	defer func() { _ = f.Close() }() // only read
 	for {
 		names, err := f.Readdirnames(64)
 		if slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, extension) }) {
-			return true
+			return true, nil
 		}
-		if err != nil || len(names) == 0 {
-			return false
+		if errors.Is(err, io.EOF) {
+			err = nil
+		} else if err == nil {
+			continue
 		}
+		return false, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that this user may read it")
 	}
 }
 

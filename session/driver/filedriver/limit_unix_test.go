@@ -211,3 +211,48 @@ func TestCurrentWithoutRoom(t *testing.T) {
 
 // lower lowers a limit, which has another type on some systems.
 func lower[T int64 | uint64](limit *T, to int) { *limit = min(*limit, T(to)) }
+
+// A process that has no file descriptors left says so. It takes no agent and no
+// archive for gone, which a caller would leave out of a list or an erase.
+func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	archived := create(t, d, "archived", "k").Ref()
+	create(t, d, "b", "k")
+	require.NoError(t, d.Archive(t.Context(), archived, nil))
+	list(t, d)
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	first := int(f.Fd()) // that is free again now
+	require.NoError(t, f.Close())
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	failed := 0
+	for room := range 10 {
+		less := limit
+		lower(&less.Cur, first+room)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &less))
+		agents, agentsErr := d.Agents(t.Context())
+		_, getErr := d.Get(t.Context(), archived)
+		_, createErr := d.Create(t.Context(), "main", "k", header(archived.ID, "k"))
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+		if agentsErr == nil {
+			require.Equal(t, []string{"main"}, agents)
+		} else {
+			failed++
+			require.ErrorIs(t, agentsErr, syscall.EMFILE)
+			require.ErrorContains(t, agentsErr, filepath.Join(dir, "agents"))
+		}
+		if getErr != nil {
+			require.ErrorIs(t, getErr, syscall.EMFILE)
+			require.ErrorContains(t, getErr, archivePath(dir, archived.ID))
+		}
+		require.Error(t, createErr)
+		require.Len(t, list(t, d), 2)
+	}
+	require.NotZero(t, failed)
+	require.NoError(t, d.Close())
+}

@@ -187,7 +187,11 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 	}
 	row.Labels = slices.Clone(row.Labels)
 	row.Size = int64(len(data))
-	if x.find(ref.ID) != nil || a.hasArchive(ref.ID) {
+	has, err := a.hasArchive(ref.ID)
+	if err != nil {
+		return driver.Row{}, err
+	}
+	if has || x.find(ref.ID) != nil {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	if x.deletes[ref.ID] { // whoever finishes that would delete this one

@@ -319,7 +319,11 @@ func (a *agent) stat(id string) (f found, err error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, a.d.wrap("find session "+id, a.path(f), err, "check that this user may read it")
 		}
-		if a.hasArchive(id) {
+		has, err := a.hasArchive(id)
+		if err != nil {
+			return f, err
+		}
+		if has {
 			return found{file: archiveName(id), id: id, archived: true}, nil
 		}
 	}
