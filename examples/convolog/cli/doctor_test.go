@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/blockgzip"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -129,7 +130,13 @@ func TestDoctorOnCrashes(t *testing.T) {
 		{"copy in the making", beside("sessions/alpha.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
 		{"index in the making", beside("sessions.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
 		{"copy by hand", beside("sessions/alpha.jsonl.bak"), []string{"(stranger)"}, []string{"(stranger)"}, nil},
-		{"archive beside the transcript", beside("archive/alpha.jsonl.gz"), []string{"archived-twice"}, nil, []string{"archived-twice"}},
+		{"archive beside the transcript", func(t testing.TB, agent, file string) {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var packed bytes.Buffer
+			require.NoError(t, blockgzip.Write(&packed, bytes.NewReader(data), nil))
+			require.NoError(t, os.WriteFile(filepath.Join(agent, "archive", "alpha.jsonl.gz"), packed.Bytes(), 0o600))
+		}, []string{"archived-twice"}, nil, []string{"archived-twice"}},
 		{"media of nobody", beside("blobs/nobody/0000"), []string{"(blobs-without-session)"}, []string{"(blobs-without-session)"}, nil},
 		{"failed sync", func(t testing.TB, _, file string) { require.NoError(t, os.Chmod(file, 0o600|os.ModeSticky)) }, []string{"not-durable"}, nil, []string{"not-durable"}},
 	} {

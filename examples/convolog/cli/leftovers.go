@@ -37,7 +37,7 @@ var (
 	halfErased = repairable("half-erased",
 		"A deletion or an erase was cut short, and words that somebody wanted gone are still there.", "opening the store for writing finishes it")
 	twice = repairable("archived-twice",
-		"There is an archive beside the transcript of the same session. It does not count.", "the next writer removes it")
+		"There is an archive beside the transcript of the same session. It does not count.", "the next writer removes it, unless it has lines that the transcript lacks: then inspect both, and move one of them away")
 	stranger = note("stranger",
 		"The name is none that this program gives: a copy made by hand, or a file of somebody else. Nobody reads it.", "move it away if it is not needed; convolog inspect shows what is in it")
 	lonelyBlobs = note("blobs-without-session",

@@ -105,6 +105,9 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		return err
 	}
 	defer s.release()
+	if err := x.a.removeBeside(ref.ID); err != nil {
+		return err
+	}
 	x.a.d.at("archive: busy line")
 	if err := x.markBusy(s.log); err != nil {
 		return err
@@ -182,7 +185,8 @@ func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver
 }
 
 // removeStale removes archives that do not count: a kill came before they did, or
-// when they no longer did. A process that is about to use one makes it again.
+// when they no longer did. A process that is about to use one makes it again. One with
+// lines that the transcript lacks stays.
 func (x *index) removeStale() error {
 	var errs []error
 	for _, id := range x.stale {

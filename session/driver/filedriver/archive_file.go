@@ -166,21 +166,59 @@ func same(r io.ReaderAt, size, want int64, sum []byte) error {
 	return nil
 }
 
-// removeBeside removes the archive of a session that has a transcript. The archive may
-// be all that is on the disk: the process that was to replace it was killed before it
-// had synced the name of the transcript.
+// removeBeside removes the archive of a session that has a transcript, unless it has
+// lines that the transcript lacks, as when somebody has restored one of both from a
+// backup or a copy of the folder was cut short. The archive may be all that is on the
+// disk: the process that was to replace it was killed before it had synced the name of
+// the transcript.
 func (a *agent) removeBeside(id string) error {
-	if f, err := a.stat(id); err != nil || f.archived {
+	f, err := a.stat(id)
+	if err != nil || f.archived {
 		return nil // nobody knows that there is a transcript
 	}
 	has, err := a.hasArchive(id)
 	if has {
-		err = filelog.SyncDir(a.sess, ".")
+		if err = a.supersedes(f, found{file: archiveName(id), id: id, archived: true}); err == nil {
+			err = filelog.SyncDir(a.sess, ".")
+		}
 	}
 	if err != nil {
 		return err
 	}
 	return a.removeArchive(id)
+}
+
+// supersedes returns an error unless a transcript begins with all that an archive of
+// its session has, or has been erased since.
+func (a *agent) supersedes(transcript, archive found) error {
+	fail := func(err error) error {
+		return a.d.wrap("remove archive", a.path(archive), err, "the transcript beside it counts; inspect both and move one of them away")
+	}
+	_, older, _ := a.header(archive) // without a header nothing was erased
+	if _, newer, err := a.header(transcript); err == nil && newer.Rev > older.Rev {
+		return nil
+	}
+	was, err := a.open(archive)
+	if err != nil {
+		return fail(err)
+	}
+	defer was.close()
+	now, err := a.open(transcript)
+	if err != nil {
+		return fail(err)
+	}
+	defer now.close()
+	if now.size < was.size {
+		return fail(errors.New("it has lines that the transcript lacks"))
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(was, 0, was.size)); err != nil {
+		return fail(err)
+	}
+	if same(now, was.size, was.size, sum.Sum(nil)) != nil {
+		return fail(errors.New("it has lines that the transcript lacks"))
+	}
+	return nil
 }
 
 // removeArchive removes the archive of a session, if there is one, and any other one

@@ -272,6 +272,50 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// An archive beside a transcript that lacks lines of it is not removed, neither by the
+// next writer nor by a call about the session: it may be all that there is of them. A
+// deletion removes both.
+func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		left func(whole []byte) []byte
+	}{
+		{"nothing", func([]byte) []byte { return nil }},
+		{"NULs", func(whole []byte) []byte { return make([]byte, 2*len(whole)) }},
+		{"the first line", func(whole []byte) []byte { return whole[:bytes.IndexByte(whole, '\n')+1] }},
+		{"a changed letter", func(whole []byte) []byte { return bytes.Replace(whole, []byte(`"id":"1"`), []byte(`"id":"2"`), 1) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			var log strings.Builder
+			d := open(t, dir, nil)
+			ref := create(t, d, "a", "k").Ref()
+			add(t, d, ref, "1")
+			require.NoError(t, d.Archive(t.Context(), ref, nil))
+			require.NoError(t, d.Close())
+			whole := unzip(t, archivePath(dir, "a"))
+			require.NoError(t, os.WriteFile(d.Path(ref), c.left(whole), 0o600))
+			for _, lost := range []bool{false, true} {
+				if lost {
+					loseIndex(t, dir)
+				}
+				d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				create(t, d, fmt.Sprint("other", lost), "other")
+				require.Contains(t, log.String(), archivePath(dir, "a"))
+				require.ErrorContains(t, d.Restore(t.Context(), ref), archivePath(dir, "a"))
+				require.Error(t, d.Archive(t.Context(), ref, nil))
+				require.Equal(t, whole, unzip(t, archivePath(dir, "a")))
+				require.NoError(t, d.Close())
+			}
+			d = open(t, dir, nil)
+			require.NoError(t, d.Delete(t.Context(), ref))
+			require.False(t, exists(archivePath(dir, "a")))
+			require.False(t, exists(d.Path(ref)))
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
 // A large transcript is packed before anything is locked but the turn. Entries that
 // are appended meanwhile are in the archive, and whatever else happens leaves one
 // session.

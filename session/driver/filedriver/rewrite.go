@@ -35,7 +35,10 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	if err != nil {
 		return x.a.cause(ref, err)
 	}
-	err = x.a.removeBeside(ref.ID) // what a killed process has left
+	err = filelog.SyncDir(x.a.sess, ".")
+	if err == nil {
+		err = x.a.removeArchive(ref.ID) // what a killed process has left, with words that are to go
+	}
 	if err == nil {
 		// Restoring the session need not have synced that its archive was removed.
 		if err = filelog.SyncDir(x.a.root, archiveFolder); errors.Is(err, fs.ErrNotExist) {
