@@ -47,10 +47,13 @@ func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	for _, dir := range []string{"agents", "agents/" + folder, "agents/" + folder + "/sessions"} {
+	for _, dir := range []string{"agents", "agents/" + folder} {
 		if err := d.folder(dir, false); err != nil {
 			return nil, err
 		}
+	}
+	if err := d.transcriptFolder("agents/" + folder); err != nil {
+		return nil, err
 	}
 	if a.root, err = d.root.OpenRoot("agents/" + folder); err == nil {
 		a.sess, err = a.root.OpenRoot("sessions")
@@ -103,6 +106,27 @@ func (d *Driver) folder(name string, create bool) error {
 		return d.wrap("open folder", path, err, "check that it is a folder that this user may use, or move it away")
 	}
 	return d.shut(name, info, others)
+}
+
+// transcriptFolder is folder for the transcripts of an agent. Where all sessions are
+// archived it is empty, and a program that copies files alone leaves it out: it is made
+// again beside archives, so that they are found.
+func (d *Driver) transcriptFolder(agent string) error {
+	name := agent + "/sessions"
+	err := d.folder(name, false)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	archives, otherErr := d.hasFiles(agent+"/"+archiveFolder, extension+gzipExtension)
+	switch {
+	case otherErr != nil:
+		return otherErr
+	case !archives:
+		return err
+	case d.opts.ReadOnly:
+		return d.wrap("open folder", filepath.Join(d.dir, name), errors.New("it is missing beside archives"), "make an empty folder of this name, or open the store without ReadOnly")
+	}
+	return d.folder(name, true)
 }
 
 // syncFolders puts the names of an agent's folders on stable storage, before anything
