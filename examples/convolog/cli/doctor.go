@@ -92,6 +92,12 @@ func doctor(ctx context.Context, c *call) error {
 			return err
 		}
 		found.Repaired = slices.DeleteFunc(before, func(f finding) bool { return !f.Repairable || slices.Contains(found.Findings, f) })
+		for i := range found.Findings {
+			if f := &found.Findings[i]; f.Repairable {
+				f.Repairable = false
+				f.Way += ". --repair has not helped: look at the file, and move it away if it is not needed"
+			}
+		}
 	}
 	if err := c.value(found, func() { c.explain(found) }); err != nil {
 		return err

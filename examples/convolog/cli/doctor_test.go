@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -117,6 +118,14 @@ func TestDoctorOnCrashes(t *testing.T) {
 		{"text of somebody", appended("hello\n"), []string{"not-json"}, []string{"not-json"}, nil},
 		{"lost header", changed(`{"type":"session"`, `{"type":"sess`), []string{"torn"}, []string{"torn"}, nil},
 		{"another file in its place", func(t testing.TB, _, file string) { require.NoError(t, os.WriteFile(file, []byte("a,b\n"), 0o600)) }, []string{"unreadable"}, []string{"unreadable"}, nil},
+		{"another file in its place, and a lost index", func(t testing.TB, agent, file string) {
+			require.NoError(t, os.WriteFile(file, []byte("a,b\n"), 0o600))
+			require.NoError(t, os.Remove(filepath.Join(agent, "sessions.jsonl")))
+		}, []string{"index-lost", "not-listed"}, []string{"not-listed"}, []string{"index-lost"}},
+		{"damaged archive, and a lost index", func(t testing.TB, agent, _ string) {
+			require.NoError(t, os.WriteFile(filepath.Join(agent, "archive", "old.jsonl.gz"), []byte("a,b\n"), 0o600))
+			require.NoError(t, os.Remove(filepath.Join(agent, "sessions.jsonl")))
+		}, []string{"index-lost", "not-listed"}, []string{"not-listed"}, []string{"index-lost"}},
 		{"copy under another name", beside("sessions/copy.jsonl"), []string{"unreadable"}, []string{"unreadable"}, nil},
 		{"lost index", func(t testing.TB, agent, _ string) {
 			require.NoError(t, os.Remove(filepath.Join(agent, "sessions.jsonl")))
@@ -126,7 +135,16 @@ func TestDoctorOnCrashes(t *testing.T) {
 		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
 		{"index that is cut", func(t testing.TB, agent, _ string) {
 			require.NoError(t, os.Truncate(filepath.Join(agent, "sessions.jsonl"), 150))
-		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
+		}, []string{"not-listed", "not-listed", "index-damaged"}, nil, []string{"not-listed", "not-listed", "index-damaged"}},
+		{"older index", func(t testing.TB, agent, _ string) {
+			name := filepath.Join(agent, "sessions.jsonl")
+			data, err := os.ReadFile(name)
+			require.NoError(t, err)
+			first, _, _ := bytes.Cut(data, []byte("\n"))
+			require.NoError(t, os.WriteFile(name, append(first, '\n'), 0o600))
+			ahead := time.Now().Add(1000 * time.Hour)
+			require.NoError(t, os.Chtimes(name, ahead, ahead))
+		}, []string{"not-listed", "not-listed", "not-listed"}, nil, []string{"not-listed", "not-listed", "not-listed"}},
 		{"copy in the making", beside("sessions/alpha.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
 		{"index in the making", beside("sessions.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
 		{"copy by hand", beside("sessions/alpha.jsonl.bak"), []string{"(stranger)"}, []string{"(stranger)"}, nil},
@@ -161,7 +179,13 @@ func TestDoctorOnCrashes(t *testing.T) {
 			require.Equal(t, [][]string{c.after, c.repaired}, [][]string{found, repaired})
 			found, _ = sh.diagnose()
 			require.Equal(t, c.after, found)
-			if !slices.Contains(c.found, "crc") && c.name != "another file in its place" {
+			listed := 0
+			for _, id := range []string{"alpha", "other", "old"} {
+				listed += strings.Count(sh.must(0, "session", "list", "--json", "--state", "any"), fmt.Sprintf(`"id":%q,"key"`, id))
+			}
+			notListed := strings.Count(strings.Join(c.after, " "), "not-listed")
+			require.Equal(t, 3, listed+notListed, "%v", found)
+			if !slices.Contains(c.found, "crc") && !strings.HasPrefix(c.name, "another file in its place") {
 				require.True(t, strings.HasPrefix(sh.said("other")+sh.said("alpha"), said), "something is lost:\n%s", sh.said("alpha"))
 			}
 			after, err := os.ReadFile(filepath.Join(agent, "sessions", "alpha.jsonl"))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,9 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/filedriver"
@@ -40,6 +43,9 @@ var (
 		"There is an archive beside the transcript of the same session. It does not count.", "the next writer removes it, unless it has lines that the transcript lacks: then inspect both, and move one of them away")
 	stranger = note("stranger",
 		"The name is none that this program gives: a copy made by hand, or a file of somebody else. Nobody reads it.", "move it away if it is not needed; convolog inspect shows what is in it")
+	notListed = repairable("not-listed",
+		"The store does not list the session of this file: the index lacks it, its first record cannot be read, or the name of its folder is none that this program gives.",
+		"compare the folder with the index; where that does not help, restore the file from a copy or move it away: while there is a transcript without a first record, a key that has no session cannot be loaded")
 	lonelyBlobs = note("blobs-without-session",
 		"There are media of a session that is not there.", "remove the folder if the session was deleted; restore the transcript if it was lost")
 )
@@ -88,9 +94,60 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 			one.File = name
 			found = append(found, one)
 		}
+		if len(parts) == 4 && sessionOf(name) != "" {
+			one = notListed
+			one.File = name
+			found = append(found, one)
+		}
 		return nil
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return f.dropListed(ctx, found)
+}
+
+// sessionOf returns what the names of the transcript and the archive of a session have
+// in common; it is empty if a file is neither.
+func sessionOf(name string) string {
+	folder, base := path.Split(filepath.ToSlash(name))
+	stem, ok := "", false
+	switch path.Base(folder) {
+	case "sessions":
+		stem, ok = strings.CutSuffix(base, ".jsonl")
+	case "archive":
+		stem, ok = strings.CutSuffix(base, ".jsonl.gz")
+	}
+	if _, ours := filedriver.DecodeName(stem); !ok || !ours && len(stem) < 100 { // longer names are hashed
+		return ""
+	}
+	return path.Join(path.Dir(path.Clean(folder)), stem)
+}
+
+// dropListed removes the findings that the store does not list a file, where it does,
+// the file is gone meanwhile, or a deletion that was cut short explains it.
+func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, error) {
+	infos, err := f.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, i := range infos {
+		known[sessionOf(f.file(i))] = true
+	}
+	for _, one := range found {
+		if one.Kind == halfErased.Kind {
+			known[path.Dir(filepath.ToSlash(one.File))] = true
+		}
+	}
+	return slices.DeleteFunc(found, func(one finding) bool {
+		if one.Kind != notListed.Kind {
+			return false
+		}
+		_, err := os.Lstat(one.File)
+		s := sessionOf(one.File)
+		return err != nil || known[s] || known[path.Dir(s)]
+	}), nil
 }
 
 // judge says what is wrong with a file or folder.
@@ -181,12 +238,31 @@ func (f *folder) repair(ctx context.Context) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	for _, b := range before {
+		if b.Kind == notListed.Kind {
+			err = cmp.Or(err, touch(filepath.Dir(b.File)))
+		}
+	}
+	if err != nil {
+		return err
+	}
 	if f.Store, err = session.Open(f.dir, storeOptions(f.dir, false)); err != nil {
 		return err
 	}
 	errs := []error{f.mend(ctx, before), f.Close()}
 	f.Store, err = session.Open(f.dir, storeOptions(f.dir, true))
 	return errors.Join(append(errs, err)...)
+}
+
+// touch makes a folder newer than the index beside it, so that the next call of a store
+// compares the names in the folder with the index.
+func touch(folder string) error {
+	at := time.Now()
+	index, err := os.Stat(filepath.Join(filepath.Dir(folder), "sessions.jsonl"))
+	if err == nil && index.ModTime().After(at) {
+		at = index.ModTime()
+	}
+	return os.Chtimes(folder, time.Time{}, at)
 }
 
 func (f *folder) mend(ctx context.Context, before []finding) error {
