@@ -145,6 +145,11 @@ func TestDoctorOnCrashes(t *testing.T) {
 			ahead := time.Now().Add(1000 * time.Hour)
 			require.NoError(t, os.Chtimes(name, ahead, ahead))
 		}, []string{"not-listed", "not-listed", "not-listed"}, nil, []string{"not-listed", "not-listed", "not-listed"}},
+		{"damaged index of an agent without sessions", func(t testing.TB, agent, _ string) {
+			nobody := filepath.Join(filepath.Dir(agent), "nobody")
+			require.NoError(t, os.MkdirAll(filepath.Join(nobody, "sessions"), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(nobody, "sessions.jsonl"), []byte("hello\n"), 0o600))
+		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
 		{"copy in the making", beside("sessions/alpha.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
 		{"index in the making", beside("sessions.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
 		{"copy by hand", beside("sessions/alpha.jsonl.bak"), []string{"(stranger)"}, []string{"(stranger)"}, nil},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,8 +83,12 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 		if err = errors.Join(err, relErr); errors.Is(err, fs.ErrNotExist) {
 			return nil // it is gone meanwhile
 		}
-		if err != nil {
+		if err != nil && rel == "." {
 			return err
+		}
+		if err != nil {
+			found = append(found, finding{Kind: "unreadable", File: name, Text: "It cannot be looked at: " + err.Error(), Way: "check its owner and its permissions"})
+			return fs.SkipDir
 		}
 		parts := strings.Split(filepath.ToSlash(rel), "/")
 		if d.IsDir() && (len(parts) == 1 && rel != "." && rel != "agents" || len(parts) == 3 && parts[2] == "convlogs") {
@@ -162,7 +167,7 @@ func (f *folder) judge(name string, parts []string, d fs.DirEntry) (finding, boo
 		_, err := os.Stat(filepath.Join(name, "sessions.jsonl"))
 		sessions, _ := os.ReadDir(filepath.Join(name, "sessions"))
 		return noIndex, errors.Is(err, fs.ErrNotExist) && len(sessions) > 0
-	case len(parts) == 3 && base == "sessions.jsonl":
+	case len(parts) == 3 && base == "sessions.jsonl" && d.Type().IsRegular():
 		return judgeIndex(name)
 	case len(parts) == 4 && parts[2] == "sessions":
 		return judgeTranscript(name, base, d)
@@ -270,9 +275,9 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	written := map[string]bool{} // agents whose index has had a writer
+	agents := map[string]bool{}
 	for _, i := range infos {
+		agents[i.Agent] = true
 		s, err := f.Get(ctx, i.Ref)
 		if err == nil {
 			if _, err = s.Health(ctx); err == nil && i.State != session.Archived {
@@ -282,16 +287,22 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if written[i.Agent] {
-			continue
+	}
+	for _, b := range before {
+		switch b.Kind {
+		case noIndex.Kind:
+			agents[agentOf(b.File)] = true
+		case badIndex.Kind, halfErased.Kind:
+			agents[agentOf(filepath.Dir(b.File))] = true
 		}
-		written[i.Agent] = true
-		// The session is in this state already, and a writer puts the index in order.
-		put := f.Restore
-		if i.State == session.Archived {
-			put = f.Archive
+	}
+	delete(agents, "")
+	var errs []error
+	for agent := range agents {
+		// A writer puts the index in order. Then it finds that there is no such session.
+		if err := f.Restore(ctx, session.Ref{Agent: agent, ID: rand.Text()}); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
 		}
-		errs = append(errs, put(ctx, i.Ref))
 	}
 	for _, b := range before {
 		if m := temporary.FindStringSubmatch(path.Base(filepath.ToSlash(b.File))); b.Kind == leftover.Kind && m != nil {
@@ -299,6 +310,15 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// agentOf returns the agent of a folder, and nothing if its name is hashed or is none.
+func agentOf(folder string) string {
+	if filepath.Base(filepath.Dir(folder)) != "agents" {
+		return ""
+	}
+	name, _ := filedriver.DecodeName(filepath.Base(folder))
+	return name
 }
 
 // removeTemps removes what dead writers have left of a file.

@@ -1,0 +1,40 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Doctor opens nothing that is no file: a pipe with the name of an index would keep it
+// waiting for ever.
+func TestDoctorOnAPipe(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	index := filepath.Join(sh.dir, "agents", "main", "sessions.jsonl")
+	require.NoError(t, os.Remove(index))
+	require.NoError(t, unix.Mkfifo(index, 0o600))
+	_, errs, code := sh.run("doctor")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, index)
+	require.Contains(t, errs, "move it away")
+}
+
+// A folder that doctor may not look into is a finding, and hides no other.
+func TestDoctorOnAFolderOfSomebodyElse(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may look into every folder")
+	}
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	blobs := filepath.Join(sh.dir, "agents", "main", "blobs")
+	require.NoError(t, os.Mkdir(blobs, 0))
+	require.NoError(t, os.WriteFile(filepath.Join(sh.dir, "agents", "main", "sessions", "a.bak"), nil, 0o600))
+	found, _ := sh.diagnose()
+	require.Equal(t, []string{"unreadable", "(stranger)"}, found)
+}
