@@ -3,6 +3,7 @@ package transcript
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -64,19 +65,34 @@ func classify(line []byte) DamageKind {
 	case bytes.IndexByte(line, 0) >= 0 && len(bytes.Trim(line, "\x00 \t\r\n")) == 0:
 		return DamageNUL
 	case !utf8.Valid(line):
-		if cut := cutRune(line); jsontext.IsObject(cut) && utf8.Valid(cut) && !json.Valid(cut) {
+		if cut := cutRune(line); utf8.Valid(cut) && isTorn(cut) {
 			return DamageTorn
 		}
 		return DamageUTF8
 	case !jsontext.Valid(line):
-		if jsontext.IsObject(line) {
+		switch {
+		case isTorn(line):
 			return DamageTorn
+		case bytes.IndexByte(line, 0) >= 0:
+			return DamageNUL
 		}
 		return DamageNotJSON
 	case !jsontext.IsObject(line):
 		return DamageNotObject
 	}
 	return ""
+}
+
+// isTorn reports whether line, less NUL bytes at its end, is the beginning of an object.
+// An object that is broken in front of its end is not: a byte in it was changed.
+func isTorn(line []byte) bool {
+	text := bytes.TrimRight(line, "\x00")
+	if !jsontext.IsObject(text) {
+		return false
+	}
+	var obj json.RawMessage
+	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &obj))
+	return ok && err.Offset == int64(len(text))
 }
 
 // cutRune returns line without the beginning of a rune at its end.
