@@ -206,6 +206,18 @@ func TestDamagedArchive(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrExist)
 		require.NoError(t, d.Close())
 	}
+	// Its beginning can be read, and its content cannot.
+	data, err := os.ReadFile(archivePath(dir, "good"))
+	require.NoError(t, err)
+	data[len(data)-5] ^= 1 // the checksum
+	require.NoError(t, os.WriteFile(archivePath(dir, "good"), data, 0o600))
+	d = open(t, dir, nil)
+	for _, err := range d.Scan(t.Context(), good, 0, driver.Forward) {
+		require.ErrorContains(t, err, archivePath(dir, "good"))
+		require.ErrorContains(t, err, "restore the file from a copy")
+	}
+	require.ErrorContains(t, d.Restore(t.Context(), good), archivePath(dir, "good"))
+	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	require.NoError(t, d.Delete(t.Context(), bad))
 	require.False(t, exists(archivePath(dir, "bad")))

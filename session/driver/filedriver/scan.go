@@ -265,11 +265,30 @@ func (a *agent) open(f found) (*opened, error) {
 		}
 		return o, nil
 	}
+	fail := func(err error) error {
+		return a.d.wrap("read archive", a.path(f), err, "restore the file from a copy")
+	}
 	if err := a.unzip(o); err != nil {
 		o.close()
-		return nil, a.d.wrap("read archive", a.path(f), err, "restore the file from a copy")
+		return nil, fail(err)
 	}
+	o.ReaderAt = &failing{o.ReaderAt, fail}
 	return o, nil
+}
+
+// A failing reader says with fail why it cannot be read.
+type failing struct {
+	io.ReaderAt
+	fail func(error) error
+}
+
+// ReadAt implements [io.ReaderAt].
+func (r *failing) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.ReaderAt.ReadAt(p, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = r.fail(err)
+	}
+	return n, err
 }
 
 // unzip makes o what the archive holds that it was opened on.
