@@ -83,6 +83,23 @@ func TestKilledWhenADeletionRewritesTheIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// The mark of a deletion that a kill kept from its line goes with the next write.
+func TestMarkWithoutADeletion(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	name := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.Chmod(name, 0o600|fs.ModeSticky))
+	d = open(t, dir, nil)
+	require.NoError(t, d.Put(t.Context(), row))
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	require.Zero(t, info.Mode()&fs.ModeSticky)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+}
+
 // The ID of a session stays in use until all files of it are removed: whoever finishes
 // that would remove those of the next one.
 func TestIDOfAnUnfinishedDeletion(t *testing.T) {
