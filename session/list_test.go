@@ -264,3 +264,28 @@ func TestInfoJSON(t *testing.T) {
 	e := session.Event{Kind: session.EventAppend, Session: s.Ref(), Err: errors.New("no")}
 	require.JSONEq(t, `{"kind":"append","session":{"agent":"main","id":"x"},"error":"no"}`, toJSON(t, e))
 }
+
+// An owner or a label that is not UTF-8 is refused. A line would have another one in
+// its place, so that the session was listed and erased with those of somebody else.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	st := open(t, scratch(t), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	owner := "jos\xe9"
+	for _, o := range []session.CreateOptions{{Owner: owner}, {Labels: []string{"a", owner}}} {
+		_, err := st.Create(t.Context(), cli, &o)
+		require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
+	}
+	for _, m := range []transcript.Meta{{Owner: &owner}, {Labels: []string{owner}}} {
+		require.ErrorContains(t, s.SetMeta(t.Context(), m), `"jos\xe9" is not valid UTF-8`)
+		_, err := s.Append(t.Context(), m)
+		require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
+	}
+	_, err := st.PlanErase(t.Context(), session.Erasure{Owner: owner})
+	require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
+	all, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Empty(t, all[0].Owner)
+}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
@@ -251,7 +252,7 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 type CreateOptions struct {
 	ID     string   `json:"id,omitempty"`    // of the session; empty makes a UUIDv7
 	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
-	Owner  string   `json:"owner,omitempty"` // empty is that of the parent
+	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty is that of the parent
 	Labels []string `json:"labels,omitempty"`
 	// TTL is how long after its last user message the session is [Expired], in whole
 	// seconds, rounded up; 0 is for ever. Nothing is removed but by [Store.Apply]. In
@@ -300,9 +301,25 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 	case o.TTL < 0:
 		return *o, fmt.Errorf("TTL %v is negative", o.TTL)
 	case o.Parent != (transcript.Link{}):
-		return *o, driver.CheckRef(Ref{Agent: cmp.Or(o.Parent.Agent, "-"), ID: o.Parent.Session})
+		if err := driver.CheckRef(Ref{Agent: cmp.Or(o.Parent.Agent, "-"), ID: o.Parent.Session}); err != nil {
+			return *o, err
+		}
 	}
-	return *o, nil
+	return *o, checkNames(&o.Owner, o.Labels)
+}
+
+// checkNames returns an error if an owner or a label is not UTF-8. A line would have
+// another name in its place, by which nobody lists or erases what has it.
+func checkNames(owner *string, labels []string) error {
+	for _, label := range labels {
+		if !utf8.ValidString(label) {
+			return fmt.Errorf("the label %q is not valid UTF-8: nothing was written", label)
+		}
+	}
+	if owner != nil && !utf8.ValidString(*owner) {
+		return fmt.Errorf("the owner %q is not valid UTF-8: nothing was written", *owner)
+	}
+	return nil
 }
 
 // header makes the header of a new session, without its gen.
