@@ -80,8 +80,8 @@ func doctor(ctx context.Context, c *call) error {
 		look = c.examineFiles
 	}
 	found, err := look(ctx)
-	if err != nil {
-		return err
+	if err != nil && (!c.repair || ctx.Err() != nil) {
+		return err // a repair may mend what kept doctor from looking
 	}
 	if c.repair {
 		if err := c.backend.repair(ctx); err != nil {

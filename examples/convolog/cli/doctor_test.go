@@ -202,6 +202,22 @@ func TestDoctorOnCrashes(t *testing.T) {
 	}
 }
 
+// A repair mends what keeps doctor from looking: archives without the folder of
+// transcripts.
+func TestDoctorWithoutAFolderOfTranscripts(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	sh.must(0, "archive", "alpha")
+	sessions := filepath.Join(sh.dir, "agents", "main", "sessions")
+	require.NoError(t, os.Remove(sessions))
+	_, errs, code := sh.run("doctor")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, sessions)
+	found, _ := sh.diagnose("--repair")
+	require.Empty(t, found)
+	require.Contains(t, sh.must(0, "session", "list", "--json", "--state", "any"), `"id":"alpha"`)
+}
+
 // An erase that a kill has cut short is found, and finished.
 func TestDoctorHalfErased(t *testing.T) {
 	sh := overFolder(t)

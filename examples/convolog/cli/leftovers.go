@@ -239,8 +239,8 @@ func judgeIndex(name string) (finding, bool) {
 // index again. Files whose sync has failed are copied, and leftovers of killed
 // processes are removed under their locks. No line that is complete is touched.
 func (f *folder) repair(ctx context.Context) (err error) {
-	before, err := f.leftovers(ctx)
-	if err = errors.Join(err, f.Close()); err != nil {
+	before, _ := f.leftovers(ctx) // what keeps a store from listing its sessions is found again
+	if err := f.Close(); err != nil {
 		return err
 	}
 	for _, b := range before {
