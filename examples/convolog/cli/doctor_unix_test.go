@@ -25,6 +25,19 @@ func TestDoctorOnAPipe(t *testing.T) {
 	require.Contains(t, errs, "move it away")
 }
 
+// A repair that cannot open the store for writing says why.
+func TestDoctorCannotRepair(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	agents := filepath.Join(sh.dir, "agents")
+	require.NoError(t, os.Rename(agents, agents+".moved"))
+	require.NoError(t, os.Symlink("agents.moved", agents))
+	_, errs, code := sh.run("doctor", "--repair")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, agents)
+	require.Contains(t, errs, "check that it is a folder")
+}
+
 // A folder that doctor may not look into is a finding, and hides no other.
 func TestDoctorOnAFolderOfSomebodyElse(t *testing.T) {
 	if os.Getuid() == 0 {

@@ -240,9 +240,6 @@ func judgeIndex(name string) (finding, bool) {
 // processes are removed under their locks. No line that is complete is touched.
 func (f *folder) repair(ctx context.Context) (err error) {
 	before, _ := f.leftovers(ctx) // what keeps a store from listing its sessions is found again
-	if err := f.Close(); err != nil {
-		return err
-	}
 	for _, b := range before {
 		if b.Kind == notListed.Kind {
 			err = cmp.Or(err, touch(filepath.Dir(b.File)))
@@ -251,12 +248,17 @@ func (f *folder) repair(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.Store, err = session.Open(f.dir, storeOptions(f.dir, false)); err != nil {
+	w, err := openFolder(f.dir, false)
+	if err != nil {
 		return err
 	}
-	errs := []error{f.mend(ctx, before), f.Close()}
-	f.Store, err = session.Open(f.dir, storeOptions(f.dir, true))
-	return errors.Join(append(errs, err)...)
+	err = errors.Join(w.mend(ctx, before), w.Close())
+	again, openErr := openFolder(f.dir, true) // which has seen nothing of what was there before
+	if openErr == nil {
+		f.Store, again.Store = again.Store, f.Store
+		openErr = again.Close()
+	}
+	return errors.Join(err, openErr)
 }
 
 // touch makes a folder newer than the index beside it, so that the next call of a store
