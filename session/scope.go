@@ -115,7 +115,7 @@ func (st *Store) told(ctx context.Context, ref Ref) (Ref, bool) {
 	if !ok || ref == (Ref{}) {
 		return ref, true
 	}
-	row, err := d.Driver.Get(ctx, ref)
+	row, err := getOwned(ctx, d.Driver, ref)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Ref{}, true
@@ -125,6 +125,18 @@ func (st *Store) told(ctx context.Context, ref Ref) (Ref, bool) {
 	return ref, true
 }
 
+// getOwned returns the row of a session with its owner. Of a transcript that the index
+// does not know a driver may have read the header alone; a list reads the rest.
+func getOwned(ctx context.Context, d driver.Driver, ref Ref) (driver.Row, error) {
+	row, err := d.Get(ctx, ref)
+	if err == nil && row.Size == 0 {
+		if _, err = d.List(ctx, ref.Agent, driver.Place{}, 1); err == nil {
+			row, err = d.Get(ctx, ref)
+		}
+	}
+	return row, err
+}
+
 // check reports that a session is not the owner's.
 func (d *scoped) check(ctx context.Context, ref Ref) error {
 	_, err := d.Get(ctx, ref)
@@ -132,7 +144,7 @@ func (d *scoped) check(ctx context.Context, ref Ref) error {
 }
 
 func (d *scoped) Get(ctx context.Context, ref Ref) (driver.Row, error) {
-	row, err := d.Driver.Get(ctx, ref)
+	row, err := getOwned(ctx, d.Driver, ref)
 	return row, d.hide(row, err)
 }
 

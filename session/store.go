@@ -286,7 +286,7 @@ func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (st
 	if o.Parent.Session == "" {
 		return o.Owner, nil
 	}
-	row, err := st.drv.Get(ctx, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
+	row, err := getOwned(ctx, st.drv, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
 	if err != nil && st.owner == "" {
 		err = nil // it may be in another store
 	}

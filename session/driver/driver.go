@@ -68,8 +68,9 @@ type Driver interface {
 	// several sessions are joined. A session that is named twice counts once.
 	Delete(ctx context.Context, refs ...Ref) error
 
-	// Get returns the row of a session. If only its header is known, the row has ID,
-	// Key and Gen, and Size is 0.
+	// Get returns the row of a session. If only its header is known, which is
+	// so after an index was lost and before a List, the row has ID, Key and Gen, and
+	// Size is 0.
 	Get(ctx context.Context, ref Ref) (Row, error)
 
 	// Current returns the row of the current session of a key.

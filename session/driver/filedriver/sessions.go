@@ -319,7 +319,7 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 
 // Get implements [driver.Driver]. A row that the index knows is returned as it
 // is, though others may have appended since; a transcript that the index does
-// not know is described anew, without [Options].Describe by its header alone.
+// not know gives the row of its header.
 func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err error) {
 	err = d.on(ctx, ref, func(a *agent) error {
 		a.idx.mu.Lock()
@@ -346,17 +346,15 @@ func (x *index) get(ref driver.Ref) (driver.Row, error) {
 	if f.archived {
 		return x.a.describe(f, driver.Row{})
 	}
-	if x.a.d.opts.Describe == nil {
-		if e, h, err := x.a.header(f); err == nil {
-			row := driver.Row{ID: f.id, Agent: x.a.name, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
-			if e.ID == f.id { // else opening it says what is wrong
-				row.Gen = h.Gen
-			}
-			return row, nil
+	e, h, err := x.a.header(f)
+	if err == nil {
+		row := driver.Row{ID: f.id, Agent: x.a.name, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
+		if e.ID == f.id { // else opening it says what is wrong
+			row.Gen = h.Gen
 		}
+		return row, nil
 	}
-	err = x.look(f)
-	x.news = append(x.news, f.id)
+	_ = x.look(f)                      // said in the log
 	if e := x.find(ref.ID); e != nil { // its lines can be read
 		if row, ok := x.stored(e); ok {
 			return row, nil

@@ -1,0 +1,48 @@
+package session_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Resuming a session by its ID costs what its history has, however much a compaction
+// has cut off, with the index and without.
+func TestResumeCostsItsHistory(t *testing.T) {
+	if brief {
+		t.Skip("the race detector allocates too")
+	}
+	resumed := func(turns int, index bool) float64 {
+		dir := t.TempDir()
+		st := open(t, dir, unsynced)
+		s := load(t, st, cli)
+		var kept []string
+		for range turns {
+			kept = add(t, s, transcript.UserText("q"), answer("a"))
+		}
+		add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], TurnsBefore: s.Info().Turns, TokensBefore: 1, TokensAfter: 1})
+		ref := s.Ref()
+		closed(t, st)
+		return testing.AllocsPerRun(5, func() {
+			if !index {
+				require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents/main/sessions.jsonl")))
+			}
+			st := open(t, dir, unsynced)
+			defer closed(t, st)
+			s, err := st.Get(t.Context(), ref)
+			require.NoError(t, err)
+			h, err := s.History(t.Context())
+			require.NoError(t, err)
+			require.Len(t, h.Messages, 2)
+		})
+	}
+	for _, index := range []bool{true, false} {
+		short, long := resumed(10, index), resumed(1_000, index)
+		t.Logf("allocations of a resume after 10 and 1,000 turns, index %v: %v and %v", index, short, long)
+		require.LessOrEqual(t, long, 1.2*short, "index %v", index)
+	}
+}
