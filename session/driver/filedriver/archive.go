@@ -105,7 +105,11 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		return err
 	}
 	defer s.release()
-	if err := x.a.removeBeside(ref.ID); err != nil {
+	has, err := x.a.hasArchive(ref.ID)
+	if has {
+		err = x.a.removeBeside(ref.ID) // and with it what was packed ahead
+	}
+	if err != nil {
 		return err
 	}
 	x.a.d.at("archive: busy line")

@@ -412,6 +412,20 @@ func TestArchiveLarge(t *testing.T) {
 	}
 }
 
+// A transcript that is packed before the index is locked is packed once, if nobody
+// changes it meanwhile.
+func TestPackedAheadOnce(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	addLong(t, d, ref)
+	var steps []string
+	d.SetStep(func(step string) { steps = append(steps, step) })
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.Equal(t, 1, strings.Count(strings.Join(steps, "\n"), "archive: verify"), steps)
+	require.NoError(t, d.Close())
+}
+
 // addLong makes a transcript one that is packed before the index is locked.
 func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) {
 	t.Helper()
