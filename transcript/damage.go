@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -84,15 +85,14 @@ func classify(line []byte) DamageKind {
 }
 
 // isTorn reports whether line, less NUL bytes at its end, is the beginning of an object.
-// An object that is broken in front of its end is not: a byte in it was changed.
+// An object in which a byte was changed is not, also if that is the last one.
 func isTorn(line []byte) bool {
 	text := bytes.TrimRight(line, "\x00")
 	if !jsontext.IsObject(text) {
 		return false
 	}
 	var obj json.RawMessage
-	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &obj))
-	return ok && err.Offset == int64(len(text))
+	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(&obj), io.ErrUnexpectedEOF)
 }
 
 // cutRune returns line without the beginning of a rune at its end.

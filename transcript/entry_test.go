@@ -184,6 +184,7 @@ func TestEntryDamage(t *testing.T) {
 		"{\"type\":\"user\",\"content\":\"a\x00\x00": transcript.DamageTorn,
 		"{\"type\":\"user\",\"co\x00\x00nt\":\"a\"}": transcript.DamageNUL,
 		`{"type";"user","content":"a"}`:              transcript.DamageNotJSON, // changed, and not torn
+		`{"type":"user","content":"a"|`:              transcript.DamageNotJSON, // its last byte
 		`ent":"x"}`:                                  transcript.DamageNotJSON,
 		`5`:                                          transcript.DamageNotObject,
 		`null`:                                       transcript.DamageNotObject,
