@@ -331,28 +331,40 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 // Archives are found without the folder of transcripts, which is empty where all
 // sessions are archived: programs that copy files alone leave it out.
 func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, nil)
-	ref := create(t, d, "a", "k").Ref()
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
-	require.NoError(t, d.Close())
-	folder := filepath.Dir(d.Path(ref))
-	require.NoError(t, os.Remove(folder))
+	for _, agent := range []string{"main", strings.Repeat("Long name/", 30)} { // the name of the latter's folder is hashed
+		dir := t.TempDir()
+		d := open(t, dir, nil)
+		row, err := d.Create(t.Context(), agent, "k", header("a", "k"))
+		require.NoError(t, err)
+		ref := row.Ref()
+		require.NoError(t, d.Archive(t.Context(), ref, nil))
+		require.NoError(t, d.Close())
+		folder := filepath.Dir(d.Path(ref))
+		require.NoError(t, os.Remove(folder))
 
-	d = open(t, dir, &filedriver.Options{ReadOnly: true})
-	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
-	require.ErrorContains(t, err, folder)
-	require.ErrorContains(t, err, "make an empty folder")
-	require.NotErrorIs(t, err, fs.ErrNotExist)
-	require.NoError(t, d.Close())
-	require.False(t, exists(folder))
+		d = open(t, dir, &filedriver.Options{ReadOnly: true})
+		_, err = d.List(t.Context(), agent, driver.Place{}, 0)
+		if agent != "main" {
+			_, err = d.Agents(t.Context())
+		}
+		require.ErrorContains(t, err, folder)
+		require.ErrorContains(t, err, "make an empty folder")
+		require.NotErrorIs(t, err, fs.ErrNotExist)
+		require.NoError(t, d.Close())
+		require.False(t, exists(folder))
 
-	d = open(t, dir, nil)
-	require.True(t, list(t, d)[0].Archived)
-	require.Equal(t, []string{"a"}, scanned(t, d, ref))
-	require.NoError(t, d.Restore(t.Context(), ref))
-	require.Equal(t, []string{"a"}, scanned(t, d, ref))
-	require.NoError(t, d.Close())
+		d = open(t, dir, nil)
+		agents, err := d.Agents(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{agent}, agents)
+		rows, err := d.List(t.Context(), agent, driver.Place{}, 0)
+		require.NoError(t, err)
+		require.True(t, rows[0].Archived)
+		require.Equal(t, []string{"a"}, scanned(t, d, ref))
+		require.NoError(t, d.Restore(t.Context(), ref))
+		require.Equal(t, []string{"a"}, scanned(t, d, ref))
+		require.NoError(t, d.Close())
+	}
 }
 
 // A large transcript is packed before anything is locked but the turn. Entries that

@@ -269,8 +269,8 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 			continue
 		}
 		name, err := d.agentName(ctx, folder.Name())
-		if err != nil {
-			d.log.Warn("agent folder cannot be read", "folder", folder.Name(), "err", err)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it is gone meanwhile
+			return nil, err
 		}
 		if name != "" {
 			names = append(names, name)
@@ -346,6 +346,9 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 		}
 	}
 	d.mu.Unlock()
+	if err := d.transcriptFolder("agents/" + folder); err != nil {
+		return "", err
+	}
 	// A driver of its own writes nothing, and leaves no log in d.logs whose folder is
 	// closed again. It keeps no log open.
 	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, ids: map[driver.Ref]uint64{}}
