@@ -79,13 +79,6 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errNoItems)
 	}
-	for _, item := range items {
-		if m, ok := item.(transcript.Meta); ok {
-			if err := checkNames(m.Owner, m.Labels); err != nil {
-				return Appended{}, s.store.wrap(op, s.ref, err)
-			}
-		}
-	}
 	now := s.store.opts.Now()
 	entries, err := s.store.batch(now, newID, items...)
 	if err == nil {

@@ -33,7 +33,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	if what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil {
 		return p, errNoSubject
 	}
-	if err := checkNames(&what.Owner, nil); err != nil {
+	if err := checkNames(what.Owner, nil); err != nil {
 		return p, err
 	}
 	p = ErasePlan{ID: newID(), At: st.opts.Now().UTC(), subject: &transcript.Subject{Owner: what.Owner, Match: what.Match}}

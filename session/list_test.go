@@ -279,8 +279,10 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	}
 	for _, m := range []transcript.Meta{{Owner: &owner}, {Labels: []string{owner}}} {
 		require.ErrorContains(t, s.SetMeta(t.Context(), m), `"jos\xe9" is not valid UTF-8`)
-		_, err := s.Append(t.Context(), m)
-		require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
+		for _, item := range []transcript.Item{m, transcript.WithApp(m, nil)} {
+			_, err := s.Append(t.Context(), item)
+			require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
+		}
 	}
 	_, err := st.PlanErase(t.Context(), session.Erasure{Owner: owner})
 	require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)

@@ -305,19 +305,19 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 			return *o, err
 		}
 	}
-	return *o, checkNames(&o.Owner, o.Labels)
+	return *o, checkNames(o.Owner, o.Labels)
 }
 
 // checkNames returns an error if an owner or a label is not UTF-8. A line would have
 // another name in its place, by which nobody lists or erases what has it.
-func checkNames(owner *string, labels []string) error {
+func checkNames(owner string, labels []string) error {
 	for _, label := range labels {
 		if !utf8.ValidString(label) {
 			return fmt.Errorf("the label %q is not valid UTF-8: nothing was written", label)
 		}
 	}
-	if owner != nil && !utf8.ValidString(*owner) {
-		return fmt.Errorf("the owner %q is not valid UTF-8: nothing was written", *owner)
+	if !utf8.ValidString(owner) {
+		return fmt.Errorf("the owner %q is not valid UTF-8: nothing was written", owner)
 	}
 	return nil
 }

@@ -69,8 +69,8 @@ func (Custom) isItem()      {}
 // item that cannot be written and the reason; no entries are returned with it.
 //
 // The entries equal the result of [ParseEntry] for their lines: invalid UTF-8
-// and invalid JSON inputs have been repaired. They share no memory with items
-// that a caller could change.
+// and invalid JSON inputs have been repaired. An owner or a label of a [Meta] that is
+// not UTF-8 is refused. The entries share no memory with items that a caller could change.
 func NewBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
 	return newBatch(now, newID, false, items)
 }
@@ -230,11 +230,8 @@ func addItem(add func(Body) string, item Item) error {
 		add(Queued{Content: content, Off: it.Off, plain: it.plain || isPlain(content)})
 		return err
 	case Meta:
-		if it.TitleBy != "" && (it.TitleBy != ByModel || it.Title == nil) {
-			return fmt.Errorf("a title by %q: want none, or %q and a title", it.TitleBy, ByModel)
-		}
 		add(it)
-		return nil
+		return it.check()
 	case ToolStatus:
 		if !slices.Contains(toolStatuses, it.Status) {
 			return fmt.Errorf("the tool status %q: want one of %q", it.Status, toolStatuses)
@@ -260,6 +257,22 @@ var (
 	toolStatuses = []string{"pending", "running", "completed", "error"}
 	contextKinds = []string{"resource", "memory", "skill"}
 )
+
+// check refuses a title by somebody unknown, and an owner or a label in whose place the line would have another one.
+func (m Meta) check() error {
+	if m.TitleBy != "" && (m.TitleBy != ByModel || m.Title == nil) {
+		return fmt.Errorf("a title by %q: want none, or %q and a title", m.TitleBy, ByModel)
+	}
+	if m.Owner != nil && !utf8.ValidString(*m.Owner) {
+		return fmt.Errorf("the owner %q is not valid UTF-8", *m.Owner)
+	}
+	for _, label := range m.Labels {
+		if !utf8.ValidString(label) {
+			return fmt.Errorf("the label %q is not valid UTF-8", label)
+		}
+	}
+	return nil
+}
 
 // check refuses usage that names nothing.
 func (u Used) check() error {
