@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -291,8 +292,9 @@ func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
 // hasSessions reports whether there is a transcript or an archive in an agent's
 // folder.
 func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
-	if !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
-		return false, nil // somebody else's file
+	_, ours := DecodeName(agent.Name())
+	if !ours && !filename.IsHashed(agent.Name()) || !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
+		return false, nil // it is somebody else's
 	}
 	folder := "agents/" + agent.Name() + "/"
 	has, err := d.hasFiles(folder+"sessions", extension)

@@ -268,3 +268,17 @@ func TestFirstSessionOfAnAgent(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 }
+
+// A folder with a name that this package does not give is no agent's, and keeps nobody
+// from listing those of agents, also if it cannot be opened.
+func TestFolderOfSomebodyElse(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents"), 0o700))
+	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "agents/lost+found"))) // a way out of the store
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	got, err := d.Agents(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"main"}, got)
+	require.NoError(t, d.Close())
+}
