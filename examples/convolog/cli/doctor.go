@@ -94,8 +94,12 @@ func doctor(ctx context.Context, c *call) error {
 		found.Repaired = slices.DeleteFunc(before, func(f finding) bool { return !f.Repairable || slices.Contains(found.Findings, f) })
 		for i := range found.Findings {
 			if f := &found.Findings[i]; f.Repairable {
+				next := "look at the file, and move it away if it is not needed"
+				if f.Kind == halfErased.Kind { // without the file nothing would finish it
+					next = "delete or erase it again, which says why"
+				}
 				f.Repairable = false
-				f.Way += ". --repair has not helped: look at the file, and move it away if it is not needed"
+				f.Way += ". --repair has not helped: " + next
 			}
 		}
 	}

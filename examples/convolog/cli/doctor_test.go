@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -216,6 +217,26 @@ func TestDoctorWithoutAFolderOfTranscripts(t *testing.T) {
 	found, _ := sh.diagnose("--repair")
 	require.Empty(t, found)
 	require.Contains(t, sh.must(0, "session", "list", "--json", "--state", "any"), `"id":"alpha"`)
+}
+
+// The index is not to be moved away while it has a deletion to finish: what was deleted
+// would be listed again.
+func TestDoctorCannotFinishADeletion(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	agent := filepath.Join(sh.dir, "agents", "main")
+	file := filepath.Join(agent, "sessions", "alpha.jsonl")
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.MkdirAll(filepath.Join(file, "inside"), 0o700)) // it cannot be removed
+	index, err := os.OpenFile(filepath.Join(agent, "sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = index.WriteString(`{"delete":"alpha"}` + "\n")
+	require.NoError(t, errors.Join(err, index.Close()))
+	out, _, code := sh.run("doctor", "--repair")
+	require.Equal(t, exitFound, code)
+	require.Contains(t, out, "half-erased")
+	require.Contains(t, strings.Join(strings.Fields(out), " "), "delete or erase it again, which says why")
+	require.NotContains(t, out, "move it away")
 }
 
 // An erase that a kill has cut short is found, and finished.
