@@ -192,7 +192,7 @@ type Meta struct {
 	TitleBy string
 	Owner   *string
 	Labels  []string // nil says nothing, empty removes all
-	TTL     *int64   // seconds after the last user message; 0 and less is for ever
+	TTL     *int64   // seconds after the last user message; 0 or less means for ever
 	Pinned  *bool
 }
 

@@ -167,8 +167,8 @@ func same(r io.ReaderAt, size, want int64, sum []byte) error {
 }
 
 // removeBeside removes the archive of a session that has a transcript, unless it has
-// lines that the transcript lacks, as when somebody has restored one of both from a
-// backup or a copy of the folder was cut short. The archive may be all that is on the
+// lines that the transcript lacks, as when somebody has restored one of the two from
+// a backup or a copy of the folder was cut short. The archive may be all that is on the
 // disk: the process that was to replace it was killed before it had synced the name of
 // the transcript.
 func (a *agent) removeBeside(id string) error {
