@@ -5,6 +5,7 @@ package filedriver_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -255,4 +256,46 @@ func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 	}
 	require.NotZero(t, failed)
 	require.NoError(t, d.Close())
+}
+
+// A list that is made of the transcripts, because the index was lost, has all sessions or
+// fails for want of file descriptors; the next list of the same process has them all.
+func TestListWithoutFileDescriptors(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	failed := 0
+	for room := range 6 {
+		dir := t.TempDir()
+		d := open(t, dir, nil)
+		archived := create(t, d, "archived", "k").Ref()
+		create(t, d, "b", "k")
+		require.NoError(t, d.Archive(t.Context(), archived, nil))
+		require.NoError(t, d.Close())
+		loseIndex(t, dir)
+		d = open(t, dir, nil)
+		_, err := d.Get(t.Context(), driver.Ref{Agent: "main", ID: "none"}) // opens the agent
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		f, err := os.Open(os.DevNull)
+		require.NoError(t, err)
+		first := int(f.Fd()) // that is free again now
+		require.NoError(t, f.Close())
+		var limit unix.Rlimit
+		require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+		less := limit
+		lower(&less.Cur, first+room)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &less))
+		rows, err := d.List(t.Context(), "main", driver.Place{}, 0)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+		if err == nil {
+			require.Len(t, rows, 2)
+		} else {
+			failed++
+			require.ErrorIs(t, err, syscall.EMFILE)
+			require.ErrorContains(t, err, dir)
+		}
+		require.Len(t, list(t, d), 2)
+		require.NoError(t, d.Close())
+	}
+	require.NotZero(t, failed)
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/convolog/convolog/internal/filename"
@@ -101,10 +102,16 @@ func (x *index) compare(ctx context.Context) error {
 			delete(there, f.id)
 			continue
 		}
+		if err != nil {
+			return err
+		}
 		if known && e.archived == f.archived && e.size == x.a.sizeOf(f) {
 			continue
 		}
-		_ = x.look(f) // said in the log
+		err = x.look(f) // said in the log
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			return x.a.d.wrap("list sessions", x.a.path(f), err, "try again with fewer open files or a higher limit")
+		}
 		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
