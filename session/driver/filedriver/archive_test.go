@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -326,6 +327,35 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 			require.NoError(t, d.Close())
 		})
 	}
+}
+
+// An archive that was cut short does not say how often its lines were replaced. It is
+// not taken for one from before an erase.
+func TestCutArchiveBesideAnErasedTranscript(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	first := transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: 1, Rev: 1}}.Line()
+	require.NoError(t, d.Rewrite(t.Context(), ref, func(_ iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		return errors.Join(write(first), write(note("1").Data))
+	}))
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Close())
+	data, err := os.ReadFile(archivePath(dir, "a"))
+	require.NoError(t, err)
+	data = data[:len(data)-9]
+	require.NoError(t, os.WriteFile(archivePath(dir, "a"), data, 0o600))
+	require.NoError(t, os.WriteFile(d.Path(ref), append(first, '\n'), 0o600))
+
+	d = open(t, dir, nil)
+	create(t, d, "other", "other")
+	require.ErrorContains(t, d.Restore(t.Context(), ref), archivePath(dir, "a"))
+	left, err := os.ReadFile(archivePath(dir, "a"))
+	require.NoError(t, err)
+	require.Equal(t, data, left)
+	require.NoError(t, d.Close())
 }
 
 // Archives are found without the folder of transcripts, which is empty where all
