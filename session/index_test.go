@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -100,6 +102,37 @@ func TestOwnerWithoutIndex(t *testing.T) {
 			require.Equal(t, "ada", found.Info().Owner)
 		})
 	}
+}
+
+// A parent that cannot be looked at is not taken for one in another store: its child
+// would be nobody's. Only one that is not there may be, and an owner that is given
+// needs no parent.
+func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(unreadable{memdriver.New(nil)}, nil)
+	defer closed(t, st)
+	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
+	parent := transcript.Link{Session: "parent"}
+	_, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
+	require.ErrorIs(t, err, fs.ErrPermission)
+	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent, Owner: "ada"})
+	require.NoError(t, err)
+	require.Equal(t, "ada", s.Info().Owner)
+
+	elsewhere := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, elsewhere)
+	_, err = elsewhere.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
+	require.NoError(t, err)
+}
+
+// unreadable is a driver that may not read the session "parent".
+type unreadable struct{ driver.Driver }
+
+func (d unreadable) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+	if ref.ID == "parent" {
+		return driver.Row{}, fs.ErrPermission
+	}
+	return d.Driver.Get(ctx, ref)
 }
 
 // A transcript that somebody puts into the folder, and that one process has found by

@@ -259,8 +259,8 @@ type CreateOptions struct {
 	// JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
-	// empty Agent is that of the session. It is recorded and not checked: see
-	// [Info] and [ListOptions].
+	// empty Agent is that of the session. It is recorded and not checked, unless its
+	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
 }
 
@@ -287,7 +287,7 @@ func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (st
 		return o.Owner, nil
 	}
 	row, err := getOwned(ctx, st.drv, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
-	if err != nil && st.owner == "" {
+	if st.owner == "" && (o.Owner != "" || errors.Is(err, fs.ErrNotExist)) {
 		err = nil // it may be in another store
 	}
 	return cmp.Or(o.Owner, row.Owner), err
