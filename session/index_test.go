@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -103,6 +105,30 @@ func TestOwnerWithoutIndex(t *testing.T) {
 		})
 	}
 }
+
+// A session has the owner that its parent has been given, also while the index has none
+// of that: the process that gave it could not write to the index, or was killed first.
+func TestOwnerThatTheIndexLacks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
+	require.NoError(t, err)
+	st := session.OpenDriver(rowless{d}, nil)
+	parent := load(t, st, cli)
+	require.NoError(t, parent.SetMeta(t.Context(), transcript.Meta{Owner: new("ada")}))
+	closed(t, st)
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
+	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.ID()}})
+	require.NoError(t, err)
+	require.Equal(t, "ada", s.Info().Owner)
+}
+
+// rowless is a driver that cannot put rows.
+type rowless struct{ driver.Driver }
+
+func (rowless) Put(context.Context, driver.Row) error { return syscall.ENOSPC }
 
 // A parent that cannot be looked at is not taken for one in another store: its child
 // would be nobody's. Only one that is not there may be, and an owner that is given
