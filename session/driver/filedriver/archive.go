@@ -105,7 +105,11 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		return err
 	}
 	defer s.release()
-	if err := x.a.removeBeside(ref.ID); err != nil {
+	beside, err := x.a.hasArchive(ref.ID)
+	if beside { // else it would remove what was packed ahead
+		err = x.a.removeBeside(ref.ID)
+	}
+	if err != nil {
 		return err
 	}
 	x.a.d.at("archive: busy line")

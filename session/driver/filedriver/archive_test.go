@@ -408,9 +408,12 @@ func TestArchiveLarge(t *testing.T) {
 			d, other := open(t, dir, nil), open(t, dir, nil)
 			ref := create(t, d, "a", "k").Ref()
 			addLong(t, d, ref)
-			steps := 0
+			steps, writes := 0, 0
 			d.SetStep(func(step string) {
-				if step == "archive: packed ahead" {
+				switch step {
+				case "archive: write":
+					writes++
+				case "archive: packed ahead":
 					steps++
 					meanwhile(t, other, ref)
 				}
@@ -423,6 +426,11 @@ func TestArchiveLarge(t *testing.T) {
 				return nil
 			})
 			require.Equal(t, []int{1, 2}, []int{steps, asked})
+			packed := 1
+			if name == "append" || name == "restore" { // which removes what was packed
+				packed = 2
+			}
+			require.Equal(t, packed, writes)
 			want := []string{"a", "long"}
 			if name == "append" {
 				want = append(want, "late")
