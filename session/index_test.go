@@ -1,12 +1,14 @@
 package session_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -100,6 +104,61 @@ func TestOwnerWithoutIndex(t *testing.T) {
 			require.Equal(t, "ada", found.Info().Owner)
 		})
 	}
+}
+
+// A session has the owner that its parent has been given, also while the index has none
+// of that: the process that gave it could not write to the index, or was killed first.
+func TestOwnerThatTheIndexLacks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
+	require.NoError(t, err)
+	st := session.OpenDriver(rowless{d}, nil)
+	parent := load(t, st, cli)
+	require.NoError(t, parent.SetMeta(t.Context(), transcript.Meta{Owner: new("ada")}))
+	closed(t, st)
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
+	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.ID()}})
+	require.NoError(t, err)
+	require.Equal(t, "ada", s.Info().Owner)
+}
+
+// rowless is a driver that cannot put rows.
+type rowless struct{ driver.Driver }
+
+func (rowless) Put(context.Context, driver.Row) error { return syscall.ENOSPC }
+
+// A parent that cannot be looked at is not taken for one in another store: its child
+// would be nobody's. Only one that is not there may be, and an owner that is given
+// needs no parent.
+func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(unreadable{memdriver.New(nil)}, nil)
+	defer closed(t, st)
+	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
+	parent := transcript.Link{Session: "parent"}
+	_, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
+	require.ErrorIs(t, err, fs.ErrPermission)
+	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent, Owner: "ada"})
+	require.NoError(t, err)
+	require.Equal(t, "ada", s.Info().Owner)
+
+	elsewhere := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, elsewhere)
+	_, err = elsewhere.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
+	require.NoError(t, err)
+}
+
+// unreadable is a driver that may not read the session "parent".
+type unreadable struct{ driver.Driver }
+
+func (d unreadable) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+	if ref.ID == "parent" {
+		return driver.Row{}, fs.ErrPermission
+	}
+	return d.Driver.Get(ctx, ref)
 }
 
 // A transcript that somebody puts into the folder, and that one process has found by

@@ -259,8 +259,8 @@ type CreateOptions struct {
 	// JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
-	// empty Agent is that of the session. It is recorded and not checked: see
-	// [Info] and [ListOptions].
+	// empty Agent is that of the session. It is recorded and not checked, unless its
+	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
 }
 
@@ -283,11 +283,20 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 // ownerBy returns the owner of a new session: that of its parent, if none is
 // given.
 func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (string, error) {
-	if o.Parent.Session == "" {
+	if o.Parent.Session == "" || o.Owner != "" && st.owner == "" {
 		return o.Owner, nil
 	}
-	row, err := getOwned(ctx, st.drv, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
-	if err != nil && st.owner == "" {
+	ref := Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session}
+	d := st.drv
+	if scope, ok := d.(*scoped); ok {
+		d = scope.Driver
+	}
+	// Get may return a row from before the owner was set; a list makes it anew.
+	if _, err := d.List(ctx, ref.Agent, driver.Place{}, 1); err != nil {
+		return "", err
+	}
+	row, err := st.drv.Get(ctx, ref)
+	if st.owner == "" && errors.Is(err, fs.ErrNotExist) {
 		err = nil // it may be in another store
 	}
 	return cmp.Or(o.Owner, row.Owner), err

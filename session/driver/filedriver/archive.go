@@ -105,9 +105,9 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		return err
 	}
 	defer s.release()
-	has, err := x.a.hasArchive(ref.ID)
-	if has {
-		err = x.a.removeBeside(ref.ID) // and with it what was packed ahead
+	beside, err := x.a.hasArchive(ref.ID)
+	if beside { // else it would remove what was packed ahead
+		err = x.a.removeBeside(ref.ID)
 	}
 	if err != nil {
 		return err

@@ -194,9 +194,10 @@ func (a *agent) supersedes(transcript, archive found) error {
 	fail := func(err error) error {
 		return a.d.wrap("remove archive", a.path(archive), err, "the transcript beside it counts; inspect both and move one of them away")
 	}
-	_, older, _ := a.header(archive) // without a header nothing was erased
-	if _, newer, err := a.header(transcript); err == nil && newer.Rev > older.Rev {
-		return nil
+	if _, older, err := a.header(archive); err == nil {
+		if _, newer, err := a.header(transcript); err == nil && newer.Rev > older.Rev {
+			return nil
+		}
 	}
 	was, err := a.open(archive)
 	if err != nil {
