@@ -82,13 +82,14 @@ type EraseReport struct {
 	// Places are those that something was erased from.
 	Places []transcript.Place `json:"places"`
 	Kept   []transcript.Place `json:"kept,omitempty"` // as those of the plan
-	// Beyond says what no program can reach from here.
+	// Beyond says what an erase does not reach.
 	Beyond []string `json:"beyond"`
 }
 
 // beyondReach is the Beyond of every report.
 var beyondReach = []string{
 	"exports, and copies of the folder that were made outside of the store: backups, snapshots of the file system",
+	"archives beside transcripts that lack lines of them, as after a partly restored backup: the store's log names them",
 	"blocks of the disk that are free now, until they are used again",
 	"what model providers and tools were sent",
 	"logs that the application writes",
