@@ -239,6 +239,9 @@ func judgeIndex(name string) (finding, bool) {
 // index again. Files whose sync has failed are copied, and leftovers of killed
 // processes are removed under their locks. No line that is complete is touched.
 func (f *folder) repair(ctx context.Context) (err error) {
+	if f.dir == "" {
+		return usageError{"--repair is for a folder: a store in a database has no files", "help doctor"}
+	}
 	before, _ := f.leftovers(ctx) // what keeps a store from listing its sessions is found again
 	for _, b := range before {
 		if b.Kind == notListed.Kind {
