@@ -213,6 +213,22 @@ func TestCurrentWithoutRoom(t *testing.T) {
 // lower lowers a limit, which has another type on some systems.
 func lower[T int64 | uint64](limit *T, to int) { *limit = min(*limit, T(to)) }
 
+// leaveDescriptors leaves the process n more file descriptors. The function that it
+// returns takes that back.
+func leaveDescriptors(t *testing.T, n int) (restore func()) {
+	t.Helper()
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	first := int(f.Fd()) // that is free again now
+	require.NoError(t, f.Close())
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	less := limit
+	lower(&less.Cur, first+n)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &less))
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
+}
+
 // A process that has no file descriptors left says so. It takes no agent and no
 // archive for gone, which a caller would leave out of a list or an erase.
 func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
@@ -225,21 +241,13 @@ func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 	create(t, d, "b", "k")
 	require.NoError(t, d.Archive(t.Context(), archived, nil))
 	list(t, d)
-	f, err := os.Open(os.DevNull)
-	require.NoError(t, err)
-	first := int(f.Fd()) // that is free again now
-	require.NoError(t, f.Close())
-	var limit unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	failed := 0
 	for room := range 10 {
-		less := limit
-		lower(&less.Cur, first+room)
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &less))
+		restore := leaveDescriptors(t, room)
 		agents, agentsErr := d.Agents(t.Context())
 		_, getErr := d.Get(t.Context(), archived)
 		_, createErr := d.Create(t.Context(), "main", "k", header(archived.ID, "k"))
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+		restore()
 		if agentsErr == nil {
 			require.Equal(t, []string{"main"}, agents)
 		} else {
@@ -276,17 +284,9 @@ func TestListWithoutFileDescriptors(t *testing.T) {
 		d = open(t, dir, nil)
 		_, err := d.Get(t.Context(), driver.Ref{Agent: "main", ID: "none"}) // opens the agent
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		f, err := os.Open(os.DevNull)
-		require.NoError(t, err)
-		first := int(f.Fd()) // that is free again now
-		require.NoError(t, f.Close())
-		var limit unix.Rlimit
-		require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-		less := limit
-		lower(&less.Cur, first+room)
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &less))
+		restore := leaveDescriptors(t, room)
 		rows, err := d.List(t.Context(), "main", driver.Place{}, 0)
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+		restore()
 		if err == nil {
 			require.Len(t, rows, 2)
 		} else {

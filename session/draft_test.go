@@ -1,0 +1,109 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The answer takes the place of its draft; of a turn that died the draft becomes
+// an aborted answer.
+func TestDraft(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	add(t, s, transcript.UserText("write"))
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	for range 3 {
+		require.NoError(t, d.Write(ctx, strings.Repeat("x", 3<<10)))
+	}
+	messages := s.Info().Messages
+	require.NotContains(t, history(t, s), "xxx")
+	ids, err := d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
+	require.NoError(t, err)
+	again, err := d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
+	require.NoError(t, err)
+	require.Equal(t, ids, again)
+	require.Equal(t, messages+1, s.Info().Messages)
+
+	add(t, s, transcript.UserText("more"))
+	d = turn.Draft("anthropic", "m", transcript.Made{})
+	require.NoError(t, d.Write(ctx, "half of "))
+	require.NoError(t, d.Flush(ctx))
+	require.NoError(t, d.Write(ctx, "it"))
+	require.NoError(t, d.Flush(ctx))
+	require.NoError(t, turn.End())
+
+	turn = begin(t, s)
+	h, err := s.History(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "half of it", h.Messages[len(h.Messages)-1].Text())
+	p, err := s.Pending(ctx)
+	require.NoError(t, err)
+	require.True(t, p.Cut)
+	_, err = d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half of it and the rest")})
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.NoError(t, turn.End())
+	closed(t, st)
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	turn = begin(t, load(t, st, cli))
+	require.NoError(t, turn.End())
+	h, err = load(t, st, cli).History(ctx)
+	require.NoError(t, err)
+	require.Len(t, h.Messages, 4)
+}
+
+// A draft of an answer to what a rewind has taken back keeps no turn from beginning,
+// becomes no answer, and cannot be committed any more.
+func TestDraftOfARewoundTurn(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"), transcript.AssistantText("two"))
+	before := history(t, s)
+	asked := add(t, s, transcript.UserText("three"))[0]
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{After: asked})
+	require.NoError(t, d.Write(t.Context(), "half an answer"))
+	require.NoError(t, d.Flush(t.Context()))
+	require.NoError(t, turn.End())
+	require.NoError(t, s.RewindTurns(t.Context(), 1))
+
+	require.NoError(t, begin(t, s).End())
+	require.Equal(t, before, history(t, s))
+	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.NoError(t, s.Rewind(t.Context(), asked))
+	_, err := d.Commit(t.Context(), &transcript.Response{Message: transcript.AssistantText("four"), Made: transcript.Made{After: asked}})
+	require.ErrorIs(t, err, session.ErrConflict)
+}
+
+// A draft that goes on after a later turn has closed it is over with the next one,
+// and one without a key is none.
+func TestLateDraft(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("hi"), transcript.Draft{Text: "no key"})
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	for _, text := range []string{"early", "late"} {
+		require.NoError(t, d.Write(t.Context(), text))
+		require.NoError(t, d.Flush(t.Context()))
+		require.NoError(t, turn.End())
+		turn = begin(t, s)
+	}
+	require.NoError(t, turn.End())
+	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, history(t, s))
+}
