@@ -101,6 +101,26 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 	}
 }
 
+// An erase removes the archive beside the transcript, also one with lines that the
+// transcript lacks: its words are to go.
+func TestEraseRemovesTheArchiveBeside(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	add(t, d, ref, "1")
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Close())
+	whole := unzip(t, archivePath(dir, "a"))
+	require.NoError(t, os.WriteFile(d.Path(ref), whole[:bytes.IndexByte(whole, '\n')+1], 0o600))
+
+	d = open(t, dir, nil)
+	require.NoError(t, d.Rewrite(t.Context(), ref, func(_ iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		return write(transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: 1, Rev: 1}}.Line())
+	}))
+	require.False(t, exists(archivePath(dir, "a")))
+	require.NoError(t, d.Close())
+}
+
 // An archive that was cut short does not say how often its lines were replaced. It is
 // not taken for one from before an erase.
 func TestCutArchiveBesideAnErasedTranscript(t *testing.T) {
