@@ -237,6 +237,9 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 		return false, err
 	}
 	cond.Since = s.from
+	if len(cond.Conflicts) == 0 {
+		cond.Base = s.next // for the key
+	}
 	if !own {
 		return false, nil
 	}

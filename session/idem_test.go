@@ -23,11 +23,13 @@ func TestKeysAfterRestart(t *testing.T) {
 		before, after int  // entries in front of the key and behind it
 		kept          bool // whether a compaction behind it keeps the key
 		compacted     int  // entries behind the compaction
+		rewound       bool // whether a rewind goes back to the compaction
 		honoured      bool // older keys may be honoured too
 	}{
 		{name: "kept by the compaction", before: 20_000, after: 3000, kept: true, honoured: true},
 		{name: "summarised and recent", before: 20_000, after: 1000, honoured: true},
 		{name: "summarised and old", before: 20_000, after: 3000, compacted: 2000},
+		{name: "summarised, old and rewound", before: 20_000, after: 3000, compacted: 2000, rewound: true},
 		{name: "behind the compaction", before: 100, kept: true, compacted: 3000, honoured: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,8 +60,11 @@ func TestKeysAfterRestart(t *testing.T) {
 			if !test.kept {
 				kept = add(t, s, transcript.UserText("kept"))[0]
 			}
-			add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 1})
+			compaction := add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 1})[0]
 			notes(test.compacted)
+			if test.rewound {
+				add(t, s, transcript.Rewind{To: compaction})
+			}
 			closed(t, st)
 
 			st = open(t, dir, unsynced)
@@ -134,4 +139,38 @@ func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 	again, err := s.AppendIf(ctx, session.Cond{Idem: "key"}, transcript.UserText("q"))
 	require.NoError(t, err)
 	require.Equal(t, session.Appended{IDs: done.IDs, Repeated: true}, again)
+}
+
+// A rewind by another process can bring a batch back that no compaction kept and that
+// lies far behind: its key is honoured again, also by a process that has not read the
+// rewind.
+func TestKeyBroughtBackByAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, unsynced)
+	s := load(t, st, cli)
+	question := transcript.UserText("q")
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, question)
+	require.NoError(t, err)
+	back := add(t, s, answer("a"))[0]
+	kept := add(t, s, transcript.UserText("kept"))[0]
+	add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 1})
+	notes := make([]transcript.Item, 1500)
+	for i := range notes {
+		notes[i] = transcript.Custom{Name: "note"}
+	}
+	add(t, s, notes...)
+	closed(t, st)
+
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "other"}, transcript.UserText("the keys have been read"))
+	require.NoError(t, err)
+	other := open(t, dir, unsynced)
+	defer closed(t, other)
+	add(t, load(t, other, cli), transcript.Rewind{To: back})
+
+	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, question)
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
 }

@@ -151,7 +151,8 @@ type Cond struct {
 	// is found at the first line of a whole batch among at least the last
 	// 1,024 lines, nothing is written: the result is the earlier one, or
 	// [ErrIdemMismatch] if the hashes differ. If more lines than that lie
-	// behind the cursor Since, the key is looked for among all of them.
+	// behind the cursor Since, the key is looked for among all of them, and if a
+	// rewind lies after the cursor Base, among all lines of the session.
 	Idem, IdemHash string
 	Since          Cursor
 	// If Conflicts is not empty, no line of these types may lie after the

@@ -22,6 +22,7 @@ type seen struct {
 	// are few and are forgotten when the log is closed.
 	keys              map[string]keyed
 	keysFrom, keysEnd int64
+	rewound           int64              // where the last rewind between them ends
 	batcher           transcript.Batcher // of the lines before keysEnd
 	begin             int64              // where the last batch of them begins
 }
@@ -52,16 +53,13 @@ func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) 
 		*s = seen{copies: copies} // the copy may hold lines that could not be read
 	}
 	if cond.Idem != "" {
-		if err := s.readKeys(r, end, int64(cond.Since)); err != nil {
-			return driver.Result{}, err
-		}
-		k, ok := s.keys[cond.Idem]
+		k, ok, err := s.find(r, end, cond)
 		if ok && !k.stands(r, cond.Idem) {
 			*s = seen{copies: copies}
-			if err := s.readKeys(r, end, int64(cond.Since)); err != nil {
-				return driver.Result{}, err
-			}
-			k, ok = s.keys[cond.Idem]
+			k, ok, err = s.find(r, end, cond)
+		}
+		if err != nil {
+			return driver.Result{}, err
 		}
 		if ok {
 			if !fits(k.hash, cond.IdemHash) {
@@ -115,6 +113,16 @@ func (s *seen) readHead(r io.ReaderAt, end int64) error {
 	return nil
 }
 
+// find returns the batch with the key of cond, if there is one before end. A rewind
+// that the caller has not read may bring back lines in front of cond.Since.
+func (s *seen) find(r io.ReaderAt, end int64, cond driver.Cond) (k keyed, ok bool, err error) {
+	if err = s.readKeys(r, end, int64(cond.Since)); err == nil && s.rewound > int64(cond.Base) {
+		err = s.readKeys(r, end, 0)
+	}
+	k, ok = s.keys[cond.Idem]
+	return k, ok && err == nil, err
+}
+
 // readKeys remembers the idempotency keys before end, back to where keysBegin
 // says.
 func (s *seen) readKeys(r io.ReaderAt, end, since int64) error {
@@ -123,7 +131,7 @@ func (s *seen) readKeys(r io.ReaderAt, end, since int64) error {
 		if err != nil {
 			return err
 		}
-		s.keys, s.keysFrom, s.keysEnd, s.batcher = map[string]keyed{}, from, from, transcript.Batcher{}
+		s.keys, s.keysFrom, s.keysEnd, s.rewound, s.batcher = map[string]keyed{}, from, from, 0, transcript.Batcher{}
 	}
 	for rec, err := range transcript.Scan(r, end, &transcript.ScanOptions{From: s.keysEnd}) {
 		if err != nil {
@@ -162,6 +170,9 @@ func keysBegin(r io.ReaderAt, end, since int64) (int64, error) {
 func (s *seen) note(rec transcript.Record) {
 	if rec.Entry.Part <= 1 {
 		s.begin = rec.Offset
+	}
+	if _, ok := rec.Entry.Body.(transcript.Rewind); ok {
+		s.rewound = rec.End
 	}
 	for _, b := range s.batcher.Take(rec) {
 		first := b.Entries[0]
