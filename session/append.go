@@ -285,7 +285,7 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 	if len(conflicts) == 0 {
 		return false, nil
 	}
-	cond.Base, cond.Conflicts = s.next, conflicts
+	cond.Since, cond.Base, cond.Conflicts = s.from, s.next, conflicts // as read by now
 	if gone {
 		cond.Base = 0
 	}

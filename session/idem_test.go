@@ -143,34 +143,39 @@ func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 
 // A rewind by another process can bring a batch back that no compaction kept and that
 // lies far behind: its key is honoured again, also by a process that has not read the
-// rewind.
+// rewind, or reads it for what the append needs.
 func TestKeyBroughtBackByAnotherProcess(t *testing.T) {
-	dir := t.TempDir()
-	st := open(t, dir, unsynced)
-	s := load(t, st, cli)
-	question := transcript.UserText("q")
-	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, question)
-	require.NoError(t, err)
-	back := add(t, s, answer("a"))[0]
-	kept := add(t, s, transcript.UserText("kept"))[0]
-	add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 1})
-	notes := make([]transcript.Item, 1500)
-	for i := range notes {
-		notes[i] = transcript.Custom{Name: "note"}
+	for _, made := range []bool{false, true} {
+		dir := t.TempDir()
+		st := open(t, dir, unsynced)
+		s := load(t, st, cli)
+		asked := add(t, s, transcript.UserText("q"))[0]
+		a := answer("a")
+		if made {
+			a.Made.After = asked
+		}
+		first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, a)
+		require.NoError(t, err)
+		back := add(t, s, transcript.UserText("kept"))[0]
+		add(t, s, transcript.Compaction{Summary: "s", FirstKept: back, CoversTo: back, TurnsBefore: 1})
+		notes := make([]transcript.Item, 1500)
+		for i := range notes {
+			notes[i] = transcript.Custom{Name: "note"}
+		}
+		add(t, s, notes...)
+		closed(t, st)
+
+		st = open(t, dir, unsynced)
+		defer closed(t, st)
+		s = load(t, st, cli)
+		_, err = s.AppendIf(t.Context(), session.Cond{Idem: "other"}, transcript.UserText("the keys have been read"))
+		require.NoError(t, err)
+		other := open(t, dir, unsynced)
+		defer closed(t, other)
+		add(t, load(t, other, cli), transcript.Rewind{To: back})
+
+		again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, a)
+		require.NoError(t, err)
+		require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
 	}
-	add(t, s, notes...)
-	closed(t, st)
-
-	st = open(t, dir, unsynced)
-	defer closed(t, st)
-	s = load(t, st, cli)
-	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "other"}, transcript.UserText("the keys have been read"))
-	require.NoError(t, err)
-	other := open(t, dir, unsynced)
-	defer closed(t, other)
-	add(t, load(t, other, cli), transcript.Rewind{To: back})
-
-	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, question)
-	require.NoError(t, err)
-	require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
 }
