@@ -275,7 +275,7 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 			if b.Made.After == "" {
 				continue
 			}
-			if err := s.sync(ctx); err != nil {
+			if err := s.readTo(ctx, b.Made.After); err != nil {
 				return false, err
 			}
 			conflicts = append(conflicts, transcript.TypeRewind)
@@ -352,10 +352,7 @@ func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 	last := ids[len(ids)-1]
 	ctx = context.WithoutCancel(ctx)
 	_ = s.use(ctx, "read", func(t *state) error {
-		err := t.sync(ctx)
-		if err == nil && !t.fold.Has(last) {
-			err = t.readAll(ctx)
-		}
+		err := t.readTo(ctx, last)
 		live = err == nil && t.fold.Live(last)
 		return err
 	})

@@ -297,3 +297,35 @@ func TestAnswerToRewoundEntries(t *testing.T) {
 	_, err = s.Append(t.Context(), answerTo("nobody knows it", "to the unknown"))
 	require.NoError(t, err)
 }
+
+// The same where the rewound entries lie in front of what a compaction has kept since,
+// which is all that a process that goes on with the session reads. A draft of such an
+// answer becomes none.
+func TestAnswerToOldRewoundEntries(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"))
+	asked := add(t, s, answer("two"), transcript.UserText("three"))[1]
+	late := transcript.Response{Message: transcript.AssistantText("late"), Made: transcript.Made{After: asked}}
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", late.Made)
+	require.NoError(t, d.Write(t.Context(), "half an answer"))
+	require.NoError(t, d.Flush(t.Context()))
+	require.NoError(t, turn.End())
+	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	talk(t, s, 0, 3)
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
+	closed(t, st)
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	before := history(t, s)
+	_, err = s.Append(t.Context(), late)
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.NoError(t, begin(t, s).End())
+	require.Equal(t, before, history(t, s))
+}
