@@ -128,8 +128,8 @@ func (r *reader) readLines(scan scan) error {
 	return nil
 }
 
-// refersBack reports whether e makes lines part of the history that were not
-// read.
+// refersBack reports whether e makes lines part of the history, or of its turns, that
+// were not read.
 func (r *reader) refersBack(e transcript.Entry) bool {
 	if r.from == 0 {
 		return false
@@ -138,7 +138,7 @@ func (r *reader) refersBack(e transcript.Entry) bool {
 	case transcript.Rewind:
 		return true
 	case transcript.Compaction:
-		return !r.fold.Has(cmp.Or(b.FirstKept, b.CoversTo))
+		return b.TurnsBefore == 0 || !r.fold.Live(cmp.Or(b.FirstKept, b.CoversTo))
 	}
 	return false
 }

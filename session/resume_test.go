@@ -151,6 +151,41 @@ func TestSearchIsTheWholeFold(t *testing.T) {
 	}
 }
 
+// A compaction that another program has made may not say how many turns it stands for,
+// or name an entry that a rewind has taken back: what it says is looked for among all
+// lines, also by who has read the last part of them.
+func TestResumeBeforeAForeignCompaction(t *testing.T) {
+	for name, compaction := range map[string]func(asked, rewound, last string) transcript.Compaction{
+		"without turns": func(_, _, last string) transcript.Compaction {
+			return transcript.Compaction{Summary: "foreign", FirstKept: last, CoversTo: last}
+		},
+		"rewound": func(asked, rewound, _ string) transcript.Compaction {
+			return transcript.Compaction{Summary: "foreign", FirstKept: rewound, CoversTo: asked, TurnsBefore: 4}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			st := open(t, dir, unsynced)
+			s := load(t, st, cli)
+			talk(t, s, 0, 3)
+			asked := add(t, s, transcript.UserText("asked"))[0]
+			kept := add(t, s, answer("a"), transcript.UserText("kept"))[1]
+			add(t, s, answer("b"), transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 4})
+			rewound := add(t, s, transcript.UserText("rewound"))[0]
+			require.NoError(t, s.RewindTurns(t.Context(), 1))
+			last := add(t, s, transcript.UserText("last"))[0]
+			closed(t, st)
+
+			st = open(t, dir, unsynced)
+			defer closed(t, st)
+			s = load(t, st, cli)
+			compareWithWhole(t, "before", s, rebuild.SummaryUser)
+			add(t, s, compaction(asked, rewound, last))
+			compareWithWhole(t, "after", s, rebuild.SummaryUser)
+		})
+	}
+}
+
 func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() driver.Driver) (skipped int) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 7))
