@@ -47,26 +47,23 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 	return nil, err
 }
 
-// cause returns an error of a log in terms of package driver.
+// cause returns the error of a released log, and says what has taken its place.
 func (a *agent) cause(ref driver.Ref, err error) error {
-	switch {
-	case errors.Is(err, filelog.ErrReplaced):
-		a.d.forgetIdentity(ref) // the caller knows
-		_, liveErr := a.live(ref.ID)
-		_, failed := errors.AsType[*filelog.NotDurableError](err)
-		switch {
-		case errors.Is(liveErr, driver.ErrArchived) && failed:
-			return fmt.Errorf("%w: %w", liveErr, err)
-		case errors.Is(liveErr, driver.ErrArchived):
-			return liveErr
-		case errors.Is(liveErr, fs.ErrNotExist):
-			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
-		}
-		return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
-	case errors.Is(err, filelog.ErrBusy):
-		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
+	if !errors.Is(err, filelog.ErrReplaced) {
+		return err
 	}
-	return err
+	a.d.forgetIdentity(ref) // the caller knows
+	_, liveErr := a.live(ref.ID)
+	_, failed := errors.AsType[*filelog.NotDurableError](err)
+	switch {
+	case errors.Is(liveErr, driver.ErrArchived) && failed:
+		return fmt.Errorf("%w: %w", liveErr, err)
+	case errors.Is(liveErr, driver.ErrArchived):
+		return liveErr
+	case errors.Is(liveErr, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 }
 
 // Append implements [driver.Driver].

@@ -100,8 +100,9 @@ func (ls *logs) rouse(o *openLog) {
 
 // release ends a use. err is how it ended; the error that is returned says why
 // if the log was closed meanwhile, and that its sync had failed if it is closed
-// because its file is gone. A failure to close other logs does not concern the
-// caller and goes to the logger.
+// because its file is gone. But for filelog.ErrReplaced, which is for
+// [agent.cause], it is in terms of package driver. A failure to close other logs
+// does not concern the caller and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
 	if errors.Is(err, filelog.ErrReplaced) {
@@ -112,12 +113,10 @@ func (ls *logs) release(o *openLog, err error) error {
 			err = fmt.Errorf("%w: %w", err, failed)
 		}
 	}
-	if errors.Is(err, filelog.ErrClosed) {
-		why := driver.ErrClosed
-		if o.stale {
-			why = filelog.ErrReplaced
-		}
-		err = fmt.Errorf("%w: %w", why, err)
+	if o.stale && errors.Is(err, filelog.ErrClosed) {
+		err = fmt.Errorf("%w: %w", filelog.ErrReplaced, err)
+	} else {
+		err = lockError(err)
 	}
 	o.users--
 	unused, stale := o.users == 0, o.stale
