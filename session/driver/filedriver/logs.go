@@ -23,8 +23,7 @@ import (
 
 // logs keeps the logs that are in use open, and some that were in use lately.
 type logs struct {
-	limit int  // how many unused ones stay open
-	owes  bool // whether closing a log may sync it
+	limit int // how many unused ones stay open
 	log   *slog.Logger
 	// failed is (*filelog.Log).Failed, but in tests.
 	failed func(*filelog.Log) *filelog.NotDurableError
@@ -41,7 +40,6 @@ type openLog struct {
 	ref   driver.Ref
 	log   *filelog.Log
 	users int
-	uses  int           // so far
 	place *list.Element // in the order
 	idle  bool          // counted as such
 	stale bool          // its file is gone, and its last user closes it
@@ -58,7 +56,7 @@ type openLog struct {
 
 func newLogs(d *Driver, limit int) *logs {
 	return &logs{
-		limit: max(limit, 0), owes: d.opts.Sync != filelog.SyncNever, log: d.log, failed: (*filelog.Log).Failed,
+		limit: max(limit, 0), log: d.log, failed: (*filelog.Log).Failed,
 		open: map[driver.Ref]*openLog{}, order: list.New(),
 	}
 }
@@ -86,7 +84,6 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 	ls.rouse(o)
 	ls.order.MoveToFront(o.place)
 	o.users++
-	o.uses++
 	return o, nil
 }
 
@@ -156,9 +153,8 @@ func (ls *logs) evict() {
 		return
 	}
 	ls.rouse(o) // whoever evicts meanwhile takes another one
-	uses := o.uses
 	ls.mu.Unlock()
-	if ls.owes && ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
+	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
 		// So that closing has nothing left to sync: whoever opens the file
 		// while it is closed would not learn of a failure. It is no Flush, which may
 		// ask the index for other writers: the caller may hold index.mu.
@@ -167,7 +163,9 @@ func (ls *logs) evict() {
 		}
 	}
 	ls.mu.Lock()
-	done := o.users == 0 && o.uses == uses && ls.open[o.ref] == o && !ls.closed && ls.failed(o.log) == nil
+	// A use that has come and gone since may have left it something to sync.
+	done := o.users == 0 && ls.open[o.ref] == o && !ls.closed &&
+		ls.failed(o.log) == nil && o.log.Unsynced() == math.MaxInt64
 	if done {
 		ls.remove(o)
 	}
@@ -262,7 +260,7 @@ func (ls *logs) busy(agent string) (ids []string) {
 // to a session and not synced, at most size.
 func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
 	o := ls.find(ref)
-	if o == nil || !ls.owes {
+	if o == nil {
 		return size
 	}
 	return min(size, o.log.Unsynced())
