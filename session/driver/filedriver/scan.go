@@ -212,8 +212,8 @@ type opened struct {
 	file *os.File
 	size int64      // of the transcript, when it was opened
 	row  driver.Row // of an archive; the ID is empty if it has none
-	// log calls do with the log of a transcript; it is nil if nobody can be writing.
-	log func(do func(*filelog.Log) (int64, error)) (int64, error)
+	a    *agent
+	id   string // of a transcript; empty if nobody can be writing
 }
 
 // Size implements [source].
@@ -229,19 +229,22 @@ func (o *opened) Size() (int64, error) {
 }
 
 // Wait implements [source].
-func (o *opened) Wait(ctx context.Context) (int64, error) {
-	if o.log == nil {
-		return o.size, nil
-	}
-	return o.log(func(l *filelog.Log) (int64, error) { return l.Wait(ctx) })
-}
+func (o *opened) Wait(ctx context.Context) (int64, error) { return o.ask(ctx, (*filelog.Log).Wait) }
 
 // settle waits as Wait does, and ends what a dead writer left.
-func (o *opened) settle(ctx context.Context) (int64, error) {
-	if o.log == nil {
+func (o *opened) settle(ctx context.Context) (int64, error) { return o.ask(ctx, (*filelog.Log).Settle) }
+
+// ask calls do with the log of the transcript, unless nobody can be writing.
+func (o *opened) ask(ctx context.Context, do func(*filelog.Log, context.Context) (int64, error)) (int64, error) {
+	if o.id == "" {
 		return o.size, nil
 	}
-	return o.log(func(l *filelog.Log) (int64, error) { return l.Settle(ctx) })
+	l, err := o.a.acquire(driver.Ref{Agent: o.a.name, ID: o.id})
+	if err != nil {
+		return 0, err
+	}
+	end, err := do(l.log, ctx)
+	return end, o.a.d.logs.release(l, err)
 }
 
 func (o *opened) close() { _ = o.file.Close() } // only read
@@ -256,13 +259,9 @@ func (a *agent) open(f found) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{ReaderAt: file, file: file, size: info.Size()}
+	o := &opened{ReaderAt: file, file: file, size: info.Size(), a: a}
 	if !f.archived {
-		if f.id != "" {
-			o.log = func(do func(*filelog.Log) (int64, error)) (int64, error) {
-				return a.withLog(driver.Ref{Agent: a.name, ID: f.id}, do)
-			}
-		}
+		o.id = f.id
 		return o, nil
 	}
 	fail := func(err error) error {

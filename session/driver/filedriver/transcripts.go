@@ -403,7 +403,7 @@ func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	}
 	defer o.close()
 	final := false
-	if a.d.opts.ReadOnly || !f.archived && f.id != "" {
+	if a.d.opts.ReadOnly || o.id != "" {
 		if o.size, final = tail(context.Background(), o, o.size, o.settle); !final {
 			o.size = wholeLines(o, o.size)
 		}
@@ -430,16 +430,6 @@ func wholeLines(r io.ReaderAt, size int64) int64 {
 		return rec.End
 	}
 	return 0
-}
-
-// withLog calls do with the log of a session.
-func (a *agent) withLog(ref driver.Ref, do func(*filelog.Log) (int64, error)) (end int64, err error) {
-	o, err := a.acquire(ref)
-	if err != nil {
-		return 0, err
-	}
-	end, err = do(o.log)
-	return end, a.d.logs.release(o, err)
 }
 
 // describe makes the row of a session from its transcript. Known is the row it
