@@ -3,6 +3,7 @@ package filedriver
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -50,38 +51,33 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 // of every session that check allows until all of them are deleted. Like Delete it
 // copies nothing, whatever has become of a sync.
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
-	errs := make([]error, len(refs))
-	first := map[driver.Ref]int{} // where each of refs is named first
-	of := map[*agent][]int{}
 	if err := d.enter(ctx); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(refs))
 	}
 	defer d.ops.Done()
-	for i, ref := range refs {
-		if _, doubled := first[ref]; doubled {
+	errs := make(map[driver.Ref]error, len(refs))
+	of := map[*agent][]driver.Ref{}
+	for _, ref := range refs {
+		if _, doubled := errs[ref]; doubled {
 			continue
 		}
-		first[ref] = i
-		var a *agent
-		if a, errs[i] = d.existing(ref); a != nil && errs[i] == nil {
-			of[a] = append(of[a], i)
+		a, err := d.existing(ref)
+		if errs[ref] = err; err == nil {
+			of[a] = append(of[a], ref)
 		}
 	}
-	for a, places := range of {
-		err := a.idx.hold(ctx, func() error { a.idx.deleteIf(ctx, refs, places, check, errs); return nil })
-		for _, i := range places {
-			if err != nil {
-				errs[i] = err
+	for a, refs := range of {
+		if err := a.idx.hold(ctx, func() error { a.idx.deleteIf(ctx, refs, check, errs); return nil }); err != nil {
+			for _, ref := range refs {
+				errs[ref] = err
 			}
 		}
 	}
+	all := make([]error, len(refs))
 	for i, ref := range refs {
-		errs[i] = errs[first[ref]]
+		all[i] = errs[ref]
 	}
-	return errs
+	return all
 }
 
 // at announces a step, so that a test can come between.
@@ -230,29 +226,28 @@ func (x *index) restore(ref driver.Ref) error {
 	return nil
 }
 
-// deleteIf is [Driver.DeleteIf] of the refs at some places, all of one agent.
-func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, places []int, check func(driver.Row) error, errs []error) {
+// deleteIf is [Driver.DeleteIf] of refs of one agent, whose errors it sets.
+func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error, errs map[driver.Ref]error) {
 	var ids []string
-	var deleted []int
-	for _, i := range places {
-		release, _, err := x.takeTurn(refs[i].ID)
-		if errs[i] = err; err != nil {
+	for _, ref := range refs {
+		release, _, err := x.takeTurn(ref.ID)
+		if errs[ref] = err; err != nil {
 			continue
 		}
 		defer release()
-		s, err := x.still(ctx, refs[i], check, (*filelog.Log).Lock)
-		if errs[i] = err; err != nil {
+		s, err := x.still(ctx, ref, check, (*filelog.Log).Lock)
+		if errs[ref] = err; err != nil {
 			continue
 		}
 		defer s.release()
-		ids, deleted = append(ids, refs[i].ID), append(deleted, i)
+		ids = append(ids, ref.ID)
 	}
 	if len(ids) == 0 {
 		return
 	}
 	err := x.delete(ids, x.a.unlink)
-	for _, i := range deleted {
-		errs[i] = err
+	for _, id := range ids {
+		errs[driver.Ref{Agent: x.a.name, ID: id}] = err
 	}
 }
 
