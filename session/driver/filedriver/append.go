@@ -86,10 +86,8 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 // append.
 const maxPooled = 64 << 10
 
-var (
-	errRepeated = errors.New("appended before")
-	errNoLines  = errors.New("there are no lines to append")
-)
+// errNothing says that nothing is to be written, and that the result is known.
+var errNothing = errors.New("there is nothing to append")
 
 // appendTo appends lines to an open log.
 func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
@@ -106,14 +104,11 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 	var check func(end int64) error
 	if cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0 || cond.Check != nil || len(lines) == 0 {
 		check = func(end int64) (err error) {
-			if res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err == nil && res.Repeated {
-				return errRepeated
-			}
-			if err == nil && cond.Check != nil {
+			if res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err == nil && !res.Repeated && cond.Check != nil {
 				err = cond.Check(ctx, driver.Cursor(end))
 			}
-			if err == nil && len(lines) == 0 {
-				res, err = driver.Result{Start: driver.Cursor(end), End: driver.Cursor(end)}, errNoLines
+			if err == nil && (res.Repeated || len(lines) == 0) {
+				err = errNothing
 			}
 			return err
 		}
@@ -126,11 +121,11 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 		if err == nil {
 			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
 		}
-		switch {
-		case errors.Is(err, errNoLines):
-			return res, nil
-		case !errors.Is(err, errRepeated):
+		if !errors.Is(err, errNothing) {
 			return driver.Result{}, err
+		}
+		if !res.Repeated {
+			return res, nil
 		}
 		if again, err := d.secure(ctx, o.log, cond, res); err != nil || !again {
 			return res, err

@@ -47,23 +47,26 @@ func (k keyed) stands(r io.ReaderAt, key string) bool {
 }
 
 // check looks at the lines before end, under the append lock. Copies is how
-// often the file has been copied so far.
-func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) (driver.Result, error) {
+// often the file has been copied so far. The result is that of an append of no
+// lines, or the earlier one.
+func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) (res driver.Result, err error) {
 	if s.copies != copies {
 		*s = seen{copies: copies} // the copy may hold lines that could not be read
 	}
 	if cond.Idem != "" {
-		k, ok, err := s.find(r, end, cond)
-		if ok && !k.stands(r, cond.Idem) {
+		if k, ok := s.keys[cond.Idem]; ok && !k.stands(r, cond.Idem) {
 			*s = seen{copies: copies}
-			k, ok, err = s.find(r, end, cond)
+		}
+		err := s.readKeys(r, end, int64(cond.Since))
+		if err == nil && s.rewound > int64(cond.Base) {
+			err = s.readKeys(r, end, 0) // the caller has not read what the rewind brings back
 		}
 		if err != nil {
-			return driver.Result{}, err
+			return res, err
 		}
-		if ok {
+		if k, ok := s.keys[cond.Idem]; ok {
 			if !fits(k.hash, cond.IdemHash) {
-				return driver.Result{}, driver.ErrIdemMismatch
+				return res, driver.ErrIdemMismatch
 			}
 			return driver.Result{
 				Start: driver.Cursor(k.start), End: driver.Cursor(k.end), Repeated: true, IDs: slices.Clone(k.ids),
@@ -72,24 +75,23 @@ func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) 
 	}
 	if cond.Head != "" {
 		if err := s.readHead(r, end); err != nil {
-			return driver.Result{}, err
+			return res, err
 		}
 		if s.head != cond.Head {
-			return driver.Result{}, fmt.Errorf("head is %q, not %q: %w", s.head, cond.Head, driver.ErrConflict)
+			return res, fmt.Errorf("head is %q, not %q: %w", s.head, cond.Head, driver.ErrConflict)
 		}
 	}
 	if len(cond.Conflicts) > 0 {
-		scan := transcript.Scan(r, end, &transcript.ScanOptions{From: int64(cond.Base)})
-		for rec, err := range scan {
+		for rec, err := range transcript.Scan(r, end, &transcript.ScanOptions{From: int64(cond.Base)}) {
 			if err != nil {
-				return driver.Result{}, err
+				return res, err
 			}
 			if rec.HasEntry() && slices.Contains(cond.Conflicts, rec.Entry.Type()) {
-				return driver.Result{}, fmt.Errorf("a %s entry was added: %w", rec.Entry.Type(), driver.ErrConflict)
+				return res, fmt.Errorf("a %s entry was added: %w", rec.Entry.Type(), driver.ErrConflict)
 			}
 		}
 	}
-	return driver.Result{}, nil
+	return driver.Result{Start: driver.Cursor(end), End: driver.Cursor(end)}, nil
 }
 
 // readHead finds the last head before end.
@@ -111,16 +113,6 @@ func (s *seen) readHead(r io.ReaderAt, end int64) error {
 	}
 	s.headEnd = end
 	return nil
-}
-
-// find returns the batch with the key of cond, if there is one before end. A rewind
-// that the caller has not read may bring back lines in front of cond.Since.
-func (s *seen) find(r io.ReaderAt, end int64, cond driver.Cond) (k keyed, ok bool, err error) {
-	if err = s.readKeys(r, end, int64(cond.Since)); err == nil && s.rewound > int64(cond.Base) {
-		err = s.readKeys(r, end, 0)
-	}
-	k, ok = s.keys[cond.Idem]
-	return k, ok && err == nil, err
 }
 
 // readKeys remembers the idempotency keys before end, back to where keysBegin
