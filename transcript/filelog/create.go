@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	tempMark   = ".tmp-"
-	tempRandom = 8 // bytes, in hexadecimal
+	tempMark               = ".tmp-"
+	tempRandom             = 8 // bytes, in hexadecimal
+	tempMode   fs.FileMode = 0o600
 )
 
 // Create makes the log that name refers to within root, with the lines in
@@ -62,19 +63,18 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 // folder could not be synced. After any other error the old content is
 // untouched.
 func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
-	return writeAtomic(root, name, data, sync, (*os.Root).Rename)
+	return WriteFileMode(root, name, data, tempMode, sync)
 }
 
 // WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It has the
 // mode before it has its name, as far as the file system knows such a mode.
 func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
-	return writeAtomic(root, name, data, sync, func(root *os.Root, from, to string) error {
-		_ = root.Chmod(from, mode) // not every file system has every bit
+	move := func(root *os.Root, from, to string) error {
+		if mode != tempMode {
+			_ = root.Chmod(from, mode) // not every file system has every bit
+		}
 		return root.Rename(from, to)
-	})
-}
-
-func writeAtomic(root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error) error {
+	}
 	t, err := writeNew("write", root, name, data, sync, move, new(Options))
 	if err == nil {
 		t.end()
@@ -201,7 +201,7 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 		var random [tempRandom]byte
 		rand.Read(random[:])
 		temp := name + tempMark + hex.EncodeToString(random[:])
-		f, err := root.OpenFile(temp, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := root.OpenFile(temp, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, tempMode)
 		if err != nil {
 			return nil, err
 		}
