@@ -94,34 +94,29 @@ func RemoveTemps(root *os.Root, name string) error {
 // [Draft.Install] fails then. It is for words that must not stay, and leaves none to
 // a writer that is killed later.
 func RemoveDrafts(root *os.Root, name string) error {
-	return removeTempsOf(root, name, func(root *os.Root, temp string) error {
-		if err := root.Remove(temp); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil // its writer has ended
-	})
+	return removeTempsOf(root, name, (*os.Root).Remove)
 }
 
 func removeTempsOf(root *os.Root, name string, remove func(root *os.Root, temp string) error) error {
 	base := filepath.Base(name)
-	_, err := removeTemps(root, filepath.Dir(name), func(of string) bool { return of == base }, remove)
-	return tempsError(root, name, err)
+	_, err := removeTemps(root, name, filepath.Dir(name), func(of string) bool { return of == base }, remove)
+	return err
 }
 
 // RemoveTempsIn is [RemoveTemps] for all files in a folder whose names end with ext,
 // also if there is no such file any more. When the error is nil no power cut brings
 // back what was removed.
 func RemoveTempsIn(root *os.Root, dir, ext string) error {
-	removed, err := removeTemps(root, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) }, removeTemp)
-	if err != nil || !removed {
-		return tempsError(root, dir, err)
+	found, err := removeTemps(root, dir, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) }, removeTemp)
+	if err != nil || !found {
+		return err
 	}
 	return SyncDir(root, dir)
 }
 
 // removeTemps calls remove with the temporary files in a folder for the files whose
-// names fit, and reports whether there were any.
-func removeTemps(root *os.Root, dir string, fits func(of string) bool, remove func(root *os.Root, temp string) error) (removed bool, err error) {
+// names fit, and reports whether there were any. Name is for the error.
+func removeTemps(root *os.Root, name, dir string, fits func(of string) bool, remove func(root *os.Root, temp string) error) (found bool, err error) {
 	var entries []string
 	d, err := root.Open(dir)
 	if err == nil {
@@ -134,35 +129,32 @@ func removeTemps(root *os.Root, dir string, fits func(of string) bool, remove fu
 			continue
 		}
 		if digits := n[at+len(tempMark):]; len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
-			err = cmp.Or(err, remove(root, filepath.Join(dir, n)))
-			removed = true
+			found = true
+			// One that is gone, or has its own name, has ended by itself.
+			if e := remove(root, filepath.Join(dir, n)); !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, ErrReplaced) {
+				err = cmp.Or(err, e)
+			}
 		}
 	}
-	return removed, err
-}
-
-func tempsError(root *os.Root, name string, err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		err = &Error{
+			Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err),
+			Fix: "no log was changed, try again once the cause is gone or remove them by hand",
+		}
 	}
-	return &Error{
-		Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err),
-		Fix: "no log was changed, try again once the cause is gone or remove them by hand",
-	}
+	return found, err
 }
 
 // removeTemp removes a temporary file whose lock is free.
 func removeTemp(root *os.Root, temp string) error {
 	f, _, err := openRegular(root, temp, os.O_RDWR)
-	if err == nil {
-		var free bool
-		if free, err = tryLock(f, int64(appendLock), false); free {
-			err = root.Remove(temp)
-		}
-		_ = f.Close() // nothing was written
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
-		return nil // its writer has ended
+	defer func() { _ = f.Close() }() // nothing was written
+	free, err := tryLock(f, int64(appendLock), false)
+	if free {
+		err = root.Remove(temp)
 	}
 	return err
 }
