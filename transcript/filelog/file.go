@@ -29,8 +29,8 @@ type file interface {
 	io.ReaderAt
 	io.Writer // appends
 
-	// Lookup looks up the name of the file. It fails with ErrReplaced or
-	// fs.ErrNotExist if the name no longer refers to the file.
+	// Lookup looks up the name of the file. It fails with ErrReplaced if the name
+	// no longer refers to the file.
 	Lookup() (look, error)
 	// Stat describes the open file.
 	Stat() (fs.FileInfo, error)
@@ -132,7 +132,7 @@ func (d *diskFile) Lookup() (look, error) {
 		}
 	}
 	info, err := d.root.Lstat(d.name)
-	if err == nil && !os.SameFile(d.id, info) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(d.id, info) {
 		err = ErrReplaced
 	}
 	if err != nil {

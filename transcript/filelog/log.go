@@ -274,10 +274,10 @@ func (l *Log) lookup(op string) (look, error) {
 	for {
 		f := l.current.Load()
 		now, err := f.Lookup()
-		switch {
-		case err == nil:
+		if err == nil {
 			return now, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrReplaced):
+		}
+		if !errors.Is(err, ErrReplaced) {
 			return look{}, l.fail(op, err)
 		}
 		l.moving.Lock() // it may be a copy by this Log that has taken the name

@@ -164,7 +164,7 @@ func lookupIn(folder *os.File, name []byte, id fs.FileInfo) (look, error) {
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return look{}, os.NewSyscallError("statx", err)
+		return look{}, ErrReplaced
 	case err != nil:
 		return look{}, errors.ErrUnsupported // by an old kernel or a sandbox
 	case unix.Mkdev(found.Dev_major, found.Dev_minor) != uint64(own.Dev) || found.Ino != own.Ino: //nolint:unconvert // MIPS has 32 bits

@@ -99,7 +99,7 @@ func lookUp(t *testing.T) {
 	}
 	assert.NoError(t, root.Rename(name, "other"))
 	_, err = l.file().Lookup()
-	assert.ErrorIs(t, err, os.ErrNotExist)
+	assert.ErrorIs(t, err, ErrReplaced)
 	assert.NoError(t, root.Symlink("other", name))
 	_, err = l.file().Lookup()
 	assert.ErrorIs(t, err, ErrReplaced)
