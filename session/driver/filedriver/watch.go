@@ -43,26 +43,23 @@ type watches struct {
 }
 
 func (ws *watches) add(w *watch) (stop func(), err error) {
-	if err := ws.begin(w); err != nil {
-		ws.remove(w)
-		return nil, err
-	}
-	return sync.OnceFunc(func() { ws.remove(w) }), nil
-}
-
-func (ws *watches) begin(w *watch) (err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
-		return driver.ErrClosed
+		return nil, driver.ErrClosed
 	}
 	if ws.notes == nil {
 		if ws.notes, err = openNotes(ws); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	ws.all[w] = true
-	return ws.notes.cover(w)
+	if err := ws.notes.cover(w); err != nil {
+		delete(ws.all, w)
+		ws.end()
+		return nil, err
+	}
+	return func() { ws.remove(w) }, nil
 }
 
 func (ws *watches) remove(w *watch) {
