@@ -17,7 +17,6 @@ import (
 	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // learned is what a process knows from the transcripts themselves.
@@ -510,8 +509,5 @@ func (a *agent) path(f found) string {
 }
 
 func (a *agent) spoilt(op string, f found, err error, fix string) error {
-	if e, ok := errors.AsType[*filelog.Error](err); ok {
-		err = e.Err
-	}
-	return &filelog.Error{Op: op, Path: a.path(f), Err: err, Fix: "nothing was written; " + fix}
+	return a.d.rewrap(op, a.path(f), err, "nothing was written; "+fix)
 }
