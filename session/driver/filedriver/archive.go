@@ -184,17 +184,6 @@ func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver
 	return p, x.a.cause(ref, x.a.d.logs.release(o, err))
 }
 
-// removeStale removes archives that do not count: a kill came before they did, or
-// when they no longer did. A process that is about to use one makes it again. One with
-// lines that the transcript lacks stays.
-func (x *index) removeStale() error {
-	var errs []error
-	for _, id := range x.stale {
-		errs = append(errs, x.a.removeBeside(id))
-	}
-	return errors.Join(errs...)
-}
-
 // restore is [Driver.Restore].
 func (x *index) restore(ref driver.Ref) error {
 	f, err := x.stat(ref.ID)

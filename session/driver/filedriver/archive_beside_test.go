@@ -164,7 +164,7 @@ func TestArchiveThatCannotBeRemoved(t *testing.T) {
 		row.Title = fmt.Sprint(i)
 		require.NoError(t, d.Put(t.Context(), row))
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "archives beside their transcripts could not be removed"), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "an archive beside its transcript could not be removed"), log.String())
 	require.Equal(t, "2", list(t, d)[0].Title)
 	require.NoError(t, d.Close())
 }
