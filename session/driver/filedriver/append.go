@@ -17,7 +17,7 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 		return err
 	}
 	defer d.ops.Done()
-	a, err := d.agent(ref.Agent, false) // an open log has a name that was checked
+	a, err := d.agent(ref.Agent) // an open log has a name that was checked
 	if err != nil {
 		if a, err = d.existing(ref); err != nil {
 			return err

@@ -163,7 +163,7 @@ func (d *Driver) finishDeletes() error {
 		case name == "":
 			d.log.Warn("a deletion or an erase was not finished: the name of its agent is not known; the first call for that agent finishes it", "folder", folder.Name())
 		default:
-			_, err = d.agent(name, false)
+			_, err = d.agent(name)
 		}
 		if err != nil {
 			return err
@@ -376,9 +376,9 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 }
 
 // agent returns an agent's folder, which callers that ask for it at the same
-// time open once. It does not exist before the agent has a session, unless
-// create is set: the error then matches fs.ErrNotExist.
-func (d *Driver) agent(name string, create bool) (*agent, error) {
+// time open once. It does not exist before the agent has a session: the error
+// then matches fs.ErrNotExist.
+func (d *Driver) agent(name string) (*agent, error) {
 	d.mu.Lock()
 	a := d.agents[name]
 	d.mu.Unlock()
@@ -389,14 +389,7 @@ func (d *Driver) agent(name string, create bool) (*agent, error) {
 		return nil, err
 	}
 	folder := EncodeName(name)
-	if create {
-		for _, dir := range []string{"agents/" + folder, "agents/" + folder + "/sessions"} {
-			if err := d.folder(dir, true); err != nil {
-				return nil, err
-			}
-		}
-	}
-	open := func() (any, error) {
+	opened, err, _ := d.opening.Do(folder, func() (any, error) {
 		d.mu.Lock()
 		a := d.agents[name]
 		d.mu.Unlock()
@@ -414,12 +407,7 @@ func (d *Driver) agent(name string, create bool) (*agent, error) {
 			a.idx.interrupt()
 		}
 		return a, nil
-	}
-	opened, err, _ := d.opening.Do(folder, open)
-	if create && errors.Is(err, fs.ErrNotExist) {
-		// A call that creates nothing may have looked before the folders were made.
-		opened, err, _ = d.opening.Do(folder, open)
-	}
+	})
 	a, _ = opened.(*agent)
 	return a, err
 }

@@ -34,7 +34,7 @@ func (d *Driver) existing(ref driver.Ref) (*agent, error) {
 	if err := driver.CheckRef(ref); err != nil {
 		return nil, err
 	}
-	a, err := d.agent(ref.Agent, false)
+	a, err := d.agent(ref.Agent)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = d.notFound(ref)
 	}
@@ -43,7 +43,7 @@ func (d *Driver) existing(ref driver.Ref) (*agent, error) {
 
 // listable returns the folder of an agent, nil if it has no sessions.
 func (d *Driver) listable(name string) (*agent, error) {
-	a, err := d.agent(name, false)
+	a, err := d.agent(name)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
 		return nil, nil
 	}
@@ -167,7 +167,16 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 	if err := driver.CheckRef(driver.Ref{Agent: name, ID: row.ID}); err != nil {
 		return nil, err
 	}
-	return d.agent(name, true)
+	folder := "agents/" + EncodeName(name)
+	for _, dir := range []string{folder, folder + "/sessions"} {
+		if err := d.folder(dir, true); err != nil {
+			return nil, err
+		}
+	}
+	if a, err = d.agent(name); errors.Is(err, fs.ErrNotExist) {
+		a, err = d.agent(name) // a call at the same time had looked before the folder was made
+	}
+	return a, err
 }
 
 // create makes a transcript. The caller holds the lock of the index, which is
