@@ -25,15 +25,9 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	for i, id := range ids {
 		recs[i] = record{Delete: id}
 	}
-	_ = x.markDelete()
-	x.a.d.at("delete: line")
-	if err := x.write(recs...); err != nil {
+	const unknown = "it is not known whether the session is deleted: delete it again"
+	if err := x.announce("delete session", unknown, x.a.d.opts.Sync != filelog.SyncNever, recs...); err != nil {
 		return err
-	}
-	if x.a.d.opts.Sync != filelog.SyncNever {
-		if err := x.file.Sync(); err != nil {
-			return x.fail("delete session", err, "it is not known whether the session is deleted: delete it again")
-		}
 	}
 	return x.finishDeletes(ids, remove)
 }
@@ -45,10 +39,17 @@ const (
 	deleteMode             = indexMode | fs.ModeSticky
 )
 
-// markDelete marks an index before the line of a deletion or an erase is written. The
-// file that a rewrite puts in its place has the mark only while there is a deletion to
-// finish.
-func (x *index) markDelete() error { return x.a.root.Chmod(indexName, deleteMode) }
+// announce marks an index and writes the lines of deletions or of an erase. The file
+// that a rewrite puts in its place has the mark only while there is a deletion to
+// finish. If the lines must be synced and that fails, fix says what to do.
+func (x *index) announce(op, fix string, sync bool, recs ...record) error {
+	_ = x.a.root.Chmod(indexName, deleteMode)
+	x.a.d.at("index: marked")
+	if err := x.write(recs...); err != nil || !sync {
+		return err
+	}
+	return x.fail(op, x.file.Sync(), fix)
+}
 
 // isDeleting reports whether a session is deleted and has files that could not be
 // removed.

@@ -46,7 +46,7 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 		}
 	}
 	if err == nil {
-		err = x.announce(ref.ID)
+		err = x.announce("erase", "nothing was erased; try again", true, record{Erase: ref.ID})
 	}
 	if err == nil {
 		x.aside(func() {
@@ -63,18 +63,6 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 		x.a.d.logs.drop(ref)
 	}
 	return errors.Join(x.a.cause(ref, err), x.finishErases())
-}
-
-// announce writes that the lines of a session are about to be replaced.
-func (x *index) announce(id string) error {
-	_ = x.markDelete()
-	if err := x.write(record{Erase: id}); err != nil {
-		return err
-	}
-	if err := x.file.Sync(); err != nil {
-		return x.fail("erase", err, "nothing was erased; try again")
-	}
-	return nil
 }
 
 // finishErases makes the rows anew of sessions whose lines were replaced, and
