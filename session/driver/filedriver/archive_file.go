@@ -178,7 +178,9 @@ func (a *agent) removeBeside(id string) error {
 	}
 	has, err := a.hasArchive(id)
 	if has {
-		if err = a.supersedes(f, found{file: archiveName(id), id: id, archived: true}); err == nil {
+		archive := found{file: archiveName(id), id: id, archived: true}
+		err = a.d.wrap("remove archive", a.path(archive), a.supersedes(f, archive), "the transcript beside it counts; inspect both and move one of them away")
+		if err == nil {
 			err = filelog.SyncDir(a.sess, ".")
 		}
 	}
@@ -191,9 +193,6 @@ func (a *agent) removeBeside(id string) error {
 // supersedes returns an error unless a transcript begins with all that an archive of
 // its session has, or has been erased since.
 func (a *agent) supersedes(transcript, archive found) error {
-	fail := func(err error) error {
-		return a.d.wrap("remove archive", a.path(archive), err, "the transcript beside it counts; inspect both and move one of them away")
-	}
 	if _, older, err := a.header(archive); err == nil {
 		if _, newer, err := a.header(transcript); err == nil && newer.Rev > older.Rev {
 			return nil
@@ -201,23 +200,20 @@ func (a *agent) supersedes(transcript, archive found) error {
 	}
 	was, err := a.open(archive)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	defer was.close()
 	now, err := a.open(transcript)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	defer now.close()
-	if now.size < was.size {
-		return fail(errors.New("it has lines that the transcript lacks"))
-	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(was, 0, was.size)); err != nil {
-		return fail(err)
+		return err
 	}
-	if same(now, was.size, was.size, sum.Sum(nil)) != nil {
-		return fail(errors.New("it has lines that the transcript lacks"))
+	if now.size < was.size || same(now, was.size, was.size, sum.Sum(nil)) != nil {
+		return errors.New("it has lines that the transcript lacks")
 	}
 	return nil
 }
