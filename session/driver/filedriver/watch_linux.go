@@ -26,15 +26,8 @@ const (
 type notes struct {
 	ws   *watches
 	file *os.File
-	fd   int               // of file
-	by   map[int32]watched // by watch descriptor
-}
-
-// A watched is a folder below that of the store: "agents", one of an agent, or
-// one of transcripts.
-type watched struct {
-	name   string
-	folder string // of the agent, if it is one of transcripts
+	fd   int              // of file
+	by   map[int32]string // by watch descriptor: the agent's folder if it is one of transcripts, else empty
 }
 
 // openNotes starts the goroutine that reads the reports.
@@ -43,7 +36,7 @@ func openNotes(ws *watches) (*notes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filedriver: watch: %w", os.NewSyscallError("inotify_init1", err))
 	}
-	n := &notes{ws: ws, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), by: map[int32]watched{}}
+	n := &notes{ws: ws, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), by: map[int32]string{}}
 	ws.running.Add(1)
 	go n.run()
 	return n, nil
@@ -83,7 +76,7 @@ func (n *notes) take(buf []byte) {
 		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buf[12:]))
 		name := string(bytes.TrimRight(buf[unix.SizeofInotifyEvent:end], "\x00"))
 		buf = buf[end:]
-		dir, known := n.by[wd]
+		folder, known := n.by[wd]
 		switch {
 		case mask&unix.IN_Q_OVERFLOW != 0:
 			n.ws.tellAll()
@@ -91,8 +84,8 @@ func (n *notes) take(buf []byte) {
 		case mask&unix.IN_IGNORED != 0: // the folder is gone
 			delete(n.by, wd)
 			n.ws.tellAll()
-		case known && dir.folder != "":
-			n.ws.tell(dir.folder, name)
+		case known && folder != "":
+			n.ws.tell(folder, name)
 		case known:
 			more = true
 		}
@@ -105,9 +98,9 @@ func (n *notes) take(buf []byte) {
 // cover has the system report about the folders of a watch.
 func (n *notes) cover(w *watch) error {
 	if w.folder != "" {
-		return n.watch(watched{sessionsOf(w.folder), w.folder}, inFiles)
+		return n.watch(sessionsOf(w.folder), w.folder)
 	}
-	if err := n.watch(watched{name: agentsName}, inFolders); err != nil {
+	if err := n.watch(agentsName, ""); err != nil {
 		return err
 	}
 	_, err := n.watchAgents()
@@ -139,16 +132,10 @@ func (n *notes) watchAgents() (added bool, err error) {
 		return false, err
 	}
 	had := len(n.by)
-	for _, dir := range agents {
-		folder := dir.Name()
-		for _, step := range []struct {
-			dir  watched
-			mask uint32
-		}{
-			{watched{name: path.Join(agentsName, folder)}, inFolders},
-			{watched{sessionsOf(folder), folder}, inFiles},
-		} {
-			err := n.watch(step.dir, step.mask)
+	for _, agent := range agents {
+		folder := agent.Name()
+		for _, dir := range [][2]string{{path.Join(agentsName, folder), ""}, {sessionsOf(folder), folder}} {
+			err := n.watch(dir[0], dir[1])
 			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 				return false, err
 			}
@@ -157,18 +144,23 @@ func (n *notes) watchAgents() (added bool, err error) {
 	return len(n.by) > had, nil
 }
 
-// watch has the system report about one folder. It opens the folder below that
-// of the store, as everything else, and names it to the system by the open file.
-func (n *notes) watch(dir watched, mask uint32) error {
-	f, err := n.ws.d.root.OpenFile(dir.name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+// watch has the system report about one folder, which is that of the transcripts of
+// an agent's folder unless that is empty. It opens the folder below that of the
+// store, as everything else, and names it to the system by the open file.
+func (n *notes) watch(name, folder string) error {
+	mask := uint32(inFiles)
+	if folder == "" {
+		mask = inFolders
+	}
+	f, err := n.ws.d.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only looked at
 	wd, err := unix.InotifyAddWatch(n.fd, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), mask)
 	if err != nil {
-		return fmt.Errorf("filedriver: watch %s: %w", dir.name, os.NewSyscallError("inotify_add_watch", err))
+		return fmt.Errorf("filedriver: watch %s: %w", name, os.NewSyscallError("inotify_add_watch", err))
 	}
-	n.by[int32(wd)] = dir
+	n.by[int32(wd)] = folder
 	return nil
 }
