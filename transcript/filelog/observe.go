@@ -123,12 +123,6 @@ func (l *Log) readTail(end int64) Tail {
 		t.Err = err
 		return t
 	}
-	t.Complete = isObject(line)
+	t.Complete = bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("{")) && json.Valid(line)
 	return t
-}
-
-// isObject reports whether line is one JSON object.
-func isObject(line []byte) bool {
-	line = bytes.TrimLeft(line, " \t\r")
-	return len(line) > 0 && line[0] == '{' && json.Valid(line)
 }

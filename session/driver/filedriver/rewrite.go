@@ -93,9 +93,6 @@ func (x *index) doubt(id string) {
 	}
 }
 
-// noteName returns the file of a note.
-func noteName(name string) string { return EncodeName(name) + extension }
-
 // Note implements [driver.Rewriter]. It removes temporary files of killed processes
 // before the note, so that the next Open finishes an erase that has not removed them.
 func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
@@ -103,7 +100,7 @@ func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
 		return err
 	}
 	defer d.ops.Done()
-	file := noteName(name)
+	file := EncodeName(name) + extension
 	if d.opts.ReadOnly {
 		return d.readOnly("write", filepath.Join(d.dir, file))
 	}
