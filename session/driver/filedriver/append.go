@@ -91,11 +91,11 @@ var errNothing = errors.New("there is nothing to append")
 
 // appendTo appends lines to an open log.
 func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
-	pooled, _ := d.lines.Get().(*[]byte)
+	pooled, _ := buffers.Get().(*[]byte)
 	buf := (*pooled)[:0]
 	defer func() {
 		if *pooled = buf; cap(buf) <= maxPooled {
-			d.lines.Put(pooled)
+			buffers.Put(pooled)
 		}
 	}()
 	if buf, err = appendLines(buf, lines); err != nil {

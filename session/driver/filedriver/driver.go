@@ -71,20 +71,16 @@ type Driver struct {
 
 	watches *watches
 
-	lines sync.Pool // of *[]byte: the bytes of an append, see append
-
-	mu      sync.Mutex        // guards what follows
-	agents  map[string]*agent // by their names
-	closing context.Context   //nolint:containedctx // done when Close begins
+	mu      sync.Mutex            // guards what follows
+	agents  map[string]*agent     // by their names
+	ids     map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
+	closing context.Context       //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way
 
 	opening singleflight.Group // of agents
 
 	step func(name string) // called at each step of an archive or a delete; nil but in tests
-
-	idsMu sync.Mutex
-	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -92,17 +88,12 @@ var _ driver.Driver = (*Driver)(nil)
 // Open opens a folder, which is made unless opts says read-only. The error
 // names the folder and what to do about it.
 func Open(dir string, opts *Options) (*Driver, error) {
-	d := &Driver{
-		dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}, log: slog.New(slog.DiscardHandler),
-	}
-	d.lines.New = func() any { return new([]byte) }
+	d := &Driver{dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}}
 	d.closing, d.close = context.WithCancel(context.Background())
 	if opts != nil {
 		d.opts = *opts
 	}
-	if d.opts.Logger != nil {
-		d.log = d.opts.Logger
-	}
+	d.log = cmp.Or(d.opts.Logger, slog.New(slog.DiscardHandler))
 	if !d.opts.ReadOnly {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, d.wrap("open store", dir, err, "choose a folder that this user can write")

@@ -204,7 +204,8 @@ type line struct {
 // chunk is how many bytes of the index are decoded at a time, unless a line is longer.
 const chunk = 16 << 10
 
-var chunks = sync.Pool{New: func() any { return new([]byte) }}
+// buffers are for the bytes of an append, and for pieces of the index.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read applies the lines from x.applied to size, which are decoded on all
 // processors.
@@ -231,7 +232,7 @@ type piece struct {
 func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		for most := int64(chunk); ; {
-			pooled, _ := chunks.Get().(*[]byte)
+			pooled, _ := buffers.Get().(*[]byte)
 			n := int(min(most, size-from))
 			text := slices.Grow((*pooled)[:0], n)[:n]
 			n, err := x.file.ReadAt(text, from)
@@ -262,7 +263,7 @@ func (x *index) decode(lines []line, p piece) []line {
 		lines = append(lines, x.decodeLine(text[:len(text)-1], at))
 		at += int64(len(text))
 	}
-	chunks.Put(&p.text)
+	buffers.Put(&p.text)
 	return lines
 }
 

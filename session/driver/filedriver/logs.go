@@ -300,8 +300,8 @@ func fileName(id string) string {
 
 // forgetIdentity makes the next open of a transcript take it as it is.
 func (d *Driver) forgetIdentity(ref driver.Ref) {
-	d.idsMu.Lock()
-	defer d.idsMu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	delete(d.ids, ref)
 }
 
@@ -322,8 +322,8 @@ func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
 	h := fnv.New64a()
 	_, _ = h.Write(line) // never fails
 	id := h.Sum64()
-	d.idsMu.Lock()
-	defer d.idsMu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	was, known := d.ids[ref]
 	d.ids[ref] = id
 	return !known || was == id
