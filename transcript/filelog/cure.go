@@ -35,9 +35,8 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 // under a page that reads well. Recover therefore copies the whole file to
 // blocks of its own, through memory, with this Log's unsynced lines laid over
 // what the file says. It syncs the copy, gives it the file's name and syncs the
-// folder. This Log goes on in the copy. Other Logs of the old file fail with
-// [ErrReplaced] and must be opened anew; lines that they have not synced are
-// compared with the copy first.
+// folder. This Log goes on in the copy; the package comment says what becomes of other
+// Logs of the old file.
 //
 // Under [SyncNever] a Log keeps no lines in memory, and the copy is as good as
 // the page cache.

@@ -46,21 +46,17 @@ type record struct {
 	Erase  string `json:"erase,omitempty"` // a session whose lines are replaced
 }
 
-// An index is the list of an agent's sessions: a log of rows, of which the last
-// one of a session counts. It is a cache of what the transcripts say.
+// An index is the list of an agent's sessions, as the package comment describes it.
 //
-// A process that is about to append to a session first says so in a busy line,
-// and ends that with its next row. So readers need to look closely at the
-// transcripts of busy sessions alone, and trust the rows of all others. The
-// first line names the boot of the system: after a power cut, when anything may
-// have been lost, all transcripts are compared with their rows once, and so
-// they are if the index is missing or damaged. Therefore no lines but those of a
-// deletion and an erase need a sync.
+// A process says in a busy line that it is about to append to a session, and ends
+// that with its next row. The first line names the boot of the system: after a power
+// cut, when anything may have been lost, all transcripts are compared with their rows
+// once, and so they are if the index is missing or damaged. Therefore no lines but
+// those of a deletion and an erase need a sync.
 //
 // Writers hold a lock byte of the file sessions.lock, which also has one byte
-// for each living writer. Readers take no lock. A writer rewrites the log into
-// a new file when more than half of it is of no use, and at every delete and
-// erase, so that no word of what was deleted stays in it.
+// for each living writer. Readers take no lock. A writer also rewrites the log
+// into a new file when more than half of it is of no use.
 type index struct {
 	a    *agent
 	lock *filelog.LockFile // nil in a store that is read-only
