@@ -43,7 +43,7 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 		case e.key != row.Key:
 			return fmt.Errorf("session %s of agent %q: %w: it is of the key %q", row.ID, a.name, fs.ErrExist, e.key)
 		case e.archived:
-			return a.archivedError(row.Ref())
+			return a.archivedError(row.ID)
 		case e.gen >= row.Gen:
 			return nil
 		}

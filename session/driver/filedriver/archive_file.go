@@ -39,8 +39,8 @@ func (a *agent) hasArchive(id string) (bool, error) {
 }
 
 // archivedError says that a session is archived.
-func (a *agent) archivedError(ref driver.Ref) error {
-	return a.d.wrap("write session "+ref.ID, filepath.Join(a.dir, archiveName(ref.ID)), driver.ErrArchived, "nothing was written; restore it first")
+func (a *agent) archivedError(id string) error {
+	return a.d.wrap("write session "+id, filepath.Join(a.dir, archiveName(id)), driver.ErrArchived, "nothing was written; restore it first")
 }
 
 // sizeOf returns the size of a transcript. That of an archived one is what its archive

@@ -345,18 +345,15 @@ func (x *index) stat(id string) (found, error) {
 	return x.a.stat(id)
 }
 
-// live is that of the agent for a session that is not being deleted.
-func (x *index) live(id string) (found, error) {
-	if f, err := x.stat(id); err != nil {
-		return f, err
-	}
-	return x.a.live(id)
-}
-
 // live is stat for a session that must not be archived.
-func (a *agent) live(id string) (f found, err error) {
-	if f, err = a.stat(id); err == nil && f.archived {
-		err = a.archivedError(driver.Ref{Agent: a.name, ID: id})
+func (a *agent) live(id string) (found, error) { return a.unarchived(a.stat(id)) }
+
+// live is that of the agent for a session that is not being deleted.
+func (x *index) live(id string) (found, error) { return x.a.unarchived(x.stat(id)) }
+
+func (a *agent) unarchived(f found, err error) (found, error) {
+	if err == nil && f.archived {
+		err = a.archivedError(f.id)
 	}
 	return f, err
 }
