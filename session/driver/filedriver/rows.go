@@ -164,7 +164,7 @@ func peek(text []byte) (l line, ok bool) {
 		p.skip(`{"by":`)
 		l.By = p.number()
 		if p.maybe(`,"busy":"`) {
-			id := p.until('"')
+			id := p.text()
 			if p.maybe(`,"from":`) {
 				l.From = p.number()
 			}
@@ -175,9 +175,9 @@ func peek(text []byte) (l line, ok bool) {
 	}
 	e := &entry{at: int64(len(text) - len(p.rest)), n: len(p.rest) - len("}")}
 	p.skip(`{"id":"`)
-	id := p.until('"')
+	id := p.text()
 	if p.maybe(`,"updatedAt":"`) {
-		p.ok = p.ok && e.updatedAt.UnmarshalText(p.until('"')) == nil
+		p.ok = p.ok && e.updatedAt.UnmarshalText(p.text()) == nil
 	}
 	p.skip(`,"size":`)
 	e.size = p.number()
@@ -187,11 +187,11 @@ func peek(text []byte) (l line, ok bool) {
 		e.rev = int(p.number())
 	}
 	if e.used = p.maybe(`,"lastId":"`); e.used {
-		p.until('"')
+		p.text()
 	}
 	e.archived = p.maybe(`,"archived":true`)
 	p.skip(`,"key":"`)
-	key := p.until('"')
+	key := p.text()
 	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 || !bytes.HasSuffix(p.rest, []byte("}}")) {
 		return line{}, false
 	}
@@ -218,8 +218,9 @@ func (p *peeker) maybe(prefix string) bool {
 
 func (p *peeker) skip(prefix string) { p.ok = p.maybe(prefix) && p.ok }
 
-func (p *peeker) until(end byte) []byte {
-	i := bytes.IndexByte(p.rest, end)
+// text returns the rest of a text, and walks behind its quote.
+func (p *peeker) text() []byte {
+	i := bytes.IndexByte(p.rest, '"')
 	if i < 0 {
 		p.ok = false
 		return nil

@@ -36,16 +36,15 @@ type watches struct {
 	d       *Driver
 	running sync.WaitGroup // the goroutines of notes
 
-	mu     sync.Mutex // guards what follows
-	all    map[*watch]bool
-	notes  *notes // what the system reports; nil while nobody watches
-	closed bool
+	mu    sync.Mutex // guards what follows
+	all   map[*watch]bool
+	notes *notes // what the system reports; nil while nobody watches
 }
 
 func (ws *watches) add(w *watch) (stop func(), err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.closed {
+	if ws.d.closing.Err() != nil {
 		return nil, driver.ErrClosed
 	}
 	if ws.notes == nil {
@@ -87,10 +86,9 @@ func (ws *watches) fail(err error, hit func(*watch) bool) {
 	}
 }
 
-// close ends all watches and waits for the goroutine.
+// close ends all watches of a driver that is closing and waits for the goroutine.
 func (ws *watches) close() {
 	ws.mu.Lock()
-	ws.closed = true
 	ws.fail(driver.ErrClosed, func(*watch) bool { return true })
 	ws.end()
 	ws.mu.Unlock()
