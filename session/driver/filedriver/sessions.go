@@ -147,10 +147,7 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(int6
 		}
 		return err
 	})
-	if err != nil {
-		return driver.Row{}, false, err
-	}
-	return row, !found, nil
+	return row, !found && err == nil, err
 }
 
 // writable returns an agent's folder for a session to be made in. The folder is
@@ -244,10 +241,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 			return err
 		})
 	})
-	if err != nil {
-		return driver.Row{}, err
-	}
-	return row, nil
+	return row, err
 }
 
 func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64) driver.Line) (row driver.Row, err error) {
