@@ -20,7 +20,6 @@ import (
 type LockFile struct {
 	root *os.Root
 	name string // within root
-	path string // for errors
 
 	ended     chan struct{} // closed when no call is to wait any longer
 	interrupt func()        // closes ended
@@ -39,7 +38,6 @@ func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 	l := &LockFile{
 		root:      root,
 		name:      name,
-		path:      fullPath(root, name),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 		locked:    map[int64]bool{},
@@ -116,7 +114,7 @@ func (l *LockFile) Unlock(off int64) error {
 		return nil
 	}
 	if !l.locked[off] {
-		panic(fmt.Sprintf("filelog: byte %d of %s is not locked", off, l.path))
+		panic(fmt.Sprintf("filelog: byte %d of %s is not locked", off, fullPath(l.root, l.name)))
 	}
 	delete(l.locked, off)
 	return l.fail("unlock", unlock(l.f, off))
@@ -193,5 +191,5 @@ func (l *LockFile) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return newError(op, l.path, err)
+	return newError(op, fullPath(l.root, l.name), err)
 }
