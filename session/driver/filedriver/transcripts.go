@@ -87,16 +87,13 @@ func (x *index) compare(ctx context.Context) error {
 			x.stale = append(x.stale, f.id)
 			continue
 		}
-		if x.deletes[f.id] {
-			continue
-		}
 		there[f.id] = true
 		e := x.find(f.id)
 		known := e != nil && e.key != "" && e.archived == f.archived
 		if known && !x.lost {
 			continue
 		}
-		f, err := x.a.stat(f.id) // it may have been archived, restored or removed meanwhile
+		f, err := x.stat(f.id) // it may have been archived, restored or removed meanwhile
 		if errors.Is(err, fs.ErrNotExist) {
 			delete(there, f.id)
 			continue
