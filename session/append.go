@@ -79,8 +79,11 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errNoItems)
 	}
-	now := s.store.opts.Now()
-	entries, err := s.store.batch(now, newID, items...)
+	now, newBatch := s.store.opts.Now(), transcript.NewSealedBatch
+	if s.store.opts.NoChecksum {
+		newBatch = transcript.NewBatch
+	}
+	entries, err := newBatch(now, newID, items...)
 	if err == nil {
 		entries, cond.Check, err = s.prepared(ctx, entries)
 	}

@@ -117,15 +117,10 @@ type Store struct {
 // shared is what a Store and its scopes have in common.
 type shared struct {
 	opts  Options
-	batch batcher
 	table *table
 	kept  kept
 	looks atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
 }
-
-// A batcher makes entries of items: [transcript.NewSealedBatch], or
-// [transcript.NewBatch] if Options.NoChecksum is set.
-type batcher func(now time.Time, newID func() string, items ...transcript.Item) ([]transcript.Entry, error)
 
 // OpenDriver returns the store that keeps its sessions with drv. It finishes an
 // erase that a kill has cut short, see [Store.Erase]. Close closes drv.
@@ -158,9 +153,6 @@ func newStore(opts *Options) *Store {
 		st.opts = *opts
 	}
 	st.opts.fill()
-	if st.batch = transcript.NewSealedBatch; st.opts.NoChecksum {
-		st.batch = transcript.NewBatch
-	}
 	st.looks.Add(1)
 	st.table = newTable(st)
 	return st
