@@ -40,12 +40,12 @@ type Compacted struct {
 // A call that waits for a person, or was approved and not started, is not
 // summarised: the cut is in front of it.
 func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted, error) {
-	return s.compact(ctx, &work{Options: s.compactOptions(opts), sparing: true})
+	return s.compact(ctx, &work{Options: s.compactOptions(opts)})
 }
 
 // PlanCompact says what [Session.Compact] would do.
 func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compact.Cut, error) {
-	w := &work{Options: s.compactOptions(opts), sparing: true}
+	w := &work{Options: s.compactOptions(opts)}
 	if _, _, err := s.look(ctx, "read", w); err != nil {
 		return compact.Cut{}, err
 	}
@@ -83,7 +83,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 
 // compactIfDue compacts the history if the trigger says so.
 func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
-	w := &work{Options: s.compactOptions(nil), sparing: true}
+	w := &work{Options: s.compactOptions(nil)}
 	if w.Trigger.Limit() == 0 {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
@@ -162,7 +162,7 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 		o.Counter = n.Counter
 	}
 	o.Recall = o.Recall || n.Recall
-	return s.compact(ctx, &work{Options: o, sparing: true, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
+	return s.compact(ctx, &work{Options: o, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
@@ -258,8 +258,7 @@ func (e *CompactConflictError) Unwrap() error { return e.Err }
 
 // work is one compaction.
 type work struct {
-	compact.Options
-	sparing bool // the cut is in front of calls that wait for a person or were approved
+	compact.Options // after look, Check refuses cuts behind calls that wait for a person or were approved
 	// see, if set, is called with the state that is planned for. It may change the
 	// options, and say in the cut why nothing is to be done, before a history is made.
 	see func(*state, learned) (compact.Cut, error)
@@ -380,10 +379,8 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 		if w.Pins, err = unrewound(t.fold, siftOf(ctx, s.store.drv, s.ref), slices.Concat(w.Pins, t.fold.Standing().Pins)); err != nil {
 			return err
 		}
-		if w.sparing {
-			first, check := firstWaiting(t.fold), w.Check
-			w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
-		}
+		first, check := firstWaiting(t.fold), w.Check
+		w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
 		return nil
 	})
 	for _, p := range w.Pins { // they are carried whole
