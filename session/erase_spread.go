@@ -18,7 +18,6 @@ type spreading struct {
 	whole  map[Ref]bool // sessions that go as a whole
 	ids    map[Ref]map[string]bool
 	row    map[Ref]driver.Row
-	bases  map[Ref]transcript.Link
 	joined map[Ref]Ref // session -> one that stands for all that may have lines of the same one
 }
 
@@ -31,14 +30,14 @@ func (sp *spreading) all(ctx context.Context, p *ErasePlan) (lost []Selection, e
 	if err != nil {
 		return nil, err
 	}
-	if p.match() != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
+	if p.match() != nil && len(sp.joined) > 0 { // summaries of forks may stand for what matches
 		related := map[Ref]int{}
 		for _, row := range sp.rows {
 			related[sp.root(row.Ref())]++
 		}
 		for _, row := range sp.rows {
 			x := sp.st.eraser(row.Ref(), nil, p)
-			if _, fork := sp.bases[x.ref]; x.match == nil || !fork && related[sp.root(x.ref)] < 2 {
+			if x.match == nil || row.Base.Session == "" && related[sp.root(x.ref)] < 2 {
 				continue
 			}
 			if _, err := x.find(sp.st.recordsOf(ctx, x.ref)); err != nil {
@@ -73,12 +72,11 @@ func (sp *spreading) ask(ref Ref, id string) {
 
 // relate joins forks and their bases, and forks of the same base.
 func (sp *spreading) relate() {
-	sp.row, sp.bases, sp.joined = map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
+	sp.row, sp.joined = map[Ref]driver.Row{}, map[Ref]Ref{}
 	for _, row := range sp.rows {
 		sp.row[row.Ref()] = *row
-		if base := row.Base; base.Session != "" {
-			sp.bases[row.Ref()] = base
-			sp.joined[sp.root(row.Ref())] = sp.root(linked(base))
+		if row.Base.Session != "" {
+			sp.joined[sp.root(row.Ref())] = sp.root(linked(row.Base))
 		}
 	}
 }
@@ -95,8 +93,8 @@ func (sp *spreading) root(ref Ref) Ref {
 // line returns the bases of a session, the nearest first, and whether the last one
 // is gone, so that nobody knows what that was a fork of.
 func (sp *spreading) line(ref Ref) (bases []Ref, broken bool) {
-	for base, ok := sp.bases[ref]; ok; base, ok = sp.bases[ref] {
-		if ref = linked(base); slices.Contains(bases, ref) {
+	for sp.row[ref].Base.Session != "" {
+		if ref = linked(sp.row[ref].Base); slices.Contains(bases, ref) {
 			return bases, false // no fork has made that
 		}
 		bases = append(bases, ref)
@@ -169,9 +167,9 @@ func (sp *spreading) names(ctx context.Context, ref Ref) (names map[string]bool,
 // adopt joins forks whose base is gone with the sessions whose entries they name.
 func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
 	var orphans []Ref
-	for ref, base := range sp.bases {
-		if _, here := sp.row[linked(base)]; !here {
-			orphans = append(orphans, ref)
+	for _, row := range sp.rows {
+		if _, here := sp.row[linked(row.Base)]; !here && row.Base.Session != "" {
+			orphans = append(orphans, row.Ref())
 		}
 	}
 	from := map[Ref]bool{}
@@ -297,7 +295,7 @@ func (sp *spreading) taken(ref, base Ref, at map[string]int) (end int, descends 
 		if i > 0 {
 			ref = bases[i-1]
 		}
-		if end, ok := at[sp.bases[ref].Entry]; ok {
+		if end, ok := at[sp.row[ref].Base.Entry]; ok {
 			return end, true
 		}
 		return math.MaxInt, true
