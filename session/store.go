@@ -279,12 +279,8 @@ func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (st
 		return o.Owner, nil
 	}
 	ref := Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session}
-	d := st.drv
-	if scope, ok := d.(*scoped); ok {
-		d = scope.Driver
-	}
 	// Get may return a row from before the owner was set; a list makes it anew.
-	if _, err := d.List(ctx, ref.Agent, driver.Place{}, 1); err != nil {
+	if _, err := st.table.store.drv.List(ctx, ref.Agent, driver.Place{}, 1); err != nil {
 		return "", err
 	}
 	row, err := st.drv.Get(ctx, ref)
