@@ -154,7 +154,7 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	pooled, _ := linePool.Get().(*[]driver.Line)
 	lines := (*pooled)[:0]
 	for _, e := range entries {
-		lines = append(lines, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()})
+		lines = append(lines, lineOf(e))
 	}
 	*pooled = lines
 	defer linePool.Put(pooled)
@@ -205,9 +205,9 @@ func (st *Store) Sealed(e transcript.Entry) transcript.Entry {
 	return e.Sealed()
 }
 
-// line returns the line of an entry.
-func (st *Store) line(e transcript.Entry) driver.Line {
-	return driver.Line{ID: e.ID, Type: e.Type(), Data: st.Sealed(e).Line()}
+// lineOf returns the line of an entry for the driver.
+func lineOf(e transcript.Entry) driver.Line {
+	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 }
 
 // commit appends lines under a condition and under what the entries demand. A

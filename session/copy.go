@@ -216,7 +216,7 @@ func (c *copying) add(ctx context.Context, e transcript.Entry) error {
 	}
 	c.batcher.Add(e)
 	if c.Lines > 1 {
-		c.chunk, c.size = append(c.chunk, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}), c.size+len(e.Line())
+		c.chunk, c.size = append(c.chunk, lineOf(e)), c.size+len(e.Line())
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (c *copying) adopt(ctx context.Context) error {
 		return nil
 	}
 	c.there.Gen = c.row.Gen
-	return c.adopter.Adopt(ctx, c.there, driver.Line{ID: c.header.ID, Type: c.header.Type(), Data: c.header.Line()})
+	return c.adopter.Adopt(ctx, c.there, lineOf(c.header))
 }
 
 // flush appends the chunk, behind the blobs that it names.

@@ -128,7 +128,7 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 	}
 	more := make([]driver.Line, len(lines))
 	for i, e := range lines {
-		more[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		more[i] = lineOf(e)
 	}
 	if row, err = st.drv.Create(ctx, agent, key, first, more...); err == nil {
 		st.table.forget(row.Ref())

@@ -221,7 +221,7 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
-		return s.store.line(e)
+		return lineOf(s.store.Sealed(e))
 	})
 	s.store.looks.Add(1)
 	return s.store.done(ctx, "make current", s.ref, err)
