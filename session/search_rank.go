@@ -96,9 +96,7 @@ func (all *ranking) choose(ctx context.Context, r *reading) error {
 // compareHits orders hits from the worst to the best; of equal ones the newer is
 // better.
 func compareHits(a, b Hit) int {
-	return cmp.Or(
-		cmp.Compare(a.Score, b.Score), a.Time.Compare(b.Time),
-		cmp.Compare(a.Session.Agent, b.Session.Agent), cmp.Compare(a.Session.ID, b.Session.ID), cmp.Compare(a.at, b.at))
+	return cmp.Or(cmp.Compare(a.Score, b.Score), a.Time.Compare(b.Time), byName(a.Session, b.Session), cmp.Compare(a.at, b.at))
 }
 
 // markBest says of the best entries where they stand.
