@@ -269,13 +269,11 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 		}
 	}
 	c := transcript.Commit{
-		Archive: archiveName(a.last.N + 1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
+		Archive: fmt.Sprintf("archive_%03d", a.last.N+1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
 		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.owner,
 	}
 	return redactBody(ctx, s.store, c)
 }
-
-func archiveName(n int) string { return fmt.Sprintf("archive_%03d", n) }
 
 // item returns the commit as it is to be appended now, if nothing has come in
 // between that it should know of. The caller holds t.mu.

@@ -40,7 +40,11 @@ func (s *Session) page(ctx context.Context, entryID string, n int) ([]transcript
 		at = driver.Cursor(rec.Offset)
 	}
 	return s.near(ctx, at, entryID, n, func(rec transcript.Record) bool {
-		return isShown(rec.Entry) && !m.rewound(driver.Cursor(rec.Offset))
+		switch rec.Entry.Body.(type) {
+		case transcript.Fragment, transcript.Compaction: // what people want to see
+			return !m.rewound(driver.Cursor(rec.Offset))
+		}
+		return false
 	})
 }
 
@@ -76,15 +80,6 @@ func (s *Session) near(ctx context.Context, at driver.Cursor, id string, n int, 
 		}
 	}
 	return list, nil
-}
-
-// isShown reports whether people want to see an entry.
-func isShown(e transcript.Entry) bool {
-	switch e.Body.(type) {
-	case transcript.Fragment, transcript.Compaction:
-		return true
-	}
-	return false
 }
 
 // inBatches groups the records of a scan in either direction by batches. The first

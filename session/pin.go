@@ -93,7 +93,7 @@ func unrewound(fold *rebuild.Fold, sift sifting, pins []transcript.Carried) (liv
 	return live, nil
 }
 
-// textOf returns the text of an entry.
+// textOf returns the text of an entry of a message, that of a tool result included.
 func (s *Session) textOf(ctx context.Context, entryID string) (string, error) {
 	rec, err := s.find(ctx, entryID)
 	if err != nil {
@@ -103,19 +103,14 @@ func (s *Session) textOf(ctx context.Context, entryID string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("entry %s is no message: nothing was written", entryID)
 	}
-	text := fragmentText(f)
+	text := f.Message().Text()
+	if len(f.Content) == 1 {
+		if r, ok := f.Content[0].(transcript.ToolResultBlock); ok {
+			text = r.Text()
+		}
+	}
 	if text == "" {
 		return "", fmt.Errorf("entry %s has no text: nothing was written", entryID)
 	}
 	return text, nil
-}
-
-// fragmentText is the text of a message line, that of a tool result included.
-func fragmentText(f transcript.Fragment) string {
-	if len(f.Content) == 1 {
-		if r, ok := f.Content[0].(transcript.ToolResultBlock); ok {
-			return r.Text()
-		}
-	}
-	return f.Message().Text()
 }

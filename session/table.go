@@ -47,10 +47,6 @@ type fresh struct {
 	entries []transcript.Entry
 }
 
-func newState(st *Store, ref Ref) *state {
-	return &state{store: st, ref: ref, compacting: make(chan struct{}, 1), reader: newReader(&st.opts)}
-}
-
 // reset forgets what was read, so that the next call reads the session anew.
 // The caller holds s.mu.
 func (s *state) reset() { s.reader, s.fresh = newReader(&s.store.opts), nil }
@@ -230,7 +226,7 @@ func (t *table) acquire(ref Ref) *state {
 	s := t.states[ref]
 	switch {
 	case s == nil:
-		s = newState(t.store, ref)
+		s = &state{store: t.store, ref: ref, compacting: make(chan struct{}, 1), reader: newReader(&t.store.opts)}
 		t.states[ref] = s
 		s.place = t.order.PushFront(s)
 	case s.users == 0:
