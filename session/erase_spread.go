@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -61,6 +62,11 @@ func (sp *spreading) all(ctx context.Context, p *ErasePlan) (lost []Selection, e
 		}
 	}
 	return lost, nil
+}
+
+// entries yields the entries of a session.
+func (sp *spreading) entries(ctx context.Context, ref Ref) iter.Seq2[transcript.Entry, error] {
+	return (&Session{store: sp.st, ref: ref}).Entries(ctx)
 }
 
 func (sp *spreading) ask(ref Ref, id string) {
@@ -123,7 +129,7 @@ func (sp *spreading) found(ctx context.Context, chosen []Selection) (found, lost
 	for _, row := range sp.rows {
 		names, summarized, err := sp.names(ctx, row.Ref())
 		if err != nil {
-			return nil, nil, sp.st.wrap("erase", row.Ref(), err)
+			return nil, nil, err
 		}
 		bases, _ := sp.line(row.Ref())
 		for _, s := range gone {
@@ -143,18 +149,15 @@ func (sp *spreading) found(ctx context.Context, chosen []Selection) (found, lost
 func (sp *spreading) names(ctx context.Context, ref Ref) (names map[string]bool, summarized bool, err error) {
 	names = map[string]bool{}
 	here, covered := map[string]bool{}, map[string]bool{}
-	for rec, err := range sp.st.recordsOf(ctx, ref) {
+	for e, err := range sp.entries(ctx, ref) {
 		if err != nil {
 			return nil, false, err
 		}
-		if !rec.HasEntry() {
-			continue
-		}
-		here[rec.Entry.ID] = true
-		for _, id := range named(rec) {
+		here[e.ID] = true
+		for _, id := range named(e) {
 			names[id] = true
 		}
-		if c, ok := rec.Entry.Body.(transcript.Compaction); ok {
+		if c, ok := e.Body.(transcript.Compaction); ok {
 			covered[c.CoversTo] = true
 		}
 	}
@@ -184,21 +187,19 @@ func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
 		if !from[sp.root(row.Ref())] {
 			continue
 		}
-		for rec, err := range sp.st.recordsOf(ctx, row.Ref()) {
+		for e, err := range sp.entries(ctx, row.Ref()) {
 			if err != nil {
-				return sp.st.wrap("erase", row.Ref(), err)
+				return err
 			}
-			if rec.HasEntry() {
-				has[rec.Entry.ID] = row.Ref()
-			}
+			has[e.ID] = row.Ref()
 		}
 	}
 	for _, ref := range orphans {
-		for rec, err := range sp.st.recordsOf(ctx, ref) {
+		for e, err := range sp.entries(ctx, ref) {
 			if err != nil {
-				return sp.st.wrap("erase", ref, err)
+				return err
 			}
-			for _, id := range named(rec) {
+			for _, id := range named(e) {
 				if kin, ok := has[id]; ok {
 					sp.joined[sp.root(ref)] = sp.root(kin)
 				}
@@ -208,10 +209,10 @@ func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
 	return nil
 }
 
-// named returns the IDs of the entry of a record, and of those that it stands for.
-func named(rec transcript.Record) []string {
-	ids := []string{rec.Entry.ID}
-	switch b := rec.Entry.Body.(type) {
+// named returns the IDs of an entry, and of those that it stands for.
+func named(e transcript.Entry) []string {
+	ids := []string{e.ID}
+	switch b := e.Body.(type) {
 	case transcript.Header:
 		ids = append(ids, b.Base.Entry)
 	case transcript.Compaction:
@@ -247,14 +248,10 @@ func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error 
 	at, n, lines := map[string]int{}, 0, 0 // batches
 	copied, same := map[string]bool{}, newKin()
 	var said []transcript.Entry
-	for rec, err := range sp.st.recordsOf(ctx, ref) {
+	for e, err := range sp.entries(ctx, ref) {
 		if err != nil {
-			return sp.st.wrap("erase", ref, err)
+			return err
 		}
-		if !rec.HasEntry() {
-			continue
-		}
-		e := rec.Entry
 		if e.Part <= 1 {
 			n++
 		}
