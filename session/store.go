@@ -149,22 +149,19 @@ func (st *Store) resume() {
 // newStore returns a store that lacks its driver.
 func newStore(opts *Options) *Store {
 	st := &Store{shared: &shared{}}
+	o := &st.opts
 	if opts != nil {
-		st.opts = *opts
+		*o = *opts
 	}
-	st.opts.fill()
-	st.looks.Add(1)
-	st.table = newTable(st)
-	return st
-}
-
-func (o *Options) fill() {
 	o.Counter = tokens.Or(o.Counter)
 	o.CachedSessions = cmp.Or(o.CachedSessions, 256)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	st.looks.Add(1)
+	st.table = newTable(st)
+	return st
 }
 
 // Close brings the index up to date, waits for the calls that are under way,
