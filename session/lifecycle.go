@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -48,9 +49,7 @@ func (t *Turn) dispatch(ctx context.Context, id string, entries ...string) error
 // dispatched or has a result, the error matches [ErrConflict] and nothing was
 // written.
 func (s *Session) Decide(ctx context.Context, call string, verdict transcript.Verdict, by, reason string) error {
-	switch verdict {
-	case transcript.Hold, transcript.Approve, transcript.Reject:
-	default:
+	if !slices.Contains([]transcript.Verdict{transcript.Hold, transcript.Approve, transcript.Reject}, verdict) {
 		return s.store.wrap("decide", s.ref, fmt.Errorf("a decision %q: want hold, approve or reject; nothing was written", verdict))
 	}
 	return s.mark(ctx, "decide", "", []string{call}, func(c rebuild.PendingCall) (transcript.Item, bool) {
