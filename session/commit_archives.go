@@ -44,7 +44,7 @@ var accounting = words.NewLiterals(`"commit"`, `"extracted"`)
 func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, places []driver.Cursor, err error) {
 	var a ledger
 	a.extracted = map[string]bool{}
-	if err := a.read(siftOf(ctx, s.store.drv, s.ref), accounting); err != nil {
+	if err := a.read(s.store.sift(ctx, s.ref), accounting); err != nil {
 		return nil, nil, err
 	}
 	for _, r := range slices.Backward(a.records) {

@@ -376,7 +376,7 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			return err
 		}
 		w.history, w.base = t.fold.History(), t.next
-		if w.Pins, err = unrewound(t.fold, siftOf(ctx, s.store.drv, s.ref), slices.Concat(w.Pins, t.fold.Standing().Pins)); err != nil {
+		if w.Pins, err = unrewound(t.fold, s.store.sift(ctx, s.ref), slices.Concat(w.Pins, t.fold.Standing().Pins)); err != nil {
 			return err
 		}
 		first, check := firstWaiting(t.fold), w.Check

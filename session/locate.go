@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
-	return find(siftOf(ctx, s.store.drv, s.ref), id)
+	return find(s.store.sift(ctx, s.ref), id)
 }
 
 // find returns the record of an entry. Few others are decoded.
@@ -33,7 +33,7 @@ func find(sift sifting, id string) (transcript.Record, error) {
 func (s *Session) backward(ctx context.Context, to driver.Cursor) records {
 	keep := func(at driver.Cursor, _ []byte) bool { return at <= to }
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
+		for rec, err := range s.store.sift(ctx, s.ref)(keep) {
 			if (err != nil || driver.Cursor(rec.Offset) <= to) && !yield(rec, err) {
 				return
 			}

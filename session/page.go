@@ -24,7 +24,7 @@ func (s *Session) Page(ctx context.Context, entryID string, n int) ([]transcript
 }
 
 func (s *Session) page(ctx context.Context, entryID string, n int) ([]transcript.Entry, error) {
-	m, err := readMarks(siftOf(ctx, s.store.drv, s.ref))
+	m, err := readMarks(s.store.sift(ctx, s.ref))
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (s *Session) window(ctx context.Context, id string, before, after int) ([]t
 	if err != nil {
 		return nil, err
 	}
-	m, err := readMarks(siftOf(ctx, s.store.drv, s.ref))
+	m, err := readMarks(s.store.sift(ctx, s.ref))
 	if err != nil {
 		return nil, err
 	}

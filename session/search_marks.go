@@ -32,8 +32,8 @@ func (m *marks) rewound(at driver.Cursor) bool {
 // them, from the last to the first.
 type sifting = func(keep driver.Keep) iter.Seq2[transcript.Record, error]
 
-func siftOf(ctx context.Context, drv driver.Driver, ref Ref) sifting {
-	return func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, drv, ref, keep) }
+func (st *Store) sift(ctx context.Context, ref Ref) sifting {
+	return func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, st.drv, ref, keep) }
 }
 
 // readMarks reads the marks of a session. A rewind to an entry that turns out

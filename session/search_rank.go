@@ -59,7 +59,7 @@ func (all *ranking) count(ctx context.Context, r *reading) error {
 		r.words.MayHave(text, with)
 		return false
 	}
-	for _, err := range driver.Sift(ctx, r.store.drv, r.ref, keep) {
+	for _, err := range r.store.sift(ctx, r.ref)(keep) {
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (r *reading) copied(ctx context.Context, at driver.Cursor) (bool, error) {
 // counted up to most. The hits have no excerpts yet.
 func (r *reading) read(ctx context.Context, most int, found func(Hit, words.Fit) error) error {
 	keep := func(_ driver.Cursor, lines []byte) bool { return r.words.MayFit(lines) }
-	for rec, err := range driver.Sift(ctx, r.store.drv, r.ref, keep) {
+	for rec, err := range r.store.sift(ctx, r.ref)(keep) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -117,7 +117,7 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 			p.tool, err = r.toolOf(ctx, p.call, at)
 		}
 		if p.carried != "" && r.absent == nil {
-			r.absent, err = readAbsent(siftOf(ctx, r.store.drv, r.ref))
+			r.absent, err = readAbsent(r.store.sift(ctx, r.ref))
 		}
 		if err != nil {
 			return nil, err
@@ -133,7 +133,7 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 // toolOf returns the tool of a call that a result is of.
 func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
 	if r.calls == nil {
-		if r.calls, err = readCalls(siftOf(ctx, r.store.drv, r.ref)); err != nil {
+		if r.calls, err = readCalls(r.store.sift(ctx, r.ref)); err != nil {
 			return "", err
 		}
 	}
@@ -148,7 +148,7 @@ func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
 		}
 	}
 	if r.marks == nil {
-		if r.marks, err = readMarks(siftOf(ctx, r.store.drv, r.ref)); err != nil {
+		if r.marks, err = readMarks(r.store.sift(ctx, r.ref)); err != nil {
 			return err
 		}
 	}
