@@ -334,9 +334,9 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	if err != nil || len(places) == 0 {
 		return err
 	}
-	rewriter, ok := st.drv.(driver.Rewriter)
-	if !ok {
-		return errors.ErrUnsupported
+	rewriter, err := able[driver.Rewriter](st.drv)
+	if err != nil {
+		return err
 	}
 	row, err := st.drv.Get(ctx, x.ref)
 	if err == nil && row.Archived {
