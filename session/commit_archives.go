@@ -43,7 +43,6 @@ var accounting = words.NewLiterals(`"commit"`, `"extracted"`)
 // archives returns the archives and the places of their commits.
 func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, places []driver.Cursor, err error) {
 	var a ledger
-	a.extracted = map[string]bool{}
 	if err := a.read(s.store.sift(ctx, s.ref), accounting); err != nil {
 		return nil, nil, err
 	}
@@ -79,7 +78,7 @@ type ledger struct {
 // read reads the lines that have one of the literals, and the rest of their
 // batches.
 func (a *ledger) read(sift sifting, literals words.Literals) error {
-	a.starts = map[string]driver.Cursor{}
+	a.starts, a.extracted = map[string]driver.Cursor{}, map[string]bool{}
 	keep := func(_ driver.Cursor, lines []byte) bool { return len(a.batch) > 0 || literals.In(lines) }
 	for rec, err := range sift(keep) {
 		switch {
@@ -99,7 +98,7 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 				a.batch = append(a.batch, rec)
 			}
 		case transcript.Extracted:
-			if _, known := a.extracted[b.Commit]; !known && e.Of == "" && a.extracted != nil {
+			if _, known := a.extracted[b.Commit]; !known && e.Of == "" {
 				a.extracted[b.Commit] = b.Err == ""
 			}
 		}
