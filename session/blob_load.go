@@ -172,7 +172,7 @@ func hashOf(data []byte) string {
 func (s *Session) base(ctx context.Context) (base Ref) {
 	_ = s.use(ctx, "read", func(t *state) error {
 		err := t.catchUp(ctx)
-		base = Ref{Agent: t.row.Base.Agent, ID: t.row.Base.Session}
+		base = linked(t.row.Base)
 		return err
 	})
 	return base

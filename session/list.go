@@ -202,7 +202,7 @@ func (o *ListOptions) whole() *ListOptions {
 
 // names reports whether a link is to a session, or any session will do.
 func names(l transcript.Link, ref Ref) bool {
-	return ref == (Ref{}) || ref == Ref{Agent: l.Agent, ID: l.Session}
+	return ref == (Ref{}) || ref == linked(l)
 }
 
 // AmbiguousError reports that a query of [Store.Find] fits several sessions.

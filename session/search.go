@@ -149,7 +149,7 @@ func (s *search) choose(ctx context.Context, opts ListOptions) error {
 		s.refs[i], chosen[info.Ref] = info.Ref, true
 	}
 	for _, info := range infos {
-		if chosen[Ref{Agent: info.Base.Agent, ID: info.Base.Session}] {
+		if chosen[linked(info.Base)] {
 			s.forks[info.Ref] = info.Base.Lines
 		}
 	}
