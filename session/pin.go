@@ -26,7 +26,7 @@ func (s *Session) Pin(ctx context.Context, entryID string) error {
 	if err != nil {
 		return s.store.wrap("pin", s.ref, err)
 	}
-	_, err = s.appendOn(ctx, "pin", standing, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
+	_, err = s.appendOn(ctx, "pin", pinning, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
 		size := len(text)
 		for _, p := range t.fold.Standing().Pins {
 			if p.Entry == entryID {
@@ -45,7 +45,7 @@ func (s *Session) Pin(ctx context.Context, entryID string) error {
 // Unpin takes a pin back. A text that the last compaction shows stays there until
 // the next one.
 func (s *Session) Unpin(ctx context.Context, entryID string) error {
-	_, err := s.appendOn(ctx, "unpin", standing, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
+	_, err := s.appendOn(ctx, "unpin", pinning, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
 		for _, p := range t.fold.Standing().Pins {
 			if p.Entry == entryID {
 				items = append(items, transcript.Pin{Entry: entryID, Off: true})
@@ -62,10 +62,8 @@ func (s *Session) Pins(ctx context.Context) (pins []transcript.Carried, err erro
 	return pins, err
 }
 
-// standing are the types of lines that set or unset what a compaction repeats.
-var standing = []string{
-	transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft, transcript.TypeCompaction,
-}
+// pinning are the types of lines that pin, unpin or repeat pins.
+var pinning = []string{transcript.TypePin, transcript.TypeCompaction}
 
 // unrewound returns the pins of a session without those of entries that a rewind has
 // taken back. It asks the fold, and only about entries that are older than what the fold
