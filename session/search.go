@@ -85,8 +85,7 @@ type Hit struct {
 	End     int    `json:"end"`
 
 	at   driver.Cursor
-	size int    // of the line
-	call string // that it is the result of
+	size int // of the line
 }
 
 // ErrQuery reports that a [Query] asks for nothing that can be looked for. The

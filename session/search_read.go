@@ -94,7 +94,7 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int, fou
 	hit := Hit{
 		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
 		Excerpt: p.text, Start: first.Start, End: first.End,
-		at: at, size: len(e.Line()), call: p.call,
+		at: at, size: len(e.Line()),
 	}
 	if r.only != nil {
 		if err := r.mark(ctx, &hit); err != nil || !r.only(hit) {
@@ -113,14 +113,17 @@ func (h *Hit) quote(size int) {
 // items whose entry is there. It is asked about entries that have the words.
 func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) (rest []passage, err error) {
 	for _, p := range list {
-		if p.call != "" {
-			p.tool, err = r.toolOf(ctx, p.call, at)
-		}
-		if p.carried != "" && r.absent == nil {
+		switch {
+		case p.call != "" && r.calls == nil:
+			r.calls, err = readCalls(r.store.sift(ctx, r.ref))
+		case p.carried != "" && r.absent == nil:
 			r.absent, err = readAbsent(r.store.sift(ctx, r.ref))
 		}
 		if err != nil {
 			return nil, err
+		}
+		if p.call != "" {
+			p.tool = r.calls.tool(p.call, at)
 		}
 		if p.carried != "" && !r.absent[p.carried] || r.query.Tool != "" && p.tool != r.query.Tool || isRecall(p) {
 			continue
@@ -130,23 +133,8 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 	return rest, nil
 }
 
-// toolOf returns the tool of a call that a result is of.
-func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
-	if r.calls == nil {
-		if r.calls, err = readCalls(r.store.sift(ctx, r.ref)); err != nil {
-			return "", err
-		}
-	}
-	return r.calls.tool(id, at), nil
-}
-
-// mark says where the entry of a hit stands, and of which tool it is.
+// mark says where the entry of a hit stands.
 func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
-	if hit.call != "" {
-		if hit.Tool, err = r.toolOf(ctx, hit.call, hit.at); err != nil {
-			return err
-		}
-	}
 	if r.marks == nil {
 		if r.marks, err = readMarks(r.store.sift(ctx, r.ref)); err != nil {
 			return err
