@@ -18,12 +18,8 @@ import (
 // with the ID of the last entry, or of the first.
 //
 // An ID that is not there gives an error that matches [ErrNoEntry].
-func (s *Session) Page(ctx context.Context, entryID string, n int) ([]transcript.Entry, error) {
-	page, err := s.page(ctx, entryID, n)
-	return page, s.store.wrap("read", s.ref, err)
-}
-
-func (s *Session) page(ctx context.Context, entryID string, n int) ([]transcript.Entry, error) {
+func (s *Session) Page(ctx context.Context, entryID string, n int) (page []transcript.Entry, err error) {
+	defer func() { err = s.store.wrap("read", s.ref, err) }()
 	m, err := readMarks(s.store.sift(ctx, s.ref))
 	if err != nil {
 		return nil, err

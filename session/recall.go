@@ -18,13 +18,9 @@ import (
 // message line. Compacted entries are there, with what clips have taken away;
 // entries that a rewind has taken back are left out unless the entry itself is one.
 // An unknown ID gives an error that matches [ErrNoEntry].
-func (s *Session) Window(ctx context.Context, entryID string, before, after int) ([]transcript.Entry, error) {
-	entries, err := s.window(ctx, entryID, before, after)
-	return entries, s.store.wrap("read", s.ref, err)
-}
-
-func (s *Session) window(ctx context.Context, id string, before, after int) ([]transcript.Entry, error) {
-	entry, err := s.find(ctx, id)
+func (s *Session) Window(ctx context.Context, entryID string, before, after int) (entries []transcript.Entry, err error) {
+	defer func() { err = s.store.wrap("read", s.ref, err) }()
+	entry, err := s.find(ctx, entryID)
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +34,11 @@ func (s *Session) window(ctx context.Context, id string, before, after int) ([]t
 		f, ok := rec.Entry.Body.(transcript.Fragment)
 		return ok && len(f.Content) > 0 && (all || !m.rewound(driver.Cursor(rec.Offset)))
 	}
-	list, err := s.near(ctx, at, id, -max(before, 0), shows)
+	list, err := s.near(ctx, at, entryID, -max(before, 0), shows)
 	if err != nil {
 		return nil, err
 	}
-	behind, err := s.near(ctx, at, id, max(after, 0), shows)
+	behind, err := s.near(ctx, at, entryID, max(after, 0), shows)
 	if err != nil {
 		return nil, err
 	}
@@ -86,16 +82,12 @@ const maxPart = 16 << 10
 // no longer shown. With Slice.Match each line has its number in front of it. Cuts
 // are never inside a character. An unknown ID gives an error that matches
 // [ErrNoEntry], a bad expression or slice one that matches [ErrQuery].
-func (s *Session) ReadResult(ctx context.Context, entryID string, slice Slice) (Part, error) {
-	p, err := s.readResult(ctx, entryID, slice)
-	return p, s.store.wrap("read", s.ref, err)
-}
-
-func (s *Session) readResult(ctx context.Context, id string, slice Slice) (Part, error) {
+func (s *Session) ReadResult(ctx context.Context, entryID string, slice Slice) (p Part, err error) {
+	defer func() { err = s.store.wrap("read", s.ref, err) }()
 	if min(slice.From, slice.To, slice.Offset, slice.Around, slice.Max) < 0 || slice.To > 0 && slice.To < slice.From {
 		return Part{}, fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
 	}
-	rec, err := s.find(ctx, id)
+	rec, err := s.find(ctx, entryID)
 	if err != nil {
 		return Part{}, err
 	}
@@ -105,8 +97,8 @@ func (s *Session) readResult(ctx context.Context, id string, slice Slice) (Part,
 			texts = append(texts, p.text)
 		}
 	}
-	p, err := slice.of(strings.Join(texts, "\n"))
-	p.Entry = id
+	p, err = slice.of(strings.Join(texts, "\n"))
+	p.Entry = entryID
 	return p, err
 }
 
