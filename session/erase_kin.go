@@ -69,8 +69,9 @@ func (k *kin) add(e transcript.Entry) {
 // a whole: a word may lie across two of their lines.
 func (k *kin) spread(gone map[string]bool, match func(transcript.Entry) bool) {
 	due := slices.Collect(maps.Keys(gone))
+	answer := transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant} // which a draft is the beginning of
 	for _, d := range k.drafts {
-		if match != nil && match(draftEntry(d.text.String())) {
+		if match != nil && match(transcript.Entry{Body: answer.WithContent(transcript.TextBlock{Text: d.text.String()})}) {
 			due = append(due, d.ids...)
 		}
 	}
@@ -88,12 +89,6 @@ func (k *kin) spread(gone map[string]bool, match func(transcript.Entry) bool) {
 			}
 		}
 	}
-}
-
-// draftEntry returns the answer that a draft is the beginning of.
-func draftEntry(text string) transcript.Entry {
-	f := transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant}
-	return transcript.Entry{Body: f.WithContent(transcript.TextBlock{Text: text})}
 }
 
 // setOf returns items as a set.
