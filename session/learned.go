@@ -53,9 +53,7 @@ const breaksAt = 3
 // learned is what the entries say that decides about compactions. All of it is
 // in the transcript, so that a restart changes nothing.
 type learned struct {
-	all       []transcript.Calibration // one a model, the last one changed at the end
-	compacted int                      // tokens after the last compaction, 0 if not known
-	cleared   int                      // tokens of the history that the provider clears by itself
+	rebuild.Standing
 	// The figures of the model in use, which the last answer names; requests that
 	// name no model have figures of their own. If the answer names none these are
 	// the figures that were learned last. Those of two models are never put
@@ -68,10 +66,9 @@ type learned struct {
 }
 
 func (s *state) learned() learned {
-	now := s.fold.Standing()
-	l := learned{all: now.Calibrations, compacted: now.Compacted, cleared: now.Cleared, factor: 1}
+	l := learned{Standing: s.fold.Standing(), factor: 1}
 	answered, rank := s.fold.Answered(), 0
-	for _, c := range l.all {
+	for _, c := range l.Calibrations {
 		if c.Failures > l.failures {
 			l.failures, l.failedAt = c.Failures, c.FailedAt
 		}
@@ -118,7 +115,7 @@ func (l learned) trigger(t compact.Trigger) compact.Trigger {
 // due reports whether a history of that size, without the part that the provider
 // clears by itself, is too long for a trigger.
 func (l learned) due(t compact.Trigger, size int) bool {
-	return t.Due(max(size-l.estimated(l.cleared), 0))
+	return t.Due(max(size-l.estimated(l.Cleared), 0))
 }
 
 // estimated converts tokens of the model to tokens of the estimate, roughly.
@@ -134,7 +131,7 @@ func (l learned) fifth(t compact.Trigger, asked int) int {
 // tooSoon reports whether a history of that size has grown by less than least
 // since the last compaction.
 func (l learned) tooSoon(size, least int) bool {
-	return l.compacted > 0 && size-l.compacted < least
+	return l.Compacted > 0 && size-l.Compacted < least
 }
 
 // cooling reports whether the summarizer is to be left alone.
@@ -152,7 +149,7 @@ func (l learned) broken() bool {
 // the history has the given number of tokens. Failures stay in force if the
 // summary is not the work of the summarizer that failed.
 func (l learned) carried(w *work, after int) (items []transcript.Item) {
-	for _, c := range l.all {
+	for _, c := range l.Calibrations {
 		if c.Failures > 0 && w.standIn {
 			c.FailedAt = after
 			if w.unasked {
