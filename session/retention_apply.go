@@ -104,29 +104,27 @@ type applying struct {
 
 // apply deals with some items.
 func (a *applying) apply(ctx context.Context, items []Planned) {
-	var due []Planned
-	for _, item := range items {
-		if item.Protected != "" {
-			a.note(item, protectedError(item.Protected))
-			continue
+	errs := make([]error, len(items))
+	var refs []Ref // to delete
+	var at []int   // where they are among the items
+	for i, item := range items {
+		switch {
+		case item.Protected != "":
+			errs[i] = protectedError(item.Protected)
+		case a.plan.Delete:
+			refs, at = append(refs, item.Ref), append(at, i)
+		default:
+			errs[i] = a.store.archive(ctx, item.Ref, a.check(items))
 		}
-		due = append(due, item)
 	}
-	if !a.plan.Delete {
-		for _, item := range due {
-			a.note(item, a.store.archive(ctx, item.Ref, a.check(due)))
-		}
-		return
-	}
-	refs := make([]Ref, len(due))
-	for i, item := range due {
-		refs[i] = item.Ref
-	}
-	for i, err := range a.drv.DeleteIf(ctx, refs, a.check(due)) {
+	for i, err := range a.drv.DeleteIf(ctx, refs, a.check(items)) {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil // by an earlier call, or somebody else
 		}
-		a.note(due[i], a.store.moved(ctx, "delete", refs[i], err))
+		errs[at[i]] = a.store.moved(ctx, "delete", refs[i], err)
+	}
+	for i, item := range items {
+		a.note(item, errs[i])
 	}
 }
 
