@@ -73,11 +73,9 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 	return s.append(ctx, "append", driver.Cond{Head: cond.Head, Idem: cond.Idem}, items...)
 }
 
-var errNoItems = errors.New("no items: nothing was written")
-
 func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items ...transcript.Item) (Appended, error) {
 	if len(items) == 0 {
-		return Appended{}, s.store.wrap(op, s.ref, errNoItems)
+		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items: nothing was written"))
 	}
 	now, newBatch := s.store.opts.Now(), transcript.NewSealedBatch
 	if s.store.opts.NoChecksum {

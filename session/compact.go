@@ -342,7 +342,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 // are asked for meanwhile that they would wait for it.
 func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
 	if ctx.Value(working{s.store, s.ref}) != nil {
-		return ctx, nil, s.store.wrap(op, s.ref, errNested)
+		return ctx, nil, s.store.wrap(op, s.ref, errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards"))
 	}
 	if s.store.opts.ReadOnly {
 		return ctx, nil, s.store.wrap(op, s.ref, ErrReadOnly)
@@ -396,8 +396,6 @@ type working struct {
 	store *Store
 	ref   Ref
 }
-
-var errNested = errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards")
 
 // commit appends a compaction if what it summarises is still what it was.
 // Calibrations, the system prompt and what else stays in force are in front of it:

@@ -300,8 +300,6 @@ func (c *copying) flush(ctx context.Context) error {
 	return err
 }
 
-var errNoBlobs = errors.New("it has images or documents beside its lines, and the other store has no place for them: open that store with Options.Blobs")
-
 // blob copies a blob and reads it back.
 func (c *copying) blob(ctx context.Context, hash string) error {
 	from, to := c.from.opts.Blobs, c.to.opts.Blobs
@@ -317,7 +315,7 @@ func (c *copying) blob(ctx context.Context, hash string) error {
 	case err != nil:
 		return err
 	case to == nil:
-		return errNoBlobs
+		return errors.New("it has images or documents beside its lines, and the other store has no place for them: open that store with Options.Blobs")
 	}
 	c.Blobs++
 	if c.dry {

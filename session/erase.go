@@ -96,12 +96,6 @@ var beyondReach = []string{
 	"what programs that have read the sessions keep in memory",
 }
 
-var (
-	errNoSubject  = errors.New("the erasure names nothing: nothing was erased; set one of its fields")
-	errNoPlan     = errors.New("the plan is none that PlanErase has made: nothing was erased")
-	errStoredPlan = errors.New("the plan was read back from JSON and does not say what the Erasers are to erase: nothing was erased; plan again")
-)
-
 // beside returns what the Erasers are to erase: nothing if it is entries of some
 // sessions that match.
 func (p *ErasePlan) beside() transcript.Subject {
@@ -203,9 +197,9 @@ func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eras
 func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eraser, report *EraseReport) error {
 	switch {
 	case p.ID == "":
-		return errNoPlan
+		return errors.New("the plan is none that PlanErase has made: nothing was erased")
 	case len(also) > 0 && p.subject == nil:
-		return errStoredPlan
+		return errors.New("the plan was read back from JSON and does not say what the Erasers are to erase: nothing was erased; plan again")
 	}
 	if err := st.within(ctx, p); err != nil {
 		return err

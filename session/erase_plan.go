@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -31,7 +32,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		return p, errNotHere
 	}
 	if what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil {
-		return p, errNoSubject
+		return p, errors.New("the erasure names nothing: nothing was erased; set one of its fields")
 	}
 	if err := checkNames(what.Owner, nil); err != nil {
 		return p, err

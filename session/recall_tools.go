@@ -57,7 +57,9 @@ func RecallTools(s *Session, others ...*Session) []RecallTool {
 	tool := func(name, about, properties, required string, call func(context.Context, json.RawMessage) (string, error)) RecallTool {
 		schema := json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":["` + required + `"],"additionalProperties":false}`)
 		if s == nil {
-			call = func(context.Context, json.RawMessage) (string, error) { return "", errNoSession }
+			call = func(context.Context, json.RawMessage) (string, error) {
+				return "", errors.New("there is no conversation to read")
+			}
 		}
 		return RecallTool{Tool: transcript.Tool{Name: name, Description: about, InputSchema: schema}, call: call}
 	}
@@ -88,8 +90,6 @@ func RecallTools(s *Session, others ...*Session) []RecallTool {
 			"entry", r.read),
 	}
 }
-
-var errNoSession = errors.New("there is no conversation to read")
 
 // recall is what the tools of one model read.
 type recall struct {

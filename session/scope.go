@@ -56,7 +56,6 @@ var (
 	// nobody has.
 	errNotHere = fmt.Errorf("there is no such session: list the sessions to see which there are: %w", fs.ErrNotExist)
 	errOwner   = errors.New("it would have another owner than the scope: nothing was written")
-	errControl = errors.New("entries of this type are not for a scope: nothing was written")
 )
 
 // claim makes a header one of the scope.
@@ -79,7 +78,7 @@ func (st *Store) permits(entries []transcript.Entry) error {
 	for _, e := range entries {
 		switch b := e.Body.(type) {
 		case transcript.Header, transcript.Current, transcript.Erasure:
-			return fmt.Errorf("%s: %w", e.Type(), errControl)
+			return fmt.Errorf("%s: entries of this type are not for a scope: nothing was written", e.Type())
 		case transcript.Meta:
 			if b.Owner != nil && *b.Owner != st.owner {
 				return errOwner

@@ -227,14 +227,12 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 	return s.store.done(ctx, "make current", s.ref, err)
 }
 
-var errEmptyMeta = errors.New("no field is set: nothing was written")
-
 // SetMeta changes what describes the session; nil fields stay as they are. A
 // title set here is never replaced by an automatic one. The index has the change
 // when SetMeta returns.
 func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 	if m.Title == nil && m.Owner == nil && m.Labels == nil && m.TTL == nil && m.Pinned == nil {
-		return s.store.wrap("set meta", s.ref, errEmptyMeta)
+		return s.store.wrap("set meta", s.ref, errors.New("no field is set: nothing was written"))
 	}
 	_, err := s.Append(ctx, m)
 	return err

@@ -152,7 +152,7 @@ func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 		}
 	}
 	if first && s.version == 0 && s.row.LastID == "" {
-		return errNoEntries
+		return errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
 	}
 	return nil
 }
@@ -175,10 +175,7 @@ func (s *state) start(ctx context.Context, whole bool) (end driver.Cursor, err e
 	return end, s.begin(s.scan(ctx), row, whole)
 }
 
-var (
-	errNoEntries = errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
-	errNoHeader  = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
-)
+var errNoHeader = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
 
 // settleWait is how long a reader waits for a writer. An append takes far
 // less; one that takes longer is left alone.
