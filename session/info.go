@@ -91,7 +91,8 @@ func (s *state) look(ctx context.Context) {
 // opaque text of letters, digits, '-' and '_'. It stays good when the session is
 // changed or deleted.
 func (i Info) Cursor() string {
-	return cursor{driver.Place{UpdatedAt: i.UpdatedAt, ID: i.ID}, i.Agent}.String()
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(
+		[]string{cursorVersion, i.UpdatedAt.UTC().Format(time.RFC3339Nano), i.ID, i.Agent}, "\n")))
 }
 
 // cursor is a place in a list over all agents. Cursors are ordered like those of
@@ -103,11 +104,6 @@ type cursor struct {
 
 // cursorVersion begins every cursor.
 const cursorVersion = "1"
-
-func (p cursor) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(
-		[]string{cursorVersion, p.UpdatedAt.UTC().Format(time.RFC3339Nano), p.ID, p.agent}, "\n")))
-}
 
 // ErrCursor reports that a text is not a cursor of [Info.Cursor].
 var ErrCursor = errors.New("not a cursor: give what Info.Cursor returned, or nothing to begin at the front")
