@@ -36,8 +36,7 @@ func (s *Session) Inline(ctx context.Context, entries []transcript.Entry) (out [
 func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
 	l := loader{ctx: ctx, s: s, url: s.store.opts.BlobURL}
 	for i := range h.Messages {
-		m := &h.Messages[i]
-		var content []transcript.Block
+		m, own := &h.Messages[i], false // whether the content is not that of the fold
 		for j, b := range m.Content {
 			if !namesBlob(b) {
 				continue
@@ -50,15 +49,13 @@ func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
 			if l.err != nil {
 				return s.store.wrap("read blobs", s.ref, l.err)
 			}
-			if changed && content == nil {
-				content = append(content, m.Content...) // that of the fold stays
+			if !changed {
+				continue
 			}
-			if changed {
-				content[j] = got[0]
+			if !own {
+				m.Content, own = slices.Clone(m.Content), true
 			}
-		}
-		if content != nil {
-			m.Content = content
+			m.Content[j] = got[0]
 		}
 	}
 	return nil
