@@ -346,7 +346,6 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 		return x.lines(recs, write)
 	})
 	st.table.forget(x.ref)
-	st.looks.Add(1)
 	if err != nil {
 		return err
 	}
