@@ -16,7 +16,7 @@
 // goroutines, and several processes may have the same store open.
 //
 // [Store.List] filters by agent, parts of the key, owner, label and time, a page
-// at a time. A program with several users sets a filter in every call.
+// at a time.
 //
 // # Show a conversation while it grows
 //

@@ -24,9 +24,9 @@ type ranking struct {
 // keeps the best.
 func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 	all := &ranking{counts: words.Ranking{With: make([]int64, s.words.Items())}}
-	err := s.each(ctx, func(ctx context.Context, r *reading) error { return all.count(ctx, r) })
+	err := s.each(ctx, all.count)
 	if err == nil {
-		err = s.each(ctx, func(ctx context.Context, r *reading) error { return all.choose(ctx, r) })
+		err = s.each(ctx, all.choose)
 	}
 	if err == nil {
 		err = s.markBest(ctx, all.best)
