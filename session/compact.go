@@ -363,11 +363,7 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 // look reads what a compaction is planned for, or says in the cut why there is to
 // be none.
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
-	err = s.use(ctx, op, func(t *state) error {
-		err := t.sync(ctx)
-		if err != nil {
-			return err
-		}
+	err = s.useAll(ctx, op, func(t *state) (err error) {
 		l = t.learned()
 		if w.see != nil {
 			cut, err = w.see(t, l)

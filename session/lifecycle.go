@@ -97,11 +97,9 @@ func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, l
 	for range commitTries {
 		var items []transcript.Item
 		cond := driver.Cond{Conflicts: conflicts}
-		err := s.use(ctx, op, func(t *state) (err error) {
-			if err = t.sync(ctx); err == nil {
-				cond.Base = t.next
-				items, err = look(t, &cond)
-			}
+		err := s.useAll(ctx, op, func(t *state) (err error) {
+			cond.Base = t.next
+			items, err = look(t, &cond)
 			return err
 		})
 		if err != nil || len(items) == 0 {

@@ -37,24 +37,28 @@ func (s *Session) use(ctx context.Context, op string, f func(*state) error) erro
 	return s.store.done(ctx, op, s.ref, err, news...)
 }
 
-// read calls f with the state once it has what any process has appended.
-func (s *Session) read(ctx context.Context, op string, f func(*state)) error {
+// useAll is use with a state that has what any process has appended.
+func (s *Session) useAll(ctx context.Context, op string, f func(*state) error) error {
 	return s.use(ctx, op, func(t *state) error {
-		err := t.sync(ctx)
-		if err == nil {
-			f(t)
+		if err := t.sync(ctx); err != nil {
+			return err
 		}
-		return err
+		return f(t)
+	})
+}
+
+// read is useAll for what cannot fail.
+func (s *Session) read(ctx context.Context, op string, f func(*state)) error {
+	return s.useAll(ctx, op, func(t *state) error {
+		f(t)
+		return nil
 	})
 }
 
 // readRow is read with a row that has every line.
 func (s *Session) readRow(ctx context.Context, op string, f func(*state)) error {
-	return s.use(ctx, op, func(t *state) error {
-		err := t.sync(ctx)
-		if err == nil {
-			err = t.fill(t.scan(ctx))
-		}
+	return s.useAll(ctx, op, func(t *state) error {
+		err := t.fill(t.scan(ctx))
 		if err == nil {
 			f(t)
 		}
@@ -100,15 +104,9 @@ func (s *Session) ID() string { return s.ref.ID }
 // error result for each that has no result yet. Media that are kept as blobs are
 // read, see [Options].Blobs.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
-	if h, err = s.history(ctx); err == nil {
+	if err = s.read(ctx, "read", func(t *state) { h = t.fold.History() }); err == nil {
 		err = s.inlineHistory(ctx, &h)
 	}
-	return h, err
-}
-
-// history is History without the bytes of blobs.
-func (s *Session) history(ctx context.Context) (h rebuild.History, err error) {
-	err = s.read(ctx, "read", func(t *state) { h = t.fold.History() })
 	return h, err
 }
 
