@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -160,7 +159,7 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	began := time.Now()
 	res, err := t.commit(ctx, lines, cond, entries, own)
 	took := time.Since(began)
-	put, meta := false, slices.ContainsFunc(entries, isMeta)
+	put, meta := false, holds(entries, transcript.TypeMeta)
 	switch {
 	case err != nil:
 		if cond.Check != nil {
@@ -336,12 +335,6 @@ func (s *state) appended(res driver.Result, now time.Time, entries []transcript.
 	}
 	s.rowDue.Store(true)
 	return now.Sub(s.rowAt) >= rowAge
-}
-
-// isMeta reports whether an entry changes what describes the session.
-func isMeta(e transcript.Entry) bool {
-	_, ok := e.Body.(transcript.Meta)
-	return ok
 }
 
 // live reports whether entries that were appended earlier are part of the

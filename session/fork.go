@@ -72,7 +72,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	}
 	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
 	header.Body = h
-	if slices.ContainsFunc(lines, isMeta) {
+	if holds(lines, transcript.TypeMeta) {
 		lines = append(lines, s.store.restated(h.Meta))
 	}
 	more, err := s.store.evened(s.ref.Agent, header, lines, standing)
@@ -192,9 +192,7 @@ func (st *Store) evened(agent string, header transcript.Entry, lines []transcrip
 	has := r.fold.Standing()
 	// Archives and usage are those of the base. A compaction of a fork may have ended
 	// what is in force of them, but the lines are there.
-	if slices.ContainsFunc(lines, func(e transcript.Entry) bool {
-		return e.Type() == transcript.TypeCommit || e.Type() == transcript.TypeUsed
-	}) {
+	if holds(lines, transcript.TypeCommit, transcript.TypeUsed) {
 		add(transcript.Commit{}, "")
 	}
 	for _, q := range has.Queued {
@@ -316,11 +314,11 @@ func (r *reader) copies(scan scan) (lines []transcript.Entry, err error) {
 			return nil, err
 		}
 		why, ok := r.goesAlong(b, live)
-		if holds(b, transcript.TypeCompaction) {
+		if holds(b.Entries, transcript.TypeCompaction) {
 			all = slices.DeleteFunc(all, func(c copied) bool { return c.why == forModel })
 		}
 		if ok {
-			compacted = compacted || why == forHistory && holds(b, transcript.TypeCompaction)
+			compacted = compacted || why == forHistory && holds(b.Entries, transcript.TypeCompaction)
 			all = append(all, copied{b.Entries, why})
 		}
 	}
@@ -333,8 +331,9 @@ func (r *reader) copies(scan scan) (lines []transcript.Entry, err error) {
 	return lines, nil
 }
 
-func holds(b transcript.Batch, kind string) bool {
-	return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.Type() == kind })
+// holds reports whether one of the entries is of one of the types.
+func holds(entries []transcript.Entry, types ...string) bool {
+	return slices.ContainsFunc(entries, func(e transcript.Entry) bool { return slices.Contains(types, e.Type()) })
 }
 
 // goesAlong reports whether a batch is copied, and why. Every type that is not
