@@ -52,6 +52,9 @@ const (
 	TurnOpen   = "turn_open"   // the turn that is going on is all that is new
 )
 
+// opCommit is the Op of errors of commits.
+const opCommit = "commit"
+
 // Commit archives what was said since the last commit: the entries of the history
 // that are in no archive yet, up to the last turn that is over. A turn that waits
 // for an answer, a result or a person stays for the next commit, and so does what
@@ -79,15 +82,14 @@ const (
 // [*NotDurableError] leaves it open. One commit or compaction at a time runs on a
 // session in a process; others wait for it.
 func (s *Session) Commit(ctx context.Context, opts *CommitOptions) (done Committed, err error) {
-	const op = "commit"
-	ctx, free, err := s.alone(ctx, op)
+	ctx, free, err := s.alone(ctx, opCommit)
 	if err != nil {
 		return done, err
 	}
 	defer free()
 	const tries = 5
 	for range tries {
-		if done, err = s.commitOnce(ctx, op, s.commitOptions(opts)); !errors.Is(err, ErrConflict) {
+		if done, err = s.commitOnce(ctx, s.commitOptions(opts)); !errors.Is(err, ErrConflict) {
 			break
 		}
 	}
@@ -125,10 +127,10 @@ type archiving struct {
 
 // commitOnce archives what is there now. The error matches ErrConflict if that
 // has changed meanwhile.
-func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions) (Committed, error) {
+func (s *Session) commitOnce(ctx context.Context, opts CommitOptions) (Committed, error) {
 	a, began := archiving{opts: opts}, time.Now()
 	a.Options = s.compactOptions(&compact.Options{Summarizer: opts.Summarizer, Timeout: opts.Timeout})
-	l, err := s.survey(ctx, op, &a)
+	l, err := s.survey(ctx, &a)
 	if err != nil {
 		return Committed{}, err
 	}
@@ -138,21 +140,21 @@ func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions)
 		}
 		return Committed{Reason: NothingNew}, nil
 	}
-	c, err := s.overview(ctx, op, &a, l)
-	if err != nil {
-		return Committed{}, err
+	c, err := s.overview(ctx, &a, l)
+	if err == nil {
+		a.commit, err = s.describe(ctx, &a, c.Summary)
 	}
-	if a.commit, err = s.describe(ctx, &a, c.Summary); err != nil {
-		return Committed{}, s.store.wrap(op, s.ref, err)
+	if err != nil {
+		return Committed{}, s.store.wrap(opCommit, s.ref, err)
 	}
 	var ids []string
 	if a.cut.At > 0 {
 		a.also = a.item
-		if ids, err = s.commit(ctx, op, &a.work, &c, a.cut); err == nil {
+		if ids, err = s.commit(ctx, opCommit, &a.work, &c, a.cut); err == nil {
 			s.store.tell(ctx, s.ref, Event{Kind: EventCompactionDone, Took: time.Since(began), Cut: a.cut, Compaction: c, StandIn: a.standIn})
 		}
 	} else {
-		ids, err = s.appendOn(ctx, op, []string{transcript.TypeRewind, transcript.TypeCompaction, transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted},
+		ids, err = s.appendOn(ctx, opCommit, []string{transcript.TypeRewind, transcript.TypeCompaction, transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted},
 			func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
 				item, err := a.item(t)
 				return []transcript.Item{item}, err
@@ -170,7 +172,7 @@ func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions)
 }
 
 // survey finds out what is to be archived, and what the overview is to be made of.
-func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learned, err error) {
+func (s *Session) survey(ctx context.Context, a *archiving) (l learned, err error) {
 	a.see = func(t *state, _ learned) (cut compact.Cut, err error) {
 		if err := t.fill(t.scan(ctx)); err != nil { // who the owner is
 			return cut, err
@@ -179,7 +181,7 @@ func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learne
 		a.last, a.rev, a.owner = t.fold.Standing().Commit, t.row.Rev, t.row.Owner
 		return cut, nil
 	}
-	if _, l, err = s.look(ctx, op, &a.work); err != nil {
+	if _, l, err = s.look(ctx, opCommit, &a.work); err != nil {
 		return l, err
 	}
 	a.scan = until(s.store.scan(ctx, s.ref), a.base)
@@ -187,7 +189,7 @@ func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learne
 	if err == nil && a.new.messages > 0 && !a.opts.KeepHistory {
 		a.cut = s.cutFor(a)
 	}
-	return l, s.store.wrap(op, s.ref, err)
+	return l, s.store.wrap(opCommit, s.ref, err)
 }
 
 // cutFor returns the cut at which the history is compacted; its At is 0 if it is
@@ -216,14 +218,12 @@ func (s *Session) cutFor(a *archiving) (cut compact.Cut) {
 
 // overview has the overview written. It returns the compaction that it is the
 // summary of, of which only the summary counts if the cut is nowhere.
-func (s *Session) overview(ctx context.Context, op string, a *archiving, l learned) (c transcript.Compaction, err error) {
+func (s *Session) overview(ctx context.Context, a *archiving, l learned) (c transcript.Compaction, err error) {
 	h, to := a.history, a.to
 	if a.cut.At == 0 {
-		if h, err = historyOf(a.scan, a.new.from, a.new.runs, nil); err != nil {
-			return c, s.store.wrap(op, s.ref, err)
-		}
-		if to = len(h.Messages); to == 0 { // nothing that can be shown
-			return c, nil
+		h, err = historyOf(a.scan, a.new.from, a.new.runs, nil)
+		if to = len(h.Messages); err != nil || to == 0 { // nothing that can be shown
+			return c, err
 		}
 	}
 	try := func(ctx context.Context) (c transcript.Compaction, err error) {
@@ -238,7 +238,7 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 		c, err = try(first)
 		cancel()
 		if err == nil || ctx.Err() != nil {
-			return c, s.store.wrap(op, s.ref, err)
+			return c, err
 		}
 		if a.cut.At > 0 {
 			s.failed(ctx, a.history)
@@ -248,8 +248,7 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 	}
 	a.unasked, a.standIn = a.standIn, true
 	a.Summarizer = compact.Extractive{Counter: a.Counter}
-	c, err = try(ctx)
-	return c, s.store.wrap(op, s.ref, err)
+	return try(ctx)
 }
 
 // describe returns the commit but for what is known only when it is appended.

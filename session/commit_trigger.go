@@ -36,7 +36,7 @@ func (s *Session) commitIfDue(ctx context.Context) error {
 		return nil
 	}
 	due := false
-	err := s.useAll(ctx, "commit", func(t *state) error {
+	err := s.useAll(ctx, opCommit, func(t *state) error {
 		err := t.countUncommitted(ctx)
 		due = err == nil && t.uncommitted.due(s.store.opts.CommitTrigger, s.store.opts.Now())
 		return err
