@@ -299,12 +299,5 @@ func isMedia(text string) bool {
 	if at := strings.Index(text[:minMedia/4], ";base64,"); at > 0 && strings.HasPrefix(text, "data:") {
 		text = text[at+len(";base64,"):]
 	}
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '+', c == '/', c == '=', c == '-', c == '_':
-		default:
-			return false
-		}
-	}
-	return true
+	return strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/=-_") == ""
 }
