@@ -103,10 +103,8 @@ func spent(row *driver.Row, f transcript.Fragment) {
 	if f.Kind != transcript.TypeAssistant || f.Usage.IsZero() {
 		return
 	}
-	sum := maps.Clone(row.Usage)
-	if sum == nil {
-		sum = map[string]driver.Usage{}
-	}
+	sum := map[string]driver.Usage{}
+	maps.Copy(sum, row.Usage)
 	sum[f.Model] = sum[f.Model].Plus(driver.Usage{
 		Answers: 1, Input: f.Usage.Input, Output: f.Usage.Output, CacheRead: f.Usage.CacheRead, CacheWrite: f.Usage.CacheWrite,
 	})
