@@ -65,11 +65,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	o.Owner = cmp.Or(o.Owner, base.Owner)
 	header := s.store.header(s.ref.Agent, base.Key, o)
 	h, _ := header.Body.(transcript.Header)
-	if first, err := firstEntry(scan); err == nil {
-		if began, ok := first.Body.(transcript.Header); ok {
-			h.State = began.State
-		}
-	}
+	first, _ := firstEntry(scan) // a header that cannot be read says nothing
+	began, _ := first.Body.(transcript.Header)
+	h.State = began.State
 	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
 	header.Body = h
 	if holds(lines, transcript.TypeMeta) {
