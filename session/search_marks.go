@@ -41,9 +41,7 @@ func (st *Store) sift(ctx context.Context, ref Ref) sifting {
 func readMarks(sift sifting) (*marks, error) {
 	ignored := map[driver.Cursor]bool{}
 	for {
-		o := &outline{
-			ignored: ignored, next: math.MaxInt64, marks: marks{clipped: map[string]bool{}},
-		}
+		o := &outline{ignored: ignored, next: math.MaxInt64, marks: marks{clipped: map[string]bool{}}}
 		if err := o.read(sift); err != nil {
 			return nil, err
 		}
