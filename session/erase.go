@@ -292,11 +292,10 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 	}
 	for _, ref := range p.Sessions {
 		places := st.wholeOf(ctx, ref)
-		err := st.Delete(ctx, ref)
-		if err == nil {
+		switch err := st.Delete(ctx, ref); {
+		case err == nil:
 			report.Places = append(report.Places, places...)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		case !errors.Is(err, fs.ErrNotExist):
 			errs = append(errs, err)
 		}
 	}
@@ -305,11 +304,9 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 
 func byName(a, b Ref) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.ID, b.ID)) }
 
-// eraseEntries erases entries of one session, unless all of them are erased.
+// eraseEntries erases entries of one session, unless there are none or all of them are
+// erased.
 func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseReport) error {
-	if x.match == nil && len(x.asked) == 0 {
-		return nil
-	}
 	recs := st.recordsOf(ctx, x.ref)
 	places, err := x.find(recs)
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {

@@ -45,8 +45,11 @@ var seenByModels = []string{
 }
 
 // find looks for what has to go, and returns the places. There are none if it is
-// gone already.
+// gone already, or if nothing has to go.
 func (x *eraser) find(recs records) ([]transcript.Place, error) {
+	if x.match == nil && len(x.asked) == 0 {
+		return nil, nil
+	}
 	x.gone, x.at, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, math.MaxInt, false, nil
 	maps.Copy(x.gone, x.asked)
 	same, seen, n := newKin(), map[string]bool{}, 0

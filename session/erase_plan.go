@@ -146,9 +146,6 @@ func (what *Erasure) sessions(rows []*driver.Row) ([]Ref, error) {
 // planEntries adds what goes from one session to a plan.
 func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row *driver.Row, ids map[string]bool) error {
 	x := st.eraser(row.Ref(), ids, p)
-	if x.match == nil && len(x.asked) == 0 {
-		return nil
-	}
 	places, err := x.find(st.recordsOf(ctx, x.ref))
 	if err != nil || len(places) == 0 {
 		return err
