@@ -158,7 +158,6 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	defer clear(lines)
 	began := time.Now()
 	res, err := t.commit(ctx, lines, cond, entries, own)
-	took := time.Since(began)
 	put, meta := false, holds(entries, transcript.TypeMeta)
 	switch {
 	case err != nil:
@@ -170,7 +169,7 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 		put = t.appended(res, now, entries, own) || meta
 	}
 	if st.opts.Observe != nil {
-		s.tellAppend(ctx, t, Event{Kind: EventAppend, Took: took, Err: err}, res, lines)
+		s.tellAppend(ctx, t, Event{Kind: EventAppend, Took: time.Since(began), Err: err}, res, lines)
 	}
 	if put {
 		st.putRow(ctx, t, meta)
@@ -237,8 +236,8 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 		return false, err
 	}
 	cond.Since = s.from
-	if len(cond.Conflicts) == 0 {
-		cond.Base = s.next // for the key
+	if cond.Idem != "" && len(cond.Conflicts) == 0 {
+		cond.Base = s.next
 	}
 	if !own {
 		return false, nil

@@ -95,25 +95,12 @@ func (ls *logs) rouse(o *openLog) {
 	}
 }
 
-// release ends a use. err is how it ended; the error that is returned says why
-// if the log was closed meanwhile, and that its sync had failed if it is closed
-// because its file is gone. But for filelog.ErrReplaced, which is for
-// [agent.cause], it is in terms of package driver. A failure to close other logs
-// does not concern the caller and goes to the logger.
+// release ends a use. err is how it ended, and is returned as ended says it. A
+// failure to close other logs does not concern the caller and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
-	if errors.Is(err, filelog.ErrReplaced) {
-		o.stale = true
-		ls.remove(o) // the next call opens the file anew
-		o.log.Interrupt()
-		if failed := ls.failed(o.log); failed != nil { // and knows nothing of it
-			err = fmt.Errorf("%w: %w", err, failed)
-		}
-	}
-	if o.stale && errors.Is(err, filelog.ErrClosed) {
-		err = fmt.Errorf("%w: %w", filelog.ErrReplaced, err)
-	} else {
-		err = lockError(err)
+	if err != nil {
+		err = ls.ended(o, err)
 	}
 	o.users--
 	unused, stale := o.users == 0, o.stale
@@ -130,6 +117,25 @@ func (ls *logs) release(o *openLog, err error) error {
 		ls.evict()
 	}
 	return err
+}
+
+// ended returns the error of a use that has failed: it says why if the log was closed
+// meanwhile, and that its sync had failed if it is closed because its file is gone. But
+// for filelog.ErrReplaced, which is for [agent.cause], it is in terms of package driver.
+// It is called with ls.mu held.
+func (ls *logs) ended(o *openLog, err error) error {
+	if errors.Is(err, filelog.ErrReplaced) {
+		o.stale = true
+		ls.remove(o) // the next call opens the file anew
+		o.log.Interrupt()
+		if failed := ls.failed(o.log); failed != nil { // and knows nothing of it
+			err = fmt.Errorf("%w: %w", err, failed)
+		}
+	}
+	if o.stale && errors.Is(err, filelog.ErrClosed) {
+		return fmt.Errorf("%w: %w", filelog.ErrReplaced, err)
+	}
+	return lockError(err)
 }
 
 // oldest returns the idle log that was asked for first, nil if there is none. It
