@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -204,6 +205,11 @@ func (st *Store) Sealed(e transcript.Entry) transcript.Entry {
 // lineOf returns the line of an entry for the driver.
 func lineOf(e transcript.Entry) driver.Line {
 	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+}
+
+// holds reports whether one of the entries is of one of the types.
+func holds(entries []transcript.Entry, types ...string) bool {
+	return slices.ContainsFunc(entries, func(e transcript.Entry) bool { return slices.Contains(types, e.Type()) })
 }
 
 // commit appends lines under a condition and under what the entries demand. A

@@ -329,11 +329,6 @@ func (r *reader) copies(scan scan) (lines []transcript.Entry, err error) {
 	return lines, nil
 }
 
-// holds reports whether one of the entries is of one of the types.
-func holds(entries []transcript.Entry, types ...string) bool {
-	return slices.ContainsFunc(entries, func(e transcript.Entry) bool { return slices.Contains(types, e.Type()) })
-}
-
 // goesAlong reports whether a batch is copied, and why. Every type that is not
 // named here stays behind.
 func (r *reader) goesAlong(b transcript.Batch, live map[string]bool) (why reason, ok bool) {
