@@ -304,25 +304,20 @@ func (d *Driver) hasFiles(folder, extension string) (bool, error) {
 	if err == nil {
 		f, err = d.root.Open(folder)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	if err == nil {
+		defer func() { _ = f.Close() }() // only read
 	}
-	if err != nil {
-		return false, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
-	}
-	defer func() { _ = f.Close() }() // only read
-	for {
-		names, err := f.Readdirnames(64)
+	var names []string
+	for err == nil {
+		names, err = f.Readdirnames(64)
 		if slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, extension) }) {
 			return true, nil
 		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		} else if err == nil {
-			continue
-		}
-		return false, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that this user may read it")
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return false, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
 }
 
 // agentName returns the name of the agent of a folder. If the folder's name is
