@@ -251,14 +251,7 @@ func (d *Driver) sweep(folder string) error {
 // begins reports whether a file begins with a text. The error says that it is
 // no file that can be read.
 func begins(root *os.Root, name, text string) (bool, error) {
-	info, err := root.Lstat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fs.ErrInvalid
-	}
-	if err != nil {
-		return false, err
-	}
-	f, err := root.Open(name)
+	f, _, err := filelog.OpenFile(root, name)
 	if err != nil {
 		return false, err
 	}
