@@ -20,7 +20,22 @@ import (
 
 // Scan implements [driver.Driver].
 func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	return records(func(yield func(transcript.Record) bool) error { return d.scan(ctx, ref, from, dir, yield) })
+	return records(func(yield func(transcript.Record) bool) (err error) {
+		in, size, end, err := d.beginScan(ctx, ref)
+		if err != nil {
+			return err
+		}
+		defer func() { err = end(err) }()
+		opts := &transcript.ScanOptions{From: int64(from)}
+		if d.opts.ReadOnly && dir != driver.Live {
+			size, opts.Final = tail(ctx, in, size, in.Wait)
+		}
+		scan := transcript.Scan
+		if dir == driver.Backward {
+			scan = transcript.ScanBackward
+		}
+		return d.scanDecided(ctx, scan, in, size, dir, opts, yield)
+	})
 }
 
 // records returns what scan yields, and at the end the error of scan.
@@ -35,23 +50,6 @@ func records(scan func(yield func(transcript.Record) bool) error) iter.Seq2[tran
 			yield(transcript.Record{}, err)
 		}
 	}
-}
-
-func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, yield func(transcript.Record) bool) (err error) {
-	in, size, end, err := d.beginScan(ctx, ref)
-	if err != nil {
-		return err
-	}
-	defer func() { err = end(err) }()
-	opts := &transcript.ScanOptions{From: int64(from)}
-	if d.opts.ReadOnly && dir != driver.Live {
-		size, opts.Final = tail(ctx, in, size, in.Wait)
-	}
-	scan := transcript.Scan
-	if dir == driver.Backward {
-		scan = transcript.ScanBackward
-	}
-	return d.scanDecided(ctx, scan, in, size, dir, opts, yield)
 }
 
 // scanDecided scans the lines up to size that will stay what they are. Where lines of

@@ -15,34 +15,32 @@ var _ driver.Sifter = (*Driver)(nil)
 // Sift implements [driver.Sifter]. It opens the transcript for itself: a search
 // through a store leaves the logs that are in use open.
 func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	return records(func(yield func(transcript.Record) bool) error { return d.sift(ctx, ref, keep, yield) })
-}
-
-func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	f, err := d.openToRead(ctx, ref)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	keepLines := func(offset int64, lines []byte) bool {
-		// Once the search must end, the next line is kept: scanTo returns the error in front of it.
-		return ctx.Err() != nil || d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
-	}
-	scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
-		return transcript.Sift(in, size, keepLines, opts)
-	}
-	size, opts := f.size, new(transcript.ScanOptions)
-	if d.opts.ReadOnly {
-		size, opts.Final = tail(ctx, f, size, f.Wait)
-	}
-	end, endErr := int64(0), error(nil) // of the lines that will stay, once that matters
-	err = d.scanAll(ctx, scan, f, size, driver.Backward, opts, func(rec transcript.Record) bool {
-		if end == 0 {
-			end, endErr = d.decided(ctx, f, size, opts.Final)
+	return records(func(yield func(transcript.Record) bool) error {
+		f, err := d.openToRead(ctx, ref)
+		if err != nil {
+			return err
 		}
-		return endErr == nil && (rec.End > end || yield(rec))
+		defer f.close()
+		keepLines := func(offset int64, lines []byte) bool {
+			// Once the search must end, the next line is kept: scanTo returns the error in front of it.
+			return ctx.Err() != nil || d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
+		}
+		scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
+			return transcript.Sift(in, size, keepLines, opts)
+		}
+		size, opts := f.size, new(transcript.ScanOptions)
+		if d.opts.ReadOnly {
+			size, opts.Final = tail(ctx, f, size, f.Wait)
+		}
+		end, endErr := int64(0), error(nil) // of the lines that will stay, once that matters
+		err = d.scanAll(ctx, scan, f, size, driver.Backward, opts, func(rec transcript.Record) bool {
+			if end == 0 {
+				end, endErr = d.decided(ctx, f, size, opts.Final)
+			}
+			return endErr == nil && (rec.End > end || yield(rec))
+		})
+		return cmp.Or(endErr, err)
 	})
-	return cmp.Or(endErr, err)
 }
 
 // decided returns the end of the lines up to size that will stay what they are.
