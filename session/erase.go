@@ -3,8 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,8 +162,7 @@ func (st *Store) noteOf(p *ErasePlan) string {
 	if st.owner == "" {
 		return eraseNote + p.ID
 	}
-	sum := sha256.Sum256([]byte(st.owner))
-	return eraseNote + p.ID + "-" + hex.EncodeToString(sum[:8])
+	return eraseNote + p.ID + "-" + hashOf([]byte(st.owner))[:16]
 }
 
 // Erase carries out a plan. When the error is nil, nothing that the plan selects is
