@@ -164,13 +164,13 @@ type search struct {
 	forks map[Ref]int // of forks whose base is among the refs: how many lines they have copied
 	one   bool        // a session that is not there is an error
 
-	shown int            // bytes of an excerpt; 0 for the usual ones
+	shown int            // bytes of an excerpt
 	said  bool           // only what users, models and tools have said
 	only  func(Hit) bool // of a ranked search, if it is set: which hits count, by where they stand
 }
 
 func (st *Store) newSearch(q Query) (*search, error) {
-	s := &search{store: st, query: q}
+	s := &search{store: st, query: q, shown: excerptSize}
 	var err error
 	switch {
 	case q.Text != "" && q.Regexp != "":
@@ -278,7 +278,7 @@ func (s *search) hand(ctx context.Context, r *reading, out chan<- *found) {
 		}
 	}
 	err := r.read(ctx, 0, func(hit Hit, _ words.Fit) error {
-		hit.quote(excerptSize)
+		hit.quote(s.shown)
 		if err := r.mark(ctx, &hit); err != nil {
 			return err
 		}

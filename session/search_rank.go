@@ -83,7 +83,7 @@ func (all *ranking) choose(ctx context.Context, r *reading) error {
 		if len(all.best) == limit && compareHits(hit, all.best[0]) < 0 {
 			return nil
 		}
-		hit.quote(cmp.Or(r.shown, excerptSize))
+		hit.quote(r.shown)
 		at, _ := slices.BinarySearchFunc(all.best, hit, compareHits)
 		all.best = slices.Insert(all.best, at, hit)
 		if len(all.best) > limit {
