@@ -87,8 +87,6 @@ func (sp *spreading) relate() {
 	}
 }
 
-func linked(l transcript.Link) Ref { return Ref{Agent: l.Agent, ID: l.Session} }
-
 func (sp *spreading) root(ref Ref) Ref {
 	for up, ok := sp.joined[ref]; ok && up != ref; up, ok = sp.joined[ref] {
 		ref = up

@@ -205,6 +205,9 @@ func names(l transcript.Link, ref Ref) bool {
 	return ref == (Ref{}) || ref == linked(l)
 }
 
+// linked returns the session that a link is to.
+func linked(l transcript.Link) Ref { return Ref{Agent: l.Agent, ID: l.Session} }
+
 // AmbiguousError reports that a query of [Store.Find] fits several sessions.
 type AmbiguousError struct {
 	Query   string `json:"query"`
