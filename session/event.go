@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -98,25 +97,17 @@ func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events
 	return st.wrap(op, ref, err)
 }
 
-// kept are the events that the driver reports while locks are held, each with
-// the context of the call that caused it. The next caller without a lock gives
-// them to the observer.
-type kept struct {
-	mu     sync.Mutex // guards the field below
-	events []func()
-}
-
 func (st *Store) keep(ctx context.Context, e Event) {
-	st.kept.mu.Lock()
-	defer st.kept.mu.Unlock()
-	st.kept.events = append(st.kept.events, func() { st.opts.Observe(ctx, e) })
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.kept = append(st.kept, func() { st.opts.Observe(ctx, e) })
 }
 
 func (st *Store) tellKept() {
-	st.kept.mu.Lock()
-	events := st.kept.events
-	st.kept.events = nil
-	st.kept.mu.Unlock()
+	st.mu.Lock()
+	events := st.kept
+	st.kept = nil
+	st.mu.Unlock()
 	for _, tell := range events {
 		tell()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -118,8 +119,13 @@ type Store struct {
 type shared struct {
 	opts  Options
 	table *table
-	kept  kept
 	looks atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
+
+	mu sync.Mutex // guards the field below
+	// kept are the events that the driver reports while locks are held, each with
+	// the context of the call that caused it. The next caller without a lock gives
+	// them to the observer.
+	kept []func()
 }
 
 // OpenDriver returns the store that keeps its sessions with drv. It finishes an
