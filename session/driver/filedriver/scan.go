@@ -75,9 +75,7 @@ func (d *Driver) scanDecided(ctx context.Context, scan scanner, in source, size 
 		if ends := len(u.held) > 0 && dir != driver.Live; err != nil || stopped || u.trusting || !u.asking && !ends {
 			return err
 		}
-		short, cancel := context.WithTimeout(ctx, tailWait)
-		end, err := in.Wait(short)
-		cancel()
+		end, err := in.Wait(ctx)
 		u = undecided{backward: u.backward, all: err == nil, trusting: err != nil}
 		if err == nil {
 			size = end
@@ -90,6 +88,13 @@ func (d *Driver) scanDecided(ctx context.Context, scan scanner, in source, size 
 // writer that was stopped must not hold it up.
 const tailWait = 10 * time.Millisecond
 
+// briefly waits with a log, which is open, for at most tailWait.
+func briefly(ctx context.Context, l *filelog.Log, wait func(*filelog.Log, context.Context) (int64, error)) (int64, error) {
+	short, cancel := context.WithTimeout(ctx, tailWait)
+	defer cancel()
+	return wait(l, short)
+}
+
 // tail looks at the end of a transcript of size bytes. If that is not the end of a
 // line, it waits for the append that may be writing it, and returns where wait says
 // that the transcript ends then. Final says that nobody is writing the line before end, so
@@ -98,9 +103,7 @@ func tail(ctx context.Context, in io.ReaderAt, size int64, wait func(context.Con
 	if endsLine(in, size) {
 		return size, false
 	}
-	short, cancel := context.WithTimeout(ctx, tailWait)
-	defer cancel()
-	if end, err := wait(short); err == nil && end >= size {
+	if end, err := wait(ctx); err == nil && end >= size {
 		return end, true
 	}
 	return size, false
@@ -174,7 +177,7 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 		if err != nil {
 			return err
 		}
-		in, end = o.log, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
+		in, end = used{o.log}, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
 		if size, err = o.log.Size(); err != nil {
 			return end(err)
 		}
@@ -200,8 +203,17 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
-	// Wait waits out an append in progress and returns the size then.
+	// Wait waits out an append in progress, for at most tailWait, and returns the size
+	// then.
 	Wait(ctx context.Context) (int64, error)
+}
+
+// A used log is a source.
+type used struct{ *filelog.Log }
+
+// Wait implements [source].
+func (u used) Wait(ctx context.Context) (int64, error) {
+	return briefly(ctx, u.Log, (*filelog.Log).Wait)
 }
 
 // An opened is a transcript or an archive that was opened to be read.
@@ -241,7 +253,7 @@ func (o *opened) ask(ctx context.Context, do func(*filelog.Log, context.Context)
 	if err != nil {
 		return 0, err
 	}
-	end, err := do(l.log, ctx)
+	end, err := briefly(ctx, l.log, do)
 	return end, o.a.d.logs.release(l, err)
 }
 
