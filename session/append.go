@@ -47,9 +47,10 @@ type Cond struct {
 	Head string `json:"head,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
-	// items the error matches [ErrIdemMismatch]. Keys are honoured over what the
-	// last compaction keeps, and at least the last 1,024 entries, after restarts
-	// and across processes. One that is not valid UTF-8 is refused.
+	// items the error matches [ErrIdemMismatch]. Keys are honoured over the
+	// history, back to what its last compaction keeps, and over at least the last
+	// 1,024 entries, after restarts and across processes. One that is not valid
+	// UTF-8 is refused.
 	Idem string `json:"idem,omitempty"`
 }
 
