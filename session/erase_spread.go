@@ -64,9 +64,15 @@ func (sp *spreading) all(ctx context.Context, p *ErasePlan) (lost []Selection, e
 	return lost, nil
 }
 
-// entries yields the entries of a session.
+// entries yields the entries of a session. Its error is that of an erase.
 func (sp *spreading) entries(ctx context.Context, ref Ref) iter.Seq2[transcript.Entry, error] {
-	return (&Session{store: sp.st, ref: ref}).Entries(ctx)
+	return func(yield func(transcript.Entry, error) bool) {
+		for rec, err := range sp.st.recordsOf(ctx, ref) {
+			if (err != nil || rec.HasEntry()) && !yield(rec.Entry, sp.st.wrap("erase", ref, err)) {
+				return
+			}
+		}
+	}
 }
 
 func (sp *spreading) ask(ref Ref, id string) {

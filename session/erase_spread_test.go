@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -48,6 +50,32 @@ func summed(t *testing.T, s *session.Session) {
 	})})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(records(t, s), ""), hint)
+}
+
+// illegible are sessions that cannot be read.
+type illegible struct{ driver.Driver }
+
+func (illegible) Scan(context.Context, driver.Ref, driver.Cursor, driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, fs.ErrPermission) }
+}
+
+// A session that cannot be looked through for copies is named as one of an erase.
+func TestPlanEraseUnreadable(t *testing.T) {
+	t.Parallel()
+	mem := memdriver.New(nil)
+	s := load(t, session.OpenDriver(mem, nil), cli)
+	id := add(t, s, transcript.UserText("A "+word+"."))[0]
+	fork, err := s.Fork(t.Context(), id, nil)
+	require.NoError(t, err)
+	st := session.OpenDriver(illegible{mem}, nil)
+	defer closed(t, st)
+	for _, from := range []session.Ref{fork.Ref(), {Agent: cli.Agent, ID: "gone"}} {
+		_, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: from, Entries: []string{id}}}})
+		require.ErrorIs(t, err, fs.ErrPermission)
+		failed, _ := errors.AsType[*session.Error](err)
+		require.Equal(t, "erase", failed.Op)
+		require.NotZero(t, failed.Session)
+	}
 }
 
 // A fork of a fork has copies although the one between them is gone.
