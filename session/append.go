@@ -160,6 +160,7 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	defer clear(lines)
 	began := time.Now()
 	res, err := t.commit(ctx, lines, cond, entries, own)
+	took := time.Since(began)
 	put, meta := false, holds(entries, transcript.TypeMeta)
 	switch {
 	case err != nil:
@@ -171,7 +172,7 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 		put = t.appended(res, now, entries, own) || meta
 	}
 	if st.opts.Observe != nil {
-		s.tellAppend(ctx, t, Event{Kind: EventAppend, Took: time.Since(began), Err: err}, res, lines)
+		s.tellAppend(ctx, t, Event{Kind: EventAppend, Took: took, Err: err}, res, lines)
 	}
 	if put {
 		st.putRow(ctx, t, meta)

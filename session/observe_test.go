@@ -3,15 +3,19 @@ package session_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -187,4 +191,32 @@ func observeDamage(told *[]transcript.Damage) func(context.Context, session.Even
 			*told = append(*told, e.Damage)
 		}
 	}
+}
+
+// dawdling refuses to write, and takes an hour to say where.
+type dawdling struct{ driver.Driver }
+
+func (dawdling) Append(context.Context, driver.Ref, []driver.Line, driver.Cond) (driver.Result, error) {
+	return driver.Result{}, fs.ErrPermission
+}
+
+func (dawdling) Path(driver.Ref) string {
+	time.Sleep(time.Hour)
+	return "/somewhere"
+}
+
+// The time of an append ends when the driver has answered.
+func TestObserveAppendTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events []session.Event
+		st := session.OpenDriver(dawdling{memdriver.New(nil)}, &session.Options{
+			Observe: func(_ context.Context, e session.Event) { events = append(events, e) },
+		})
+		defer closed(t, st)
+		_, err := load(t, st, cli).Append(t.Context(), transcript.UserText("hello"))
+		require.ErrorIs(t, err, fs.ErrPermission)
+		require.Len(t, events, 1)
+		require.Equal(t, session.EventAppend, events[0].Kind)
+		require.Zero(t, events[0].Took)
+	})
 }
