@@ -130,7 +130,7 @@ func removeTemps(root *os.Root, name, dir string, fits func(of string) bool, rem
 		}
 		if digits := n[at+len(tempMark):]; len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
 			found = true
-			// One that is gone, or has its own name, has ended by itself.
+			// Its writer may have ended meanwhile, and have removed or renamed it.
 			if e := remove(root, filepath.Join(dir, n)); !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, ErrReplaced) {
 				err = cmp.Or(err, e)
 			}

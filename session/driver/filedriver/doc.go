@@ -17,8 +17,8 @@
 // A row is written when a session is made, deleted, described or made current,
 // when a turn ends, and some seconds after the last row, not at every append. A
 // busy line stands before the first append of a process since its last row, and
-// readers look at the transcripts of busy sessions alone. Deleting or
-// erasing a session rewrites the log, so that no word of it remains in the folder.
+// readers look at the transcripts of busy sessions alone. A deletion and an erase
+// rewrite the log, so that no word of what they remove remains in the folder.
 //
 // [Open] refuses the folder of another program with [ErrForeign].
 //
