@@ -128,11 +128,13 @@ func (a *applying) apply(ctx context.Context, items []Planned) {
 	}
 }
 
-// check returns the function that looks at one of the items again.
+// check returns the function that looks again at one of the items that are due.
 func (a *applying) check(items []Planned) func(driver.Row) error {
 	of := make(map[Ref]Planned, len(items))
 	for _, item := range items {
-		of[item.Ref] = item
+		if item.Protected == "" { // that one allows nothing
+			of[item.Ref] = item
+		}
 	}
 	return func(row driver.Row) error {
 		item := of[row.Ref()]

@@ -188,6 +188,30 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// A plan may be put together from two. A session that was written to since the earlier
+// one was made stays, also if the later one names it as protected.
+func TestApplyProtectedElsewhere(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer closed(t, a.Store)
+	r := session.Retention{Default: 30 * day, Delete: true, Force: true}
+	said := a.add(t, "said", 60*day, session.CreateOptions{})
+	plan, err := a.PlanRetention(t.Context(), r)
+	require.NoError(t, err)
+	now := a.now
+	a.now = now.Add(-50 * day)
+	add(t, said, transcript.UserText("I was back"))
+	a.now = now
+	r.Keep = func(session.Info) bool { return true }
+	later, err := a.PlanRetention(t.Context(), r)
+	require.NoError(t, err)
+
+	plan.Items = append(plan.Items, later.Items...)
+	report, err := a.Apply(t.Context(), plan)
+	require.NoError(t, err)
+	require.Equal(t, []string{"said changed", "said protected kept"}, outcomes(report))
+	require.Equal(t, []string{"said"}, all(t, a.Store))
+}
+
 // A clock that jumps costs nobody a session: an hour to ten years in either
 // direction, noticed or not, with a message written meanwhile or not.
 func TestRetentionClock(t *testing.T) {
