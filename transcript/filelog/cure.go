@@ -22,7 +22,7 @@ const (
 var errOthers = errors.New("other bytes are where lines of this log were written")
 
 // Recover makes a Log whose sync failed usable again. On one that has not
-// failed it is [Log.FlushAll].
+// failed it is [Log.Flush].
 //
 // When the error is nil, everything this Log has ever acknowledged is on stable
 // storage, and so is everything else that is in the file now. That includes the
@@ -47,7 +47,7 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 func (l *Log) Recover(ctx context.Context) error {
 	const op = "recover"
 	if l.Failed() == nil && !l.opts.ReadOnly {
-		return l.flush(ctx, op, true)
+		return l.flush(ctx, op)
 	}
 	if err := l.begin(op); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (l *Log) Recover(ctx context.Context) error {
 	if err != nil || whole {
 		return err
 	}
-	return l.flush(ctx, op, true)
+	return l.flush(ctx, op)
 }
 
 // Copies counts the times this Log has gone on in a copy of its file. Offsets

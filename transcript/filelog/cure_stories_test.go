@@ -70,7 +70,7 @@ func (r *cureRun) fail(l *Log, line string) {
 
 // flushAll acknowledges everything readers see.
 func (r *cureRun) flushAll(l *Log) error {
-	err := l.FlushAll(context.Background())
+	err := l.Flush(context.Background())
 	if err == nil {
 		r.ackAll()
 	}
@@ -154,14 +154,14 @@ var stories = map[string]func(r *cureRun){
 		r.must("append", r.append(next, "three\n"))
 		r.check("after an append")
 		r.must("flush", r.flushAll(next))
-		r.check("after FlushAll")
+		r.check("after Flush")
 	},
 	"another process vouches for what it reads": func(r *cureRun) {
 		l := r.d.create(r.t, SyncAlways)
 		r.fail(l, "two\n")
 		r.d.kill()
 		r.must("flush", r.flushAll(r.open(SyncAlways)))
-		r.check("after FlushAll")
+		r.check("after Flush")
 	},
 	"a log that was open all the time goes on": func(r *cureRun) {
 		l := r.d.create(r.t, SyncAlways)
@@ -170,7 +170,7 @@ var stories = map[string]func(r *cureRun){
 		r.fail(l, "two\n")
 		r.must("append", r.append(other, "three\n"))
 		r.must("flush", r.flushAll(other))
-		r.check("after FlushAll")
+		r.check("after Flush")
 		r.must("recover", r.recover(l)) // it finds its line in the copy
 		r.must("append", r.append(l, "four\n"))
 		r.check("after Recover")
@@ -203,7 +203,7 @@ var stories = map[string]func(r *cureRun){
 		}
 		r.must("append", r.append(next, "three\n"))
 		r.must("flush", r.flushAll(next))
-		r.check("after FlushAll")
+		r.check("after Flush")
 	},
 	"a process opens between failure and mark": func(r *cureRun) {
 		l := r.d.create(r.t, SyncAlways)
@@ -217,7 +217,7 @@ var stories = map[string]func(r *cureRun){
 				return errFault
 			case op == "mark" && !began:
 				began = true
-				go func() { done <- next.FlushAll(context.Background()) }()
+				go func() { done <- next.Flush(context.Background()) }()
 				select {
 				case <-waits: // for the sync lock, which this log holds
 				case err := <-done:
@@ -230,13 +230,13 @@ var stories = map[string]func(r *cureRun){
 		})
 		_ = r.append(l, "two\n") // is fine if it finds its line in the copy of the other
 		if !began {              // the mark is not set at all
-			done <- next.FlushAll(context.Background())
+			done <- next.Flush(context.Background())
 		}
 		if err := <-done; err == nil {
 			r.ackAll()
 		}
 		r.d.setOp(nil)
-		r.check("after FlushAll")
+		r.check("after Flush")
 	},
 	"two processes under an interval": func(r *cureRun) {
 		l := r.d.create(r.t, SyncAlways)

@@ -72,7 +72,7 @@ func TestRecoverWhileOthersWait(t *testing.T) {
 			return nil
 		})
 		done := make(chan error, 1)
-		go func() { done <- next.FlushAll(context.Background()) }()
+		go func() { done <- next.Flush(context.Background()) }()
 		<-waits
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -89,11 +89,11 @@ func TestRecoverWhileOthersWait(t *testing.T) {
 		require.True(t, syncing)
 		for _, after := range []time.Duration{minKeep / 2, minKeep + lendFor/2, time.Second} {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
-			require.ErrorIs(t, next.FlushAll(ctx), ErrBusy)
+			require.ErrorIs(t, next.Flush(ctx), ErrBusy)
 			cancel()
 			mustAppend(t, l, "more\n")
 		}
-		go func() { done <- next.FlushAll(context.Background()) }()
+		go func() { done <- next.Flush(context.Background()) }()
 		time.Sleep(minKeep + lendFor/2)
 		require.NoError(t, next.Close())
 		require.ErrorIs(t, <-done, ErrClosed)
@@ -217,7 +217,7 @@ func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	third := d.open(t, SyncNever)
 	mustAppend(t, third, "three\n") // makes the copy
 	require.NoError(t, l.Recover(t.Context()))
-	require.NoError(t, other.Flush(t.Context()))
+	require.NoError(t, other.Sync(t.Context()))
 	require.Nil(t, other.Failed())
 	require.Equal(t, int64(math.MaxInt64), other.Unsynced())
 	_, _, err := other.Append(t.Context(), []byte("no\n"), nil)
@@ -264,7 +264,7 @@ func TestComparingReturnsTheLock(t *testing.T) {
 		opened++
 		return &lender{file: f, kept: &kept}
 	}
-	require.NoError(t, other.Flush(t.Context()))
+	require.NoError(t, other.Sync(t.Context()))
 	require.Equal(t, []int{1, 0}, []int{opened, kept})
 	closeAll(t, l, other)
 }
@@ -453,7 +453,7 @@ func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
 	require.NoError(t, d.root.WriteFile("b", []byte(workFirst+"never\n"), 0o600))
 	require.NoError(t, d.root.Rename("b", workName))
 	d.setOp(failOnce("sync"))
-	_, ok := errors.AsType[*NotDurableError](l.Flush(t.Context()))
+	_, ok := errors.AsType[*NotDurableError](l.Sync(t.Context()))
 	require.True(t, ok)
 	d.setOp(nil)
 	require.ErrorIs(t, l.Close(), errFault)

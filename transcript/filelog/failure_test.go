@@ -129,7 +129,7 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("a call after the failed sync returned %#v", e)
 		}
 	}
-	for _, flush := range []func(context.Context) error{w.log.Flush, w.log.FlushAll} {
+	for _, flush := range []func(context.Context) error{w.log.Flush, w.log.Flush} {
 		if e, ok := errors.AsType[*NotDurableError](flush(t.Context())); !ok || e.Refused {
 			t.Errorf("a flush returned %#v", e)
 		}
@@ -306,12 +306,12 @@ func TestWhatTookTheNameCannotBeOpened(t *testing.T) {
 }
 
 // A log that cannot be made ready vouches for nothing.
-func TestFlushAllMeetsALockThatFails(t *testing.T) {
+func TestFlushMeetsALockThatFails(t *testing.T) {
 	d := new(faultDisk)
 	w := newWorkload(t, d)
 	w.create()
 	d.step = failOnce("lock")
-	require.ErrorIs(t, w.log.FlushAll(t.Context()), errFault)
-	require.NoError(t, w.log.FlushAll(t.Context()))
+	require.ErrorIs(t, w.log.Flush(t.Context()), errFault)
+	require.NoError(t, w.log.Flush(t.Context()))
 	closeAll(t, w.log)
 }

@@ -6,17 +6,18 @@ import (
 	"math"
 )
 
-// Flush puts everything this Log has acknowledged so far on stable storage,
-// whatever the policy, and cures the file if it bears the mark of a failed sync.
-// When it fails with a [*NotDurableError] the Log acknowledges nothing more
-// before [Log.Recover]. The context is honoured until a sync begins, and while
-// another call's sync is running.
-func (l *Log) Flush(ctx context.Context) error { return l.flush(ctx, "flush", false) }
-
-// FlushAll is Flush for everything that is in the file, by whomever it was
-// written. It fails with [ErrReplaced] when the name no longer refers to this
-// file.
-func (l *Log) FlushAll(ctx context.Context) error { return l.flush(ctx, "flush", !l.opts.ReadOnly) }
+// Flush puts everything that is in the file on stable storage, by whomever it was
+// written and whatever the policy, and cures the file if it bears the mark of a failed
+// sync. It fails with [ErrReplaced] when the name no longer refers to this file. When
+// it fails with a [*NotDurableError] the Log acknowledges nothing more before
+// [Log.Recover]. The context is honoured until a sync begins, and while another call's
+// sync is running. A read-only Log owes nothing.
+func (l *Log) Flush(ctx context.Context) error {
+	if l.opts.ReadOnly {
+		return l.Sync(ctx)
+	}
+	return l.flush(ctx, "flush")
+}
 
 // Sync puts everything this Log has acknowledged so far on stable storage, whatever
 // the policy, as Close does. Unlike Flush it leaves the mark and all suspicions alone,
@@ -35,16 +36,14 @@ func (l *Log) Sync(ctx context.Context) error {
 
 // flush syncs, and looks for the mark before and after: a nil error must not
 // stand on a file of which another Log knows better.
-func (l *Log) flush(ctx context.Context, op string, all bool) error {
+func (l *Log) flush(ctx context.Context, op string) error {
 	if err := l.begin(op); err != nil {
 		return err
 	}
 	defer l.ops.Done()
-	for vouch := all; ; {
-		if from, _ := l.doubts(); from < math.MaxInt64 || vouch {
-			if err := l.vouch(ctx, op, all); err != nil {
-				return err
-			}
+	for {
+		if err := l.vouch(ctx, op); err != nil {
+			return err
 		}
 		var s Synced
 		failed, err := l.syncTo(ctx, l.owed(), &s)
@@ -55,23 +54,18 @@ func (l *Log) flush(ctx context.Context, op string, all bool) error {
 		if err != nil {
 			return &Error{Op: op, Path: l.path, Fix: "what was written is still not synced, flush again", Err: err}
 		}
-		now, err := l.lookup(op)
-		if errors.Is(err, ErrReplaced) && !all {
-			return nil // what this Log owes is safe, see syncNow
-		}
-		if err != nil || !now.marked || l.opts.ReadOnly {
+		if now, err := l.lookup(op); err != nil || !now.marked {
 			return err
 		}
-		vouch = true
 	}
 }
 
-// vouch takes the append lock to make the file ready, and counts what is in it
-// as written by this Log if all is set.
-func (l *Log) vouch(ctx context.Context, op string, all bool) error {
+// vouch takes the append lock to make the file ready, and counts what is in it as
+// written by this Log.
+func (l *Log) vouch(ctx context.Context, op string) error {
 	_, err := l.locked(ctx, op, false, func() (w written, err error) {
 		size, err := l.ready(ctx, op, &w.cured, true)
-		if err == nil && all {
+		if err == nil {
 			l.wrote(extent{0, size}, nil)
 		}
 		return w, err

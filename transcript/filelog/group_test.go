@@ -228,7 +228,7 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 		let := slowSyncs(d)
 		first := started(l, "first\n")
 		flush := make(chan error, 1)
-		go func() { flush <- l.Flush(t.Context()) }()
+		go func() { flush <- l.Sync(t.Context()) }()
 		pending(t, "during the first sync", flush, first)
 		later := []chan error{started(l, "second\n"), started(l, "third\n")}
 		let <- nil

@@ -77,7 +77,7 @@ func TestRecover(t *testing.T) {
 			l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
 			mustAppend(t, l, "one\n")
 			mustAppend(t, other, "foreign\n")
-			require.NoError(t, l.FlushAll(t.Context()))
+			require.NoError(t, l.Flush(t.Context()))
 			e := wantInDoubt(t, d, l, "two\n")
 			require.Contains(t, e.Error(), "Recover")
 			require.True(t, d.marked(t))
@@ -191,7 +191,7 @@ func TestRecoverCopiesAll(t *testing.T) {
 		mustAppend(t, other, "foreign\n")
 		want.WriteString(line + "foreign\n")
 	}
-	require.NoError(t, l.FlushAll(t.Context()))
+	require.NoError(t, l.Flush(t.Context()))
 	_ = wantInDoubt(t, d, l, "two\n")
 	want.WriteString("two\n")
 	d.evict(t)

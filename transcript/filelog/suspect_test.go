@@ -91,7 +91,7 @@ func TestOthersKeepASoundFile(t *testing.T) {
 			return match
 		})
 		l := open()
-		require.NoError(t, l.FlushAll(t.Context()))
+		require.NoError(t, l.Flush(t.Context()))
 		mustAppend(t, l, "more\n")
 		require.Equal(t, []int{1, 1, 0}, []int{asked, matches, int(l.Copies())})
 		closeAll(t, l)
@@ -107,7 +107,7 @@ func TestOthersKeepASoundFile(t *testing.T) {
 func TestOthersAreCompared(t *testing.T) {
 	for what, promise := range map[string]func(l *Log) error{
 		"append": func(l *Log) error { _, _, err := l.Append(t.Context(), []byte("three\n"), nil); return err },
-		"flush":  func(l *Log) error { return l.FlushAll(t.Context()) },
+		"flush":  func(l *Log) error { return l.Flush(t.Context()) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			d := newCacheDisk(t)

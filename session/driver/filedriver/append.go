@@ -152,7 +152,7 @@ func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond,
 	if d.opts.Sync == filelog.SyncNever {
 		return false, nil
 	}
-	err = log.FlushAll(ctx)
+	err = log.Flush(ctx)
 	if failed, ok := errors.AsType[*filelog.NotDurableError](err); ok {
 		return false, &filelog.NotDurableError{Path: failed.Path, Start: int64(res.Start), End: int64(res.End), Err: failed.Err}
 	}
@@ -183,7 +183,7 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, 
 
 // Flush implements [driver.Driver].
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
-	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.FlushAll(ctx) })
+	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.Flush(ctx) })
 }
 
 var _ driver.Recoverer = (*Driver)(nil)

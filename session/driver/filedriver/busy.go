@@ -213,7 +213,7 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	}
 	x.aside(func() {
 		if _, err = o.log.Settle(short); err == nil {
-			err = o.log.FlushAll(short) // whatever the policy: else their busy lines would never end
+			err = o.log.Flush(short) // whatever the policy: else their busy lines would never end
 		}
 	})
 	if err == nil {
