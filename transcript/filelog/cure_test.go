@@ -206,6 +206,28 @@ func TestReadingDuringACure(t *testing.T) {
 	closeAll(t, l)
 }
 
+// A mark that another Log sets while Flush syncs is found by the same Flush: what its
+// own sync has covered may be what the failure was about.
+func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
+	mustAppend(t, l, "one\n")
+	marked := false
+	d.setOp(func(op string) error {
+		if op == "sync" && !marked {
+			marked = true
+			require.NoError(t, other.file().Mark(true))
+		}
+		return nil
+	})
+	require.NoError(t, l.Flush(t.Context()))
+	d.setOp(nil)
+	require.True(t, marked)
+	require.EqualValues(t, 1, l.Copies())
+	wantDisk(t, d, workFirst+"one\n")
+	closeAll(t, l, other)
+}
+
 // Lines that are all in a copy by another Log are safe there, and this Log owes
 // nothing more.
 func TestLinesAreInTheCopyOfAnother(t *testing.T) {
