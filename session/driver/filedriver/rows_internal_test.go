@@ -193,9 +193,23 @@ func TestPeek(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, line{record: rec}, got)
 	}
-	for _, text := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`, `{"by":1000000000000000000,"busy":"a"}`} {
+	for _, text := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`, `{"by":1000000000000000000,"busy":"a"}`, `{"row":{"id":"a","size":1,"gen":2,"title":"k"}}`} {
 		_, ok := peek([]byte(text))
 		require.False(t, ok, text)
+	}
+}
+
+// A time that JSON cannot hold is left out of a row, and every other one is in it.
+func TestStorable(t *testing.T) {
+	for year, stays := range map[int]bool{-1: false, 0: true, 1: true, 9999: true, 10_000: false} {
+		at := time.Date(year, 1, 2, 3, 4, 5, 6, time.UTC)
+		row := storable(driver.Row{UpdatedAt: at, CreatedAt: at, LastUserAt: at})
+		for _, got := range []time.Time{row.UpdatedAt, row.CreatedAt, row.LastUserAt} {
+			require.Equal(t, stays, got.Equal(at), "%d", year)
+			require.Equal(t, !stays, got.IsZero(), "%d", year)
+		}
+		_, err := json.Marshal(row)
+		require.NoError(t, err)
 	}
 }
 
