@@ -144,9 +144,9 @@ func TestAppendsReadNothing(t *testing.T) {
 	h, s := newHeld(t)
 	h.forget()
 	talk(t, s, 0, 20)
-	require.Equal(t, 20, s.Turns())
 	require.Zero(t, h.scans)
 	require.Empty(t, h.puts)
+	require.Equal(t, 20, s.Turns())
 }
 
 // An append that is reported as failed and was written all the same is read.

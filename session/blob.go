@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -47,20 +46,16 @@ type keeper struct {
 	sources map[string]string // what takes the place of base64 in the lines of other programs
 }
 
-// keep returns entries whose media are blobs, and the check under which they must
-// be appended, which keeps these; nil if there are none.
-func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, func(context.Context, driver.Cursor) error, error) {
+// keep returns entries whose media are blobs, which it has stored.
+func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	blobs := s.store.opts.Blobs
 	if blobs == nil {
-		return entries, nil, nil
+		return entries, nil
 	}
 	k := keeper{puts: map[string][]byte{}, sources: map[string]string{}}
 	out, err := s.store.mapEntries(entries, k.block, k.source)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(k.puts) == 0 {
-		return entries, nil, nil
+	if err != nil || len(k.puts) == 0 {
+		return entries, err
 	}
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
@@ -69,14 +64,12 @@ func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]trans
 			s.store.opts.Logger.Warn("blobs were not put in order; the next process will do it", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 		}
 	}
-	return out, func(ctx context.Context, _ driver.Cursor) error {
-		for hash, data := range k.puts {
-			if err := blobs.Put(ctx, s.ref, hash, data); err != nil {
-				return err
-			}
+	for hash, data := range k.puts {
+		if err := blobs.Put(ctx, s.ref, hash, data); err != nil {
+			return nil, err
 		}
-		return nil
-	}, nil
+	}
+	return out, nil
 }
 
 // mapEntries returns entries with what change makes of their media, and of the lines of

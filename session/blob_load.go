@@ -167,10 +167,9 @@ func hashOf(data []byte) string {
 
 // base returns the session that this one is a fork of; the zero value if it is none.
 func (s *Session) base(ctx context.Context) (base Ref) {
-	_ = s.use(ctx, "read", func(t *state) error {
-		err := t.catchUp(ctx)
-		base = linked(t.row.Base)
-		return err
+	_ = s.View(ctx, func(v *View) error {
+		base = linked(v.t.row.Base)
+		return nil
 	})
 	return base
 }

@@ -18,7 +18,8 @@ func (s *Session) sweepBlobs(ctx context.Context) (err error) {
 	}
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	for range commitTries {
+	const tries = 100
+	for range tries {
 		if err = s.sweepOnce(ctx, t); !errors.Is(err, errGrown) {
 			break
 		}
@@ -44,11 +45,11 @@ func (s *Session) sweepOnce(ctx context.Context, t *state) error {
 		maps.Insert(named, blobsOf(rec.Entry))
 	}
 	alone := func(do func(ctx context.Context) error) error { // while nobody appends
-		_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Check: func(ctx context.Context, now driver.Cursor) error {
+		_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Decide: func(ctx context.Context, now driver.Cursor) ([]driver.Line, error) {
 			if now != end {
-				return errGrown
+				return nil, errGrown
 			}
-			return do(ctx)
+			return nil, do(ctx)
 		}})
 		t.rowDue.Store(true) // the index may say that this process is about to append
 		return err

@@ -12,7 +12,6 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/abstract"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -116,7 +115,6 @@ type archiving struct {
 	to      int    // the first message of the history that is not archived
 	open    string // the first entry of that
 	last    rebuild.Commit
-	rev     int
 	owner   string
 	new     unfiled
 	scan    scan        // up to where the history was read
@@ -154,11 +152,10 @@ func (s *Session) commitOnce(ctx context.Context, opts CommitOptions) (Committed
 			s.store.tell(ctx, s.ref, Event{Kind: EventCompactionDone, Took: time.Since(began), Cut: a.cut, Compaction: c, StandIn: a.standIn})
 		}
 	} else {
-		ids, err = s.appendOn(ctx, opCommit, []string{transcript.TypeRewind, transcript.TypeCompaction, transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted},
-			func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
-				item, err := a.item(t)
-				return []transcript.Item{item}, err
-			})
+		ids, err = s.update(ctx, opCommit, a.rev, func(v *View) ([]transcript.Item, error) {
+			item, err := a.item(v.t)
+			return []transcript.Item{item}, err
+		})
 		ids = append(ids, "") // of the compaction
 	}
 	if err != nil {
@@ -178,7 +175,7 @@ func (s *Session) survey(ctx context.Context, a *archiving) (l learned, err erro
 			return cut, err
 		}
 		a.to, a.open = closed(t.fold)
-		a.last, a.rev, a.owner = t.fold.Standing().Commit, t.row.Rev, t.row.Owner
+		a.last, a.owner = t.fold.Standing().Commit, t.row.Owner
 		return cut, nil
 	}
 	if _, l, err = s.look(ctx, opCommit, &a.work); err != nil {
@@ -278,7 +275,7 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 // between that it should know of. The caller holds t.mu.
 func (a *archiving) item(t *state) (transcript.Item, error) {
 	now := t.fold.Standing()
-	if t.moved > a.base || now.Commit.Entry != a.last.Entry || t.row.Rev != a.rev {
+	if t.moved > a.base || now.Commit.Entry != a.last.Entry {
 		return nil, ErrConflict
 	}
 	c := a.commit

@@ -181,7 +181,10 @@ func hasKey(scan scan, from driver.Cursor, key string) (bool, error) {
 func (s *Session) Live(ctx context.Context) (h rebuild.History, err error) {
 	var last rebuild.Commit
 	var end driver.Cursor
-	err = s.read(ctx, "read", func(t *state) { last, end = t.fold.Standing().Commit, t.next })
+	err = s.View(ctx, func(v *View) error {
+		last, end = v.Fold().Standing().Commit, driver.Cursor(v.End())
+		return nil
+	})
 	if err != nil {
 		return h, err
 	}
@@ -201,7 +204,10 @@ func (s *Session) Live(ctx context.Context) (h rebuild.History, err error) {
 func (s *Session) Summary(ctx context.Context) (string, error) {
 	var last rebuild.Commit
 	var of *transcript.Compaction
-	err := s.read(ctx, "read", func(t *state) { of, last = t.fold.History().Compaction, t.fold.Standing().Commit })
+	err := s.View(ctx, func(v *View) error {
+		of, last = v.Fold().History().Compaction, v.Fold().Standing().Commit
+		return nil
+	})
 	switch {
 	case err != nil:
 		return "", err

@@ -36,9 +36,9 @@ func (s *Session) commitIfDue(ctx context.Context) error {
 		return nil
 	}
 	due := false
-	err := s.useAll(ctx, opCommit, func(t *state) error {
-		err := t.countUncommitted(ctx)
-		due = err == nil && t.uncommitted.due(s.store.opts.CommitTrigger, s.store.opts.Now())
+	err := s.view(ctx, opCommit, func(v *View) error {
+		err := v.t.countUncommitted(ctx)
+		due = err == nil && v.t.uncommitted.due(s.store.opts.CommitTrigger, s.store.opts.Now())
 		return err
 	})
 	if err == nil && due {

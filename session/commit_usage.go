@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/words"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -67,17 +66,18 @@ type Stats struct {
 	Commits      int `json:"commit_count"`
 }
 
-// Stats returns what the session has done, as this process saw it last. Like
-// [Session.Info], it costs what was added since, however long the session is; after
-// the index was lost it reads the whole transcript, once. If the session cannot be
-// read, all numbers are 0: the next call that returns an error says why.
-func (s *Session) Stats() (sum Stats) {
-	s.peek(context.Background(), func(t *state, row driver.Row) {
-		of := t.fold.Standing().Stats()
+// Stats returns what the session has done. Like [Session.Info], it costs what was
+// added since the last call, however long the session is; after the index was lost it
+// reads the whole transcript, once.
+func (s *Session) stats(ctx context.Context) (sum Stats, err error) {
+	err = s.View(ctx, func(v *View) error {
+		info, err := v.Info()
+		of := v.Fold().Standing().Stats()
 		sum = Stats{
-			Turns: row.Turns, Tokens: row.TokenEstimate, Compressions: row.Compactions,
+			Turns: info.Turns, Tokens: info.Tokens, Compressions: info.Compactions,
 			Contexts: of.Contexts, Skills: of.Skills, Memories: of.Memories, Commits: of.Commits,
 		}
+		return err
 	})
-	return sum
+	return sum, err
 }

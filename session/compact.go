@@ -273,6 +273,7 @@ type work struct {
 
 	history rebuild.History // that was planned for
 	base    driver.Cursor   // up to where it was read
+	rev     int             // of the session then
 }
 
 // compact plans, has the summary made, and commits it. Nothing is locked while
@@ -363,8 +364,9 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 // look reads what a compaction is planned for, or says in the cut why there is to
 // be none.
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
-	err = s.useAll(ctx, op, func(t *state) (err error) {
-		l = t.learned()
+	err = s.view(ctx, op, func(v *View) (err error) {
+		t := v.t
+		l, w.rev = t.learned(), v.Rev()
 		if w.see != nil {
 			cut, err = w.see(t, l)
 		}
@@ -397,15 +399,13 @@ type working struct {
 // Calibrations, the system prompt and what else stays in force are in front of it:
 // if the append is cut, the compaction is what is missing.
 func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (ids []string, err error) {
-	return s.appendOn(ctx, op, replaced, func(t *state, cond *driver.Cond) ([]transcript.Item, error) {
+	return s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
+		t := v.t
 		if t.moved > w.base || !t.measure(c, cut, w.history) {
 			return nil, ErrConflict
 		}
 		items := append(t.learned().carried(w, c.TokensAfter), t.fold.Prompts()...)
 		kept := t.fold.Standing()
-		if len(kept.Queued)+len(kept.Drafts) > 0 { // which a message may take over
-			cond.Conflicts = append(slices.Clone(cond.Conflicts), transcript.TypeUser, transcript.TypeAssistant)
-		}
 		if w.also == nil {
 			return append(append(items, kept.Items()...), *c), nil
 		}
@@ -413,15 +413,6 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 		more, err := w.also(t)
 		return append(append(items, kept.Items()...), more, *c), err
 	})
-}
-
-// replaced are the types of lines that a compaction replaces or repeats. A result
-// that comes in after the check may be one that the summary says is missing, and
-// what is learned then has to be carried over.
-var replaced = []string{
-	transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem, transcript.TypeTools,
-	transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft,
-	transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted,
 }
 
 // measure sets the numbers of a compaction that is to be appended now. It

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"slices"
 
 	"github.com/convolog/convolog/compact"
@@ -13,7 +12,9 @@ import (
 // history is to keep.
 func (s *Session) keeps(c compact.Cut) bool {
 	ok := false
-	_ = s.use(context.Background(), "plan", func(t *state) error { // reads nothing, so it cannot fail
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	_ = t.locked(func() error { // reads nothing, so it cannot fail
 		if t.fold == nil {
 			return nil // forgotten meanwhile, and so is the history that was planned for
 		}

@@ -290,11 +290,11 @@ func (c *copying) flush(ctx context.Context) error {
 	if len(chunk) == 0 || c.dry {
 		return nil
 	}
-	res, err := c.to.drv.Append(ctx, c.Ref, chunk, driver.Cond{Check: func(_ context.Context, start driver.Cursor) error {
+	res, err := c.to.drv.Append(ctx, c.Ref, nil, driver.Cond{Decide: func(_ context.Context, start driver.Cursor) ([]driver.Line, error) {
 		if start != c.at {
-			return fmt.Errorf("somebody else appends to the copy: %w", ErrConflict)
+			return nil, fmt.Errorf("somebody else appends to the copy: %w", ErrConflict)
 		}
-		return nil
+		return chunk, nil
 	}})
 	c.at = res.End
 	return err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -70,7 +69,7 @@ func (d *Draft) Flush(ctx context.Context) error {
 	}
 	part := d.part
 	part.Text = written
-	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, part); err != nil {
+	if _, err := d.turn.s.Append(ctx, part); err != nil {
 		d.doubt = len(text)
 		return err
 	}
@@ -85,12 +84,13 @@ func (d *Draft) settle(ctx context.Context) error {
 		return err
 	}
 	there := 0
-	err := d.turn.s.read(ctx, "draft", func(t *state) {
-		for _, other := range t.fold.Standing().Drafts {
+	err := d.turn.s.View(ctx, func(v *View) error {
+		for _, other := range v.Fold().Standing().Drafts {
 			if other.Key == d.part.Key {
 				there = len(other.Text)
 			}
 		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -125,7 +125,10 @@ func (d *Draft) Commit(ctx context.Context, resp *transcript.Response) ([]string
 // lock.
 func (s *Session) closeDrafts(ctx context.Context) error {
 	var open []rebuild.Draft
-	err := s.read(ctx, "begin turn", func(t *state) { open = slices.Clone(t.fold.Standing().Drafts) })
+	err := s.View(ctx, func(v *View) error {
+		open = slices.Clone(v.Fold().Standing().Drafts)
+		return nil
+	})
 	for _, d := range open {
 		if err != nil {
 			break

@@ -52,9 +52,14 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	var base driver.Row
-	var closed error
-	err = s.readRow(ctx, op, func(t *state) { base, closed = t.row, t.writable(ctx) })
-	if err = cmp.Or(err, s.store.wrap(op, s.ref, closed)); err != nil {
+	err = s.view(ctx, op, func(v *View) error {
+		if _, err := v.Info(); err != nil {
+			return err
+		}
+		base = v.t.row
+		return v.t.writable(ctx)
+	})
+	if err != nil {
 		return nil, err
 	}
 	scan := s.store.scan(ctx, s.ref)

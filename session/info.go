@@ -22,17 +22,19 @@ type Info struct {
 	Current     bool          `json:"current"` // whether it is the current session of its key
 	Title       string        `json:"title,omitempty"`
 	TitleByHand bool          `json:"titleByHand,omitempty"`
+	TitledAt    int           `json:"titledAt,omitempty"` // Messages when the title was set
 	Owner       string        `json:"owner,omitempty"`
 	Labels      []string      `json:"labels,omitempty"`
 	CreatedAt   time.Time     `json:"createdAt"`
-	UpdatedAt   time.Time     `json:"updatedAt"`           // of the last message, compaction or rewind
-	LastUserAt  time.Time     `json:"lastUserAt,omitzero"` // of the last user message; zero if there is none
-	Messages    int           `json:"messages"`            // user messages and answers, rewound ones included
-	Turns       int           `json:"turns"`               // of the conversation as it stands
-	Tokens      int           `json:"tokens"`              // estimate of the history
-	Size        int64         `json:"size"`                // of the transcript; bytes if it is a file
-	TTL         time.Duration `json:"ttl,omitempty"`       // in JSON nanoseconds
-	Expires     time.Time     `json:"expires,omitzero"`    // when the TTL is over: that long after LastUserAt, or after CreatedAt; zero is never
+	UpdatedAt   time.Time     `json:"updatedAt"`             // of the last message, compaction or rewind
+	LastUserAt  time.Time     `json:"lastUserAt,omitzero"`   // of the last user message; zero if there is none
+	Messages    int           `json:"messages"`              // user messages and answers, rewound ones included
+	Turns       int           `json:"turns"`                 // of the conversation as it stands
+	Tokens      int           `json:"tokens"`                // estimate of the history
+	Size        int64         `json:"size"`                  // of the transcript; bytes if it is a file
+	Compactions int           `json:"compactions,omitempty"` // rewound ones included, but not those that a fork was copied with
+	TTL         time.Duration `json:"ttl,omitempty"`         // in JSON nanoseconds
+	Expires     time.Time     `json:"expires,omitzero"`      // when the TTL is over: that long after LastUserAt, or after CreatedAt; zero is never
 	State       State         `json:"state,omitempty"`
 	Pinned      bool          `json:"pinned,omitempty"`
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
@@ -45,29 +47,23 @@ type Info struct {
 
 func infoOf(row driver.Row, now func() time.Time) Info {
 	return Info{
-		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, Owner: row.Owner,
+		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
-		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size,
+		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, Compactions: row.Compactions,
 		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Pinned: row.Pinned, Usage: row.Usage,
 		Base: row.Base, Parent: row.Parent,
 	}
 }
 
-// Info describes the session as this process saw it last: Current and whether it is
-// [Archived] are as of the last call on the Store that opened, listed, deleted,
-// archived or switched sessions. The
-// tokens of new messages are counted. After an index was lost Info reads the
-// whole transcript, once. If the session cannot be read, Info has only its Ref:
-// the next call that returns an error says why.
-func (s *Session) Info() Info {
-	ctx := context.Background()
-	info := Info{Ref: s.ref}
-	s.peek(ctx, func(t *state, row driver.Row) {
-		t.look(ctx)
-		row.Current, row.Archived = t.current, t.archived
-		info = infoOf(row, s.store.opts.Now)
+// Info describes the session as it stands. Current and whether it is [Archived] are as
+// of the last call on the Store that opened, listed, deleted, archived or switched
+// sessions. After an index was lost Info reads the whole transcript, once.
+func (s *Session) info(ctx context.Context) (info Info, err error) {
+	err = s.View(ctx, func(v *View) (err error) {
+		info, err = v.Info()
+		return err
 	})
-	return info
+	return info, err
 }
 
 // look finds out whether the session is the current one of its key, and whether it

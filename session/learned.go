@@ -15,12 +15,13 @@ import (
 // entries of the session say about a model, the zero value if they say nothing.
 // A compaction that is made by this package keeps it in force.
 func (s *Session) Calibration(ctx context.Context, model string) (c transcript.Calibration, err error) {
-	err = s.read(ctx, "read", func(t *state) {
-		for _, known := range t.fold.Standing().Calibrations {
+	err = s.View(ctx, func(v *View) error {
+		for _, known := range v.Fold().Standing().Calibrations {
 			if known.Model == model {
 				c = known
 			}
 		}
+		return nil
 	})
 	return c, err
 }
@@ -168,14 +169,13 @@ func (l learned) carried(w *work, after int) (items []transcript.Item) {
 // failed notes that a summary has failed, and returns how many have in a row.
 // That it could not be noted is no failure of its own: the next one will.
 func (s *Session) failed(ctx context.Context, h rebuild.History) (n int) {
-	ctx = context.WithoutCancel(ctx)
-	err := s.read(ctx, "compact", func(t *state) { n = t.learned().failures })
-	n++
-	if err == nil {
-		size := countHistory(s.store.opts.Counter, h)
-		_, err = s.Append(ctx, transcript.Calibration{Failures: n, FailedAt: size})
-	}
+	size := countHistory(s.store.opts.Counter, h)
+	_, err := s.Update(context.WithoutCancel(ctx), "compact", func(v *View) ([]transcript.Item, error) {
+		n = v.t.learned().failures + 1
+		return []transcript.Item{transcript.Calibration{Failures: n, FailedAt: size}}, nil
+	})
 	if err != nil {
+		n = max(n, 1)
 		s.store.opts.Logger.Warn("the failure of a summary was not noted", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
 	return n

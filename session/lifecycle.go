@@ -2,14 +2,12 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -58,14 +56,11 @@ func (s *Session) Decide(ctx context.Context, call string, verdict transcript.Ve
 	})
 }
 
-// marking are the types of lines that change the state of a call.
-var marking = []string{transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeToolResult, transcript.TypeRewind, transcript.TypeCompaction}
-
 // mark appends what item returns for each call of the entries, if it allows that. A
 // tool-use ID that is not empty leaves out the other calls of the entries.
 func (s *Session) mark(ctx context.Context, op, id string, entries []string, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
-	_, err := s.appendOn(ctx, op, marking, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
-		pending := t.fold.Pending().Calls
+	_, err := s.Update(ctx, op, func(v *View) (items []transcript.Item, err error) {
+		pending := v.Fold().Pending().Calls
 		for _, entry := range entries {
 			n := len(items)
 			for _, c := range pending {
@@ -85,32 +80,6 @@ func (s *Session) mark(ctx context.Context, op, id string, entries []string, ite
 		return items, nil
 	})
 	return err
-}
-
-// commitTries is how often something may come in between a look and the append.
-const commitTries = 100
-
-// appendOn appends what look returns, if no line of those types was appended
-// since it has looked; otherwise it looks again. Look may add to the condition. No
-// items are no append.
-func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, look func(*state, *driver.Cond) ([]transcript.Item, error)) (ids []string, err error) {
-	for range commitTries {
-		var items []transcript.Item
-		cond := driver.Cond{Conflicts: conflicts}
-		err := s.useAll(ctx, op, func(t *state) (err error) {
-			cond.Base = t.next
-			items, err = look(t, &cond)
-			return err
-		})
-		if err != nil || len(items) == 0 {
-			return nil, err
-		}
-		done, err := s.append(ctx, op, cond, items...)
-		if !errors.Is(err, ErrConflict) {
-			return done.IDs, err
-		}
-	}
-	return nil, s.store.wrap(op, s.ref, ErrConflict)
 }
 
 // RunTools calls run for each call of an answer, at most limit at the same time

@@ -52,14 +52,18 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 		}
 	}
 	if len(entries) == 0 {
-		return after, s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
+		return after, s.View(ctx, func(v *View) error { return v.t.writable(ctx) })
 	}
-	entries, check, err := s.prepared(ctx, entries)
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	entries, err = s.prepared(ctx, entries)
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
-	cond := driver.Cond{Check: check, Base: driver.Cursor(after), Conflicts: linesConflict}
-	res, err := s.write(ctx, "append", s.store.opts.Now(), cond, entries, false)
+	res, err := s.inTurn(ctx, "append", t, &write{
+		at: s.store.opts.Now(), entries: entries, foreign: true,
+		cond: driver.Cond{Base: driver.Cursor(after), Conflicts: linesConflict},
+	})
 	return int64(res.End), err
 }
 

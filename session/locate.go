@@ -1,26 +1,16 @@
 package session
 
 import (
-	"bytes"
 	"context"
-	"strings"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
-func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
-	return find(s.store.sift(ctx, s.ref), id)
-}
-
 // find returns the record of an entry. Few others are decoded.
 func find(sift sifting, id string) (transcript.Record, error) {
-	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
-	quoted := []byte(`"` + id + `"`)
-	keep := func(_ driver.Cursor, lines []byte) bool {
-		return !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
-	}
-	for rec, err := range sift(keep) {
+	holds := holdsID(id)
+	for rec, err := range sift(func(_ driver.Cursor, lines []byte) bool { return holds(lines) }) {
 		if err != nil || rec.HasEntry() && rec.Entry.ID == id && id != "" {
 			return rec, err
 		}

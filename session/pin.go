@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -26,9 +27,9 @@ func (s *Session) Pin(ctx context.Context, entryID string) error {
 	if err != nil {
 		return s.store.wrap("pin", s.ref, err)
 	}
-	_, err = s.appendOn(ctx, "pin", pinning, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
+	_, err = s.Update(ctx, "pin", func(v *View) ([]transcript.Item, error) {
 		size := len(text)
-		for _, p := range t.fold.Standing().Pins {
+		for _, p := range v.Fold().Standing().Pins {
 			if p.Entry == entryID {
 				return nil, nil
 			}
@@ -45,8 +46,8 @@ func (s *Session) Pin(ctx context.Context, entryID string) error {
 // Unpin takes a pin back. A text that the last compaction shows stays there until
 // the next one.
 func (s *Session) Unpin(ctx context.Context, entryID string) error {
-	_, err := s.appendOn(ctx, "unpin", pinning, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
-		for _, p := range t.fold.Standing().Pins {
+	_, err := s.Update(ctx, "unpin", func(v *View) (items []transcript.Item, err error) {
+		for _, p := range v.Fold().Standing().Pins {
 			if p.Entry == entryID {
 				items = append(items, transcript.Pin{Entry: entryID, Off: true})
 			}
@@ -58,12 +59,12 @@ func (s *Session) Unpin(ctx context.Context, entryID string) error {
 
 // Pins returns what is pinned, the oldest pin first.
 func (s *Session) Pins(ctx context.Context) (pins []transcript.Carried, err error) {
-	err = s.read(ctx, "read", func(t *state) { pins = append(pins, t.fold.Standing().Pins...) })
+	err = s.View(ctx, func(v *View) error {
+		pins = slices.Clone(v.Fold().Standing().Pins)
+		return nil
+	})
 	return pins, err
 }
-
-// pinning are the types of lines that pin, unpin or repeat pins.
-var pinning = []string{transcript.TypePin, transcript.TypeCompaction}
 
 // unrewound returns the pins of a session without those of entries that a rewind has
 // taken back. It asks the fold, and only about entries that are older than what the fold

@@ -37,7 +37,9 @@ func (s *Session) Recover(ctx context.Context) error {
 	if err != nil {
 		return s.store.done(ctx, op, s.ref, err)
 	}
-	return s.use(ctx, op, func(t *state) error {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	return s.locked(ctx, op, t, func() error {
 		t.reset() // also what the copy may have changed
 		return t.sync(ctx)
 	})

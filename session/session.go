@@ -25,73 +25,6 @@ type Session struct {
 	ref   Ref
 }
 
-// use calls f with the state, which is locked. If f panics, as a Counter of the
-// application can, the state stays usable.
-func (s *Session) use(ctx context.Context, op string, f func(*state) error) error {
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	news, err := t.locked(f)
-	if err == nil && s.store.opts.Observe == nil {
-		return nil
-	}
-	return s.store.done(ctx, op, s.ref, err, news...)
-}
-
-// useAll is use with a state that has what any process has appended.
-func (s *Session) useAll(ctx context.Context, op string, f func(*state) error) error {
-	return s.use(ctx, op, func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		return f(t)
-	})
-}
-
-// read is useAll for what cannot fail.
-func (s *Session) read(ctx context.Context, op string, f func(*state)) error {
-	return s.useAll(ctx, op, func(t *state) error {
-		f(t)
-		return nil
-	})
-}
-
-// readRow is read with a row that has every line.
-func (s *Session) readRow(ctx context.Context, op string, f func(*state)) error {
-	return s.useAll(ctx, op, func(t *state) error {
-		err := t.fill(t.scan(ctx))
-		if err == nil {
-			f(t)
-		}
-		return err
-	})
-}
-
-// peek calls f with the row as this process saw the session last, unless that cannot be
-// read: the next call that returns an error says why.
-func (s *Session) peek(ctx context.Context, f func(*state, driver.Row)) {
-	_ = s.use(ctx, "read", func(t *state) error {
-		err := t.catchUp(ctx)
-		if err == nil {
-			err = t.fill(t.scan(ctx))
-		}
-		if err == nil {
-			f(t, t.describe())
-		}
-		return err
-	})
-}
-
-// locked calls f with the state locked, and returns what was found since the last
-// time.
-func (s *state) locked(f func(*state) error) (news []Event, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.absorb()
-	err = f(s)
-	news, s.news = s.news, nil
-	return news, err
-}
-
 // Ref returns the name of the session.
 func (s *Session) Ref() Ref { return s.ref }
 
@@ -104,17 +37,14 @@ func (s *Session) ID() string { return s.ref.ID }
 // error result for each that has no result yet. Media that are kept as blobs are
 // read, see [Options].Blobs.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
-	if err = s.read(ctx, "read", func(t *state) { h = t.fold.History() }); err == nil {
+	err = s.View(ctx, func(v *View) error {
+		h = v.Fold().History()
+		return nil
+	})
+	if err == nil {
 		err = s.inlineHistory(ctx, &h)
 	}
 	return h, err
-}
-
-// Head returns the ID of the last message, compaction or rewind entry, for
-// [Cond]; [NoHead] if there is none.
-func (s *Session) Head(ctx context.Context) (id string, err error) {
-	err = s.read(ctx, "read", func(t *state) { id = t.head() })
-	return id, err
 }
 
 // FullHistory returns the history as if nothing had ever been compacted or
@@ -155,36 +85,25 @@ type Health struct {
 
 // Health returns the state of the transcript. It reads all of it.
 func (s *Session) Health(ctx context.Context) (h Health, err error) {
-	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.readAll(ctx); err != nil {
+	err = s.View(ctx, func(v *View) error {
+		if err := v.readAll(); err != nil {
 			return err
 		}
-		h.Repairs = t.fold.Report()
-		h.Damage = append(h.Damage, t.damage...)
+		h.Repairs = v.Fold().Report()
+		h.Damage = append(h.Damage, v.t.damage...)
 		return nil
 	})
 	return h, err
-}
-
-// Turns returns the number of turns of the conversation, those before a
-// compaction included.
-func (s *Session) Turns() (n int) {
-	ctx := context.Background()
-	_ = s.use(ctx, "read", func(t *state) error { // the next call that returns an error says why
-		err := t.catchUp(ctx)
-		if t.fold != nil {
-			n = t.fold.Turns()
-		}
-		return err
-	})
-	return n
 }
 
 // Pending says what is unfinished at the end of the history, so that an
 // application can resume or close it after a restart. While calls are running
 // they are pending too.
 func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
-	err = s.read(ctx, "read", func(t *state) { p = t.fold.Pending() })
+	err = s.View(ctx, func(v *View) error {
+		p = v.Fold().Pending()
+		return nil
+	})
 	return p, err
 }
 
@@ -201,15 +120,14 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 // rewind gives that history: an answer that was written behind the text is shown
 // in front of it when its request did not have it.
 func (s *Session) RewindTurns(ctx context.Context, n int) error {
-	_, err := s.appendOn(ctx, "rewind", nil, func(t *state, cond *driver.Cond) ([]transcript.Item, error) {
-		if err := t.readAll(ctx); err != nil {
+	_, err := s.Update(ctx, "rewind", func(v *View) ([]transcript.Item, error) {
+		if err := v.readAll(); err != nil {
 			return nil, err
 		}
-		to, err := t.fold.BeforeTurn(n)
+		to, err := v.Fold().BeforeTurn(n)
 		if err != nil {
 			return nil, fmt.Errorf("take back %d turns: nothing was written: %w", n, err)
 		}
-		cond.Head = t.head()
 		return []transcript.Item{transcript.Rewind{To: to}}, nil
 	})
 	return err

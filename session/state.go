@@ -39,8 +39,8 @@ func (s *Session) SetState(ctx context.Context, name string, value json.RawMessa
 	if value != nil && !json.Valid(value) {
 		return "", s.store.wrap("set state", s.ref, errors.New("the value is not valid JSON: nothing was written"))
 	}
-	ids, err := s.appendOn(ctx, "set state", []string{transcript.TypeState, transcript.TypeCompaction}, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
-		all := t.fold.Standing().State
+	ids, err := s.Update(ctx, "set state", func(v *View) ([]transcript.Item, error) {
+		all := v.Fold().Standing().State
 		now, size := driver.NoHead, len(name)+len(value)
 		for _, v := range all {
 			if v.Name == name {
@@ -66,7 +66,10 @@ func (s *Session) SetState(ctx context.Context, name string, value json.RawMessa
 // State returns the values that [Session.SetState] has set, the one that was set
 // last at the end.
 func (s *Session) State(ctx context.Context) (values []rebuild.Value, err error) {
-	err = s.read(ctx, "read", func(t *state) { values = slices.Clone(t.fold.Standing().State) })
+	err = s.View(ctx, func(v *View) error {
+		values = slices.Clone(v.Fold().Standing().State)
+		return nil
+	})
 	return values, err
 }
 

@@ -232,7 +232,7 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
 	st.looks.Add(1)
 	s := &Session{store: st, ref: row.Ref()}
-	look := func() error { return s.read(ctx, op, func(*state) {}) }
+	look := func() error { return s.view(ctx, op, func(*View) error { return nil }) }
 	err := look()
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
 		err = look() // the state was that of an earlier session with the same ID

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -22,7 +24,8 @@ type state struct {
 	users int           // guarded by the table
 	place *list.Element // in the table's order
 
-	compacting chan struct{} // holds a value while a compaction runs
+	compacting chan struct{}       // holds a value while a compaction runs
+	turns      *semaphore.Weighted // of appends, see Update
 
 	swept  atomic.Bool // the blobs were put in order, see keep
 	rowDue atomic.Bool // the index lacks an append of this process, or says that one is coming
@@ -223,7 +226,10 @@ func (t *table) acquire(ref Ref) *state {
 	s := t.states[ref]
 	switch {
 	case s == nil:
-		s = &state{store: t.store, ref: ref, compacting: make(chan struct{}, 1), reader: newReader(&t.store.opts)}
+		s = &state{
+			store: t.store, ref: ref, reader: newReader(&t.store.opts),
+			compacting: make(chan struct{}, 1), turns: semaphore.NewWeighted(wholeTurn),
+		}
 		t.states[ref] = s
 		s.place = t.order.PushFront(s)
 	case s.users == 0:

@@ -6,7 +6,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -42,12 +41,18 @@ func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err
 	}
 	var in []transcript.Message
 	due, current := false, ""
-	err = s.readRow(ctx, op, func(t *state) {
-		at := t.milestone()
-		if due, current = at > t.titled, t.row.Title; due {
-			t.titled = at
-			in = titled(t.fold.History().Messages)
+	rev := 0
+	err = s.view(ctx, op, func(v *View) error {
+		info, err := v.Info()
+		if err != nil {
+			return err
 		}
+		at := v.t.milestone()
+		if due, current, rev = at > v.t.titled, info.Title, v.Rev(); due {
+			v.t.titled = at
+			in = titled(v.Fold().History().Messages)
+		}
+		return nil
 	})
 	if err != nil || !due {
 		return false, err
@@ -62,14 +67,12 @@ func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err
 	if title == "" {
 		return false, nil
 	}
-	ids, err := s.appendOn(ctx, op, []string{transcript.TypeMeta}, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
-		if err := t.fill(t.scan(ctx)); err != nil {
+	ids, err := s.update(ctx, op, rev, func(v *View) ([]transcript.Item, error) {
+		info, err := v.Info()
+		if err != nil || info.TitleByHand {
 			return nil, err
 		}
-		if t.row.TitleByHand {
-			return nil, nil
-		}
-		changed = title != t.row.Title
+		changed = title != info.Title
 		return []transcript.Item{transcript.Meta{Title: &title, TitleBy: transcript.ByModel}}, nil
 	})
 	return changed && len(ids) > 0, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -61,11 +60,11 @@ func (s *Session) Queue(ctx context.Context, m transcript.Message) (string, erro
 	if m.Role != transcript.RoleUser {
 		return "", s.store.wrap("queue", s.ref, errors.New("only messages of the user can be queued: nothing was written"))
 	}
-	ids, err := s.append(ctx, "queue", driver.Cond{}, transcript.Queued{Content: m.Content})
+	ids, err := s.Append(ctx, transcript.Queued{Content: m.Content})
 	if err != nil {
 		return "", err
 	}
-	return ids.IDs[0], nil
+	return ids[0], nil
 }
 
 // Drain appends the texts that were queued, in their order, as messages of the
@@ -85,8 +84,8 @@ func (t *Turn) DrainOne(ctx context.Context) (string, error) {
 }
 
 func (t *Turn) drain(ctx context.Context, most int) ([]string, error) {
-	return t.s.appendOn(ctx, "drain", []string{transcript.TypeUser, transcript.TypeCompaction}, func(st *state, _ *driver.Cond) (items []transcript.Item, err error) {
-		for _, q := range st.fold.Standing().Queued {
+	return t.s.Update(ctx, "drain", func(v *View) (items []transcript.Item, err error) {
+		for _, q := range v.Fold().Standing().Queued {
 			if len(items) < most {
 				items = append(items, transcript.Dequeued(q.Message, q.Entry))
 			}

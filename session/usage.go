@@ -31,8 +31,8 @@ func (u Usage) Cost(price func(model string, u driver.Usage) float64) (sum float
 // depend on the length of the session, but for the first time after its index was
 // lost.
 func (s *Session) Usage(ctx context.Context) (u Usage, err error) {
-	err = s.readRow(ctx, "read", func(t *state) { u = maps.Clone(t.row.Usage) })
-	return u, err
+	info, err := s.info(ctx)
+	return maps.Clone(info.Usage), err
 }
 
 // Usage returns what the answers of the sessions have cost that a list with these

@@ -159,13 +159,13 @@ type Cond struct {
 	// cursor Base; otherwise the append fails with [ErrConflict].
 	Base      Cursor
 	Conflicts []string
-	// Check, if not nil, is called once all of the above holds, with the cursor at
-	// which the lines will start. Until the append is over nobody else can append to
-	// the session or delete it. An error of Check fails the append. Check must not use
-	// the driver, and may be called again if the driver repeats the append. Its context
-	// is that of the append, and may carry a transaction: what Check stores with it, in
-	// a place that the driver knows, is there with the lines or not at all.
-	Check func(ctx context.Context, start Cursor) error
+	// Decide, if not nil, is called once all of the above holds, with the cursor at
+	// which the lines will start, and returns the lines to append. The caller of
+	// Append gives none then. Until the append is over nobody else can
+	// append to the session or delete it. No lines write nothing. An error of Decide
+	// fails the append. Decide may scan the session; it must not call another method
+	// of the driver on it. It may be called again if the driver repeats the append.
+	Decide func(ctx context.Context, start Cursor) ([]Line, error)
 }
 
 // NoHead is the Head of a session that has none.

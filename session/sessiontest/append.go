@@ -165,14 +165,14 @@ func appendNone(c *check) {
 	want := c.ids(d, ref)
 	end := c.settle(d, ref)
 	called := 0
-	cond := driver.Cond{Head: driver.NoHead, Check: func(_ context.Context, at driver.Cursor) error {
+	cond := driver.Cond{Head: driver.NoHead, Decide: func(_ context.Context, at driver.Cursor) ([]driver.Line, error) {
 		if called++; at != end {
-			c.errorf("Check was called with the cursor %d, the session ends at %d", at, end)
+			c.errorf("Decide was called with the cursor %d, the session ends at %d", at, end)
 		}
-		return nil
+		return nil, nil
 	}}
 	if r := c.appendIf(d, ref, cond); called != 1 || r.Start != end || r.End != end || r.Repeated {
-		c.errorf("an append of no lines at %d returns %+v, and Check was called %d times", end, r, called)
+		c.errorf("an append of no lines at %d returns %+v, and Decide was called %d times", end, r, called)
 	}
 	c.appendIf(d, ref, driver.Cond{})
 	_, err := d.Append(c.ctx, ref, nil, driver.Cond{Head: "other"})

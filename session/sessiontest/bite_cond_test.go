@@ -215,39 +215,33 @@ var condMistakes = []mistake{
 			return r, err
 		})
 	}},
-	{"ignores Check", "check/called", func(b *broken) {
+	{"ignores Decide", "decide/called", func(b *broken) {
 		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			cond.Check = nil
+			cond.Decide = nil
 			return r, err
 		})
 	}},
-	{"calls Check first", "check/called", func(b *broken) {
+	{"calls Decide first", "decide/called", func(b *broken) { b.appendAfter(decideFirst) }},
+	{"does what Decide forbids", "decide/fails", func(b *broken) {
 		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if cond.Check != nil {
-				err = cond.Check(context.Background(), 0)
-			}
-			cond.Check = nil
-			return r, err
-		})
-	}},
-	{"does what Check forbids", "check/fails", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if check := cond.Check; check != nil {
-				cond.Check = func(ctx context.Context, at driver.Cursor) error {
-					_ = check(ctx, at)
-					return nil
+			if decide := cond.Decide; decide != nil {
+				cond.Decide = func(ctx context.Context, at driver.Cursor) ([]driver.Line, error) {
+					lines, _ := decide(ctx, at)
+					return lines, nil
 				}
 			}
 			return r, err
 		})
 	}},
-	{"calls Check beside other appends", "check/alone", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if cond.Check != nil {
-				err = cond.Check(context.Background(), 0)
-			}
-			cond.Check = nil
-			return r, err
-		})
-	}},
+	{"calls Decide beside other appends", "decide/alone", func(b *broken) { b.appendAfter(decideFirst) }},
+}
+
+// decideFirst calls Decide before the append.
+func decideFirst(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
+	if cond.Decide == nil {
+		return r, nil
+	}
+	lines, err := cond.Decide(context.Background(), 0)
+	cond.Decide = func(context.Context, driver.Cursor) ([]driver.Line, error) { return lines, nil }
+	return r, err
 }

@@ -75,7 +75,30 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
 		return 0, 0, l.fail(op, errNotLines)
 	}
-	w, err := l.locked(ctx, op, false, func() (written, error) { return l.add(ctx, op, lines, check) })
+	return l.appendTo(ctx, op, func() (written, error) {
+		return l.add(ctx, op, func(end int64) ([]byte, error) {
+			if check == nil {
+				return lines, nil
+			}
+			return lines, check(end)
+		})
+	})
+}
+
+// AppendDecided is [Log.Append] of the lines that decide returns, which it may make of
+// the lines before end. If it returns none, nothing is written and both offsets are end.
+func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
+	const op = "append"
+	if err := l.begin(op); err != nil {
+		return 0, 0, err
+	}
+	defer l.ops.Done()
+	return l.appendTo(ctx, op, func() (written, error) { return l.add(ctx, op, decide) })
+}
+
+// appendTo calls add with the append lock held and acknowledges what it has written.
+func (l *Log) appendTo(ctx context.Context, op string, add func() (written, error)) (start, end int64, err error) {
+	w, err := l.locked(ctx, op, false, add)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -185,16 +208,21 @@ func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (wri
 }
 
 // add writes lines at the end of the file. The caller holds the append lock.
-func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64) error) (written, error) {
+func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte, error)) (written, error) {
 	w, err := l.settle(ctx, op, true)
 	if err != nil {
 		return w, err
 	}
 	start := w.lines.end
-	if check != nil {
-		if err := check(start); err != nil {
-			return w, err
-		}
+	lines, err := decide(start)
+	switch {
+	case err != nil:
+		return w, err
+	case len(lines) == 0:
+		w.lines = extent{start, start}
+		return w, nil
+	case lines[len(lines)-1] != '\n':
+		return w, l.fail(op, errNotLines)
 	}
 	if err := ctx.Err(); err != nil {
 		return w, l.fail(op, err)

@@ -86,9 +86,6 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 // append.
 const maxPooled = 64 << 10
 
-// errNothing says that nothing is to be written, and that the result is known.
-var errNothing = errors.New("there is nothing to append")
-
 // appendTo appends lines to an open log.
 func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
 	pooled, _ := buffers.Get().(*[]byte)
@@ -101,35 +98,41 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 	if buf, err = appendLines(buf, lines); err != nil {
 		return res, err
 	}
-	var check func(end int64) error
-	if cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0 || cond.Check != nil || len(lines) == 0 {
-		check = func(end int64) (err error) {
-			if res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err == nil && !res.Repeated && cond.Check != nil {
-				err = cond.Check(ctx, driver.Cursor(end))
-			}
-			if err == nil && (res.Repeated || len(lines) == 0) {
-				err = errNothing
-			}
-			return err
-		}
-	}
-	if len(lines) == 0 {
-		buf = append(buf, '\n') // is not written
+	if len(lines) > 0 && cond.Head == "" && cond.Idem == "" && len(cond.Conflicts) == 0 && cond.Decide == nil {
+		start, end, err := o.log.Append(ctx, buf, nil)
+		return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, err
 	}
 	for {
-		start, end, err := o.log.Append(ctx, buf, check)
-		if err == nil {
-			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
-		}
-		if !errors.Is(err, errNothing) {
+		start, end, err := o.log.AppendDecided(ctx, d.decider(ctx, o, &buf, &res, cond))
+		if err != nil {
 			return driver.Result{}, err
 		}
 		if !res.Repeated {
-			return res, nil
+			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
 		}
 		if again, err := d.secure(ctx, o.log, cond, res); err != nil || !again {
 			return res, err
 		}
+	}
+}
+
+// decider returns the function that checks a condition under the append lock and returns
+// the lines to append, in buf. A repeat is left in res.
+func (d *Driver) decider(ctx context.Context, o *openLog, buf *[]byte, res *driver.Result, cond driver.Cond) func(end int64) ([]byte, error) {
+	return func(end int64) (_ []byte, err error) {
+		if *res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err != nil || res.Repeated {
+			return nil, err
+		}
+		if cond.Decide != nil {
+			decided, err := cond.Decide(ctx, driver.Cursor(end))
+			if err != nil {
+				return nil, err
+			}
+			if *buf, err = appendLines((*buf)[:0], decided); err != nil {
+				return nil, err
+			}
+		}
+		return *buf, nil
 	}
 }
 

@@ -11,7 +11,7 @@ var _ driver.Archiver = (*Driver)(nil)
 // Archive implements [driver.Archiver]. The session takes as much memory as before.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	const op = "Archive"
-	s, err := d.find(ctx, op, ref)
+	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.
 // Restore implements [driver.Archiver].
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	const op = "Restore"
-	s, err := d.find(ctx, op, ref)
+	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 
 func (d *Driver) deleteIf(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	const op = "DeleteIf"
-	s, err := d.find(ctx, op, ref)
+	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return err
 	}

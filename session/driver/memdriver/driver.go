@@ -153,7 +153,7 @@ func (d *Driver) writable(op string, ref driver.Ref) error {
 // an idempotency key, and before the other conditions are looked at.
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
 	const op = "Append"
-	s, err := d.findLines(ctx, op, ref)
+	s, err := d.alone(ctx, op, ref, d.findLines)
 	if err != nil {
 		return driver.Result{}, err
 	}
@@ -167,14 +167,47 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 	if err := d.writable(op, ref); err != nil {
 		return driver.Result{}, fail(op, ref, err)
 	}
-	if cond.Check != nil {
-		if err := cond.Check(ctx, s.end()); err != nil {
+	if cond.Decide != nil {
+		if lines, err = d.decide(ctx, s, cond); err != nil {
 			return driver.Result{}, fail(op, ref, err)
 		}
 	}
 	r, err := s.append(lines)
 	d.storage.tell(ref)
 	return r, fail(op, ref, err)
+}
+
+// decide calls the Decide of a condition, which may scan: without the lock of the
+// storage, while nothing else can append to the session or remove it.
+func (d *Driver) decide(ctx context.Context, s *session, cond driver.Cond) ([]driver.Line, error) {
+	decided := make(chan struct{})
+	s.deciding = decided
+	end := s.end()
+	d.storage.mu.Unlock()
+	defer func() {
+		d.storage.mu.Lock()
+		s.deciding = nil
+		close(decided)
+	}()
+	return cond.Decide(ctx, end)
+}
+
+// alone is a find for a call that changes the lines of a session: it waits until no
+// Decide is running.
+func (d *Driver) alone(ctx context.Context, op string, ref driver.Ref, find func(context.Context, string, driver.Ref) (*session, error)) (*session, error) {
+	for {
+		s, err := find(ctx, op, ref)
+		if err != nil || s.deciding == nil {
+			return s, err
+		}
+		decided := s.deciding
+		d.storage.mu.Unlock()
+		select {
+		case <-decided:
+		case <-d.closing:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // Settle implements [driver.Driver]. There is never anything to wait for.
@@ -241,7 +274,7 @@ func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Ro
 // SetCurrent implements [driver.Driver].
 func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
 	const op = "SetCurrent"
-	s, err := d.find(ctx, op, ref)
+	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return driver.Row{}, err
 	}
@@ -273,7 +306,7 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 
 func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 	const op = "Delete"
-	s, err := d.find(ctx, op, ref)
+	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ var errNoHeader = errors.New("the first of the new lines is no header with a hig
 // until somebody puts another one.
 func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	const op = "Rewrite"
-	s, err := d.find(ctx, op, ref)
+	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return err
 	}

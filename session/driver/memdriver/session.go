@@ -19,6 +19,8 @@ type session struct {
 	hashes  map[string]string        // of the same
 	turn    chan struct{}            // holds one element while the turn is locked
 	gone    chan struct{}            // closed when the session is deleted
+
+	deciding chan struct{} // closed when a Decide has returned; nil if none is running
 }
 
 func newSession(row driver.Row) *session {

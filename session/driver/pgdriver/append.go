@@ -105,8 +105,8 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, all []driver.Line, 
 // appendOnce appends under the fence of the turn that this driver holds now.
 func (d *Driver) appendOnce(ctx context.Context, ref driver.Ref, lines lines, cond driver.Cond) (c *call, err error) {
 	c = &call{ref: ref, cond: cond, lines: lines, body: d.known(ref), fence: d.fence(ref), done: make(chan struct{})}
-	if cond.Check != nil {
-		err = d.appendChecked(ctx, c)
+	if cond.Decide != nil {
+		err = d.appendDecided(ctx, c)
 	} else {
 		err = d.share(ctx, c)
 	}
@@ -369,8 +369,9 @@ func readOutcome(types *pgtype.Map, r *pgconn.ResultReader) (out outcome, err er
 	return out, types.Scan(field.DataTypeOID, field.Format, r.Values()[0], out.fields())
 }
 
-// appendChecked is share for a call with a function that must allow it.
-func (d *Driver) appendChecked(ctx context.Context, c *call) error {
+// appendDecided is share for a call whose function decides on the lines: with the row of
+// the session locked by an append of none.
+func (d *Driver) appendDecided(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -378,19 +379,34 @@ func (d *Driver) appendChecked(ctx context.Context, c *call) error {
 	defer cancel()
 	return d.persist(ctx, func(ctx context.Context) error {
 		return d.transaction(ctx, func(tx pgx.Tx) error {
-			if err := cmp.Or(d.sendOn(ctx, tx.Conn(), []*call{c}), c.err); err != nil {
+			c.lines, _ = linesOf(nil)
+			if err := cmp.Or(d.sendOn(ctx, tx.Conn(), []*call{c}), c.err); err != nil || c.out.status != "ok" {
 				return err
 			}
-			if c.out.status != "ok" {
+			decided, err := c.cond.Decide(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
+			if err == nil {
+				c.lines, err = linesOf(decided)
+			}
+			if err != nil {
+				return verdict{err}
+			}
+			if len(decided) == 0 {
 				return nil
 			}
-			err := c.cond.Check(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
-			if err != nil && !tx.Conn().IsClosed() { // Check may have used it
-				err = verdict{err}
-			}
-			return err
+			return cmp.Or(d.sendOn(ctx, tx.Conn(), []*call{c}), c.err)
 		})
 	}, c.settled(d))
+}
+
+// inside is the key of the transaction in the context that a Decide is given. Its scans
+// use that, so that a call never waits for a second connection while it holds one.
+type inside struct{ d *Driver }
+
+// decidingIn returns the transaction of the Decide that ctx belongs to, if it belongs to
+// one.
+func (d *Driver) decidingIn(ctx context.Context) (pgx.Tx, bool) {
+	tx, ok := ctx.Value(inside{d}).(pgx.Tx)
+	return tx, ok
 }
 
 // transaction runs do in a transaction.

@@ -210,8 +210,8 @@ func TestTextsThatCannotBeHeld(t *testing.T) {
 	} {
 		_, err := d.Append(t.Context(), ref, []driver.Line{c.line}, c.cond)
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
-		c.cond.Check = func(context.Context, driver.Cursor) error { return nil }
-		_, err = d.Append(t.Context(), ref, []driver.Line{c.line}, c.cond)
+		c.cond.Decide = func(context.Context, driver.Cursor) ([]driver.Line, error) { return []driver.Line{c.line}, nil }
+		_, err = d.Append(t.Context(), ref, nil, c.cond)
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
 	}
 	require.Equal(t, []string{"session"}, idsOf(t, d))

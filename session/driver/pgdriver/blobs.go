@@ -23,16 +23,12 @@ const maxData = 256 << 20
 //
 //	store := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})
 //
-// Blobs that an append stores are committed with its lines. Blobs go with their
-// session, however it is deleted, and Put to a session that is not there fails. A blob
+// Blobs go with their session, however it is deleted, and Put to a session that is not there fails. A blob
 // has at most 256 MiB. Larger media, and a database that is to stay small, need a
 // bucket: a session.Blobs of the application's own, which takes four methods.
 func (d *Driver) Blobs() session.Blobs { return blobs{d} }
 
 type blobs struct{ d *Driver }
-
-// inside is the key of the transaction in the context that a Check is given.
-type inside struct{ d *Driver }
 
 // Put implements [session.Blobs].
 func (b blobs) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
@@ -43,7 +39,7 @@ func (b blobs) Put(ctx context.Context, ref driver.Ref, hash string, data []byte
 		if data == nil {
 			data = []byte{} // nil is NULL
 		}
-		err := b.exec(ctx, "INSERT INTO {s}.blobs (agent, id, hash, data) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", ref.Agent, ref.ID, sums[0], data)
+		_, err := b.d.exec(ctx, "INSERT INTO {s}.blobs (agent, id, hash, data) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", ref.Agent, ref.ID, sums[0], data)
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "23503" { // the foreign key
 			err = errNoSession
 		}
@@ -85,18 +81,17 @@ func (b blobs) Delete(ctx context.Context, ref driver.Ref, hashes ...string) err
 		return nil
 	}
 	return fail("delete blobs", ref, b.with(ctx, ref, hashes, func(sums [][]byte) error {
-		return b.exec(ctx, "DELETE FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = ANY ($3)", ref.Agent, ref.ID, sums)
+		_, err := b.d.exec(ctx, "DELETE FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = ANY ($3)", ref.Agent, ref.ID, sums)
+		return err
 	}))
 }
 
 // with calls do with the hashes as bytes.
 func (b blobs) with(ctx context.Context, ref driver.Ref, hashes []string, do func(sums [][]byte) error) error {
-	if ctx.Value(inside(b)) == nil { // that call has entered
-		if err := b.d.enter(ctx); err != nil {
-			return err
-		}
-		defer b.d.ops.Done()
+	if err := b.d.enter(ctx); err != nil {
+		return err
 	}
+	defer b.d.ops.Done()
 	if err := driver.CheckRef(ref); err != nil {
 		return err
 	}
@@ -109,16 +104,4 @@ func (b blobs) with(ctx context.Context, ref driver.Ref, hashes []string, do fun
 		sums[i] = sum
 	}
 	return do(sums)
-}
-
-// exec is a statement in the transaction of a Check, if ctx is from there. So an
-// append takes one connection, and nobody waits for a second one while holding it.
-func (b blobs) exec(ctx context.Context, sql string, args ...any) error {
-	tx, ok := ctx.Value(inside(b)).(pgx.Tx)
-	if !ok {
-		_, err := b.d.exec(ctx, sql, args...)
-		return err
-	}
-	_, err := tx.Exec(ctx, b.d.sql.Replace(sql), b.d.args(args)...)
-	return err
 }

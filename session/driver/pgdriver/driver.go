@@ -196,6 +196,9 @@ func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 func (q query) Scan(to ...any) error {
 	ctx, cancel := reading(q.ctx)
 	defer cancel()
+	if tx, ok := q.d.decidingIn(ctx); ok {
+		return tx.QueryRow(ctx, q.sql, q.d.args(q.args)...).Scan(to...)
+	}
 	return q.d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
 }
 
@@ -213,8 +216,10 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 	ctx, cancel := reading(ctx)
 	defer cancel()
 	args = append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
-	return d.persist(ctx, func(ctx context.Context) error {
-		rows, err := d.pool.Query(ctx, d.sql.Replace(sql), d.args(args)...)
+	ask := func(ctx context.Context, q interface {
+		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	}) error {
+		rows, err := q.Query(ctx, d.sql.Replace(sql), d.args(args)...)
 		if err != nil {
 			return err
 		}
@@ -223,13 +228,21 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 			return err
 		}
 		return rows.Err()
-	}, nil)
+	}
+	if tx, ok := d.decidingIn(ctx); ok {
+		return ask(ctx, tx)
+	}
+	return d.persist(ctx, func(ctx context.Context) error { return ask(ctx, d.pool) }, nil)
 }
 
 // exec is a statement that may be carried out twice.
 func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
 	ctx, cancel := writing(ctx)
 	defer cancel()
+	if tx, ok := d.decidingIn(ctx); ok { // a sweep of blobs
+		tag, err := tx.Exec(ctx, d.sql.Replace(sql), d.args(args)...)
+		return tag.RowsAffected(), err
+	}
 	err = d.persist(ctx, func(ctx context.Context) error {
 		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), d.args(args)...)
 		affected = tag.RowsAffected()

@@ -10,7 +10,6 @@ import (
 	"iter"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -176,20 +175,14 @@ func TestUnheardCommit(t *testing.T) {
 			_, err := d.Append(ctx, ref, []driver.Line{lineOf("two"), lineOf("three")}, driver.Cond{})
 			return err
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two", "three") }},
-		{"append with a check", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Append(ctx, ref, []driver.Line{lineOf("two")}, driver.Cond{Check: func(ctx context.Context, _ driver.Cursor) error {
-				return d.Blobs().Put(ctx, ref, strings.Repeat("ab", 32), []byte("data"))
-			}})
-			return err
-		}, func(t *testing.T, ref driver.Ref) {
-			lines(t, ref, "two")
-			hashes, err := d.Blobs().List(t.Context(), ref)
-			require.NoError(t, err)
-			require.Len(t, hashes, 1)
-		}},
-		{"append whose check breaks", ".blobs", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Append(ctx, ref, []driver.Line{lineOf("two")}, driver.Cond{Check: func(ctx context.Context, _ driver.Cursor) error {
-				return d.Blobs().Put(ctx, ref, strings.Repeat("ab", 32), []byte("data"))
+		{"append that is decided", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
+			_, err := d.Append(ctx, ref, nil, driver.Cond{Decide: func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+				for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+					if err != nil {
+						return nil, err
+					}
+				}
+				return []driver.Line{lineOf("two")}, nil
 			}})
 			return err
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two") }},

@@ -1,0 +1,141 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// ScanOptions of [Session.Scan]. The zero value yields every record in order.
+type ScanOptions struct {
+	// From and To limit the scan to records that begin at or after From and before To,
+	// places as [View.End] and [transcript.Record].Offset give them; 0 is no limit.
+	From, To int64
+	// Backward yields the last record first.
+	Backward bool
+	// Own leaves out the lines that Fork has copied, and the header.
+	Own bool
+	// Keep, if not nil, says which lines are decoded. It is called with one line or
+	// several whole ones, without the newline of the last, and must accept several if it
+	// accepts one of them. It must not retain or modify them. A scan with Keep that
+	// refuses most lines costs little more than reading, if it is Backward.
+	Keep func(lines []byte) bool
+	// ID leaves out all records but those of entries with this ID. Few others are
+	// decoded if the scan is Backward.
+	ID string
+}
+
+// Scan yields the records of the transcript: entries, and damage where it lies. It
+// may be ranged over several times, keeps no more lines in memory than
+// [transcript.Scan], and holds no lock.
+func (s *Session) Scan(ctx context.Context, opts ScanOptions) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range s.store.records(ctx, s.ref, opts) {
+			if !yield(rec, s.store.wrap("read", s.ref, err)) {
+				return
+			}
+		}
+	}
+}
+
+// records is Scan of a session without its name in errors.
+func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		if o.Own {
+			own, err := st.ownLines(ctx, ref)
+			if err != nil {
+				yield(transcript.Record{}, err)
+				return
+			}
+			o.From = max(o.From, own)
+		}
+		for rec, err := range o.scan(ctx, st.drv, ref) {
+			if err == nil {
+				tooEarly, tooLate := rec.Offset < o.From, o.To > 0 && rec.Offset >= o.To
+				if tooEarly && o.Backward || tooLate && !o.Backward {
+					return
+				}
+				if tooEarly || tooLate || !o.wants(rec) {
+					continue
+				}
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// scan yields the records that the driver has for the options, and perhaps others.
+func (o *ScanOptions) scan(ctx context.Context, drv driver.Driver, ref Ref) iter.Seq2[transcript.Record, error] {
+	switch {
+	case !o.Backward:
+		return drv.Scan(ctx, ref, driver.Cursor(o.From), driver.Forward)
+	case o.Keep == nil && o.ID == "" && o.To == 0 && o.From == 0:
+		return drv.Scan(ctx, ref, 0, driver.Backward)
+	}
+	keep := o.Keep
+	if o.ID != "" {
+		keep = holdsID(o.ID)
+	}
+	return driver.Sift(ctx, drv, ref, func(at driver.Cursor, lines []byte) bool {
+		return (o.To == 0 || int64(at) < o.To) && (keep == nil || keep(lines))
+	})
+}
+
+// wants reports whether a record that was decoded is one of those that are asked for.
+func (o *ScanOptions) wants(rec transcript.Record) bool {
+	switch {
+	case o.ID != "":
+		return rec.HasEntry() && rec.Entry.ID == o.ID
+	case o.Keep != nil && !o.Backward && rec.HasEntry():
+		return o.Keep(rec.Entry.Line())
+	}
+	return true
+}
+
+// holdsID returns the function that reports whether lines may hold an entry with an
+// ID.
+func holdsID(id string) func(lines []byte) bool {
+	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
+	quoted := []byte(`"` + id + `"`)
+	return func(lines []byte) bool {
+		return !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
+	}
+}
+
+// ownLines returns the place after the lines that a fork was made with, 0 for a session
+// that is not a fork.
+func (st *Store) ownLines(ctx context.Context, ref Ref) (place int64, err error) {
+	copied := -1 // lines that are still to come
+	for rec, err := range st.drv.Scan(ctx, ref, 0, driver.Forward) {
+		if err != nil {
+			return 0, err
+		}
+		if copied < 0 {
+			h, _ := rec.Entry.Body.(transcript.Header)
+			if copied = h.Base.Lines; copied == 0 {
+				return 0, nil
+			}
+			continue
+		}
+		if copied--; copied == 0 {
+			return rec.End, nil
+		}
+	}
+	return 0, nil
+}
+
+// find returns the record of an entry; of several with the ID the last one.
+func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
+	if id != "" {
+		for rec, err := range s.store.records(ctx, s.ref, ScanOptions{Backward: true, ID: id}) {
+			return rec, err
+		}
+	}
+	return transcript.Record{}, noEntry(id)
+}

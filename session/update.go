@@ -1,0 +1,161 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Appends of one session in one process take turns: those that depend on nothing
+// may be on their way together, so that one sync serves many of them, and an Update
+// is alone. The queue is in order of arrival. So only another process can append
+// between the View of an Update and its lines.
+const (
+	anyTurn   = 1
+	wholeTurn = math.MaxInt32
+)
+
+// anyRev is the rev of an operation that begins with its first View.
+const anyRev = -1
+
+// freeTries is how often an Update is tried while other processes may append. After
+// that it locks the log.
+const freeTries = 3
+
+// Update appends the items that f returns, if the session is still as f has seen it.
+// If another process has appended meanwhile, f is called again, with a new View; after
+// three such conflicts with the log locked, so that it succeeds however busy others
+// are. Update returns the IDs of the entries. If f returns no items nothing is appended.
+//
+// f runs as in [Session.View]. As it may run several times, it should only decide. An
+// error of f is returned and nothing is written; so is every error of the append but
+// [ErrConflict]. If something is erased from the session between the first View and
+// the append, the error matches [ErrReplaced].
+func (s *Session) Update(ctx context.Context, op string, f func(v *View) ([]transcript.Item, error)) (ids []string, err error) {
+	return s.update(ctx, op, anyRev, f)
+}
+
+// update is Update for an operation that began with a View of a rev.
+func (s *Session) update(ctx context.Context, op string, rev int, f func(v *View) ([]transcript.Item, error)) (ids []string, err error) {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	now, made := s.store.opts.Now(), 0
+	newIDs := func() string { // the same in every try
+		if made == len(ids) {
+			ids = append(ids, newID())
+		}
+		made++
+		return ids[made-1]
+	}
+	_, err = s.decide(ctx, op, t, rev, func(v *View) (*write, error) {
+		made = 0
+		items, err := f(v)
+		if err != nil || len(items) == 0 {
+			return nil, err
+		}
+		return &write{at: now, items: items, newID: newIDs}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ids[:made], nil
+}
+
+// decide appends the write that f returns, if no line was added since the View that f
+// has decided on; nil writes nothing. If f returns a write with a conflict, the write
+// may still be a repeat under its idempotency key.
+func (s *Session) decide(ctx context.Context, op string, t *state, rev int, f func(v *View) (*write, error)) (driver.Result, error) {
+	if err := t.turns.Acquire(ctx, wholeTurn); err != nil {
+		return driver.Result{}, s.store.wrap(op, s.ref, err)
+	}
+	var done appendResult
+	func() {
+		defer t.turns.Release(wholeTurn)
+		d := decision{s: s, t: t, rev: rev, f: f}
+		done = d.run(ctx)
+	}()
+	return done.Result, s.told(ctx, op, t, done)
+}
+
+// A decision is a write that depends on what a session holds.
+type decision struct {
+	s       *Session
+	t       *state
+	rev     int
+	f       func(v *View) (*write, error)
+	write   write
+	cond    driver.Cond // that the session is still as f has seen it
+	refused error       // the conflict, unless the append is a repeat
+}
+
+// run decides and appends.
+func (d *decision) run(ctx context.Context) (done appendResult) {
+	for range freeTries {
+		switch err := d.decide(ctx); {
+		case err != nil:
+			return refused(err)
+		case len(d.write.entries) == 0:
+			return appendResult{}
+		}
+		done = d.s.append(ctx, d.t, &d.write, d.cond)
+		switch {
+		case !errors.Is(done.err, ErrConflict):
+			return done
+		case d.refused != nil:
+			done.err = d.refused
+			return done
+		}
+	}
+	cond := d.cond
+	cond.Conflicts = nil
+	cond.Decide = func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+		err := cmp.Or(d.decide(ctx), d.refused)
+		return d.write.lines(nil), err
+	}
+	d.write = write{}
+	return d.s.append(ctx, d.t, &d.write, cond)
+}
+
+// decide looks at the session as it stands and builds the write.
+func (d *decision) decide(ctx context.Context) error {
+	d.write, d.refused = write{}, nil
+	err := d.t.locked(func() error {
+		if err := d.t.sync(ctx); err != nil {
+			return err
+		}
+		return d.look(ctx, &View{d.s, d.t, ctx})
+	})
+	if err != nil || len(d.write.items)+len(d.write.entries) == 0 {
+		return err
+	}
+	return d.s.build(ctx, &d.write)
+}
+
+// look decides on a View.
+func (d *decision) look(ctx context.Context, v *View) error {
+	switch {
+	case d.rev == anyRev:
+		d.rev = v.Rev()
+	case d.rev != v.Rev():
+		return fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", ErrReplaced)
+	}
+	if err := v.t.writable(ctx); err != nil {
+		return err
+	}
+	w, err := d.f(v)
+	if w == nil {
+		return err
+	}
+	d.write, d.cond = *w, v.t.cond(w)
+	d.cond.Base, d.cond.Conflicts = v.t.next, linesConflict
+	if errors.Is(err, ErrConflict) && w.idem != "" {
+		d.refused, err = err, nil
+		d.cond.Base = 0 // any line conflicts, but a repeat
+	}
+	return err
+}

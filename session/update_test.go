@@ -1,0 +1,152 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// counted returns an Update that appends the number of messages as its text, and
+// checks that no other line came between the View and its own.
+func counted(t *testing.T, s *session.Session) (tries int) {
+	t.Helper()
+	_, err := s.Update(t.Context(), "count", func(v *session.View) ([]transcript.Item, error) {
+		tries++
+		info, err := v.Info()
+		return []transcript.Item{transcript.UserText(fmt.Sprint("count ", info.Messages))}, err
+	})
+	require.NoError(t, err)
+	return tries
+}
+
+// An Update succeeds beside writers of other processes that never pause, and what it
+// has decided on is what is in front of its lines.
+func TestUpdateBesideBusyWriters(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) func() *session.Store{
+		"files": func(t *testing.T) func() *session.Store {
+			dir := t.TempDir()
+			return func() *session.Store {
+				st, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+				require.NoError(t, err)
+				return st
+			}
+		},
+		"memory": func(t *testing.T) func() *session.Store {
+			drv := memdriver.New(nil)
+			return func() *session.Store { return session.OpenDriver(drv.Reopen(), nil) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			open := open(t)
+			st := open()
+			defer closed(t, st)
+			s := load(t, st, cli)
+			var stop atomic.Bool
+			var group sync.WaitGroup
+			for range 2 {
+				group.Go(func() {
+					other := open()
+					defer other.Close()
+					theirs, err := other.Load(context.Background(), cli)
+					for err == nil && !stop.Load() {
+						_, err = theirs.Append(context.Background(), transcript.UserText("busy"))
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			most := 0
+			for range 50 {
+				most = max(most, counted(t, s))
+			}
+			stop.Store(true)
+			group.Wait()
+			require.LessOrEqual(t, most, 4, "tries of an Update")
+			n := 0
+			for e, err := range s.Entries(t.Context()) {
+				require.NoError(t, err)
+				f, ok := e.Body.(transcript.Fragment)
+				if !ok {
+					continue
+				}
+				if text := f.Message().Text(); strings.HasPrefix(text, "count ") {
+					require.Equal(t, fmt.Sprint("count ", n), text)
+				}
+				n++
+			}
+		})
+	}
+}
+
+// Updates of one process take turns with its appends: each is decided once.
+func TestUpdateBesideAppends(t *testing.T) {
+	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 50 {
+				if _, err := s.Append(context.Background(), transcript.UserText("busy")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 20 {
+		require.Equal(t, 1, counted(t, s))
+	}
+	group.Wait()
+}
+
+// What a model has written from a View does not come back after an erase, also if
+// another Store has erased and the session was read meanwhile.
+func TestCompactWhileErased(t *testing.T) {
+	for _, elsewhere := range []bool{false, true} {
+		t.Run(fmt.Sprint("elsewhere ", elsewhere), func(t *testing.T) {
+			dir := t.TempDir()
+			st := open(t, dir, nil)
+			defer closed(t, st)
+			s := load(t, st, cli)
+			ids := add(t, s, transcript.UserText("my password is XYZZY-4711"))
+			for i := range 10 {
+				add(t, s, answer(strings.Repeat("a long answer ", 100)), transcript.UserText(fmt.Sprint("question ", i)))
+			}
+			eraser := st
+			if elsewhere {
+				eraser = open(t, dir, nil)
+				defer closed(t, eraser)
+			}
+			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 500}, Summarizer: compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
+				p, err := eraser.PlanErase(ctx, session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids}}})
+				require.NoError(t, err)
+				_, err = eraser.Erase(ctx, p)
+				require.NoError(t, err)
+				_, err = s.History(t.Context())
+				if elsewhere && errors.Is(err, session.ErrReplaced) {
+					_, err = s.History(t.Context())
+				}
+				require.NoError(t, err)
+				return "The user said that the password is XYZZY-4711. " + whole, nil
+			})})
+			require.ErrorIs(t, err, session.ErrReplaced)
+			require.NotContains(t, history(t, s), "XYZZY")
+			for e, err := range s.Entries(t.Context()) {
+				require.NoError(t, err)
+				require.NotContains(t, string(e.Line()), "XYZZY")
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package session
+
+import (
+	"context"
+
+	"github.com/convolog/convolog/rebuild"
+)
+
+// View is a session as it stands: with every line that any process has appended.
+// It is valid inside the function that [Session.View] or [Session.Update] calls
+// with it, and only there.
+type View struct {
+	s   *Session
+	t   *state
+	ctx context.Context //nolint:containedctx // of the call that the View belongs to
+}
+
+// View calls f with the session as it stands and holds the lock of the session
+// in this process meanwhile. So f should copy the values that it needs and leave
+// longer work for afterwards. f must not call a method of the session or of its
+// handles, except [Session.Scan]: it would wait for itself.
+//
+// An error of f is returned with the name of the session. If f panics, the session
+// stays usable.
+func (s *Session) View(ctx context.Context, f func(v *View) error) error {
+	return s.view(ctx, "read", f)
+}
+
+// view is View for an operation.
+func (s *Session) view(ctx context.Context, op string, f func(v *View) error) error {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	return s.viewOf(ctx, op, t, f)
+}
+
+// viewOf is view with a state that the caller has acquired.
+func (s *Session) viewOf(ctx context.Context, op string, t *state, f func(v *View) error) error {
+	return s.locked(ctx, op, t, func() error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		return f(&View{s, t, ctx})
+	})
+}
+
+// locked calls f with the lock of a state and then tells the observer about damage
+// and repairs that were found.
+func (s *Session) locked(ctx context.Context, op string, t *state, f func() error) error {
+	err := t.locked(f)
+	if err == nil && s.store.opts.Observe == nil {
+		return nil
+	}
+	return s.store.done(ctx, op, s.ref, err, t.takeNews()...)
+}
+
+// locked calls f with the state locked.
+func (s *state) locked(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.absorb()
+	return f()
+}
+
+// takeNews returns the damage and repairs that were found since the last call, in what
+// this process has appended too.
+func (s *state) takeNews() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.absorb()
+	news := s.news
+	s.news = nil
+	return news
+}
+
+// Fold returns the fold of the lines since the last compaction, or of all lines if
+// there is none. It must only be read: History, Pending, Standing, Head, Turns.
+func (v *View) Fold() *rebuild.Fold { return v.t.fold }
+
+// End returns the place after the last line that was read.
+func (v *View) End() int64 { return int64(v.t.next) }
+
+// Rev returns how often the session was erased from. A program that has shown the
+// session to a model must not write the model's words when Rev has changed: they
+// may repeat erased ones.
+func (v *View) Rev() int { return v.t.row.Rev }
+
+// Info describes the session. After an index was lost it reads the lines that the
+// row lacks, once.
+func (v *View) Info() (Info, error) {
+	if err := v.t.fill(v.t.scan(v.ctx)); err != nil {
+		return Info{}, err
+	}
+	v.t.look(v.ctx)
+	row := v.t.describe()
+	row.Current, row.Archived = v.t.current, v.t.archived
+	return infoOf(row, v.s.store.opts.Now), nil
+}
+
+// readAll makes sure that the fold has every line, also those before the last
+// compaction.
+func (v *View) readAll() error { return v.t.readAll(v.ctx) }
+
+// readTo makes sure that the fold has the line of an entry, if there is one.
+func (v *View) readTo(entryID string) error {
+	if v.t.fold.Has(entryID) {
+		return nil
+	}
+	return v.readAll()
+}
