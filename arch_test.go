@@ -36,10 +36,10 @@ var imports = map[string][]string{
 	"internal/page":      {"session", "transcript", "transcript/tokens"},
 	"transcript":         {"internal/ahead", "internal/jsontext"},
 	"transcript/tokens":  {"transcript"},
-	"transcript/filelog": {},
+	"transcript/filelog": {"session/driver"},
 	"transcript/redact":  {"internal/lazy"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
-	"transcript/convlog": {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
+	"transcript/convlog": {"internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
 	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
 	"rebuild":            {"internal/jsontext", "transcript", "transcript/tokens"},
 	"rebuild/wire":       {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},

@@ -26,14 +26,13 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 var cli = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
 
 func open(t *testing.T, dir string) *session.Store {
 	t.Helper()
-	st, err := session.Open(dir, &session.Options{Sync: filelog.SyncNever})
+	st, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	return st
 }

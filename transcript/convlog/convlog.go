@@ -27,6 +27,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -52,7 +53,7 @@ type Entry struct {
 type Options struct {
 	// Sync says when entries are put on stable storage, see package filelog. The
 	// zero value puts them there before Append returns.
-	Sync filelog.SyncPolicy
+	Sync driver.SyncPolicy
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

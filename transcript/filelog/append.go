@@ -6,6 +6,8 @@ import (
 	"math"
 	"runtime"
 	"time"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // The kernel locks are polled: waiting in the kernel would keep a thread and
@@ -59,8 +61,8 @@ func (e extent) cover(o extent) extent {
 // [Log.Recover] does.
 //
 // When the error is nil, the lines are in the file as [Options.Sync] promises.
-// A [*NotDurableError] whose Refused is not set is an unknown outcome, and
-// comes with the offsets. [ErrFragment] means that a part was left in the
+// A [*driver.NotDurableError] whose Refused is not set is an unknown outcome, and
+// comes with the offsets. [driver.ErrFragment] means that a part was left in the
 // file. After any other error nothing of lines is in the file and the next
 // Append needs no repair first.
 //
@@ -214,7 +216,7 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 // policy promises nothing. The caller holds the append lock. The extent it returns is
 // the '\n', or the empty one at the end of the file.
 func (l *Log) settle(ctx context.Context, op string, vouch bool) (w written, err error) {
-	end, err := l.ready(ctx, op, &w.cured, vouch && l.opts.Sync != SyncNever)
+	end, err := l.ready(ctx, op, &w.cured, vouch && l.opts.Sync != driver.SyncNever)
 	if err != nil {
 		return w, err
 	}
@@ -371,7 +373,7 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 // kernel's lock, and says how long that took. A read-only Log can only share it.
 func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Duration, err error) {
 	if l.opts.ReadOnly && !shared {
-		return 0, l.fail(op, ErrReadOnly)
+		return 0, l.fail(op, driver.ErrReadOnly)
 	}
 	began := time.Now()
 	err = l.takePlace(ctx)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // recovers uses a log among others that append without a sync, recovers it when
@@ -20,7 +22,7 @@ func (r *crashRun) recovers() {
 	}
 	r.p.ack(0, int64(len(first)), first)
 	foreign := r.opts
-	foreign.Sync = SyncNever
+	foreign.Sync = driver.SyncNever
 	other, err := Open(r.root, workName, &foreign)
 	require.NoError(r.t, err)
 	defer func() { _ = other.Close() }() // its lines are not promised to anybody
@@ -37,7 +39,7 @@ func (r *crashRun) recovers() {
 			r.p.ack(start, end, lines)
 			continue
 		}
-		_, failed := errors.AsType[*NotDurableError](err)
+		_, failed := errors.AsType[*driver.NotDurableError](err)
 		require.True(r.t, failed, "Append = %v", err)
 		if r.v.syncs { // the naive cure of old: once more, and believe it
 			l.failed, l.synced = nil, l.written

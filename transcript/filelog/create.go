@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 const (
@@ -25,8 +27,8 @@ const (
 //
 // The lines are written to a temporary file in the same folder, synced, and
 // only then given their name, and the folder is synced, unless the policy is
-// [SyncNever]. So a kill at any moment leaves a whole log or none, and at most
-// a temporary file, which [RemoveTemps] removes. A [*NotDurableError] says that
+// [driver.SyncNever]. So a kill at any moment leaves a whole log or none, and at most
+// a temporary file, which [RemoveTemps] removes. A [*driver.NotDurableError] says that
 // the log has its name but that the folder could not be synced: it may be gone
 // after a power cut. After any other error there is no log.
 func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, error) {
@@ -36,12 +38,12 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	}
 	path := fullPath(root, name)
 	if opts.ReadOnly {
-		return nil, newError(op, path, ErrReadOnly)
+		return nil, newError(op, path, driver.ErrReadOnly)
 	}
 	if len(first) == 0 || first[len(first)-1] != '\n' {
 		return nil, newError(op, path, errNotLines)
 	}
-	t, err := writeNew(op, root, name, first, opts.Sync != SyncNever, publish, opts)
+	t, err := writeNew(op, root, name, first, opts.Sync != driver.SyncNever, publish, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 // mode is 0600. Temporary files that earlier calls left behind are for
 // [RemoveTemps].
 //
-// A [*NotDurableError] says that the new content is in place but that the
+// A [*driver.NotDurableError] says that the new content is in place but that the
 // folder could not be synced. After any other error the old content is
 // untouched.
 func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
@@ -260,7 +262,7 @@ func install(root *os.Root, name string, opts *Options, fill func(*tempFile) err
 	return t, nil
 }
 
-// writeNew installs a file with the content data. A [*NotDurableError] says that
+// writeNew installs a file with the content data. A [*driver.NotDurableError] says that
 // its name may not survive a power cut.
 func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
 	path := fullPath(root, name)
@@ -276,7 +278,7 @@ func writeNew(op string, root *os.Root, name string, data []byte, sync bool, mov
 		if err := syncFolder(root, name, opts.seam); err != nil {
 			now, _ := t.Lookup() // for the error alone
 			_ = t.Close()        // the error that counts is the folder's
-			return nil, &NotDurableError{Path: path, End: now.size, Err: cause(err)}
+			return nil, &driver.NotDurableError{Path: path, End: now.size, Err: cause(err)}
 		}
 	}
 	return t, nil

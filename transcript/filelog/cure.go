@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 const (
@@ -38,7 +40,7 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 // folder. This Log goes on in the copy; the package comment says what becomes of other
 // Logs of the old file.
 //
-// Under [SyncNever] a Log keeps no lines in memory, and the copy is as good as
+// Under [driver.SyncNever] a Log keeps no lines in memory, and the copy is as good as
 // the page cache.
 //
 // After an error the Log is as it was, and Recover may be called again; the
@@ -84,7 +86,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	case recovering && l.failed == nil:
 		return s, nil // another call has recovered it meanwhile
 	case !recovering && l.failed != nil:
-		return s, l.failed.refusal()
+		return s, refusal(l.failed)
 	}
 	lines := l.unsynced // stays as it is: nobody else appends or leads
 	l.mu.Unlock()
@@ -95,8 +97,8 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	if err != nil {
 		// A copy whose name may not survive a power cut has the name already.
 		// Lines of this Log that it owes must not be taken for safe there.
-		if _, moved := errors.AsType[*NotDurableError](err); moved && l.failed == nil && len(lines.parts) > 0 {
-			l.failed = &NotDurableError{Path: l.path, Start: lines.parts[0].off, End: lines.end(), Err: s.Err}
+		if _, moved := errors.AsType[*driver.NotDurableError](err); moved && l.failed == nil && len(lines.parts) > 0 {
+			l.failed = &driver.NotDurableError{Path: l.path, Start: lines.parts[0].off, End: lines.end(), Err: s.Err}
 		}
 		return s, err
 	}
@@ -137,7 +139,7 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	case err == nil:
 		return size, nil
 	case t != nil:
-		return 0, &NotDurableError{Path: l.path, End: size, Refused: true, Err: cause(err)}
+		return 0, &driver.NotDurableError{Path: l.path, End: size, Refused: true, Err: cause(err)}
 	case errors.Is(err, errOthers), errors.Is(err, ErrReplaced):
 		return 0, l.fail(op, err)
 	}
@@ -229,7 +231,7 @@ func (l *Log) compare(err error) bool {
 		l.unsynced.drop(lines)
 	default:
 		err = cmp.Or(err, nextErr, errors.New("a copy has taken the file's place, and lacks them"))
-		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
+		l.failed = &driver.NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
 	}
 	return true
 }
@@ -325,7 +327,7 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 // this Log owes: a failed sync is only reported to the descriptor that was open
 // then. The caller has the place of the append lock within this Log.
 func (l *Log) abandon() {
-	if l.opts.Sync != SyncNever {
+	if l.opts.Sync != driver.SyncNever {
 		_ = l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
 	}
 	old := l.file()

@@ -9,14 +9,14 @@
 // # What is guaranteed
 //
 // When Append returns nil, its lines are in the file, whole, next to each
-// other and on lines of their own, and they survive what the [SyncPolicy]
+// other and on lines of their own, and they survive what the [driver.SyncPolicy]
 // promises. When a write fails, the file is as it was before the call, and the
 // next Append starts afresh: a full disk that gets room needs no restart.
 //
 // A kill or a power cut can leave a last line without its '\n'. The next
 // Append or [Log.Settle] ends that line before it does anything else, so that
 // no record is ever glued to a fragment. The bytes stay where they are and are
-// reported as a [Tail]. No byte that an earlier call committed is changed or
+// reported as a [driver.Tail]. No byte that an earlier call committed is changed or
 // removed, ever.
 //
 // # What is not
@@ -27,7 +27,7 @@
 //
 // # Errors
 //
-// Every error but [*NotDurableError] and the one a caller's own check returns
+// Every error but [*driver.NotDurableError] and the one a caller's own check returns
 // is an [*Error], which names the file and the way out. The states worth
 // branching on are found with [errors.Is] and [errors.AsType]:
 //

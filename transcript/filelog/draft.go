@@ -1,6 +1,10 @@
 package filelog
 
-import "os"
+import (
+	"os"
+
+	"github.com/convolog/convolog/session/driver"
+)
 
 // A Draft is a file that has a temporary name until [Draft.Install] gives it its
 // own. It is for content that need not fit into memory, that is read back before it
@@ -58,7 +62,7 @@ func (d *Draft) Sync() (size int64, err error) {
 func (d *Draft) Named() bool { return d.t.named() }
 
 // Install gives the file its name, replacing what the name referred to. When the
-// error is nil, no power cut takes the name back. A [*NotDurableError] says that
+// error is nil, no power cut takes the name back. A [*driver.NotDurableError] says that
 // the file has its name but that the folder could not be synced. After any other
 // error the name refers to what it did. An error that matches [fs.ErrNotExist] may
 // say that [RemoveDrafts] was faster. The Draft has ended in any case.
@@ -70,7 +74,7 @@ func (d *Draft) Install() error {
 	d.done = true
 	defer d.t.end()
 	if err := syncFolder(d.t.root, d.name, nil); err != nil {
-		return &NotDurableError{Path: d.path, End: d.size, Err: cause(err)}
+		return &driver.NotDurableError{Path: d.path, End: d.size, Err: cause(err)}
 	}
 	return nil
 }

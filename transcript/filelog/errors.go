@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // The states callers branch on. The table in the package comment says for each
@@ -26,17 +28,6 @@ var (
 	// place after a failed sync. Nothing was written; close the Log and open the
 	// name anew.
 	ErrReplaced = errors.New("the file was replaced or removed")
-
-	// ErrReadOnly says that the [Log] was opened with [Options.ReadOnly].
-	// Nothing was written.
-	ErrReadOnly = errors.New("the log is open for reading only")
-
-	// ErrFragment says that a write failed half way and that what it had
-	// written could not be cut back. A part of the lines, in the worst case
-	// all but the last '\n' of them, is left at the end of the file, on lines
-	// of its own. They were not acknowledged: append them again, and expect
-	// readers to see the part as well.
-	ErrFragment = errors.New("a part of the lines is left in the file")
 
 	// ErrNetworkFS says that the file system is a network file system or one
 	// this package does not know, so that its locks and syncs cannot be relied
@@ -64,38 +55,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A NotDurableError says that a sync failed: the bytes from Start to End are
-// in the file as other readers see it now, but whether they reach the disk is
-// unknown, and syncing again cannot tell. Do not take them for lost and do not
-// take them for saved.
-//
-// The [Log] acknowledges nothing after it until [Log.Recover] has succeeded. An
-// Append that it turns away for that reason has Refused set, has written
-// nothing, and names the range whose sync failed, not its own.
-type NotDurableError struct {
-	Path    string
-	Start   int64 // offset of the first byte in doubt
-	End     int64 // offset after the last byte in doubt
-	Refused bool  // this call wrote nothing: an earlier sync had failed
-	Err     error // what the sync returned
-}
-
-// Error returns one line: the file, the bytes in doubt, the cause and what to
-// do.
-func (e *NotDurableError) Error() string {
-	if e.Refused {
-		return fmt.Sprintf("filelog: write %s: nothing was written, because bytes %d to %d could not be synced: %v; "+
-			"call Recover first, reopening is no cure", e.Path, e.Start, e.End, e.Err)
-	}
-	return fmt.Sprintf("filelog: sync %s: bytes %d to %d are written but may not survive a power cut: %v; "+
-		"the outcome is unknown, call Recover and append again only under a condition", e.Path, e.Start, e.End, e.Err)
-}
-
-// Unwrap returns what the sync returned.
-func (e *NotDurableError) Unwrap() error { return e.Err }
-
 // refusal returns e as an append that wrote nothing reports it.
-func (e *NotDurableError) refusal() *NotDurableError {
+func refusal(e *driver.NotDurableError) *driver.NotDurableError {
 	r := *e
 	r.Refused = true
 	return &r
@@ -118,9 +79,9 @@ func wayOut(err error) string {
 		return "nothing was written, try again when the holder is done"
 	case errors.Is(err, ErrReplaced):
 		return "nothing was written, close it and open the name again"
-	case errors.Is(err, ErrReadOnly):
+	case errors.Is(err, driver.ErrReadOnly):
 		return "nothing was written, open the log without ReadOnly"
-	case errors.Is(err, ErrFragment):
+	case errors.Is(err, driver.ErrFragment):
 		return "the lines were not written whole, append them again"
 	case errors.Is(err, fs.ErrExist):
 		return "nothing was written, open it or choose another name"
@@ -148,7 +109,7 @@ func cause(err error) error {
 
 // fragment says that a write failed with err and left a part behind.
 func fragment(err error) error {
-	return fmt.Errorf("%w: %w", ErrFragment, cause(err))
+	return fmt.Errorf("%w: %w", driver.ErrFragment, cause(err))
 }
 
 // busy says that ctx was done before a lock was free.

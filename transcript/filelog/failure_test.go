@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // A write that fails after each possible number of bytes, with and without a
@@ -61,7 +63,7 @@ func TestShortWrite(t *testing.T) {
 				case c.truncates || short == 0:
 					want = before
 					require.ErrorIs(t, err, errFault)
-					require.NotErrorIs(t, err, ErrFragment)
+					require.NotErrorIs(t, err, driver.ErrFragment)
 				case short == len(lines), c.fence && short == len(lines)-1:
 					want = before + lines
 					require.NoError(t, err)
@@ -71,7 +73,7 @@ func TestShortWrite(t *testing.T) {
 						want += "\n"
 					}
 					require.ErrorIs(t, err, errFault)
-					require.ErrorIs(t, err, ErrFragment)
+					require.ErrorIs(t, err, driver.ErrFragment)
 				}
 				require.Equal(t, want, after)
 				if strings.HasSuffix(after, "\n") {
@@ -115,7 +117,7 @@ func TestFailedSync(t *testing.T) {
 	d.only = "sync"
 	lines := "{\"n\":1}\n"
 	start, end, err := w.log.Append(t.Context(), []byte(lines), nil)
-	e, ok := errors.AsType[*NotDurableError](err)
+	e, ok := errors.AsType[*driver.NotDurableError](err)
 	if !ok || e.Refused || e.Start != start || e.End != end || end != start+int64(len(lines)) || !errors.Is(err, errFault) {
 		t.Fatalf("Append = %d, %d, %#v", start, end, err)
 	}
@@ -124,17 +126,17 @@ func TestFailedSync(t *testing.T) {
 		func() error { _, _, err := w.log.Append(t.Context(), []byte("{}\n"), nil); return err },
 		func() error { _, err := w.log.Settle(t.Context()); return err },
 	} {
-		e, ok := errors.AsType[*NotDurableError](call())
+		e, ok := errors.AsType[*driver.NotDurableError](call())
 		if !ok || !e.Refused || e.Start != start || e.End != end {
 			t.Errorf("a call after the failed sync returned %#v", e)
 		}
 	}
 	for _, flush := range []func(context.Context) error{w.log.Flush, w.log.Flush} {
-		if e, ok := errors.AsType[*NotDurableError](flush(t.Context())); !ok || e.Refused {
+		if e, ok := errors.AsType[*driver.NotDurableError](flush(t.Context())); !ok || e.Refused {
 			t.Errorf("a flush returned %#v", e)
 		}
 	}
-	_, ok = errors.AsType[*NotDurableError](w.log.Close())
+	_, ok = errors.AsType[*driver.NotDurableError](w.log.Close())
 	require.True(t, ok, "Close was fine")
 	if n := d.syncs.Load(); n != syncs {
 		t.Errorf("%d more syncs after the failed one", n-syncs)
@@ -146,7 +148,7 @@ func TestFailedSync(t *testing.T) {
 // A Hold that cannot settle the tail holds nothing.
 func TestHoldFails(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	release, err := l.Hold(t.Context())
 	require.True(t, isRefused(err), "Hold = %v", err)
@@ -164,7 +166,7 @@ func TestHoldFails(t *testing.T) {
 // changes nothing of it.
 func TestLockCuresNothing(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	require.True(t, d.marked(t))
 	d.setOp(func(op string) error {
@@ -173,7 +175,7 @@ func TestLockCuresNothing(t *testing.T) {
 		}
 		return nil
 	})
-	next := d.open(t, SyncNever)
+	next := d.open(t, driver.SyncNever)
 	release, err := next.Lock(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +212,7 @@ func TestCloseReportsBoth(t *testing.T) {
 	w.log.wrote(extent{0, 1}, newline) // as a call does that fails between write and sync
 	d.only, d.sticky = "", true
 	err := w.log.Close()
-	if _, ok := errors.AsType[*NotDurableError](err); !ok {
+	if _, ok := errors.AsType[*driver.NotDurableError](err); !ok {
 		t.Errorf("Close = %v, want the sync's error", err)
 	}
 	e, ok := errors.AsType[*Error](err)
@@ -237,7 +239,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 			w.reopen(t)
 			return
 		}
-		_, notDurable := errors.AsType[*NotDurableError](err)
+		_, notDurable := errors.AsType[*driver.NotDurableError](err)
 		left, globErr := filepath.Glob(filepath.Join(w.root.Name(), "*"))
 		hidden, _ := filepath.Glob(filepath.Join(w.root.Name(), ".*"))
 		if globErr != nil || len(hidden) > 0 || notDurable != (len(left) == 1) {
@@ -292,13 +294,13 @@ func TestCover(t *testing.T) {
 // be opened: it may be a copy that lacks them.
 func TestWhatTookTheNameCannotBeOpened(t *testing.T) {
 	w := newWorkload(t, new(faultDisk))
-	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Hour)})
+	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: driver.SyncInterval(time.Hour)})
 	require.NoError(t, err)
 	mustAppend(t, l, "one\n")
 	require.NoError(t, w.root.Remove(workName))
 	require.NoError(t, w.root.Mkdir(workName, 0o700))
 	_, err = l.Size()
-	failed, ok := errors.AsType[*NotDurableError](err)
+	failed, ok := errors.AsType[*driver.NotDurableError](err)
 	require.True(t, ok, "%v", err)
 	require.True(t, failed.Refused)
 	require.ErrorContains(t, failed, "not a regular file")

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // Flush puts everything that is in the file on stable storage, by whomever it was
 // written and whatever the policy, and cures the file if it bears the mark of a failed
 // sync. It fails with [ErrReplaced] when the name no longer refers to this file. When
-// it fails with a [*NotDurableError] the Log acknowledges nothing more before
+// it fails with a [*driver.NotDurableError] the Log acknowledges nothing more before
 // [Log.Recover]. The context is honoured until a sync begins, and while another call's
 // sync is running. A read-only Log owes nothing.
 func (l *Log) Flush(ctx context.Context) error {
@@ -22,7 +24,7 @@ func (l *Log) Flush(ctx context.Context) error {
 // Sync puts everything this Log has acknowledged so far on stable storage, whatever
 // the policy, as Close does. Unlike Flush it leaves the mark and all suspicions alone,
 // so it takes no append lock of the file and does not call [Options.UnsyncedByOthers].
-// The error is a [*NotDurableError], or [ErrClosed].
+// The error is a [*driver.NotDurableError], or [ErrClosed].
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.begin("sync"); err != nil {
 		return err
@@ -70,8 +72,8 @@ func (l *Log) vouch(ctx context.Context, op string) error {
 		}
 		return w, err
 	})
-	if e, ok := errors.AsType[*NotDurableError](err); ok {
-		return &NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
+	if e, ok := errors.AsType[*driver.NotDurableError](err); ok {
+		return &driver.NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
 	}
 	return err
 }
@@ -81,7 +83,7 @@ func (l *Log) vouch(ctx context.Context, op string) error {
 // sync takes the only report of the failure with it. The next call that appends,
 // holds or flushes syncs the file and compares those bytes with what a read
 // past the page cache gives. Where they differ, and where the system has no such
-// read, it cures the file as [Log.Recover] does. Under [SyncNever] only a flush does
+// read, it cures the file as [Log.Recover] does. Under [driver.SyncNever] only a flush does
 // that: an append promises nothing about the disk. For what must be known before the
 // first such call there is [Options.UnsyncedByOthers].
 func (l *Log) Suspect(from int64) {
@@ -111,7 +113,7 @@ func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 	start := min(from, end)
 	seq := l.wrote(extent{start, end}, nil)
 	if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
-		return true, failed.refusal()
+		return true, refusal(failed)
 	}
 	same, err := l.file().Matches(start, end)
 	if errors.Is(err, errors.ErrUnsupported) && l.allLive() {

@@ -10,60 +10,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/convolog/convolog/session/driver"
 )
-
-// A SyncPolicy says when appended lines are put on stable storage. Policies
-// are comparable. The zero value is [SyncAlways].
-//
-// Under SyncAlways an append takes as long as the disk takes to sync, which
-// many goroutines share; under the others it takes a few system calls.
-// BENCHMARKS.md has the measured cost of each.
-type SyncPolicy struct {
-	never    bool
-	interval time.Duration
-}
-
-// The policies without a parameter.
-var (
-	// SyncAlways syncs before Append returns: an acknowledged line survives a
-	// power cut.
-	SyncAlways = SyncPolicy{}
-
-	// SyncNever leaves it to the operating system: an acknowledged line
-	// survives a killed process, not a power cut. [Log.Flush] still syncs.
-	SyncNever = SyncPolicy{never: true}
-)
-
-// SyncInterval syncs at most d after a line was appended, in the background,
-// and when the log is closed: a power cut loses what was acknowledged in the
-// last d. An Append that finds more than 8 MiB waiting syncs them itself. While
-// there is nothing to sync, nothing runs. A failed sync is reported by the next
-// call. D must be positive, otherwise the policy is [SyncAlways].
-func SyncInterval(d time.Duration) SyncPolicy {
-	return SyncPolicy{interval: max(d, 0)}
-}
-
-// String returns "always", "never" or "interval" and its length.
-func (p SyncPolicy) String() string {
-	switch {
-	case p.never:
-		return "never"
-	case p.interval > 0:
-		return "interval " + p.interval.String()
-	default:
-		return "always"
-	}
-}
 
 // Options says how a [Log] behaves. Nil means the defaults, and so does the
 // zero value of each field.
 type Options struct {
 	// Sync says when appended lines are put on stable storage. The zero value
-	// is [SyncAlways].
-	Sync SyncPolicy
+	// is [driver.SyncAlways].
+	Sync driver.SyncPolicy
 
 	// ReadOnly opens the file without write access: Append fails with
-	// [ErrReadOnly], and Settle leaves an unterminated tail alone.
+	// [driver.ErrReadOnly], and Settle leaves an unterminated tail alone.
 	ReadOnly bool
 
 	// Folder, if not nil, is the Root that the log is opened in, opened as a
@@ -74,9 +33,9 @@ type Options struct {
 
 	// Observe, if not nil, is called for every unterminated tail that this Log has
 	// ended, for every sync of the file after its creation, and for every wait for
-	// the append lock that took at least [LongWait]. It runs in the goroutine of the
+	// the append lock that took at least [driver.LongWait]. It runs in the goroutine of the
 	// call that the event is about, with its context, after that call has released
-	// its locks. For a sync of [SyncInterval] it runs in a goroutine of its own.
+	// its locks. For a sync of [driver.SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
 	// UnsyncedByOthers, if not nil, is called before this Log first says that something
@@ -124,14 +83,14 @@ type Log struct {
 
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	closed   bool
-	written  uint64           // counts the writes of this Log
-	synced   uint64           // the last write known to be on stable storage
-	dirty    extent           // what was written and is not covered by a sync
-	unsynced unsynced         // its bytes
-	failed   *NotDurableError // the first failed sync
-	suspect  int64            // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
-	others   int64            // what Options.UnsyncedByOthers returned; math.MaxInt64 likewise
-	timer    *time.Timer      // armed by SyncInterval; nil when clean
+	written  uint64                  // counts the writes of this Log
+	synced   uint64                  // the last write known to be on stable storage
+	dirty    extent                  // what was written and is not covered by a sync
+	unsynced unsynced                // its bytes
+	failed   *driver.NotDurableError // the first failed sync
+	suspect  int64                   // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
+	others   int64                   // what Options.UnsyncedByOthers returned; math.MaxInt64 likewise
+	timer    *time.Timer             // armed by SyncInterval; nil when clean
 }
 
 // Open opens the existing regular file that name refers to within root. It
@@ -179,8 +138,8 @@ func (l *Log) file() file { return l.current.Load().file }
 // Size returns the size of the file in bytes, which counts an unterminated
 // tail and lines that another caller is just writing. It takes no lock. It
 // fails with [ErrReplaced] when the name no longer refers to this file, and with
-// a [*NotDurableError] when the file of that name lacks lines that this Log has
-// acknowledged; only to find that out, under [SyncInterval], it waits for a lock.
+// a [*driver.NotDurableError] when the file of that name lacks lines that this Log has
+// acknowledged; only to find that out, under [driver.SyncInterval], it waits for a lock.
 func (l *Log) Size() (int64, error) {
 	if err := l.begin("size"); err != nil {
 		return 0, err
@@ -214,11 +173,11 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 // calls before it calls Close. It may be called several times.
 func (l *Log) Interrupt() { l.interrupt() }
 
-// Close waits for the calls under way, syncs what [SyncAlways] or
-// [SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// Close waits for the calls under way, syncs what [driver.SyncAlways] or
+// [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
 // the file and lines are owed, Close waits for the append lock of the copy. Callers that wait for a lock
 // give up with [ErrClosed], and so does every later call, Close included. The
-// file is closed even if an error is returned; a [*NotDurableError] among them
+// file is closed even if an error is returned; a [*driver.NotDurableError] among them
 // says which bytes are in doubt.
 func (l *Log) Close() error {
 	l.mu.Lock()
@@ -234,7 +193,7 @@ func (l *Log) Close() error {
 	l.mu.Unlock()
 	l.ops.Wait()
 
-	if l.opts.Sync != SyncNever {
+	if l.opts.Sync != driver.SyncNever {
 		_ = l.sync(context.Background(), l.written) // what fails is kept in l.failed
 	}
 	if l.failed != nil {
@@ -294,11 +253,11 @@ func (l *Log) lookup(op string) (look, error) {
 // that file: if they are not, a sync of this Log has failed, and its caller must
 // not just open the name anew.
 func (l *Log) settleDebts(ctx context.Context, err error) error {
-	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.Interval() == 0 {
 		return err
 	}
 	if failed := l.sync(ctx, l.owed()); failed != nil {
-		return failed.refusal()
+		return refusal(failed)
 	}
 	return err
 }

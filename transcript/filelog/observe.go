@@ -5,31 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
-// An Event is a [Wait], a [Synced] or a [Tail], for [Options.Observe].
-type Event interface{ event() }
-
-func (Wait) event()   {}
-func (Synced) event() {}
-func (Tail) event()   {}
-
-// LongWait is the shortest wait for a lock that [Options.Observe] is called for.
-const LongWait = time.Millisecond
-
-// A Lock says what a lock is for.
-type Lock string
-
-// The locks. A Log waits for AppendLock alone; TurnLock is for callers that
-// report the waits for a [LockFile] in the same way.
-const (
-	AppendLock Lock = "append"
-	TurnLock   Lock = "turn"
-)
+// An Event is a [Wait], a [Synced] or a [driver.Tail], for [Options.Observe].
+type Event any
 
 // A Wait is a wait for a lock that is over.
 type Wait struct {
-	Lock Lock
+	Lock driver.Lock
 	Took time.Duration
 	Err  error // why it was given up; nil if the lock was taken
 }
@@ -40,7 +25,7 @@ type Synced struct {
 	Took  time.Duration // what it waited for other syncs of this process included
 	Bytes int64         // from the first to the last byte that the Log had written since the sync before; of a copy, its size
 	Err   error         // nil if they are on stable storage
-	// Background says that no call has asked for it, but [SyncInterval].
+	// Background says that no call has asked for it, but [driver.SyncInterval].
 	Background bool
 }
 
@@ -49,8 +34,8 @@ func (l *Log) tell(ctx context.Context, waited time.Duration, err error, w writt
 	if l.opts.Observe == nil {
 		return
 	}
-	if waited >= LongWait {
-		l.opts.Observe(ctx, Wait{AppendLock, waited, err})
+	if waited >= driver.LongWait {
+		l.opts.Observe(ctx, Wait{driver.AppendLock, waited, err})
 	}
 	l.tellSync(ctx, w.cured)
 	if w.tail > 0 {
@@ -73,31 +58,8 @@ const (
 	maxTail   = 256 << 20 // bytes of a tail that are looked at
 )
 
-// A Tail is an unterminated end of the file, left by a writer that died or by
-// a power cut, that an Append or a Settle has ended with a '\n'. Its bytes
-// stay in the file; the '\n' follows them.
-type Tail struct {
-	Offset   int64 `json:"offset"`             // of its first byte
-	Size     int64 `json:"size"`               // in bytes, the '\n' not counted
-	Complete bool  `json:"complete,omitempty"` // one JSON object, which lost only its '\n'; otherwise torn
-	Err      error `json:"-"`                  // why it could not be read back; Complete is false then; in JSON its text, as "error"
-}
-
-// MarshalJSON implements [encoding/json.Marshaler].
-func (t Tail) MarshalJSON() ([]byte, error) {
-	type fields Tail
-	all := struct {
-		fields
-		Error string `json:"error,omitempty"`
-	}{fields: fields(t)}
-	if t.Err != nil {
-		all.Error = t.Err.Error()
-	}
-	return json.Marshal(all)
-}
-
 // readTail finds the start of the line whose bytes end at end, and judges it.
-func (l *Log) readTail(end int64) Tail {
+func (l *Log) readTail(end int64) driver.Tail {
 	var (
 		chunk [tailChunk]byte
 		start = end
@@ -106,7 +68,7 @@ func (l *Log) readTail(end int64) Tail {
 		from := max(0, start-tailChunk)
 		part := chunk[:start-from]
 		if n, err := l.file().ReadAt(part, from); n < len(part) {
-			return Tail{Offset: start, Size: end - start, Err: err}
+			return driver.Tail{Offset: start, Size: end - start, Err: err}
 		}
 		i := bytes.LastIndexByte(part, '\n') + 1
 		start = from + int64(i)
@@ -114,7 +76,7 @@ func (l *Log) readTail(end int64) Tail {
 			break
 		}
 	}
-	t := Tail{Offset: start, Size: end - start}
+	t := driver.Tail{Offset: start, Size: end - start}
 	if t.Size > maxTail {
 		return t
 	}

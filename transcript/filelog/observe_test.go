@@ -9,20 +9,22 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // told is what a Log has told, and on whose behalf.
 type told struct {
 	syncs []Synced
 	waits []Wait
-	tails []Tail
+	tails []driver.Tail
 	names []any
 	then  func() // called each time
 }
 
 type nameKey struct{}
 
-func (o *told) options(d *cacheDisk, policy SyncPolicy) *Options {
+func (o *told) options(d *cacheDisk, policy driver.SyncPolicy) *Options {
 	return &Options{
 		Sync: policy, seam: d.seam(),
 		Observe: func(ctx context.Context, e Event) {
@@ -31,7 +33,7 @@ func (o *told) options(d *cacheDisk, policy SyncPolicy) *Options {
 				o.syncs = append(o.syncs, e)
 			case Wait:
 				o.waits = append(o.waits, e)
-			case Tail:
+			case driver.Tail:
 				o.tails = append(o.tails, e)
 			}
 			o.names = append(o.names, ctx.Value(nameKey{}))
@@ -40,7 +42,7 @@ func (o *told) options(d *cacheDisk, policy SyncPolicy) *Options {
 	}
 }
 
-func watched(t *testing.T, d *cacheDisk, policy SyncPolicy) (*Log, *told) {
+func watched(t *testing.T, d *cacheDisk, policy driver.SyncPolicy) (*Log, *told) {
 	t.Helper()
 	closeAll(t, d.create(t, policy))
 	o := &told{then: func() {}}
@@ -54,7 +56,7 @@ func watched(t *testing.T, d *cacheDisk, policy SyncPolicy) (*Log, *told) {
 func TestOnSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l, o := watched(t, d, SyncAlways)
+		l, o := watched(t, d, driver.SyncAlways)
 		let := slowSyncs(d)
 		first := started(l, "first\n")
 		second, third := started(l, "second\n"), started(l, "third\n")
@@ -98,13 +100,13 @@ func TestOnSync(t *testing.T) {
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l, o := watched(t, d, SyncNever)
+		l, o := watched(t, d, driver.SyncNever)
 		mustAppend(t, l, "short\n")
-		other := d.open(t, SyncNever)
+		other := d.open(t, driver.SyncNever)
 		release, err := other.Hold(t.Context())
 		require.NoError(t, err)
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
-		short, cancel := context.WithTimeout(ctx, LongWait)
+		short, cancel := context.WithTimeout(ctx, driver.LongWait)
 		defer cancel()
 		_, _, err = l.Append(short, []byte("no\n"), nil)
 		require.ErrorIs(t, err, ErrBusy)
@@ -114,10 +116,10 @@ func TestOnWait(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Len(t, o.waits, 2)
 		for i, want := range []struct {
-			lock Lock
+			lock driver.Lock
 			took time.Duration
 			err  error
-		}{{AppendLock, LongWait, ErrBusy}, {AppendLock, time.Second, nil}} {
+		}{{driver.AppendLock, driver.LongWait, ErrBusy}, {driver.AppendLock, time.Second, nil}} {
 			got := o.waits[i]
 			if got.Lock != want.lock || got.Took < want.took || got.Took > want.took+2*maxWait || !errors.Is(got.Err, want.err) {
 				t.Errorf("told of %+v, want %+v", got, want)
@@ -134,7 +136,7 @@ func TestOnWait(t *testing.T) {
 func TestQuickSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l, o := watched(t, d, SyncAlways)
+		l, o := watched(t, d, driver.SyncAlways)
 		mustAppend(t, l, "two\n")
 		require.Equal(t, []Synced{{Took: 1, Bytes: int64(len("two\n"))}}, o.syncs)
 		require.Empty(t, o.waits)
@@ -145,14 +147,14 @@ func TestQuickSync(t *testing.T) {
 // Events are reported when the lock is free again.
 func TestHoldTellsAfterRelease(t *testing.T) {
 	d := newCacheDisk(t)
-	l, o := watched(t, d, SyncAlways)
+	l, o := watched(t, d, driver.SyncAlways)
 	f, err := d.root.OpenFile(workName, os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
 		_, err = f.WriteString(workTorn)
 		err = errors.Join(err, f.Close())
 	}
 	require.NoError(t, err)
-	other := d.open(t, SyncNever)
+	other := d.open(t, driver.SyncNever)
 	o.then = func() { wantFree(t, other) }
 	release, err := l.Hold(context.WithValue(t.Context(), nameKey{}, "holder"))
 	require.NoError(t, err)
@@ -173,7 +175,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	if brief {
 		t.Skip("the race detector allocates too")
 	}
-	for _, policy := range []SyncPolicy{SyncNever, SyncAlways} {
+	for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncAlways} {
 		root := scratch(t)
 		folder, err := root.Open(".")
 		require.NoError(t, err)
@@ -209,15 +211,15 @@ func (f unreadable) ReadAt(p []byte, off int64) (int, error) {
 // A tail that cannot be read back is ended and reported all the same.
 func TestTailCannotBeRead(t *testing.T) {
 	d := newCacheDisk(t)
-	closeAll(t, d.create(t, SyncAlways))
+	closeAll(t, d.create(t, driver.SyncAlways))
 	require.NoError(t, d.root.WriteFile(workName, []byte(workFirst+"{}"), 0o600))
 	d.mutate = func(f file) file { return unreadable{f} }
 	o := &told{then: func() {}}
-	l, err := Open(d.root, workName, o.options(d, SyncNever))
+	l, err := Open(d.root, workName, o.options(d, driver.SyncNever))
 	require.NoError(t, err)
 	mustAppend(t, l, "next\n")
 	end := int64(len(workFirst + "{}"))
-	require.Equal(t, []Tail{{Offset: end, Err: errFault}}, o.tails)
+	require.Equal(t, []driver.Tail{{Offset: end, Err: errFault}}, o.tails)
 	require.Equal(t, workFirst+"{}\nnext\n", d.inCache(t))
 	closeAll(t, l)
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // failOnce makes the next operation of that name fail, and no other.
@@ -35,12 +37,12 @@ func mustAppend(t *testing.T, l *Log, lines string) {
 }
 
 // wantInDoubt appends lines whose sync fails.
-func wantInDoubt(t *testing.T, d *cacheDisk, l *Log, lines string) *NotDurableError {
+func wantInDoubt(t *testing.T, d *cacheDisk, l *Log, lines string) *driver.NotDurableError {
 	t.Helper()
 	d.setOp(failOnce("sync"))
 	_, _, err := l.Append(t.Context(), []byte(lines), nil)
 	d.setOp(nil)
-	e, ok := errors.AsType[*NotDurableError](err)
+	e, ok := errors.AsType[*driver.NotDurableError](err)
 	require.True(t, ok && !e.Refused, "Append with a failing sync = %v", err)
 	return e
 }
@@ -66,7 +68,7 @@ func closeAll(t *testing.T, logs ...*Log) {
 }
 
 func isRefused(err error) bool {
-	e, ok := errors.AsType[*NotDurableError](err)
+	e, ok := errors.AsType[*driver.NotDurableError](err)
 	return ok && e.Refused
 }
 
@@ -74,7 +76,7 @@ func TestRecover(t *testing.T) {
 	for _, evicted := range []bool{false, true} {
 		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
 			d := newCacheDisk(t)
-			l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
+			l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
 			mustAppend(t, l, "one\n")
 			mustAppend(t, other, "foreign\n")
 			require.NoError(t, l.Flush(t.Context()))
@@ -109,10 +111,10 @@ func TestRecover(t *testing.T) {
 // Lines of others are neither lost nor overwritten, and those acknowledged under
 // an interval are made durable.
 func TestRecoverAmongOthers(t *testing.T) {
-	for _, policy := range []SyncPolicy{SyncInterval(1e18), SyncNever} {
+	for _, policy := range []driver.SyncPolicy{driver.SyncInterval(1e18), driver.SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
 			d := newCacheDisk(t)
-			l, other := d.create(t, policy), d.open(t, SyncNever)
+			l, other := d.create(t, policy), d.open(t, driver.SyncNever)
 			var want strings.Builder
 			want.WriteString(workFirst)
 			for i := range 5 {
@@ -122,7 +124,7 @@ func TestRecoverAmongOthers(t *testing.T) {
 				want.WriteString(ours + foreign)
 			}
 			d.setOp(failOnce("sync"))
-			_, ok := errors.AsType[*NotDurableError](l.Flush(t.Context()))
+			_, ok := errors.AsType[*driver.NotDurableError](l.Flush(t.Context()))
 			require.True(t, ok)
 			d.setOp(nil)
 			require.NoError(t, l.Recover(t.Context()))
@@ -135,7 +137,7 @@ func TestRecoverAmongOthers(t *testing.T) {
 // Lines of a write that failed are not in the copy.
 func TestRecoverWritesOnlyWhatWasWritten(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	d.setOp(failOnce("write"))
 	_, _, err := l.Append(t.Context(), []byte("never written\n"), nil)
 	require.ErrorIs(t, err, errFault)
@@ -148,7 +150,7 @@ func TestRecoverWritesOnlyWhatWasWritten(t *testing.T) {
 // Append does not retain its lines, and keeps what it needs of them.
 func TestRecoverKeepsACopy(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	lines := []byte("two\n")
 	d.setOp(failOnce("sync"))
 	_, _, err := l.Append(t.Context(), lines, nil)
@@ -165,12 +167,12 @@ func TestRecoverKeepsACopy(t *testing.T) {
 // failing before it says that all of it is on stable storage.
 func TestRecoverInTheCopyOfAnother(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
-	other := d.open(t, SyncAlways)
+	other := d.open(t, driver.SyncAlways)
 	mustAppend(t, other, "three\n")
 	require.EqualValues(t, 1, other.Copies())
-	third := d.open(t, SyncAlways)
+	third := d.open(t, driver.SyncAlways)
 	recoverWaits(t, d, l, third)
 	require.EqualValues(t, 1, l.Copies())
 	wantDisk(t, d, workFirst+"two\nthree\n")
@@ -181,7 +183,7 @@ func TestRecoverInTheCopyOfAnother(t *testing.T) {
 // readers of the old descriptor go on reading.
 func TestRecoverCopiesAll(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
 	require.NoError(t, d.root.Chmod(workName, 0o640))
 	var want strings.Builder
 	want.WriteString(workFirst)
@@ -232,7 +234,7 @@ func TestRecoverFails(t *testing.T) {
 			runs++
 			what := fmt.Sprintf("operation %d, sticky %v", n, sticky)
 			d := newCacheDisk(t)
-			l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
+			l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
 			mustAppend(t, l, "one\n")
 			mustAppend(t, other, "foreign\n")
 			_ = wantInDoubt(t, d, l, "two\n")
@@ -269,7 +271,7 @@ func TestRecoverFails(t *testing.T) {
 // Bytes that somebody else put where this log's lines were are not overwritten.
 func TestRecoverLeavesOthersAlone(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	e := wantInDoubt(t, d, l, "two\n")
 	f, err := d.root.OpenFile(workName, os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -284,14 +286,14 @@ func TestRecoverLeavesOthersAlone(t *testing.T) {
 
 func TestRecoverRefuses(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, l.Recover(ctx), context.Canceled)
 	reader, err := Open(d.root, workName, &Options{ReadOnly: true})
 	require.NoError(t, err)
-	require.ErrorIs(t, reader.Recover(t.Context()), ErrReadOnly)
+	require.ErrorIs(t, reader.Recover(t.Context()), driver.ErrReadOnly)
 
 	// A file that is no copy is left alone, and so is one that is gone.
 	require.NoError(t, d.root.Rename(workName, "b"))
@@ -313,7 +315,7 @@ func TestRecoverRealFile(t *testing.T) {
 	w.append(big)
 	d.only = "sync"
 	_, _, err := w.log.Append(t.Context(), []byte("two\n"+big), nil)
-	_, ok := errors.AsType[*NotDurableError](err)
+	_, ok := errors.AsType[*driver.NotDurableError](err)
 	require.True(t, ok, "Append = %v", err)
 	require.NoError(t, w.log.Recover(t.Context()))
 	mustAppend(t, w.log, "three\n")
@@ -376,7 +378,7 @@ func TestReadDuringACure(t *testing.T) {
 // A lock that cannot be given back keeps nobody waiting: the descriptor is closed
 // with it, after its last sync, and the Log goes on with another one.
 func TestUnlockFails(t *testing.T) {
-	for _, policy := range []SyncPolicy{SyncAlways, SyncNever} {
+	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
 			d := newCacheDisk(t)
 			l, other := d.create(t, policy), d.open(t, policy)
@@ -397,7 +399,7 @@ func TestUnlockFails(t *testing.T) {
 // appended to that one, until the name is back.
 func TestUnlockFailsOnAReplacedFile(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	failing := failOnce("unlock")
 	d.setOp(func(op string) error {
 		err := failing(op)
@@ -434,7 +436,7 @@ func TestFailedLogAddsNothing(t *testing.T) {
 	for _, marks := range []bool{true, false} {
 		t.Run(fmt.Sprint("marks ", marks), func(t *testing.T) {
 			d := newCacheDisk(t)
-			l := d.create(t, SyncAlways)
+			l := d.create(t, driver.SyncAlways)
 			sync := failOnce("sync")
 			d.setOp(func(op string) error {
 				if op == "mark" && !marks {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"io"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // Replace gives the file's name to a new file with other lines, those that write
@@ -17,7 +19,7 @@ import (
 // nothing has changed.
 //
 // When the error is nil, the new lines are on stable storage under the name, and
-// the old ones are in no file of the folder. A [*NotDurableError] whose Refused is
+// the old ones are in no file of the folder. A [*driver.NotDurableError] whose Refused is
 // not set says that the new file has the name, but may lose it to the old one in a
 // power cut. After any other error the old lines are what they were; one whose
 // Refused is set says that a sync of them has failed, and Replace may be called
@@ -36,9 +38,9 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 		if err != nil {
 			return w, err
 		}
-		if l.opts.Sync != SyncNever {
+		if l.opts.Sync != driver.SyncNever {
 			if failed := l.sync(ctx, l.owed()); failed != nil {
-				return w, failed.refusal()
+				return w, refusal(failed)
 			}
 		}
 		var failed error
@@ -55,7 +57,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 		switch {
 		case t != nil && err != nil:
 			now, _ := t.Lookup() // for the error alone
-			err = &NotDurableError{Path: l.path, End: now.size, Err: cause(err)}
+			err = &driver.NotDurableError{Path: l.path, End: now.size, Err: cause(err)}
 		case failed != nil:
 			err = failed
 		case err != nil:

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // maxSyncs is how many syncs this process runs at once, of all its Logs. More
@@ -19,7 +21,7 @@ var syncs = make(chan struct{}, maxSyncs)
 // recovered, or nil: a sync of a call or one in the background. A Log that has
 // failed acknowledges nothing more before [Log.Recover], and only it knows why:
 // opened again, the file looks sound.
-func (l *Log) Failed() *NotDurableError {
+func (l *Log) Failed() *driver.NotDurableError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
@@ -30,13 +32,13 @@ func (l *Log) Failed() *NotDurableError {
 func (l *Log) wrote(e extent, data []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.opts.Sync != SyncNever && len(data) > 0 {
+	if l.opts.Sync != driver.SyncNever && len(data) > 0 {
 		l.unsynced.add(e.start, data)
 	}
 	l.written++
 	l.dirty = l.dirty.cover(e)
 	// Once Close has begun it does the syncing, when all calls have ended.
-	if d := l.opts.Sync.interval; d > 0 && l.timer == nil && l.failed == nil && !l.closed {
+	if d := l.opts.Sync.Interval(); d > 0 && l.timer == nil && l.failed == nil && !l.closed {
 		l.ops.Add(1)
 		l.timer = time.AfterFunc(d, l.tick)
 	}
@@ -67,19 +69,19 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	}
 	l.mu.Lock()
 	failed := l.failed // while this call was writing
-	due := l.opts.Sync == SyncAlways || len(l.unsynced.data) > maxUnsynced
+	due := l.opts.Sync == driver.SyncAlways || len(l.unsynced.data) > maxUnsynced
 	l.mu.Unlock()
 	if due {
 		failed = l.sync(ctx, seq)
 	}
 	if failed != nil {
-		return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
+		return &driver.NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
 	}
 	return nil
 }
 
 // sync is syncTo without a way to give up. The context goes to the observer.
-func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
+func (l *Log) sync(ctx context.Context, seq uint64) *driver.NotDurableError {
 	var s Synced
 	failed, _ := l.syncTo(context.Background(), seq, &s) // never an error then
 	l.tellSync(ctx, s)
@@ -95,7 +97,7 @@ func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 // done. Syncs do not overlap, because the kernel reports a failure once: of two at
 // the same time one could be told that all is well while the other learns that it
 // is not.
-func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableError, error) {
+func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*driver.NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.synced < seq && l.failed == nil {
@@ -151,7 +153,7 @@ func (l *Log) syncNow(s *Synced) {
 	}
 	<-syncs
 	var lookErr error
-	if err != nil || l.opts.Sync.interval > 0 {
+	if err != nil || l.opts.Sync.Interval() > 0 {
 		// An error, and lines that were acknowledged before their sync, may concern a
 		// file that has lost its name to a copy. A sync of an append that has just
 		// been written vouches for the copy too: what was copied was readable.
@@ -169,7 +171,7 @@ func (l *Log) syncNow(s *Synced) {
 		}
 	case err != nil:
 		s.Err = cause(err)
-		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: s.Err}
+		l.failed = &driver.NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: s.Err}
 	default:
 		l.synced, l.dirty = target, later
 		l.unsynced.drop(owed)
@@ -183,7 +185,7 @@ func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed != nil {
-		return min(l.suspect, l.others), l.failed.refusal()
+		return min(l.suspect, l.others), refusal(l.failed)
 	}
 	return min(l.suspect, l.others), nil
 }

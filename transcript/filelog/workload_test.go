@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // A workload uses one log while d injects faults, and notes every broken
@@ -51,7 +53,7 @@ func (w *workload) judge(call string, lines string, before []byte, err error) {
 	if len(before) > 0 && before[len(before)-1] != '\n' {
 		settled = append(slices.Clone(before), '\n')
 	}
-	notDurable, isNotDurable := errors.AsType[*NotDurableError](err)
+	notDurable, isNotDurable := errors.AsType[*driver.NotDurableError](err)
 	switch {
 	case !bytes.HasPrefix(after, before):
 		w.errorf("%s changed bytes that were committed: %q became %q", call, before, after)
@@ -75,7 +77,7 @@ func (w *workload) judge(call string, lines string, before []byte, err error) {
 		if !w.doomed || !bytes.Equal(before, after) {
 			w.errorf("%s was refused (%v), and %q became %q", call, err, before, after)
 		}
-	case errors.Is(err, ErrFragment):
+	case errors.Is(err, driver.ErrFragment):
 		w.maybe = append(w.maybe, lines)
 	default:
 		if !bytes.Equal(after, before) && !bytes.Equal(after, settled) {
@@ -90,7 +92,7 @@ func (w *workload) create() {
 	if err == nil {
 		w.log = l
 		w.acked = append(w.acked, workFirst)
-	} else if _, ok := errors.AsType[*NotDurableError](err); ok {
+	} else if _, ok := errors.AsType[*driver.NotDurableError](err); ok {
 		w.maybe = append(w.maybe, workFirst)
 	}
 	if err == nil && after != workFirst || err != nil && after != "" && after != workFirst {
@@ -125,8 +127,8 @@ func (w *workload) append(lines string) {
 		before := w.content()
 		_, _, err := w.log.Append(context.Background(), []byte(lines), nil)
 		w.judge(fmt.Sprintf("Append %q", lines), lines, before, err)
-		_, notDurable := errors.AsType[*NotDurableError](err)
-		if err == nil || notDurable || errors.Is(err, ErrFragment) || w.d.sticky {
+		_, notDurable := errors.AsType[*driver.NotDurableError](err)
+		if err == nil || notDurable || errors.Is(err, driver.ErrFragment) || w.d.sticky {
 			return
 		}
 		if try == 1 {

@@ -54,7 +54,7 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	}
 	a.d.forgetIdentity(ref) // the caller knows
 	_, liveErr := a.live(ref.ID)
-	_, failed := errors.AsType[*filelog.NotDurableError](err)
+	_, failed := errors.AsType[*driver.NotDurableError](err)
 	switch {
 	case errors.Is(liveErr, driver.ErrArchived) && failed:
 		return fmt.Errorf("%w: %w", liveErr, err)
@@ -149,12 +149,12 @@ func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
 // had failed may be gone by the time it is made: again is then set, and the
 // caller looks for them once more.
 func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond, res driver.Result) (again bool, err error) {
-	if d.opts.Sync == filelog.SyncNever {
+	if d.opts.Sync == driver.SyncNever {
 		return false, nil
 	}
 	err = log.Flush(ctx)
-	if failed, ok := errors.AsType[*filelog.NotDurableError](err); ok {
-		return false, &filelog.NotDurableError{Path: failed.Path, Start: int64(res.Start), End: int64(res.End), Err: failed.Err}
+	if failed, ok := errors.AsType[*driver.NotDurableError](err); ok {
+		return false, &driver.NotDurableError{Path: failed.Path, Start: int64(res.Start), End: int64(res.End), Err: failed.Err}
 	}
 	if err != nil {
 		return false, err
@@ -198,7 +198,7 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 // transcript than this process had written, if a sync has failed.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
 	err := d.with(ctx, ref, func(_ *agent, o *openLog) error { return f(o.log) })
-	if _, failed := errors.AsType[*filelog.NotDurableError](err); errors.Is(err, driver.ErrArchived) && !failed {
+	if _, failed := errors.AsType[*driver.NotDurableError](err); errors.Is(err, driver.ErrArchived) && !failed {
 		return nil
 	}
 	return err

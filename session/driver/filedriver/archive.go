@@ -244,7 +244,7 @@ func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, check func(driv
 // reports that the caller may not be alone.
 func (x *index) takeTurn(id string) (release func(), alone bool, err error) {
 	if x.lock == nil {
-		return nil, false, x.fail("write index", filelog.ErrReadOnly, "open the store without ReadOnly")
+		return nil, false, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
 	}
 	off := turnByte(id)
 	switch err := x.lock.TryLock(off); {

@@ -19,7 +19,6 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // go test ./session/driver/filedriver samples kills; -faults=gate makes 1,000,
@@ -59,7 +58,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	ctx := context.Background()
 	out := json.NewEncoder(stdout)
-	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: filelog.SyncNever})
+	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: driver.SyncNever})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 func archivePath(dir, id string) string {
@@ -112,8 +111,8 @@ func TestArchiveRefuses(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	ro := open(t, dir, &filedriver.Options{ReadOnly: true})
-	require.ErrorIs(t, ro.Archive(t.Context(), ref, nil), filelog.ErrReadOnly)
-	require.ErrorIs(t, ro.Restore(t.Context(), ref), filelog.ErrReadOnly)
+	require.ErrorIs(t, ro.Archive(t.Context(), ref, nil), driver.ErrReadOnly)
+	require.ErrorIs(t, ro.Restore(t.Context(), ref), driver.ErrReadOnly)
 	require.NoError(t, ro.Close())
 }
 

@@ -27,10 +27,10 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Sync says when appended lines are on stable storage. The zero value is
-	// filelog.SyncAlways. Under filelog.SyncNever a row ends the busy line of a session
+	// driver.SyncAlways. Under driver.SyncNever a row ends the busy line of a session
 	// though its lines are not synced; session.Options says what that means for
 	// processes that share a store.
-	Sync filelog.SyncPolicy
+	Sync driver.SyncPolicy
 	// ReadOnly opens without writing anything: no repair, no index. A line that
 	// a dead writer left unfinished is taken for final; one that may still be in the
 	// writing is left out.
@@ -188,7 +188,7 @@ func (d *Driver) rewrap(op, path string, err error, fix string) error {
 
 // readOnly is the error of a call that writes to a store that is read-only.
 func (d *Driver) readOnly(op, path string) error {
-	return d.wrap(op, path, filelog.ErrReadOnly, "open the store without ReadOnly")
+	return d.wrap(op, path, driver.ErrReadOnly, "open the store without ReadOnly")
 }
 
 // Path returns the name of a session's transcript.
@@ -400,8 +400,8 @@ func (d *Driver) agent(name string) (*agent, error) {
 
 // waited tells the observer how long a call has waited for a lock of
 // sessions.lock, unless that was short.
-func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock filelog.Lock, began time.Time, err error) {
-	if took := time.Since(began); d.opts.Observe != nil && took >= filelog.LongWait {
+func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock driver.Lock, began time.Time, err error) {
+	if took := time.Since(began); d.opts.Observe != nil && took >= driver.LongWait {
 		d.opts.Observe(ctx, ref, filelog.Wait{Lock: lock, Took: took, Err: err})
 	}
 }

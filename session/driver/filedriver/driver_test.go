@@ -6,7 +6,6 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/sessiontest"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 func TestDriver(t *testing.T) {
@@ -14,7 +13,7 @@ func TestDriver(t *testing.T) {
 		dir := t.TempDir()
 		return sessiontest.Storage{
 			Open: func() (driver.Driver, error) {
-				return filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever, OpenFiles: 3})
+				return filedriver.Open(dir, &filedriver.Options{Sync: driver.SyncNever, OpenFiles: 3})
 			},
 			Shared: true,
 		}

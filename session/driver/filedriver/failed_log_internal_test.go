@@ -46,15 +46,15 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 			t.Run(call+" after "+name, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				d, err := Open(dir, &Options{Sync: filelog.SyncInterval(1e12)})
+				d, err := Open(dir, &Options{Sync: driver.SyncInterval(1e12)})
 				require.NoError(t, err)
 				other, err := Open(dir, nil)
 				require.NoError(t, err)
 				_, err = d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) { return header(gen, 0) })
 				require.NoError(t, err)
-				failure := &filelog.NotDurableError{Err: errors.ErrUnsupported}
+				failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 				failed := d.logs.find(ref).log
-				d.logs.failed = func(l *filelog.Log) *filelog.NotDurableError {
+				d.logs.failed = func(l *filelog.Log) *driver.NotDurableError {
 					if l == failed {
 						return failure
 					}
@@ -76,15 +76,15 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	t.Parallel()
 	dir, ref := t.TempDir(), driver.Ref{Agent: "main", ID: "a"}
-	d, err := Open(dir, &Options{Sync: filelog.SyncInterval(1e12)})
+	d, err := Open(dir, &Options{Sync: driver.SyncInterval(1e12)})
 	require.NoError(t, err)
 	other, err := Open(dir, nil)
 	require.NoError(t, err)
 	line := driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
 	_, err = d.Create(t.Context(), "main", "k", func(int64) (driver.Row, driver.Line) { return driver.Row{ID: "a"}, line })
 	require.NoError(t, err)
-	failure := &filelog.NotDurableError{Err: errors.ErrUnsupported}
-	d.logs.failed = func(*filelog.Log) *filelog.NotDurableError { return failure }
+	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
+	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }
 	require.NoError(t, other.Archive(t.Context(), ref, nil))
 	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Cond{})
 	require.ErrorIs(t, err, driver.ErrArchived)

@@ -26,7 +26,7 @@ type logs struct {
 	limit int // how many unused ones stay open
 	log   *slog.Logger
 	// failed is (*filelog.Log).Failed, but in tests.
-	failed func(*filelog.Log) *filelog.NotDurableError
+	failed func(*filelog.Log) *driver.NotDurableError
 
 	mu     sync.Mutex // guards what follows; never held while a log is synced
 	open   map[driver.Ref]*openLog

@@ -59,9 +59,9 @@ func TestEvictionFails(t *testing.T) {
 func TestFailedLogStays(t *testing.T) {
 	ls, use, _ := testLogs(t)
 	bad := map[*filelog.Log]bool{}
-	ls.failed = func(l *filelog.Log) *filelog.NotDurableError {
+	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
 		if bad[l] {
-			return &filelog.NotDurableError{Err: errors.New("no")}
+			return &driver.NotDurableError{Err: errors.New("no")}
 		}
 		return nil
 	}

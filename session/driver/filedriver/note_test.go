@@ -9,7 +9,6 @@ import (
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A note that cannot be removed is an error, and one that is not there is none. A
@@ -31,7 +30,7 @@ func TestNotes(t *testing.T) {
 	temp := filepath.Join(dir, "c.jsonl.tmp-0123456789abcdef") // of a killed process
 	require.NoError(t, os.WriteFile(temp, []byte("words\n"), 0o600))
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
-	require.ErrorIs(t, d.Note(t.Context(), "b", []byte("more\n")), filelog.ErrReadOnly)
+	require.ErrorIs(t, d.Note(t.Context(), "b", []byte("more\n")), driver.ErrReadOnly)
 	notes, err = d.Notes(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, notes)

@@ -14,7 +14,6 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A row that says less than the transcript holds does not end the busy line.
@@ -108,7 +107,7 @@ func TestTimesOutOfRange(t *testing.T) {
 // storage: others must suspect them if the writer is killed.
 func TestRowOfUnsyncedLines(t *testing.T) {
 	dir := t.TempDir()
-	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncInterval(time.Hour)})
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncInterval(time.Hour)})
 	row := create(t, d, "a", "k")
 	row.Size = int64(add(t, d, row.Ref(), "1").End)
 	before := indexText(t, dir)

@@ -203,7 +203,7 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 	if x.deletes[ref.ID] { // whoever finishes that would delete this one
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which says why, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
-	if a.d.opts.Sync != filelog.SyncNever {
+	if a.d.opts.Sync != driver.SyncNever {
 		if err := a.syncFolders(); err != nil {
 			return driver.Row{}, err
 		}
@@ -272,7 +272,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	l := line(gen)
 	var res driver.Result
 	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{}) })
-	failed, inDoubt := errors.AsType[*filelog.NotDurableError](err)
+	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
 		e.gen = max(e.gen, gen) // whatever becomes of the row: others read the line, and no gen is given twice
 	}

@@ -39,11 +39,11 @@ func (x *index) hold(ctx context.Context, f func() error) error {
 // that others wrote, when a line can be added.
 func (x *index) locked(ctx context.Context, f func() error) error {
 	if x.lock == nil {
-		return x.fail("write index", filelog.ErrReadOnly, "open the store without ReadOnly")
+		return x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
 	}
 	began := time.Now()
 	err := x.lock.Lock(ctx, indexByte)
-	x.a.d.waited(ctx, driver.Ref{Agent: x.a.name}, filelog.AppendLock, began, err)
+	x.a.d.waited(ctx, driver.Ref{Agent: x.a.name}, driver.AppendLock, began, err)
 	if err != nil {
 		return lockError(err)
 	}
