@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // SyncPolicy decides when an append is on stable storage, see [Options].Sync.

@@ -1,9 +1,9 @@
 // Package driver is the storage that sessions are kept in: the interface that
 // package session uses, and nothing of what lines mean.
 //
-// Two drivers come with the module: filedriver keeps a folder of JSONL files,
-// memdriver keeps everything in memory, for tests. The author of another one
-// runs the suite of package sessiontest on it.
+// Two drivers come with the module: session.Open uses one that keeps a folder of
+// JSONL files, and memdriver keeps everything in memory, for tests. The author of
+// another one runs the suite of package sessiontest on it.
 package driver
 
 import (

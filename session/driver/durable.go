@@ -65,6 +65,15 @@ var (
 	// left at the end of the file, on lines of its own. They were not
 	// acknowledged: append them again, and expect readers to see the part as well.
 	ErrFragment = errors.New("a part of the lines is left in the file")
+
+	// ErrForeign reports that a folder holds the sessions of another program.
+	// Nothing in it was changed.
+	ErrForeign = errors.New("the folder holds the sessions of another program")
+
+	// ErrNetworkFS reports that the file system is a network file system or an
+	// unknown one, so that its locks and syncs cannot be relied on. Nothing was
+	// written.
+	ErrNetworkFS = errors.New("the file system's locks and syncs cannot be relied on")
 )
 
 // A NotDurableError reports that a sync failed: the bytes from Start to End are
