@@ -24,22 +24,24 @@ const module = "github.com/convolog/convolog"
 // that is not a key must not exist; "examples/..." stands for every package
 // below examples. A new arrow is a decision: draw it in ARCHITECTURE.md first.
 var imports = map[string][]string{
-	".":                  {},
-	"internal/abstract":  {},
-	"internal/ahead":     {},
-	"internal/blockgzip": {},
-	"internal/filename":  {},
-	"internal/jsontext":  {},
-	"internal/lazy":      {},
-	"internal/words":     {},
-	"internal/pgtest":    {},
-	"internal/page":      {"session", "transcript", "transcript/tokens"},
-	"transcript":         {"internal/ahead", "internal/jsontext"},
-	"transcript/tokens":  {"transcript"},
-	"transcript/filelog": {},
-	"transcript/redact":  {"internal/lazy"},
+	".":                   {},
+	"internal/abstract":   {},
+	"internal/ahead":      {},
+	"internal/blockgzip":  {},
+	"internal/filedriver": {"internal/ahead", "internal/blockgzip", "internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
+	"internal/filelog":    {"session/driver"},
+	"internal/filename":   {},
+	"internal/jsontext":   {},
+	"internal/lazy":       {},
+	"internal/wiretest":   {"internal/lazy", "transcript"},
+	"internal/words":      {},
+	"internal/pgtest":     {},
+	"internal/page":       {"session", "transcript", "transcript/tokens"},
+	"transcript":          {"internal/ahead", "internal/jsontext"},
+	"transcript/tokens":   {"transcript"},
+	"transcript/redact":   {"internal/lazy"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
-	"transcript/convlog": {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
+	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
 	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
 	"rebuild":            {"internal/jsontext", "transcript", "transcript/tokens"},
 	"rebuild/wire":       {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
@@ -53,24 +55,21 @@ var imports = map[string][]string{
 	"rebuild/wire/gemini":            {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},
 	"rebuild/wire/openaichat":        {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
 	"rebuild/wire/openairesponses":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
-	"rebuild/wire/wiretest":          {"internal/lazy", "transcript"},
 	"compact":                        {"internal/lazy", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
 	"guard":                          {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
-	"guard/guardtest":                {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
+	"guard/guardtest":                {"internal/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":                 {"transcript"},
-	"session/driver/filedriver":      {"internal/ahead", "internal/blockgzip", "internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
 	"session/driver/memdriver":       {"session/driver", "transcript"},
 	"session/sessiontest":            {"session/driver", "transcript"},
-	"session/blobs":                  {"internal/filename", "session/driver", "transcript/filelog"},
+	"session/blobs":                  {"internal/filelog", "internal/filename", "session/driver"},
 	"session/blobs/blobstest":        {"session"},
 	"session": {
-		"compact", "guard", "internal/abstract", "internal/jsontext", "internal/words", "rebuild",
-		"session/driver", "session/driver/filedriver",
-		"transcript", "transcript/filelog", "transcript/tokens",
+		"compact", "guard", "internal/abstract", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
+		"session/driver", "transcript", "transcript/tokens",
 	},
 	"session/memory": {
-		"compact", "guard", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
-		"session", "transcript", "transcript/filelog", "transcript/tokens",
+		"compact", "guard", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
+		"session", "transcript", "transcript/tokens",
 	},
 	"session/memory/memorytest": {"session/memory"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
@@ -83,8 +82,8 @@ var imports = map[string][]string{
 // onlyIn holds arrows of the graph that one file alone may draw: by package and
 // imported package. Tests may draw them anywhere.
 var onlyIn = map[[2]string]string{
-	{"session", "session/driver/filedriver"}: "session/open.go",
-	{"session", "transcript/filelog"}:        "session/open.go",
+	{"session", "internal/filedriver"}: "session/open.go",
+	{"session", "internal/filelog"}:    "session/open.go",
 }
 
 // formats are the packages that speak to one API each, and what they share.
@@ -104,14 +103,14 @@ var testImports = map[string][]string{
 	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
 	"session/blobs":                {"session"},
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"compact", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
+	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
 }
 
 // forTests are packages that no running program imports, examples included: only
 // tests and packages whose names end in test.
-var forTests = []string{"rebuild/wire/wiretest"}
+var forTests = []string{"internal/wiretest"}
 
 // The modules whose packages may be imported, and the further ones that
 // _test.go files and programs may import. The standard library always may.

@@ -52,12 +52,12 @@ func TestCheckerFlags(t *testing.T) {
 		},
 		{
 			"file driver in the file of Open", "session/open.go",
-			`import _ "github.com/convolog/convolog/session/driver/filedriver"`, "",
+			`import _ "github.com/convolog/convolog/internal/filedriver"`, "",
 		},
 		{
 			"file driver in another file", "session/store.go",
-			`import _ "github.com/convolog/convolog/session/driver/filedriver"`,
-			"session/store.go:2: session must import session/driver/filedriver in session/open.go only",
+			`import _ "github.com/convolog/convolog/internal/filedriver"`,
+			"session/store.go:2: session must import internal/filedriver in session/open.go only",
 		},
 		{
 			"memory driver in a test", "session/store_test.go",
@@ -106,10 +106,10 @@ func TestCheckerFlags(t *testing.T) {
 			"session/id.go:2: session must not import golang.org/x/system",
 		},
 		{
-			"the referees in a program", "examples/chat/main.go", `import _ "github.com/convolog/convolog/rebuild/wire/wiretest"`,
-			"examples/chat/main.go:2: examples/chat must not import rebuild/wire/wiretest, which is for tests",
+			"the referees in a program", "examples/chat/main.go", `import _ "github.com/convolog/convolog/internal/wiretest"`,
+			"examples/chat/main.go:2: examples/chat must not import internal/wiretest, which is for tests",
 		},
-		{"the referees in a test", "examples/chat/main_test.go", `import _ "github.com/convolog/convolog/rebuild/wire/wiretest"`, ""},
+		{"the referees in a test", "examples/chat/main_test.go", `import _ "github.com/convolog/convolog/internal/wiretest"`, ""},
 		{"testify in a test", "session/id_test.go", `import _ "github.com/stretchr/testify/require"`, ""},
 		{
 			"testify in a library", "session/id.go",

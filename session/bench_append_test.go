@@ -8,10 +8,9 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
-var unsynced = &session.Options{Sync: filelog.SyncNever}
+var unsynced = &session.Options{Sync: session.SyncNever}
 
 // benchStore opens a store that is closed at the end of the benchmark.
 func benchStore(b *testing.B, dir string, opts *session.Options) *session.Store {
@@ -51,7 +50,7 @@ func BenchmarkAppend(b *testing.B) {
 		versus(b, 64, side{call: appendText(b, s)}, side{call: func() error { return bare.append(kibText) }})
 	})
 	b.Run("1KiB/unsynced/nochecksum", func(b *testing.B) { // against the same with a checksum
-		bare := load(b, benchStore(b, b.TempDir(), &session.Options{Sync: filelog.SyncNever, NoChecksum: true}), cli)
+		bare := load(b, benchStore(b, b.TempDir(), &session.Options{Sync: session.SyncNever, NoChecksum: true}), cli)
 		sealed := load(b, benchStore(b, b.TempDir(), unsynced), cli)
 		versus(b, 64, side{call: appendText(b, bare)}, side{call: appendText(b, sealed)})
 	})

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // The cost of each policy: one writer and a turn of four messages against a
@@ -18,11 +17,11 @@ func BenchmarkPolicy(b *testing.B) {
 	line := append(bytes.Repeat([]byte("x"), 1023), '\n')
 	for _, p := range []struct {
 		name string
-		sync filelog.SyncPolicy
+		sync session.SyncPolicy
 	}{
-		{"always", filelog.SyncAlways},
-		{"interval100ms", filelog.SyncInterval(100 * time.Millisecond)},
-		{"never", filelog.SyncNever},
+		{"always", session.SyncAlways},
+		{"interval100ms", session.SyncInterval(100 * time.Millisecond)},
+		{"never", session.SyncNever},
 	} {
 		opts := &session.Options{Sync: p.sync}
 		b.Run(p.name+"/1KiB", func(b *testing.B) {

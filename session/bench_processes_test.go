@@ -9,7 +9,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 func init() { children["appender"] = appenderChild }
@@ -20,7 +19,7 @@ func init() { children["appender"] = appenderChild }
 func appenderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	var opts session.Options
 	if args[1] == "unsynced" {
-		opts.Sync = filelog.SyncNever
+		opts.Sync = session.SyncNever
 	}
 	st, err := session.Open(args[0], &opts)
 	if err != nil {

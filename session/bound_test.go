@@ -14,10 +14,10 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
 )
 

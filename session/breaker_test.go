@@ -13,7 +13,6 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/transcript/filelog"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -37,7 +36,7 @@ func TestBreaker(t *testing.T) {
 	asked, broken := 0, true
 	var events []string
 	opts := &session.Options{
-		Counter: thousands{}, Sync: filelog.SyncNever,
+		Counter: thousands{}, Sync: session.SyncNever,
 		Compact: compact.Options{
 			Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Threshold: 50_000},
 			Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
@@ -181,7 +180,7 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 		}}
 		asked, compactions := 0, 0
 		st := open(t, t.TempDir(), &session.Options{
-			Sync: filelog.SyncNever,
+			Sync: session.SyncNever,
 			Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 				asked++
 				return " ", nil

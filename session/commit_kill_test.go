@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A commit that was cut at any call on the disk, by a kill or by the power, and is
@@ -51,15 +50,15 @@ func TestCommitKilled(t *testing.T) {
 		}
 		return err
 	}}
-	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
+	for _, policy := range []session.SyncPolicy{session.SyncAlways, session.SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			base := scratch(t)
 			moments := observe(t, commits, policy, mutant{})
 			seen, tried := 0, 0
-			crashes(moments, policy == filelog.SyncNever, which, false, func(c crash) {
+			crashes(moments, policy == session.SyncNever, which, false, func(c crash) {
 				i := slices.IndexFunc([]string{"commit 0", "commit 1", "commit 2"}, func(step string) bool { return strings.HasSuffix(c.in, step) })
-				if seen++; i < 0 || t.Failed() || policy == filelog.SyncAlways && seen%which.n != 0 {
+				if seen++; i < 0 || t.Failed() || policy == session.SyncAlways && seen%which.n != 0 {
 					return
 				}
 				tried++

@@ -9,7 +9,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // 16 goroutines write 200 sessions of 3 agents: no entry is lost, and none is in
@@ -18,7 +17,7 @@ func TestManySessions(t *testing.T) {
 	t.Parallel()
 	const sessions, writers, each = 100, 16, 3
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: filelog.SyncNever, CachedSessions: 20})
+	st := open(t, dir, &session.Options{Sync: session.SyncNever, CachedSessions: 20})
 	key := func(i int) session.Key {
 		return session.Key{Agent: fmt.Sprint("agent", i%3), Channel: "test", Peer: fmt.Sprint("peer", i)}
 	}
@@ -124,9 +123,9 @@ func TestLoadOneKey(t *testing.T) {
 func TestReadWhileWriting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	st := open(t, dir, &session.Options{Sync: session.SyncNever})
 	defer closed(t, st)
-	other := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	other := open(t, dir, &session.Options{Sync: session.SyncNever})
 	defer closed(t, other)
 	s := load(t, st, cli)
 	done := make(chan struct{})

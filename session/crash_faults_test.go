@@ -17,11 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // errnos are the errors that a call may fail with.
@@ -279,7 +278,7 @@ func (h *hasty) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, di
 }
 
 func openHasty(dir string, opts *session.Options) (*session.Store, error) {
-	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncAlways})
+	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncAlways})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 func init() { children["crowd"] = crowdChild }
@@ -52,7 +51,7 @@ func crowdChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if _, err := fmt.Sscan(strings.Join(args[1:], " "), &writer, &seed); err != nil {
 		return err
 	}
-	st, err := session.Open(args[0], &session.Options{Sync: filelog.SyncNever})
+	st, err := session.Open(args[0], &session.Options{Sync: session.SyncNever})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // cutAfter runs work in a folder, and calls check with every state of it that a power
@@ -58,7 +57,7 @@ func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir s
 }
 
 // said makes a session with two texts, of which the first has the word.
-func said(t *testing.T, dir string, policy filelog.SyncPolicy) (st *session.Store, s *session.Session, ids []string) {
+func said(t *testing.T, dir string, policy session.SyncPolicy) (st *session.Store, s *session.Session, ids []string) {
 	st = open(t, dir, &session.Options{Sync: policy})
 	s = load(t, st, cli)
 	return st, s, add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
@@ -99,7 +98,7 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 			cutAfter(t, func(dir string, from func()) {
 				var st *session.Store
 				var s *session.Session
-				st, s, ids = said(t, dir, filelog.SyncAlways)
+				st, s, ids = said(t, dir, session.SyncAlways)
 				path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 				lines, err := os.ReadFile(path)
 				require.NoError(t, err)
@@ -128,7 +127,7 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 func TestCutAfterAnEraseOfARestored(t *testing.T) {
 	t.Parallel()
 	cutAfter(t, func(dir string, _ func()) {
-		st, s, ids := said(t, dir, filelog.SyncAlways)
+		st, s, ids := said(t, dir, session.SyncAlways)
 		require.NoError(t, st.Archive(t.Context(), s.Ref()))
 		require.NoError(t, st.Restore(t.Context(), s.Ref()))
 		erased(t, st, chosen(s, ids[0]))
@@ -143,7 +142,7 @@ func TestCutAfterAnArchive(t *testing.T) {
 	cutAfter(t, func(dir string, _ func()) {
 		var st *session.Store
 		var s *session.Session
-		st, s, ids = said(t, dir, filelog.SyncNever)
+		st, s, ids = said(t, dir, session.SyncNever)
 		require.NoError(t, st.Archive(t.Context(), s.Ref()))
 		closed(t, st)
 	}, func(dir string) { stands(t, dir, ids[0]) })
@@ -153,14 +152,14 @@ func TestCutAfterAnArchive(t *testing.T) {
 func TestCutAfterARestore(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)
-	st, s, ids := said(t, dir, filelog.SyncNever)
+	st, s, ids := said(t, dir, session.SyncNever)
 	require.NoError(t, st.Archive(t.Context(), s.Ref()))
 	closed(t, st)
 	left, err := readImage(dir)
 	require.NoError(t, err)
 	cutAfter(t, func(dir string, _ func()) {
 		require.NoError(t, left.write(dir))
-		st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+		st := open(t, dir, &session.Options{Sync: session.SyncNever})
 		require.NoError(t, st.Restore(t.Context(), s.Ref()))
 		closed(t, st)
 	}, func(dir string) { stands(t, dir, ids[0]) })
@@ -178,7 +177,7 @@ func TestCutAfterFoldersOfAKilled(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Join(dir, left), 0o700))
 				var st *session.Store
 				var s *session.Session
-				st, s, ids = said(t, dir, filelog.SyncAlways)
+				st, s, ids = said(t, dir, session.SyncAlways)
 				if left == "agents/main/archive" {
 					require.NoError(t, st.Archive(t.Context(), s.Ref()))
 				}

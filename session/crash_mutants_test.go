@@ -14,11 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // noSync makes the syncs that it is asked about do nothing.
@@ -108,9 +107,9 @@ func TestCrashHarnessBites(t *testing.T) {
 					continue
 				}
 				// One state is enough: few are tried first, then all.
-				n, broken := endure(t, wl, filelog.SyncAlways, c.mutant, sample{1, stride, 32}, c.want, 1)
+				n, broken := endure(t, wl, session.SyncAlways, c.mutant, sample{1, stride, 32}, c.want, 1)
 				if len(broken) == 0 {
-					n, broken = endure(t, wl, filelog.SyncAlways, c.mutant, sample{1, stride, 1}, c.want, 1)
+					n, broken = endure(t, wl, session.SyncAlways, c.mutant, sample{1, stride, 1}, c.want, 1)
 				}
 				require.NotEmpty(t, broken, "in none of %d states %q", n, c.want)
 				t.Logf("after %d states: %.300s", n, broken[0])

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A moment is a call on the disk, or the beginning or the end of a step.
@@ -38,7 +37,7 @@ type mutant struct {
 }
 
 // observe runs a workload and returns its moments.
-func observe(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant) []moment {
+func observe(t testing.TB, wl workload, policy session.SyncPolicy, m mutant) []moment {
 	t.Helper()
 	dir := scratch(t)
 	s := &spy{dir: dir, judge: m.judge}
@@ -246,7 +245,7 @@ const again = 4
 
 // endure checks the states of a workload until limit of them are wrong for a
 // reason that contains want. It returns how many it has tried and the reasons.
-func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, which sample, want string, limit int) (n int, broken []string) {
+func endure(t testing.TB, wl workload, policy session.SyncPolicy, m mutant, which sample, want string, limit int) (n int, broken []string) {
 	t.Helper()
 	base := scratch(t)
 	moments := observe(t, wl, policy, m)
@@ -274,7 +273,7 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, whic
 		})
 	}
 	skip := 0
-	crashes(moments, policy == filelog.SyncNever, which, m.early, func(c crash) {
+	crashes(moments, policy == session.SyncNever, which, m.early, func(c crash) {
 		if skip++; skip%which.n != 0 {
 			return
 		}
@@ -305,7 +304,7 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%d states, want %d: not everything was tried", total.Load(), want)
 		}
 	})
-	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
+	for _, policy := range []session.SyncPolicy{session.SyncAlways, session.SyncNever} {
 		for _, wl := range workloads {
 			t.Run(policy.String()+"/"+wl.name, func(t *testing.T) {
 				t.Parallel()

@@ -10,13 +10,12 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A worker runs a workload, step by step, on a store in a folder.
 type worker struct {
 	dir   string
-	sync  filelog.SyncPolicy
+	sync  session.SyncPolicy
 	open  opener
 	store *session.Store
 	other *session.Store // a second one on the folder

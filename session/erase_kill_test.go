@@ -13,7 +13,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // An erase that was cut at any call on the disk, by a kill or by the power, is
@@ -52,14 +51,14 @@ func TestEraseKilled(t *testing.T) {
 			return err
 		})
 	}}
-	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
+	for _, policy := range []session.SyncPolicy{session.SyncAlways, session.SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			base := scratch(t)
 			moments := observe(t, erase, policy, mutant{})
 			seen, tried, finished := 0, 0, 0
-			crashes(moments, policy == filelog.SyncNever, which, false, func(c crash) {
-				if seen++; !strings.HasSuffix(c.in, "erase") || t.Failed() || policy == filelog.SyncAlways && seen%which.n != 0 {
+			crashes(moments, policy == session.SyncNever, which, false, func(c crash) {
+				if seen++; !strings.HasSuffix(c.in, "erase") || t.Failed() || policy == session.SyncAlways && seen%which.n != 0 {
 					return
 				}
 				dir := filepath.Join(base, "store")

@@ -26,7 +26,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 func init() {
@@ -129,7 +128,7 @@ func chatterChild(args []string, stdin io.Reader, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	st, err := session.Open(args[0], &session.Options{Sync: filelog.SyncNever})
+	st, err := session.Open(args[0], &session.Options{Sync: session.SyncNever})
 	if err != nil {
 		return err
 	}
@@ -177,7 +176,7 @@ func TestFollowProcesses(t *testing.T) {
 	each := extent(*faults, 2, 16, 16)
 	total := extent(*faults, 1_500, 100_000, 300_000)
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	st := open(t, dir, &session.Options{Sync: session.SyncNever})
 	defer closed(t, st)
 	s := load(t, st, cli)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")

@@ -16,7 +16,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A follower that is stopped holds up no writer, and is given every entry once
@@ -24,7 +23,7 @@ import (
 func TestFollowStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	st := open(t, dir, &session.Options{Sync: session.SyncNever})
 	defer closed(t, st)
 	s := load(t, st, cli)
 

@@ -17,12 +17,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // blind hides that a driver can watch, so that followers poll.
@@ -39,11 +38,11 @@ func (dying) Watch(_ driver.Ref, changed func(driver.Ref, error)) (func(), error
 // followed are the ways in which a store can be followed.
 var followed = map[string]func(t *testing.T) *session.Store{
 	"files": func(t *testing.T) *session.Store {
-		return open(t, t.TempDir(), &session.Options{Sync: filelog.SyncNever})
+		return open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
 	},
 	"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
 	"polled": func(t *testing.T) *session.Store {
-		d, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: filelog.SyncNever})
+		d, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: session.SyncNever})
 		require.NoError(t, err)
 		return session.OpenDriver(blind{d}, nil)
 	},

@@ -16,7 +16,6 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // ramble appends a random conversation: turns with calls whose results come late
@@ -285,7 +284,7 @@ func TestForkMeta(t *testing.T) {
 func TestForkBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	st := open(t, dir, &session.Options{Sync: session.SyncNever})
 	defer closed(t, st)
 	s := load(t, st, cli)
 	const turn = 32 << 10

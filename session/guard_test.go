@@ -16,7 +16,6 @@ import (
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -171,7 +170,7 @@ func TestLongTurn(t *testing.T) {
 				return guardtest.Call(guardtest.Tool("read", input))
 			}}
 			dir := t.TempDir()
-			opts := &session.Options{Sync: filelog.SyncNever}
+			opts := &session.Options{Sync: session.SyncNever}
 			st := open(t, dir, opts)
 			s := load(t, st, cli)
 			a := agent{g: &guard.Guard{System: agentSystem}, c: client{m}, tool: func(transcript.ToolCallBlock) string {
@@ -217,7 +216,7 @@ func TestLongKeptPrompt(t *testing.T) {
 	m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Answer: func(guardtest.Request) guardtest.Answer {
 		return guardtest.Say("I see. " + lines(40))
 	}}
-	st := open(t, t.TempDir(), &session.Options{Sync: filelog.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
+	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
 	defer closed(t, st)
 	s := load(t, st, cli)
 	a := agent{g: &guard.Guard{Window: window, MaxOutput: 4096}, c: client{m}}
@@ -256,7 +255,7 @@ func TestLongConversation(t *testing.T) {
 		return guardtest.Call(guardtest.Tool("read", `{}`), guardtest.Tool("list", `{"path":"."}`))
 	}}
 	dir := t.TempDir()
-	opts := &session.Options{Sync: filelog.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}}
+	opts := &session.Options{Sync: session.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}}
 	st := open(t, dir, opts)
 	s := load(t, st, cli)
 	a := agent{g: &guard.Guard{System: agentSystem, Window: window}, c: client{m}, tool: func(c transcript.ToolCallBlock) string {
@@ -314,7 +313,7 @@ func TestRefusalIsNeverTooSoon(t *testing.T) {
 			var skipped []compact.Reason
 			m := &guardtest.Model{Window: window, MaxOutput: 1_000, ReserveOutput: true, Answer: guardtest.Always(guardtest.Say("done"))}
 			st := open(t, t.TempDir(), &session.Options{
-				Sync: filelog.SyncNever, Compact: compact.Options{Summarizer: summarizer},
+				Sync: session.SyncNever, Compact: compact.Options{Summarizer: summarizer},
 				Observe: func(_ context.Context, e session.Event) {
 					if e.Kind == session.EventCompactionSkipped {
 						skipped = append(skipped, e.Cut.Nothing)

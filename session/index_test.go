@@ -14,13 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A list reads the index alone: it shows a session whose transcript cannot be
@@ -111,7 +110,7 @@ func TestOwnerWithoutIndex(t *testing.T) {
 func TestOwnerThatTheIndexLacks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
+	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	st := session.OpenDriver(rowless{d}, nil)
 	parent := load(t, st, cli)
@@ -336,7 +335,7 @@ func TestSummaryAlone(t *testing.T) {
 // driver can tell them faster.
 func TestListTheNewest(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	opts := &session.Options{Sync: filelog.SyncNever, Now: func() time.Time {
+	opts := &session.Options{Sync: session.SyncNever, Now: func() time.Time {
 		now = now.Add(100 * time.Millisecond)
 		return now
 	}}

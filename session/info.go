@@ -113,7 +113,7 @@ func parseCursor(s string) (p cursor, err error) {
 	p.ID, p.agent = parts[2], parts[3]
 	p.UpdatedAt, err = time.Parse(time.RFC3339Nano, parts[1])
 	// The ID may be one that no session is made with: that of a transcript whose header
-	// cannot be read is the name of its file, see package filedriver.
+	// cannot be read is the name of its file.
 	if err != nil || p.ID == "" || p.agent == "" || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return p, fmt.Errorf("%w: %q", ErrCursor, s)
 	}

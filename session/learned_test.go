@@ -12,7 +12,6 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // Of the windows that are known the smallest one says what is too soon: here that
@@ -74,7 +73,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 		return guardtest.Say("I see. " + lines(r.N%17))
 	}}
 	dir := t.TempDir()
-	opts := &session.Options{Sync: filelog.SyncNever}
+	opts := &session.Options{Sync: session.SyncNever}
 	st := open(t, dir, opts)
 	s := load(t, st, cli)
 	a := agent{g: &guard.Guard{Model: "m", System: agentSystem, Window: 200_000, MaxOutput: 4096}, c: client{m}}

@@ -13,16 +13,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // watch opens a store that sends its events of some kinds, and in whose name
 // they were told.
-func watch(t *testing.T, dir string, sync filelog.SyncPolicy, kinds ...session.EventKind) (*session.Store, chan session.Event) {
+func watch(t *testing.T, dir string, sync session.SyncPolicy, kinds ...session.EventKind) (*session.Store, chan session.Event) {
 	t.Helper()
 	events := make(chan session.Event, 1000)
 	var st *session.Store
@@ -62,7 +62,7 @@ func drain(events chan session.Event) {
 }
 
 func TestObserveSync(t *testing.T) {
-	st, events := watch(t, t.TempDir(), filelog.SyncAlways, session.EventSync)
+	st, events := watch(t, t.TempDir(), session.SyncAlways, session.EventSync)
 	defer closed(t, st)
 	s := load(t, st, cli)
 	drain(events)
@@ -75,7 +75,7 @@ func TestObserveSync(t *testing.T) {
 
 // A background sync is an event when it has ended.
 func TestObserveBackgroundSync(t *testing.T) {
-	st, events := watch(t, t.TempDir(), filelog.SyncInterval(time.Millisecond), session.EventSync)
+	st, events := watch(t, t.TempDir(), session.SyncInterval(time.Millisecond), session.EventSync)
 	defer closed(t, st)
 	s := load(t, st, cli)
 	drain(events)
@@ -90,7 +90,7 @@ func TestObserveBackgroundSync(t *testing.T) {
 // Waits for the append lock and for the turn lock are events, short ones not.
 func TestObserveWait(t *testing.T) {
 	dir := t.TempDir()
-	st, events := watch(t, dir, filelog.SyncNever, session.EventWait)
+	st, events := watch(t, dir, session.SyncNever, session.EventWait)
 	defer closed(t, st)
 	s := load(t, st, cli)
 	add(t, s, transcript.UserText("short"))
@@ -114,11 +114,11 @@ func TestObserveWait(t *testing.T) {
 			cancel()
 			e = one(events)
 		}
-		if e.Session != s.Ref() || e.Lock != lock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
+		if e.Session != s.Ref() || e.Lock != lock || e.Took < session.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
 			t.Errorf("told of %+v", e)
 		}
 	}
-	waited(filelog.AppendLock, func(ctx context.Context) error {
+	waited(session.AppendLock, func(ctx context.Context) error {
 		_, err := s.Append(ctx, transcript.UserText("no"))
 		return err
 	})
@@ -145,8 +145,8 @@ func TestObserveRepair(t *testing.T) {
 		name, tail string
 		want       session.Event
 	}{
-		{"whole", whole, session.Event{Tail: filelog.Tail{Size: int64(len(whole)), Complete: true}}},
-		{"torn", whole[:30], session.Event{Tail: filelog.Tail{Size: 30}}},
+		{"whole", whole, session.Event{Tail: session.Tail{Size: int64(len(whole)), Complete: true}}},
+		{"torn", whole[:30], session.Event{Tail: session.Tail{Size: 30}}},
 		{"superseded", cut, session.Event{Superseded: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestObserveRepair(t *testing.T) {
 			_, err = f.WriteString(tt.tail)
 			require.NoError(t, errors.Join(err, f.Close()))
 
-			st, events := watch(t, dir, filelog.SyncAlways, session.EventRepair)
+			st, events := watch(t, dir, session.SyncAlways, session.EventRepair)
 			defer closed(t, st)
 			s = load(t, st, cli)
 			_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("half"), answer("whole"))

@@ -6,58 +6,58 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// SyncPolicy says when an append is on stable storage, see [Options].Sync.
+// SyncPolicy decides when an append is on stable storage, see [Options].Sync.
 // Policies are comparable.
-type SyncPolicy = filelog.SyncPolicy
+type SyncPolicy = driver.SyncPolicy
 
 // The policies that take no argument; [SyncInterval] is another one.
 var (
 	// SyncAlways: when the append returns. It is the zero value.
-	SyncAlways = filelog.SyncAlways
+	SyncAlways = driver.SyncAlways
 	// SyncNever: when the operating system writes it. An append survives a
 	// killed process but not a power cut.
-	SyncNever = filelog.SyncNever
+	SyncNever = driver.SyncNever
 )
 
 // SyncInterval is the policy that an append is on stable storage at most about d
 // after it returned.
-func SyncInterval(d time.Duration) SyncPolicy { return filelog.SyncInterval(d) }
+func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
 
 // Tail is an unterminated last line of a transcript, left by a writer that died,
 // which the next writer ended.
-type Tail = filelog.Tail
+type Tail = driver.Tail
 
 // Lock names a lock of a transcript or of an index.
-type Lock = filelog.Lock
+type Lock = driver.Lock
 
 // The locks.
 const (
-	AppendLock = filelog.AppendLock
-	TurnLock   = filelog.TurnLock // see [Session.BeginTurn]
+	AppendLock = driver.AppendLock
+	TurnLock   = driver.TurnLock // see [Session.BeginTurn]
 )
 
 // LongWait is the shortest wait for a lock that is an [EventWait].
-const LongWait = filelog.LongWait
+const LongWait = driver.LongWait
 
 // Errors of the store that [Open] opens.
 var (
 	// ErrFragment reports that a write failed and could not be cut back: a
 	// partial batch remains in the file. Readers take it for damage or for an
 	// append that was never acknowledged. The same call may be tried again.
-	ErrFragment = filelog.ErrFragment
+	ErrFragment = driver.ErrFragment
 	// ErrReadOnly reports that the store was opened read-only.
-	ErrReadOnly = filelog.ErrReadOnly
+	ErrReadOnly = driver.ErrReadOnly
 )
 
 // NotDurableError reports that a sync failed: the appended entries may or may
 // not survive a power cut. Unless Refused is set the entries may exist. The
 // session refuses appends until [Session.Recover] has succeeded.
-type NotDurableError = filelog.NotDurableError
+type NotDurableError = driver.NotDurableError
 
 // namesFile reports whether an error says which file it is about.
 func namesFile(err error) bool {
@@ -93,7 +93,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
 	event, background := Event{Session: ref}, false
 	switch e := e.(type) {
-	case filelog.Tail:
+	case driver.Tail:
 		st.opts.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
 			"offset", e.Offset, "size", e.Size, "whole", e.Complete)
 		event.Kind, event.Tail = EventRepair, e

@@ -19,7 +19,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // go test ./session samples what the tests of crashes and faults can do.
@@ -161,7 +160,7 @@ func writerChild(args []string, _ io.Reader, _ io.Writer) error {
 	if _, err := fmt.Sscan(strings.Join(args[1:], " "), &w, &keys, &each); err != nil {
 		return err
 	}
-	st, err := session.Open(args[0], &session.Options{Sync: filelog.SyncNever})
+	st, err := session.Open(args[0], &session.Options{Sync: session.SyncNever})
 	if err != nil {
 		return err
 	}

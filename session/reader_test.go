@@ -15,12 +15,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 const cutBatch = `{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half of an answer"}]}` + "\n"
@@ -75,7 +74,7 @@ func TestSettleFails(t *testing.T) {
 		{err: context.DeadlineExceeded},
 		{err: errNoRead, logged: true},
 		{err: syscall.ENOSPC, logged: true},
-		{err: &filelog.NotDurableError{Err: syscall.EIO}, logged: true},
+		{err: &session.NotDurableError{Err: syscall.EIO}, logged: true},
 		{err: fs.ErrNotExist, want: fs.ErrNotExist},
 		{err: driver.ErrReplaced, want: driver.ErrReplaced},
 		{err: driver.ErrArchived, want: driver.ErrArchived},

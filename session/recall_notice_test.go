@@ -10,7 +10,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"

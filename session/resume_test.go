@@ -15,13 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // countingDriver counts the records that are read.
@@ -141,7 +140,7 @@ func TestSearchIsTheWholeFold(t *testing.T) {
 		dir := t.TempDir()
 		skipped += resumeAtRandom(t, seed, strings.Repeat(" and so on", 500), func() driver.Driver {
 			loseIndex(t, dir)
-			d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
+			d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 			require.NoError(t, err)
 			return d
 		})

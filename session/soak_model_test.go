@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )

@@ -17,9 +17,9 @@ import (
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

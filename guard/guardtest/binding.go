@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -30,8 +30,7 @@
 //   - 404 for a path, 405 for a method that is not served
 //   - 413 for a body of more than [Model.MaxBody]
 //   - 400 without the header anthropic-version, on the paths of the Messages API
-//   - 400 for what Decode of the API finds, by the rules that package wiretest
-//     lists; the first violation is the text
+//   - 400 for a body that breaks a rule of the API; the first violation is the text
 //   - 400 for more output tokens than the model gives
 //   - 400 for a prompt that is longer than the window
 //

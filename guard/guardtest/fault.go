@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 )
 
 // A fault is what goes wrong with an answer.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 )
 
 // errClosed is why the context of a request ends when its server is closed.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 )
 
 // Outcome says what became of a request.
@@ -26,6 +26,11 @@ const (
 	Failed Outcome = "failed"
 )
 
+// Violation is one rule that a request breaks: the name of the Rule, the indexes
+// of the Message and the Block in it, -1 if it is about none, and the Text of the
+// error in the provider's words.
+type Violation = wiretest.Violation
+
 // Recorded is a request for a message and what became of it. The request, as
 // far as it could be read, is shared: nothing in it may be changed.
 type Recorded struct {
@@ -38,7 +43,7 @@ type Recorded struct {
 	Refused string
 	// Violations are the rules that the messages of an invalid request break;
 	// Refused is the text of the first.
-	Violations []wiretest.Violation
+	Violations []Violation
 	// Done says that the answer has ended, in whatever way.
 	Done bool
 	// Gone says that the client went away before all of it was sent. Bytes in the

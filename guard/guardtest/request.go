@@ -4,9 +4,13 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
+
+// Dropped is reasoning of a request that the model has left out: its Type, its
+// Path and the Reason, as the answer reports them.
+type Dropped = wiretest.Dropped
 
 // Request is a request as the model sees it. It is shared with the recording:
 // nothing in it may be changed.
@@ -21,7 +25,7 @@ type Request struct {
 	// that was refused before it was counted.
 	Tokens int
 	// Dropped is the reasoning that was left out of Messages; see [BindDrop].
-	Dropped []wiretest.Dropped
+	Dropped []Dropped
 	// Body is what was sent. It is nil if that was too large.
 	Body []byte
 	// Header is what was sent with it.

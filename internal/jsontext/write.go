@@ -164,13 +164,6 @@ func (o *Object) Int(name string, value int64) {
 	o.buf = strconv.AppendInt(o.buf, value, 10)
 }
 
-// OptInt writes a number unless it is zero.
-func (o *Object) OptInt(name string, value int64) {
-	if value != 0 {
-		o.Int(name, value)
-	}
-}
-
 // Bool writes true or false.
 func (o *Object) Bool(name string, value bool) {
 	o.name(name)
@@ -201,14 +194,6 @@ func (o *Object) OptValue(name string, value []byte) {
 func (o *Object) Func(name string, f func(dst []byte) []byte) {
 	o.name(name)
 	o.buf = f(o.buf)
-}
-
-// Object writes the object that write fills.
-func (o *Object) Object(name string, write func(*Object)) {
-	o.name(name)
-	inner := AppendObject(o.buf)
-	write(&inner)
-	o.buf = inner.End()
 }
 
 // End closes the object and returns the buffer.

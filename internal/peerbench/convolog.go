@@ -6,7 +6,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 type convolog struct {
@@ -18,9 +17,9 @@ type convolog struct {
 
 // OpenConvolog opens a store of this library.
 func OpenConvolog(dir string, level Level) (Peer, error) {
-	opts := &session.Options{Sync: filelog.SyncAlways}
+	opts := &session.Options{Sync: session.SyncAlways}
 	if level == Kill {
-		opts.Sync = filelog.SyncNever
+		opts.Sync = session.SyncNever
 	}
 	st, err := session.Open(dir, opts)
 	if err != nil {

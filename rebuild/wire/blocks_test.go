@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -35,11 +35,10 @@
 //
 // An error of a method Request means that a role or a setting of the format cannot be
 // written, or that two tools have one name. A request whose messages are a
-// rebuild.History that ends with a user message is valid once rendered: package
-// rebuild/wire/wiretest has the rules. So a conversation may change its provider at any
-// request, in the middle of a turn too. A text is never changed. The same request gives
-// the same bytes, and messages that are appended to it do not change the bytes of those
-// before them, save where the end of a turn takes out the reasoning of answers that do
+// rebuild.History that ends with a user message is valid once rendered. So a
+// conversation may change its provider at any request, in the middle of a turn too. A
+// text is never changed. The same request gives the same bytes, and messages that are
+// appended to it do not change the bytes of those before them, save where the end of a turn takes out the reasoning of answers that do
 // not say what they were made from, where cache marks move on and where Bedrock has too
 // many documents: so a provider's prompt cache stays warm.
 //

@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
@@ -17,7 +18,6 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

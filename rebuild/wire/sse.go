@@ -8,21 +8,22 @@ import (
 	"io"
 )
 
-// MaxEvent is how many bytes the data of one server-sent event may have, and
+// maxEvent is how many bytes the data of one server-sent event may have, and
 // each of its lines.
-const MaxEvent = 64 << 20
+const maxEvent = 64 << 20
 
 // ReadSSE reads server-sent events from r and calls f with the data of each,
 // its data lines joined by newlines; f may use it until it returns. Events
 // without data, comments and all other fields are skipped: the events of the
 // providers say in their data what they are. Lines end with LF, CRLF or CR.
+// An event of more than 64 MiB is an error, and so is such a line.
 //
 // It returns nil at the end of r, and the first error of r or f as it is.
 // Data that the end of r cuts off is an event, as some servers leave out the
 // last blank line; when r fails it is not.
 func ReadSSE(r io.Reader, f func(event []byte) error) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, MaxEvent)
+	lines.Buffer(nil, maxEvent)
 	lines.Split(splitLine())
 	var data []byte // of the event so far, each line with a newline behind it
 	emit := func() error {
@@ -47,13 +48,13 @@ func ReadSSE(r io.Reader, f func(event []byte) error) error {
 			continue
 		}
 		data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n')
-		if len(data) > MaxEvent {
-			return fmt.Errorf("wire: server-sent event of more than %d bytes", MaxEvent)
+		if len(data) > maxEvent {
+			return fmt.Errorf("wire: server-sent event of more than %d bytes", maxEvent)
 		}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("wire: line of more than %d bytes in server-sent events", MaxEvent)
+		return fmt.Errorf("wire: line of more than %d bytes in server-sent events", maxEvent)
 	case err != nil:
 		return err
 	}

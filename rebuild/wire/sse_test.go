@@ -90,10 +90,10 @@ func TestReadSSEIncremental(t *testing.T) {
 	}
 }
 
-// endless returns a reader of text without an end.
+// endless returns a reader of more text than an event may have, 64 MiB.
 func endless(text string) io.Reader {
 	return io.MultiReader(slices.Collect(func(yield func(io.Reader) bool) {
-		for n := 0; n <= 2*wire.MaxEvent; n += 1 << 20 {
+		for n := 0; n <= 128<<20; n += 1 << 20 {
 			if !yield(strings.NewReader(strings.Repeat(text, 1<<20/len(text)+1))) {
 				return
 			}

@@ -16,9 +16,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A Folder keeps blobs in files: agents/<agent>/blobs/<session>/<hash> below a

@@ -1,9 +1,9 @@
 // Package driver is the storage that sessions are kept in: the interface that
 // package session uses, and nothing of what lines mean.
 //
-// Two drivers come with the module: filedriver keeps a folder of JSONL files,
-// memdriver keeps everything in memory, for tests. The author of another one
-// runs the suite of package sessiontest on it.
+// Two drivers come with the module: session.Open uses one that keeps a folder of
+// JSONL files, and memdriver keeps everything in memory, for tests. The author of
+// another one runs the suite of package sessiontest on it.
 package driver
 
 import (
@@ -23,9 +23,10 @@ import (
 // use one storage at a time. The context is honoured until a write begins; a
 // write that has begun is finished. A nil error means that the write is as
 // durable as the driver was told to make it. An error that does not say
-// otherwise means that nothing was written. A session that is not there gives
-// an error that matches [io/fs.ErrNotExist]; after Close every method gives one
-// that matches [ErrClosed].
+// otherwise means that nothing was written. A write whose outcome is unknown
+// gives a [*NotDurableError]. A session that is not there gives an error that
+// matches [io/fs.ErrNotExist]; after Close every method gives one that matches
+// [ErrClosed].
 type Driver interface {
 	// Append adds lines, all or none, one after the other and with nothing in
 	// between, if cond holds. The condition and the write are one step: no

@@ -18,22 +18,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 var cli = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
 
 func open(t *testing.T, dir string) *session.Store {
 	t.Helper()
-	st, err := session.Open(dir, &session.Options{Sync: filelog.SyncNever})
+	st, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	return st
 }

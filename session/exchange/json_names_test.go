@@ -22,7 +22,6 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // leaving are the types that leave packages session and exchange: what exported
@@ -162,7 +161,7 @@ func TestJSONNames(t *testing.T) {
 		}
 		seen[typ] = true
 		fromFields := slices.Contains([]reflect.Type{
-			reflect.TypeFor[session.Event](), reflect.TypeFor[exchange.Imported](), reflect.TypeFor[dialect.Session](), reflect.TypeFor[filelog.Tail](), reflect.TypeFor[compact.Step](),
+			reflect.TypeFor[session.Event](), reflect.TypeFor[exchange.Imported](), reflect.TypeFor[dialect.Session](), reflect.TypeFor[session.Tail](), reflect.TypeFor[compact.Step](),
 		}, typ) // of these MarshalJSON only adds the error
 		_, form := reflect.PointerTo(typ).MethodByName("MarshalJSON")
 		_, text := reflect.PointerTo(typ).MethodByName("MarshalText")
@@ -198,7 +197,7 @@ func TestJSONForms(t *testing.T) {
 		{key, `"agent:main:cli:direct:a%3ab"`},
 		{session.Key{}, `""`},
 		{session.Copied{Ref: session.Ref{Agent: "main", ID: "s"}, Lines: 3, Appended: 1}, `{"agent":"main","id":"s","lines":3,"appended":1}`},
-		{session.Event{Kind: session.EventRepair, Tail: filelog.Tail{Offset: 3, Err: errLost}}, `{"kind":"repair","session":{"agent":"","id":""},"tail":{"offset":3,"size":0,"error":"lost"}}`},
+		{session.Event{Kind: session.EventRepair, Tail: session.Tail{Offset: 3, Err: errLost}}, `{"kind":"repair","session":{"agent":"","id":""},"tail":{"offset":3,"size":0,"error":"lost"}}`},
 		{session.Event{Kind: session.EventCompactionStep, Step: compact.Step{Skipped: errLost}}, `{"kind":"compaction-step","session":{"agent":"","id":""},"step":{"skipped":"lost"}}`},
 		{
 			transcript.Compaction{Summary: "s", FirstKept: "e1", Said: []transcript.Carried{{Entry: "e0", Text: "hi"}}},

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/transcript/filelog"
+	"github.com/convolog/convolog/internal/filelog"
 )
 
 // Folder returns a [Storage] of files below dir, which is created when it is first

@@ -7,9 +7,9 @@
 //
 //	func TestDriver(t *testing.T) {
 //		sessiontest.TestDriver(t, func(t *testing.T) sessiontest.Storage {
-//			dir := t.TempDir()
+//			d := memdriver.New(nil)
 //			return sessiontest.Storage{
-//				Open:   func() (driver.Driver, error) { return filedriver.Open(dir, nil) },
+//				Open:   func() (driver.Driver, error) { return d.Reopen(), nil },
 //				Shared: true,
 //			}
 //		})

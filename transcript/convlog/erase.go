@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 var _ transcript.Eraser = (*Log)(nil)

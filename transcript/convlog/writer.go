@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A Writer appends to channel logs, and does nothing else: it is what the part of
@@ -62,8 +62,8 @@ var errRepeated = errors.New("some of it was appended before")
 // An entry whose MessageID is among those of the last 4,096 entries is not written
 // again, as far as the last 4 MiB of a log that is opened go back. A nil error says
 // that the others are there and survive what [Options].Sync says. After an error
-// none of them is, unless it is a [*filelog.NotDurableError]: then they may be
-// there, and the next append to the channel begins with [filelog.Log.Recover]. A
+// none of them is, unless it is a [*driver.NotDurableError]: then they may be
+// there, and the next append to the channel copies the log to new blocks first. A
 // crash can leave the first ones.
 func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error {
 	if err := c.check(); err != nil {

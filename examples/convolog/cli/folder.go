@@ -17,7 +17,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
-	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
@@ -32,7 +32,7 @@ var _ backend = (*folder)(nil)
 
 func openFolder(dir string, readOnly bool) (*folder, error) {
 	store, err := session.Open(dir, storeOptions(dir, readOnly))
-	if errors.Is(err, filedriver.ErrForeign) {
+	if errors.Is(err, driver.ErrForeign) {
 		err = fmt.Errorf("%w\nconvolog inspect %s shows it, and convolog convert %s --to native FOLDER brings it into a store", err, dir, dir)
 	}
 	return &folder{store, dir}, err

@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver/filedriver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // temporary matches the names of files in the making.

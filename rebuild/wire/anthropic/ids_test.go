@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

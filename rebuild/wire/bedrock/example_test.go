@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

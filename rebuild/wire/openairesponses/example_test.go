@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
-	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 

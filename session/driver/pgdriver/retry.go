@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
 
-	"github.com/convolog/convolog/transcript/filelog"
+	"github.com/convolog/convolog/session/driver"
 )
 
 // patience is how long a call goes on trying while the server is away: a restart and
@@ -64,7 +64,7 @@ func (d *Driver) persist(ctx context.Context, do func(context.Context) error, se
 
 // An UnknownError leaves open whether a write was committed: the server went away
 // before it answered, and did not come back in time. It matches
-// [*filelog.NotDurableError], which is session.NotDurableError, too.
+// [*driver.NotDurableError], which is session.NotDurableError, too.
 type UnknownError struct{ Err error }
 
 // Error says what to do.
@@ -75,11 +75,11 @@ func (e *UnknownError) Error() string {
 // Unwrap returns the cause.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// As makes it a [*filelog.NotDurableError].
+// As makes it a [*driver.NotDurableError].
 func (e *UnknownError) As(target any) bool {
-	t, ok := target.(**filelog.NotDurableError)
+	t, ok := target.(**driver.NotDurableError)
 	if ok {
-		*t = &filelog.NotDurableError{Path: "PostgreSQL", Err: e.Err}
+		*t = &driver.NotDurableError{Path: "PostgreSQL", Err: e.Err}
 	}
 	return ok
 }

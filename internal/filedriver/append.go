@@ -1,0 +1,208 @@
+package filedriver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// with calls f with the open log of a session.
+func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *openLog) error) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	a, err := d.agent(ref.Agent) // an open log has a name that was checked
+	if err != nil {
+		if a, err = d.existing(ref); err != nil {
+			return err
+		}
+	}
+	o, err := a.acquire(ref)
+	if err != nil {
+		return err
+	}
+	return a.cause(ref, d.logs.release(o, f(a, o)))
+}
+
+// tries is how often a session is looked for again because it was archived and
+// restored in between.
+const tries = 100
+
+func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
+	for range tries {
+		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) { // the latter: it names nothing
+			return o, err
+		}
+		if _, err := a.live(ref.ID); err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// cause returns the error of a released log, and says what has taken its place.
+func (a *agent) cause(ref driver.Ref, err error) error {
+	if !errors.Is(err, filelog.ErrReplaced) {
+		return err
+	}
+	a.d.forgetIdentity(ref) // the caller knows
+	_, liveErr := a.live(ref.ID)
+	_, failed := errors.AsType[*driver.NotDurableError](err)
+	switch {
+	case errors.Is(liveErr, driver.ErrArchived) && failed:
+		return fmt.Errorf("%w: %w", liveErr, err)
+	case errors.Is(liveErr, driver.ErrArchived):
+		return liveErr
+	case errors.Is(liveErr, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
+}
+
+// Append implements [driver.Driver].
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
+	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
+		o.appends.Add(1)
+		defer o.appends.Add(-1)
+		if !o.told.Load() {
+			err = a.idx.tell(ctx, o)
+		}
+		if err == nil {
+			res, err = d.appendTo(ctx, o, lines, cond)
+		}
+		return err
+	})
+	return res, err
+}
+
+// maxPooled is the size up to which a buffer for lines is kept for the next
+// append.
+const maxPooled = 64 << 10
+
+// appendTo appends lines to an open log.
+func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
+	pooled, _ := buffers.Get().(*[]byte)
+	buf := (*pooled)[:0]
+	defer func() {
+		if *pooled = buf; cap(buf) <= maxPooled {
+			buffers.Put(pooled)
+		}
+	}()
+	if buf, err = appendLines(buf, lines); err != nil {
+		return res, err
+	}
+	if len(lines) > 0 && cond.Head == "" && cond.Idem == "" && len(cond.Conflicts) == 0 && cond.Decide == nil {
+		start, end, err := o.log.Append(ctx, buf, nil)
+		return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, err
+	}
+	for {
+		start, end, err := o.log.AppendDecided(ctx, d.decider(ctx, o, &buf, &res, cond))
+		if err != nil {
+			return driver.Result{}, err
+		}
+		if !res.Repeated {
+			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
+		}
+		if again, err := d.secure(ctx, o.log, cond, res); err != nil || !again {
+			return res, err
+		}
+	}
+}
+
+// decider returns the function that checks a condition under the append lock and returns
+// the lines to append, in buf. A repeat is left in res.
+func (d *Driver) decider(ctx context.Context, o *openLog, buf *[]byte, res *driver.Result, cond driver.Cond) func(end int64) ([]byte, error) {
+	return func(end int64) (_ []byte, err error) {
+		if *res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err != nil || res.Repeated {
+			return nil, err
+		}
+		if cond.Decide != nil {
+			decided, err := cond.Decide(ctx, driver.Cursor(end))
+			if err != nil {
+				return nil, err
+			}
+			if *buf, err = appendLines((*buf)[:0], decided); err != nil {
+				return nil, err
+			}
+		}
+		return *buf, nil
+	}
+}
+
+// appendLines appends lines to dst, each with its line break.
+func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
+	for _, l := range lines {
+		if bytes.IndexByte(l.Data, '\n') >= 0 || len(l.Data) == 0 {
+			return dst, fmt.Errorf("filedriver: append: line %s is empty or has a line break", l.ID)
+		}
+		dst = append(append(dst, l.Data...), '\n')
+	}
+	return dst, nil
+}
+
+// secure makes the lines of another append durable before an idempotent hit says
+// that they are. The sync may end in a copy of the file, and lines whose own sync
+// had failed may be gone by the time it is made: again is then set, and the
+// caller looks for them once more.
+func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond, res driver.Result) (again bool, err error) {
+	if d.opts.Sync == driver.SyncNever {
+		return false, nil
+	}
+	err = log.Flush(ctx)
+	if failed, ok := errors.AsType[*driver.NotDurableError](err); ok {
+		return false, &driver.NotDurableError{Path: failed.Path, Start: int64(res.Start), End: int64(res.End), Err: failed.Err}
+	}
+	if err != nil {
+		return false, err
+	}
+	hit := keyed{hash: cond.IdemHash, ids: res.IDs, start: int64(res.Start), end: int64(res.End)}
+	return !hit.stands(log, cond.Idem), nil
+}
+
+// Settle implements [driver.Driver].
+func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
+	err = d.with(ctx, ref, func(_ *agent, o *openLog) error {
+		end, err := o.log.Settle(ctx)
+		at = driver.Cursor(end)
+		return err
+	})
+	if errors.Is(err, driver.ErrArchived) {
+		o, err := d.openToRead(ctx, ref)
+		if err != nil {
+			return 0, err
+		}
+		o.close()
+		return driver.Cursor(o.size), nil
+	}
+	return at, err
+}
+
+// Flush implements [driver.Driver].
+func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
+	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.Flush(ctx) })
+}
+
+var _ driver.Recoverer = (*Driver)(nil)
+
+// Recover implements [driver.Recoverer].
+func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
+	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.Recover(ctx) })
+}
+
+// vouch calls f with the open log of a session, to say that all that is in it is
+// on stable storage. An archive is, but its maker may have found less in the
+// transcript than this process had written, if a sync has failed.
+func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
+	err := d.with(ctx, ref, func(_ *agent, o *openLog) error { return f(o.log) })
+	if _, failed := errors.AsType[*driver.NotDurableError](err); errors.Is(err, driver.ErrArchived) && !failed {
+		return nil
+	}
+	return err
+}

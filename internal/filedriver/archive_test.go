@@ -1,0 +1,530 @@
+package filedriver_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+func archivePath(dir, id string) string {
+	return filepath.Join(dir, "agents/main/archive", filedriver.EncodeName(id)+".jsonl.gz")
+}
+
+func unzip(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	data, err := io.ReadAll(z)
+	require.NoError(t, err)
+	return data
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// scanned returns what a session has, line by line.
+func scanned(t *testing.T, d *filedriver.Driver, ref driver.Ref) (ids []string) {
+	t.Helper()
+	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+		require.NoError(t, err)
+		if rec.HasEntry() {
+			ids = append(ids, rec.Entry.ID)
+		}
+	}
+	return ids
+}
+
+// An archive is the transcript as gzip, whatever bytes that has, and comes back
+// byte for byte: damage, long lines and a torn end included.
+func TestArchiveBytes(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{0, 1, 300, 200 << 10, 600 << 10} {
+		dir := t.TempDir()
+		d := open(t, dir, nil)
+		ref := create(t, d, "a.B", "k").Ref()
+		add(t, d, ref, "1")
+		junk := make([]byte, size)
+		for i := range junk {
+			junk[i] = byte(rnd.Uint32() >> (i >> 10 % 8))
+		}
+		appendRaw(t, d.Path(ref), junk)
+		d2 := open(t, dir, nil) // a process that sees what is there
+		_, err := d2.Settle(t.Context(), ref)
+		require.NoError(t, err)
+		want, err := os.ReadFile(d.Path(ref))
+		require.NoError(t, err)
+		before := scanned(t, d2, ref)
+
+		require.NoError(t, d2.Archive(t.Context(), ref, nil))
+		require.False(t, exists(d.Path(ref)))
+		require.True(t, bytes.Equal(want, unzip(t, archivePath(dir, ref.ID))))
+		info, err := os.Stat(archivePath(dir, ref.ID))
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), info.Mode())
+		require.Equal(t, before, scanned(t, d, ref))
+
+		require.NoError(t, d.Restore(t.Context(), ref))
+		require.False(t, exists(archivePath(dir, ref.ID)))
+		got, err := os.ReadFile(d.Path(ref))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got))
+		require.NoError(t, d.Close())
+		require.NoError(t, d2.Close())
+	}
+}
+
+// A transcript that cannot be understood is neither archived nor removed.
+func TestArchiveRefuses(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	require.NoError(t, os.WriteFile(d.Path(ref), []byte("garbage\n"), 0o600))
+	d = open(t, dir, nil)
+	require.Error(t, d.Archive(t.Context(), ref, nil))
+	require.Error(t, d.DeleteIf(t.Context(), []driver.Ref{ref}, nil)[0])
+	data, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	require.Equal(t, "garbage\n", string(data))
+	require.NoError(t, d.Close())
+
+	ro := open(t, dir, &filedriver.Options{ReadOnly: true})
+	require.ErrorIs(t, ro.Archive(t.Context(), ref, nil), driver.ErrReadOnly)
+	require.ErrorIs(t, ro.Restore(t.Context(), ref), driver.ErrReadOnly)
+	require.NoError(t, ro.Close())
+}
+
+// The index is made again from archives: from their headers, and, where a row had
+// no room there, from their content.
+func TestIndexFromArchives(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	long := strings.Repeat("x", 70_000)
+	var want []driver.Row
+	for i, id := range []string{"a", "b", strings.Repeat("H", 100), "d"} {
+		row := create(t, d, id, "k")
+		row.Size = int64(add(t, d, row.Ref(), "1").End)
+		row.LastID, row.Title = "1", fmt.Sprint("title ", i)
+		if i == 1 {
+			row.Owner = long
+		}
+		require.NoError(t, d.Put(t.Context(), row))
+		if id != "d" {
+			require.NoError(t, d.Archive(t.Context(), row.Ref(), nil))
+			row.Archived = true
+		}
+		row, err := d.Get(t.Context(), row.Ref())
+		require.NoError(t, err)
+		want = append(want, row)
+	}
+	require.NoError(t, d.Delete(t.Context(), want[3].Ref()))
+	want = want[:3]
+	require.NoError(t, d.Close())
+	want[1].Owner, want[1].Title, want[1].LastID = "", "", "" // Options.Describe would say it
+	for _, lose := range []func(){
+		func() { loseIndex(t, dir) },
+		func() { addLine(t, dir, "damage") },
+		func() {},
+	} {
+		lose()
+		ro := open(t, dir, &filedriver.Options{ReadOnly: true})
+		require.Len(t, list(t, ro), 3)
+		require.NoError(t, ro.Close())
+		d = open(t, dir, nil)
+		agents, err := d.Agents(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"main"}, agents)
+		for _, w := range want {
+			got, err := d.Get(t.Context(), w.Ref())
+			require.NoError(t, err)
+			require.True(t, got.Archived)
+			require.Equal(t, []any{w.Size, w.Key, w.Gen}, []any{got.Size, got.Key, got.Gen})
+			if w.ID != "b" {
+				require.Equal(t, w.Title, got.Title)
+			}
+		}
+		_, err = d.Current(t.Context(), "main", "k")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		_, err = d.Create(t.Context(), "main", "k", header("a", "k"))
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.NoError(t, d.Close())
+	}
+	d = open(t, dir, nil)
+	row := create(t, d, "new", "k")
+	require.Equal(t, int64(4), row.Gen, "gens of archived sessions count")
+	require.NoError(t, d.Close())
+}
+
+// An archive that was damaged is an error of each call that reads it, and hides no
+// other session.
+func TestDamagedArchive(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	bad, good := create(t, d, "bad", "k").Ref(), create(t, d, "good", "k").Ref()
+	require.NoError(t, d.Archive(t.Context(), bad, nil))
+	require.NoError(t, d.Archive(t.Context(), good, nil))
+	require.NoError(t, d.Close())
+	require.NoError(t, os.WriteFile(archivePath(dir, "bad"), []byte("no archive"), 0o600))
+	for _, lost := range []bool{false, true} {
+		if lost {
+			loseIndex(t, dir)
+		}
+		d = open(t, dir, nil)
+		for _, err := range d.Scan(t.Context(), bad, 0, driver.Forward) {
+			require.ErrorContains(t, err, archivePath(dir, "bad"))
+		}
+		require.Error(t, d.Restore(t.Context(), bad))
+		require.Equal(t, []string{"good"}, scanned(t, d, good))
+		id := fmt.Sprint("new", lost)
+		_, created, err := d.LoadOrCreate(t.Context(), "main", id, header(id, id))
+		require.NoError(t, err)
+		require.True(t, created)
+		_, err = d.Create(t.Context(), "main", "k", header("bad", "k"))
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.NoError(t, d.Close())
+	}
+	// Its beginning can be read, and its content cannot.
+	data, err := os.ReadFile(archivePath(dir, "good"))
+	require.NoError(t, err)
+	data[len(data)-5] ^= 1 // the checksum
+	require.NoError(t, os.WriteFile(archivePath(dir, "good"), data, 0o600))
+	d = open(t, dir, nil)
+	for _, err := range d.Scan(t.Context(), good, 0, driver.Forward) {
+		require.ErrorContains(t, err, archivePath(dir, "good"))
+		require.ErrorContains(t, err, "restore the file from a copy")
+	}
+	require.ErrorContains(t, d.Restore(t.Context(), good), archivePath(dir, "good"))
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.NoError(t, d.Delete(t.Context(), bad))
+	require.False(t, exists(archivePath(dir, "bad")))
+	require.NoError(t, d.Close())
+}
+
+// No word of a deleted session that was archived stays in the folder, unpacked
+// either, whatever a kill had left of it.
+func TestDeleteArchivedLeavesNoWord(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "stays", "k")
+	ref := wordy(t, d, "gone")
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.Contains(t, string(unzip(t, archivePath(dir, "gone"))), words[0])
+	data, err := os.ReadFile(archivePath(dir, "gone"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(archivePath(dir, "gone")+".tmp-0123456789abcdef", data, 0o600))
+	require.NoError(t, os.WriteFile(d.Path(ref)+".tmp-0123456789abcdef", []byte(words[0]), 0o600))
+	require.NoError(t, d.Delete(t.Context(), ref))
+	require.Empty(t, wordsIn(t, dir))
+	files, err := os.ReadDir(filepath.Join(dir, "agents/main/archive"))
+	require.NoError(t, err)
+	require.Empty(t, files)
+	require.NoError(t, d.Close())
+}
+
+// Archives are found without the folder of transcripts, which is empty where all
+// sessions are archived: programs that copy files alone leave it out.
+func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
+	for _, agent := range []string{"main", strings.Repeat("Long name/", 30)} { // the name of the latter's folder is hashed
+		dir := t.TempDir()
+		d := open(t, dir, nil)
+		row, err := d.Create(t.Context(), agent, "k", header("a", "k"))
+		require.NoError(t, err)
+		ref := row.Ref()
+		require.NoError(t, d.Archive(t.Context(), ref, nil))
+		require.NoError(t, d.Close())
+		folder := filepath.Dir(d.Path(ref))
+		require.NoError(t, os.Remove(folder))
+
+		d = open(t, dir, &filedriver.Options{ReadOnly: true})
+		_, err = d.List(t.Context(), agent, driver.Place{}, 0)
+		if agent != "main" {
+			_, err = d.Agents(t.Context())
+		}
+		require.ErrorContains(t, err, folder)
+		require.ErrorContains(t, err, "make an empty folder")
+		require.NotErrorIs(t, err, fs.ErrNotExist)
+		require.NoError(t, d.Close())
+		require.False(t, exists(folder))
+
+		d = open(t, dir, nil)
+		agents, err := d.Agents(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{agent}, agents)
+		rows, err := d.List(t.Context(), agent, driver.Place{}, 0)
+		require.NoError(t, err)
+		require.True(t, rows[0].Archived)
+		require.Equal(t, []string{"a"}, scanned(t, d, ref))
+		require.NoError(t, d.Restore(t.Context(), ref))
+		require.Equal(t, []string{"a"}, scanned(t, d, ref))
+		require.NoError(t, d.Close())
+	}
+}
+
+// A large transcript is packed before anything is locked but the turn. Entries that
+// are appended meanwhile are in the archive, and whatever else happens leaves one
+// session.
+func TestArchiveLarge(t *testing.T) {
+	for name, meanwhile := range map[string]func(t *testing.T, other *filedriver.Driver, ref driver.Ref){
+		"nothing": func(*testing.T, *filedriver.Driver, driver.Ref) {},
+		"append":  func(t *testing.T, other *filedriver.Driver, ref driver.Ref) { add(t, other, ref, "late") },
+		"turn": func(t *testing.T, other *filedriver.Driver, ref driver.Ref) {
+			_, err := other.LockTurn(t.Context(), ref, false)
+			require.ErrorIs(t, err, driver.ErrBusy)
+			require.ErrorIs(t, other.Archive(t.Context(), ref, nil), driver.ErrBusy)
+		},
+		"a writer that cleans up": func(t *testing.T, other *filedriver.Driver, _ driver.Ref) { create(t, other, "other", "k") },
+		"restore": func(t *testing.T, other *filedriver.Driver, ref driver.Ref) {
+			require.NoError(t, other.Restore(t.Context(), ref))
+		},
+		"refused": func(*testing.T, *filedriver.Driver, driver.Ref) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d, other := open(t, dir, nil), open(t, dir, nil)
+			ref := create(t, d, "a", "k").Ref()
+			addLong(t, d, ref)
+			steps, writes := 0, 0
+			d.SetStep(func(step string) {
+				switch step {
+				case "archive: write":
+					writes++
+				case "archive: packed ahead":
+					steps++
+					meanwhile(t, other, ref)
+				}
+			})
+			errNo, asked := errors.New("no"), 0
+			err := d.Archive(t.Context(), ref, func(driver.Row) error {
+				if asked++; name == "refused" && asked == 2 {
+					return errNo
+				}
+				return nil
+			})
+			require.Equal(t, []int{1, 2}, []int{steps, asked})
+			packed := 1
+			if name == "append" || name == "restore" { // which removes what was packed
+				packed = 2
+			}
+			require.Equal(t, packed, writes)
+			want := []string{"a", "long"}
+			if name == "append" {
+				want = append(want, "late")
+			}
+			require.Equal(t, want, scanned(t, d, ref))
+			require.Equal(t, want, scanned(t, other, ref))
+			if name == "refused" {
+				require.ErrorIs(t, err, errNo)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, name == "refused", exists(d.Path(ref)))
+			require.Equal(t, name != "refused", exists(archivePath(dir, "a")))
+			require.NoError(t, d.Close())
+			require.NoError(t, other.Close())
+		})
+	}
+}
+
+// addLong makes a transcript one that is packed before the index is locked.
+func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) {
+	t.Helper()
+	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
+	e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
+	_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+	require.NoError(t, err)
+}
+
+// When a deletion or an erase returns, no word is in an archive that another process
+// is making, though that one may be killed in the next moment; and none comes back if
+// it goes on or gives up.
+func TestWordsGoDuringAnArchive(t *testing.T) {
+	t.Parallel()
+	erase := func(other *filedriver.Driver, ref driver.Ref) error {
+		return errors.Join(other.Rewrite(t.Context(), ref, wordless), other.Note(t.Context(), "erase-1", nil))
+	}
+	remove := func(other *filedriver.Driver, ref driver.Ref) error { return other.Delete(t.Context(), ref) }
+	for _, test := range []struct {
+		name     string
+		do       func(other *filedriver.Driver, ref driver.Ref) error
+		giveUp   bool
+		archived error
+		left     []string
+	}{
+		{"delete", remove, false, fs.ErrNotExist, nil},
+		{"delete and give up", remove, true, context.Canceled, nil},
+		{"erase", erase, false, driver.ErrReplaced, []string{"a"}},
+		{"erase and give up", erase, true, context.Canceled, []string{"a"}},
+	} {
+		for _, at := range []string{"archive: write", "archive: written", "archive: verify", "archive: packed ahead"} {
+			t.Run(test.name+" at "+at, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				d, other := open(t, dir, nil), open(t, dir, nil)
+				ref := create(t, d, "a", words[3]).Ref()
+				addLong(t, d, ref)
+				archives := func() []fs.DirEntry {
+					files, err := os.ReadDir(filepath.Dir(archivePath(dir, "a")))
+					require.NoError(t, err)
+					return files
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				did := false
+				d.SetStep(func(step string) {
+					if step == at && !did {
+						did = true
+						require.NoError(t, test.do(other, ref))
+						require.Empty(t, archives())
+					}
+					if step == "archive: packed ahead" && test.giveUp {
+						cancel()
+					}
+				})
+				require.ErrorIs(t, d.Archive(ctx, ref, nil), test.archived)
+				require.True(t, did)
+				require.Empty(t, archives())
+				require.NoError(t, errors.Join(d.Close(), other.Close()))
+				d = open(t, dir, nil)
+				require.Equal(t, test.left, ids(list(t, d)))
+				for _, id := range test.left {
+					require.NoError(t, d.Archive(t.Context(), driver.Ref{Agent: "main", ID: id}, nil))
+					require.NotContains(t, string(unzip(t, archivePath(dir, id))), "word")
+				}
+				require.NoError(t, d.Close())
+			})
+		}
+	}
+}
+
+// Whatever is appended is read from the archive at the same cursors, forwards and
+// backwards, and sifted.
+func TestArchiveReadsAsTranscript(t *testing.T) {
+	dir := t.TempDir()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	for i := range 200 {
+		text := strings.Repeat(fmt.Sprint("word", i, " "), 1+rnd.IntN(1000))
+		e := transcript.Entry{ID: fmt.Sprint("e", i), Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", text)}}
+		_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+		require.NoError(t, err)
+	}
+	read := func(from driver.Cursor, dir driver.Direction) (all []string) {
+		for rec, err := range d.Scan(t.Context(), ref, from, dir) {
+			require.NoError(t, err)
+			all = append(all, fmt.Sprint(rec.Offset, rec.End, string(rec.Entry.Line())))
+		}
+		return all
+	}
+	sift := func() (all []string) {
+		keep := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, []byte("word17")) }
+		for rec, err := range d.Sift(t.Context(), ref, keep) {
+			require.NoError(t, err)
+			all = append(all, rec.Entry.ID)
+		}
+		return all
+	}
+	end, err := d.Settle(t.Context(), ref)
+	require.NoError(t, err)
+	var froms []driver.Cursor
+	for range 10 {
+		froms = append(froms, driver.Cursor(rnd.Int64N(int64(end)+1)))
+	}
+	readAll := func() (all [][]string) {
+		for _, from := range froms {
+			all = append(all, read(from, driver.Forward), read(from, driver.Backward))
+		}
+		return append(all, sift())
+	}
+	before := readAll()
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.Equal(t, before, readAll())
+	err = nil
+	for _, scanErr := range d.Scan(t.Context(), ref, end+1, driver.Forward) {
+		err = errors.Join(err, scanErr)
+	}
+	require.ErrorIs(t, err, driver.ErrReplaced, "as from a transcript that was cut")
+	require.NoError(t, d.Close())
+}
+
+// The next writer ends the busy line of one that was killed after it had archived
+// the session.
+func TestDeadWriterOfAnArchive(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Close())
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	d = open(t, dir, nil)
+	create(t, d, "b", "other key")
+	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+
+	// Its row is not written again with every change of the folder.
+	before := indexText(t, dir)
+	ahead := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Dir(archivePath(dir, "a")), ahead, ahead))
+	create(t, d, "c", "other key")
+	require.NotContains(t, indexText(t, dir)[len(before):], `"id":"a"`)
+	require.NoError(t, d.Close())
+}
+
+// No writer says that it is busy with an archived session, be it the one that archived
+// it or one that finds it archived.
+func TestArchivedIsNotBusy(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	require.NoError(t, d.Put(t.Context(), row))
+	other := open(t, dir, nil)
+	require.NoError(t, other.Archive(t.Context(), row.Ref(), nil))
+	before := indexText(t, dir)
+	require.NotContains(t, before[strings.Index(before, `"archived":true`):], `"busy"`)
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Cond{})
+	require.ErrorIs(t, err, driver.ErrArchived)
+	require.Equal(t, before, indexText(t, dir))
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
+}
+
+// Of an archive that cannot be read the next writer makes no row, and says why.
+func TestDeadWriterOfADamagedArchive(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	require.NoError(t, os.MkdirAll(filepath.Dir(archivePath(dir, "a")), 0o700))
+	require.NoError(t, os.WriteFile(archivePath(dir, "a"), []byte("garbage"), 0o600))
+	addLine(t, dir, `{"row":{"id":"a","size":1,"gen":1,"archived":true,"key":"k",damage}}`)
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	var log strings.Builder
+	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	create(t, d, "c", "k")
+	require.Contains(t, log.String(), "could not be looked after")
+	require.NotContains(t, indexText(t, dir), `"id":""`)
+	require.NotContains(t, indexText(t, dir), `"ends"`)
+	require.NoError(t, d.Close())
+}

@@ -1,0 +1,144 @@
+package filedriver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"time"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// blobFolder is where package blobs keeps media, in the folder of an agent: a folder
+// for each session, by the same name as its transcript.
+const blobFolder = "blobs"
+
+// delete removes sessions for good: their lines in the index come first, so
+// that whoever finds one of these finishes what a kill has left. Remove removes the
+// files of one.
+func (x *index) delete(ids []string, remove func(id string) error) error {
+	recs := make([]record, len(ids))
+	for i, id := range ids {
+		recs[i] = record{Delete: id}
+	}
+	const unknown = "it is not known whether the session is deleted: delete it again"
+	if err := x.announce("delete session", unknown, x.a.d.opts.Sync != driver.SyncNever, recs...); err != nil {
+		return err
+	}
+	return x.finishDeletes(ids, remove)
+}
+
+// Modes of an index. By the bit of deleteMode Open finds one with a deletion or an
+// erase to finish without reading it.
+const (
+	indexMode  fs.FileMode = 0o600
+	deleteMode             = indexMode | fs.ModeSticky
+)
+
+// announce marks an index and writes the lines of deletions or of an erase. The file
+// that a rewrite puts in its place has the mark only while there is a deletion to
+// finish. If the lines must be synced and that fails, fix says what to do.
+func (x *index) announce(op, fix string, sync bool, recs ...record) error {
+	_ = x.a.root.Chmod(indexName, deleteMode)
+	x.a.d.at("index: marked")
+	if err := x.write(recs...); err != nil || !sync {
+		return err
+	}
+	return x.fail(op, x.file.Sync(), fix)
+}
+
+// isDeleting reports whether a session is deleted and has files that could not be
+// removed.
+func (x *index) isDeleting(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.refresh() == nil && x.deletes[id]
+}
+
+// finishDeletes removes the files of sessions of which the index has a deletion,
+// and every line that speaks of them.
+func (x *index) finishDeletes(ids []string, remove func(id string) error) error {
+	const again = "delete it again when the cause is gone, so that no word of it stays"
+	all, left := x.deletes, maps.Clone(x.deletes)
+	var errs []error
+	failed := func(path string, err error, fix string) {
+		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the session is not listed any more; "+fix))
+	}
+	for _, id := range ids {
+		ref := driver.Ref{Agent: x.a.name, ID: id}
+		x.a.d.logs.drop(ref)
+		x.a.d.at("delete: remove")
+		var err error
+		if x.aside(func() { err = remove(id) }); err != nil {
+			failed(x.a.d.Path(ref), err, "delete it again, or remove the file by hand")
+			continue
+		}
+		delete(left, id)
+	}
+	if len(left) == len(all) {
+		return errors.Join(errs...)
+	}
+	durable := x.a.d.opts.Sync != driver.SyncNever
+	if durable {
+		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
+			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				failed(filepath.Join(x.a.dir, folder), err, again)
+				return errors.Join(errs...)
+			}
+		}
+	}
+	x.compared()
+	x.deletes = left
+	x.a.d.at("delete: rewrite")
+	if err := x.rewrite(durable); err != nil {
+		x.deletes = all
+		failed(filepath.Join(x.a.dir, indexName), err, again)
+	}
+	return errors.Join(errs...)
+}
+
+// remove removes the files of a session. It waits for the append lock and holds it
+// meanwhile, so that nobody puts a copy in the place of the transcript. It makes
+// none itself, whatever has become of a sync: a full disk must not keep the file.
+func (a *agent) remove(id string, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	for {
+		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: driver.SyncNever, Folder: a.sessFile})
+		if err != nil {
+			info, statErr := a.sess.Lstat(fileName(id))
+			if statErr == nil && info.Mode().IsRegular() && !errors.Is(err, fs.ErrPermission) {
+				return err // somebody may hold its lock
+			}
+			return a.unlink(id)
+		}
+		a.d.at("delete: lock")
+		release, err := l.Lock(ctx)
+		if err == nil {
+			err = a.unlink(id)
+			release()
+		}
+		if closeErr := l.Close(); !errors.Is(err, filelog.ErrReplaced) { // else a copy has taken its place
+			return cmp.Or(err, closeErr)
+		}
+	}
+}
+
+// unlink removes the transcript and the archive of a session, as far as they are
+// there, and what a killed process has left of copies of them.
+func (a *agent) unlink(id string) error {
+	name := fileName(id)
+	err := a.sess.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil { // what is kept beside the transcript, see package blobs
+		blobs := blobFolder + "/" + EncodeName(id)
+		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), a.root.RemoveAll(blobs), "")
+	}
+	return cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
+}

@@ -1,0 +1,29 @@
+// Package filedriver keeps sessions in a folder of files that people can read
+// with cat, tail and jq:
+//
+//	<dir>/agents/<agent>/sessions/<id>.jsonl     the transcript of a session
+//	<dir>/agents/<agent>/archive/<id>.jsonl.gz   the transcript of an archived session
+//	<dir>/agents/<agent>/sessions.jsonl          the index of an agent
+//	<dir>/agents/<agent>/sessions.lock           empty; its bytes are locks
+//
+// The transcripts are the only source of truth, and archives where there is no
+// transcript. The index is a log of rows, of
+// which the last one of a session counts. It is a cache: lost, corrupt or stale,
+// it is made again from the transcripts. Only who was busy when it was lost is
+// forgotten, so what a process that was killed inside a failing sync has left is
+// not compared with the disk. The names of folders and files are
+// injective encodings of agents and IDs, see [EncodeName].
+//
+// A row is written when a session is made, deleted, described or made current,
+// when a turn ends, and some seconds after the last row, not at every append. A
+// busy line stands before the first append of a process since its last row, and
+// readers look at the transcripts of busy sessions alone. A deletion and an erase
+// rewrite the log, so that no word of what they remove remains in the folder.
+//
+// [Open] refuses the folder of another program with [driver.ErrForeign].
+//
+// Everything below the folder is opened through one os.Root, with mode 0700
+// for folders and 0600 for files. Locks are kernel locks: on a transcript for
+// appends and syncs, on sessions.lock for turns, writers and the index. They end
+// with the process that holds them.
+package filedriver

@@ -1,0 +1,141 @@
+package filedriver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// logsOf returns logs over n transcripts, and what opens one of them.
+func logsOf(t *testing.T, n, limit int, policy driver.SyncPolicy, observe ...func(context.Context, filelog.Event)) (*logs, func(i int) *openLog) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, root.Close()) })
+	for i := range n {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("{}\n"), 0o600))
+	}
+	d := &Driver{log: slog.New(slog.DiscardHandler)}
+	d.opts.Sync = policy
+	ls := newLogs(d, limit)
+	return ls, func(i int) *openLog {
+		name := fmt.Sprint(i)
+		o, err := ls.acquire(driver.Ref{Agent: "a", ID: name}, func() (*filelog.Log, error) {
+			opts := &filelog.Options{Sync: policy}
+			for _, f := range observe {
+				opts.Observe = f
+			}
+			return filelog.Open(root, name, opts)
+		})
+		require.NoError(t, err)
+		return o
+	}
+}
+
+// Evictions at the same time take different logs, so that the limit is kept.
+func TestEvictAtTheSameTime(t *testing.T) {
+	const n, limit = 320, 4
+	ls, open := logsOf(t, n, limit, driver.SyncInterval(1e12))
+	var all sync.WaitGroup
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	for range 32 {
+		all.Go(func() {
+			for i := range next {
+				o := open(i)
+				_, _, err := o.log.Append(t.Context(), []byte("{}\n"), nil)
+				require.NoError(t, ls.release(o, err))
+			}
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, ls.idle, limit)
+	require.LessOrEqual(t, len(ls.open), limit)
+	require.NoError(t, ls.close())
+}
+
+// A log that was used while its eviction flushed it stays open, also if a second
+// eviction has chosen it since: it owes a sync again.
+func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
+	var (
+		ls   *logs
+		open func(int) *openLog
+		once sync.Once
+	)
+	chosen, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	second := false // an eviction beside the first, guarded by ls.mu
+	flushed := func(context.Context, filelog.Event) {
+		once.Do(func() {
+			o := open(0)
+			_, _, err := o.log.Append(context.Background(), []byte("{}\n"), nil)
+			ls.mu.Lock()
+			second = true
+			ls.mu.Unlock()
+			go func() { ended <- ls.release(o, err) }()
+			<-chosen
+		})
+	}
+	ls, open = logsOf(t, 1, 0, driver.SyncInterval(1e12), flushed)
+	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
+		if ls.mu.TryLock() { // before its flush
+			waits := second
+			second = false
+			ls.mu.Unlock()
+			if waits {
+				close(chosen)
+				<-goOn
+			}
+		}
+		return l.Failed()
+	}
+	o := open(0)
+	_, _, err := o.log.Append(t.Context(), []byte("{}\n"), nil)
+	require.NoError(t, ls.release(o, err))
+	require.Same(t, o, ls.find(o.ref))
+	close(goOn)
+	require.NoError(t, <-ended)
+	require.Nil(t, ls.find(o.ref))
+}
+
+// A log is closed once when the driver is closed while a release evicts it.
+func TestCloseDuringEviction(t *testing.T) {
+	ls, open := logsOf(t, 2, 0, driver.SyncAlways)
+	var warnings bytes.Buffer
+	ls.log = slog.New(slog.NewTextHandler(&warnings, nil))
+	closed := make(chan error, 1)
+	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
+		if !ls.closed { // it is chosen, and nobody holds the lock
+			closed <- ls.close()
+		}
+		return l.Failed()
+	}
+	require.NoError(t, ls.release(open(0), nil))
+	require.NoError(t, <-closed)
+	require.NotContains(t, warnings.String(), "closing a transcript failed")
+}
+
+// A closed driver holds no lock of a writer any more.
+func TestCloseReleasesLocks(t *testing.T) {
+	d, err := Open(t.TempDir(), nil)
+	require.NoError(t, err)
+	_, err = d.Create(t.Context(), "a", "k", func(int64) (driver.Row, driver.Line) {
+		return driver.Row{ID: "a"}, driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
+	})
+	require.NoError(t, err)
+	lock := d.agents["a"].idx.lock
+	require.NoError(t, d.Close())
+	require.ErrorIs(t, lock.TryLock(indexByte), filelog.ErrClosed)
+}

@@ -1,0 +1,94 @@
+package filedriver
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Once another process has archived, replaced or deleted a session, a call that
+// vouches for its lines says first that a sync of them had failed: they may not be
+// where the other process looked for them. The next call is about what is there now.
+func TestFailedLogOfAnArchivedSession(t *testing.T) {
+	t.Parallel()
+	header := func(gen int64, rev int) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen, Rev: rev}}
+		return driver.Row{ID: "a", Key: "k"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
+	}
+	ref := driver.Ref{Agent: "main", ID: "a"}
+	archive := func(d *Driver) error { return d.Archive(t.Context(), ref, nil) }
+	for name, test := range map[string]struct {
+		do    func(d *Driver) error
+		first error // besides the failure
+		next  error
+	}{
+		"archive": {archive, driver.ErrArchived, nil},
+		"erase": {func(d *Driver) error {
+			return d.Rewrite(t.Context(), ref, func(_ iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+				_, line := header(1, 1)
+				return write(line.Data)
+			})
+		}, driver.ErrReplaced, nil},
+		"delete":              {func(d *Driver) error { return d.Delete(t.Context(), ref) }, fs.ErrNotExist, fs.ErrNotExist},
+		"archive and restore": {func(d *Driver) error { return errors.Join(archive(d), d.Restore(t.Context(), ref)) }, driver.ErrReplaced, nil},
+	} {
+		for call, f := range map[string]func(d *Driver, ctx context.Context, ref driver.Ref) error{
+			"Recover": (*Driver).Recover, "Flush": (*Driver).Flush,
+		} {
+			t.Run(call+" after "+name, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				d, err := Open(dir, &Options{Sync: driver.SyncInterval(1e12)})
+				require.NoError(t, err)
+				other, err := Open(dir, nil)
+				require.NoError(t, err)
+				_, err = d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) { return header(gen, 0) })
+				require.NoError(t, err)
+				failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
+				failed := d.logs.find(ref).log
+				d.logs.failed = func(l *filelog.Log) *driver.NotDurableError {
+					if l == failed {
+						return failure
+					}
+					return l.Failed()
+				}
+				require.NoError(t, test.do(other))
+				err = f(d, t.Context(), ref)
+				require.ErrorIs(t, err, failure)
+				require.ErrorIs(t, err, test.first)
+				require.ErrorIs(t, f(d, t.Context(), ref), test.next)
+				require.NoError(t, errors.Join(d.Close(), other.Close()))
+			})
+		}
+	}
+}
+
+// An append to a session that was archived by another process asks its log, which
+// says whether a sync of its lines had failed.
+func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
+	t.Parallel()
+	dir, ref := t.TempDir(), driver.Ref{Agent: "main", ID: "a"}
+	d, err := Open(dir, &Options{Sync: driver.SyncInterval(1e12)})
+	require.NoError(t, err)
+	other, err := Open(dir, nil)
+	require.NoError(t, err)
+	line := driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
+	_, err = d.Create(t.Context(), "main", "k", func(int64) (driver.Row, driver.Line) { return driver.Row{ID: "a"}, line })
+	require.NoError(t, err)
+	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
+	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }
+	require.NoError(t, other.Archive(t.Context(), ref, nil))
+	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Cond{})
+	require.ErrorIs(t, err, driver.ErrArchived)
+	require.ErrorIs(t, err, failure)
+	require.NoError(t, d.Recover(t.Context(), ref))
+	require.NoError(t, errors.Join(d.Close(), other.Close()))
+}

@@ -1,0 +1,259 @@
+package filedriver
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/session/driver"
+)
+
+const extension = ".jsonl"
+
+// EncodeName returns the file name of an agent or a session ID: lower-case
+// letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
+// the first one of what is a device on Windows, "con" for example. Names over
+// 120 bytes become a prefix, '-' and their SHA-256. So two names never share a
+// file, and no name leaves its folder.
+func EncodeName(name string) string { return filename.Encode(name) }
+
+// DecodeName is the inverse of EncodeName; ok is false for a hashed name and
+// for what is no name at all.
+func DecodeName(enc string) (name string, ok bool) { return filename.Decode(enc) }
+
+// agent is the folder of one agent.
+type agent struct {
+	d    *Driver
+	name string // empty if only its hashed folder is known
+	dir  string // for errors
+	root *os.Root
+	sess *os.Root // the folder of transcripts
+	idx  *index
+
+	sessFile *os.File // sess as a file, for filelog.Options.Folder
+
+	synced bool // this process has synced the names of the folders; guarded by index.mu
+}
+
+// openFolder opens a folder below agents and reads its index.
+func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
+	a := &agent{d: d, name: name, dir: filepath.Join(d.dir, "agents", folder)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	for _, dir := range []string{"agents", "agents/" + folder} {
+		if err := d.folder(dir, false); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.transcriptFolder("agents/" + folder); err != nil {
+		return nil, err
+	}
+	if a.root, err = d.root.OpenRoot("agents/" + folder); err == nil {
+		a.sess, err = a.root.OpenRoot("sessions")
+	}
+	if err == nil {
+		a.sessFile, err = a.sess.Open(".")
+	}
+	if err != nil {
+		return nil, d.wrap("open agent", a.dir, err, "check that it is a folder that this user may use")
+	}
+	if err := a.clean(); err != nil {
+		return nil, err
+	}
+	a.idx, err = openIndex(a)
+	return a, err
+}
+
+func (a *agent) close() error {
+	var errs []error
+	if a.idx != nil {
+		errs = append(errs, a.idx.close())
+	}
+	if a.sessFile != nil {
+		errs = append(errs, a.sessFile.Close())
+	}
+	for _, r := range []*os.Root{a.sess, a.root} {
+		if r != nil {
+			errs = append(errs, r.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// folder makes sure that a folder below that of the store is one, and closed to
+// other users. A link is refused, although it could not lead out of the store.
+// If create is set, the folder is made; see [agent.syncFolders].
+func (d *Driver) folder(name string, create bool) error {
+	path := filepath.Join(d.dir, name)
+	if create {
+		err := d.root.Mkdir(name, 0o700)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return d.wrap("make folder", path, err, "make the one it is in writable for this user, or open the store with ReadOnly")
+		}
+	}
+	info, err := d.root.Lstat(name)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is not a folder")
+	}
+	if err != nil {
+		return d.wrap("open folder", path, err, "check that it is a folder that this user may use, or move it away")
+	}
+	return d.shut(name, info, others)
+}
+
+// transcriptFolder is folder for the transcripts of an agent. Where all sessions are
+// archived it is empty, and a program that copies files alone leaves it out: it is made
+// again beside archives, so that they are found.
+func (d *Driver) transcriptFolder(agent string) error {
+	name := agent + "/sessions"
+	err := d.folder(name, false)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	archives, otherErr := d.hasFiles(agent+"/"+archiveFolder, extension+gzipExtension)
+	switch {
+	case otherErr != nil:
+		return otherErr
+	case !archives:
+		return err
+	case d.opts.ReadOnly:
+		return d.wrap("open folder", filepath.Join(d.dir, name), errors.New("it is missing beside archives"), "make an empty folder of this name, or open the store without ReadOnly")
+	}
+	return d.folder(name, true)
+}
+
+// syncFolders puts the names of an agent's folders on stable storage, before anything
+// in them is promised to be there. Each process syncs them once, also if another one
+// has made them: that one may have been killed before it came here.
+func (a *agent) syncFolders() error {
+	if a.synced {
+		return nil
+	}
+	for _, dir := range []string{".", "agents", "agents/" + filepath.Base(a.dir)} {
+		if err := filelog.SyncDir(a.d.root, dir); err != nil {
+			return err
+		}
+	}
+	a.synced = true
+	return nil
+}
+
+// Anyone who can write to the folder of a store can put another one in its
+// place; anyone who can read the folders below reads the conversations.
+const (
+	othersWrite fs.FileMode = 0o022
+	others      fs.FileMode = 0o077
+)
+
+// shut takes permissions from the other users of a folder. If that cannot be
+// done, because it is somebody else's, it is an error that others may write to
+// it, and a warning that they may read it. Files need no such care: they are
+// made with mode 0600, and nobody reaches one through a folder that is closed,
+// whatever its own mode.
+func (d *Driver) shut(name string, info fs.FileInfo, bits fs.FileMode) error {
+	mode := info.Mode()
+	if d.opts.ReadOnly || runtime.GOOS == "windows" || mode&bits == 0 {
+		return nil // on Windows a folder has the permissions of the one it is in
+	}
+	err := d.root.Chmod(name, mode&^bits)
+	path := filepath.Join(d.dir, name)
+	if err != nil && mode&othersWrite == 0 {
+		d.log.Warn("other users may read the sessions: chmod 700 this folder", "folder", path, "err", err)
+		return nil
+	}
+	return d.wrap("open store", path, err, "other users may write to this folder: chmod go-w it as its owner, or use a folder of your own")
+}
+
+// shutStore does the same for the folder of the store, in which others may be
+// welcome to read. In one that has the sticky bit, as /tmp has, nobody can move
+// what is another's.
+func (d *Driver) shutStore() error {
+	info, err := d.root.Stat(".")
+	if err == nil && info.Mode()&fs.ModeSticky == 0 {
+		return d.shut(".", info, othersWrite)
+	}
+	return d.wrap("open store", d.dir, err, "check that this user may read it")
+}
+
+// The beginnings of the two files that earlier builds kept as an index.
+const (
+	oldSnapshot = `{"version":1,"generation":`
+	oldJournal  = `{"generation":`
+)
+
+// refuseForeign fails if the folder is another program's: if an index of
+// sessions lies where this package has none. Opening it would show its sessions
+// without names, and start new ones beside them.
+func (d *Driver) refuseForeign() error {
+	agents, err := d.agentFolders()
+	if err != nil {
+		return err
+	}
+	places := []string{"sessions.json", "sessions/sessions.json"}
+	for _, a := range agents {
+		places = append(places, "agents/"+a.Name()+"/sessions.json", "agents/"+a.Name()+"/sessions/sessions.json")
+	}
+	for _, name := range places {
+		if ours, err := begins(d.root, name, oldSnapshot); err == nil && !ours {
+			return d.wrap("open store", filepath.Join(d.dir, name), driver.ErrForeign,
+				"nothing was changed; open a folder of your own and import the sessions into it, see package session/exchange")
+		}
+	}
+	return nil
+}
+
+// clean removes what earlier builds have left of their indexes. The transcripts
+// say all that these files say.
+func (a *agent) clean() error {
+	if a.d.opts.ReadOnly {
+		return nil
+	}
+	for name, text := range map[string]string{"sessions.json": oldSnapshot, "sessions.journal": oldJournal} {
+		if ours, err := begins(a.root, name, text); err != nil || !ours {
+			continue
+		}
+		if err := a.root.Remove(name); err != nil {
+			return a.d.wrap("open agent", filepath.Join(a.dir, name), err, "remove the file: it is the index of an earlier version")
+		}
+	}
+	return nil
+}
+
+// sweep removes what killed processes have left of transcripts and archives in the
+// making, by the name of an agent's folder. It needs no line of the index that speaks
+// of them.
+func (d *Driver) sweep(folder string) error {
+	var errs []error
+	for name, ext := range map[string]string{"sessions": extension, archiveFolder: extension + gzipExtension} {
+		name = "agents/" + folder + "/" + name
+		info, err := d.root.Lstat(name)
+		if err == nil && info.IsDir() {
+			err = filelog.RemoveTempsIn(d.root, name, ext)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, d.wrap("remove temporary files", filepath.Join(d.dir, name), err, "remove them by hand"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// begins reports whether a file begins with a text. The error says that it is
+// no file that can be read.
+func begins(root *os.Root, name, text string) (bool, error) {
+	f, _, err := filelog.OpenFile(root, name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	head := make([]byte, len(text))
+	_, _ = io.ReadFull(f, head) // a shorter file does not begin with it
+	return string(head) == text, nil
+}

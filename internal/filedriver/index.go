@@ -1,0 +1,419 @@
+package filedriver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/convolog/convolog/internal/ahead"
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+)
+
+const (
+	indexName = "sessions.jsonl"
+	lockName  = "sessions.lock"
+	// rewriteAbove is how many bytes an index may have beyond twice those of its
+	// rows before it is rewritten.
+	rewriteAbove = 64 << 10
+)
+
+// A record is one line of the index. The first line has Version; every other
+// one has Row, Busy, Delete or Erase.
+type record struct {
+	Version int    `json:"index,omitempty"`
+	Boot    string `json:"boot,omitempty"` // of the system, see bootID
+	Agent   string `json:"agent,omitempty"`
+
+	By   int64       `json:"by,omitempty"`   // the writer of the line
+	Ends []int64     `json:"ends,omitempty"` // dead writers whose appends the row covers
+	Row  *driver.Row `json:"row,omitempty"`
+
+	Busy string `json:"busy,omitempty"` // a session that By may append to from now on
+	From int64  `json:"from,omitempty"` // the size of its transcript that a sync has covered
+
+	Delete string `json:"delete,omitempty"`
+	Erase  string `json:"erase,omitempty"` // a session whose lines are replaced
+}
+
+// An index is the list of an agent's sessions, as the package comment describes it.
+//
+// A process says in a busy line that it is about to append to a session, and ends
+// that with its next row. The first line names the boot of the system: after a power
+// cut, when anything may have been lost, all transcripts are compared with their rows
+// once, and so they are if the index is missing or damaged. Therefore no lines but
+// those of a deletion and an erase need a sync.
+//
+// Writers hold a lock byte of the file sessions.lock, which also has one byte
+// for each living writer. Readers take no lock. A writer also rewrites the log
+// into a new file when more than half of it is of no use.
+type index struct {
+	a    *agent
+	lock *filelog.LockFile // nil in a store that is read-only
+
+	mu sync.Mutex // guards what follows; taken after the lock
+	rows
+	file    *os.File    // nil if there is none
+	info    fs.FileInfo // of file
+	applied int64       // offset after the last line that was applied
+	version int         // of the file; 0 if its first line does not say
+	by      int64       // this writer's number; 0 before the first write
+	reaped  bool        // this writer has looked after the sessions of dead ones
+	busy    map[string][]busyMark
+	deletes map[string]bool // begun and perhaps not finished
+	erases  map[string]bool // the same
+	remake  bool            // the next writer must rewrite the file
+	// Nobody has written to the file under this boot of the system: the page cache has
+	// nothing of what its dead writers left but what the disk has.
+	otherBoot bool
+	learned
+}
+
+func openIndex(a *agent) (*index, error) {
+	x := &index{a: a}
+	if !a.d.opts.ReadOnly {
+		var err error
+		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil {
+			return nil, err
+		}
+	}
+	x.mu.Lock()
+	err := x.refresh()
+	pending := len(x.deletes)+len(x.erases) > 0
+	x.mu.Unlock()
+	if err != nil {
+		return nil, errors.Join(err, x.close())
+	}
+	a.idx = x // logs ask it
+	if pending && x.lock != nil {
+		// The words of a session that somebody wanted deleted are still there. The
+		// holder of the lock may be deleting it, and may have been stopped.
+		short, cancel := context.WithTimeout(context.Background(), busyWait)
+		defer cancel()
+		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
+			a.d.log.Warn("what somebody was deleting or erasing could not be finished; the next writer tries again", "folder", a.dir, "err", err)
+		}
+	}
+	return x, nil
+}
+
+func (x *index) close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.forget()
+	if x.lock != nil {
+		err = cmp.Or(err, x.lock.Close())
+	}
+	return err
+}
+
+func (x *index) interrupt() {
+	if x.lock != nil {
+		x.lock.Interrupt()
+	}
+}
+
+// forget closes the file and drops all that was read of it.
+func (x *index) forget() error {
+	var err error
+	if x.file != nil {
+		err = x.file.Close()
+	}
+	x.file, x.info, x.applied, x.version, x.otherBoot = nil, nil, 0, 0, false
+	x.rows, x.busy, x.deletes, x.erases = newRows(0), map[string][]busyMark{}, map[string]bool{}, map[string]bool{}
+	x.learned = learned{lost: true}
+	return err
+}
+
+func (x *index) fail(op string, err error, fix string) error {
+	return x.a.d.wrap(op, filepath.Join(x.a.dir, indexName), err, fix)
+}
+
+// refresh applies the lines that were written since the last call. It takes no
+// lock of the kernel and writes nothing. The caller holds x.mu.
+func (x *index) refresh() error {
+	info, err := x.a.root.Lstat(indexName)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
+		return x.fail("read index", err, "move it away: it is made again from the transcripts")
+	}
+	if x.file != nil && !gone && os.SameFile(info, x.info) && info.Size() >= x.applied {
+		x.info = info
+		return x.read(info.Size())
+	}
+	if x.file == nil && gone && x.busy != nil {
+		return nil
+	}
+	if err := x.forget(); err != nil {
+		return x.fail("read index", err, "")
+	}
+	x.remake = true
+	if gone {
+		return nil
+	}
+	flag := os.O_RDWR | os.O_APPEND
+	if x.a.d.opts.ReadOnly {
+		flag = os.O_RDONLY
+	}
+	if x.file, err = x.a.root.OpenFile(indexName, flag, 0); err == nil {
+		x.info, err = x.file.Stat()
+	}
+	if err != nil {
+		return x.fail("read index", err, "check that this user may use it")
+	}
+	x.rows = newRows(x.info.Size() / 512)
+	err = x.read(x.info.Size())
+	switch {
+	case err != nil:
+	case x.version > 1:
+		err = x.fail("read index", fmt.Errorf("index version %d, this program knows 1", x.version), "use a newer program")
+	case x.version == 0:
+		x.a.d.log.Warn("the index is damaged and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
+	}
+	if err != nil {
+		return errors.Join(err, x.forget()) // the next call reads it again
+	}
+	return nil
+}
+
+// A line is one of the index, decoded.
+type line struct {
+	record
+	row     *entry // nil if the line is about something else
+	damaged bool
+	end     int64 // offset after it
+}
+
+// chunk is how many bytes of the index are decoded at a time, unless a line is longer.
+const chunk = 16 << 10
+
+// buffers are for the bytes of an append, and for pieces of the index.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// read applies the lines from x.applied to size, which are decoded on all
+// processors.
+func (x *index) read(size int64) error {
+	lines := ahead.Map(x.pieces(x.applied, size), ahead.Most, func(p piece) int { return len(p.text) }, x.decode)
+	for l, err := range lines {
+		if err != nil {
+			return x.fail("read index", err, "check that this user may read it")
+		}
+		x.apply(l)
+		x.applied = l.end
+	}
+	return nil
+}
+
+// A piece is whole lines of the index as they were read, and where they begin.
+type piece struct {
+	at   int64
+	text []byte
+}
+
+// pieces yields the lines between two places. A last line without its '\n' is being
+// written, or is what a killed writer left.
+func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
+		for most := int64(chunk); ; {
+			pooled, _ := buffers.Get().(*[]byte)
+			n := int(min(most, size-from))
+			text := slices.Grow((*pooled)[:0], n)[:n]
+			n, err := x.file.ReadAt(text, from)
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(piece{}, err)
+				return
+			}
+			whole := bytes.LastIndexByte(text[:n], '\n') + 1
+			switch {
+			case whole > 0:
+				if !yield(piece{from, text[:whole]}, nil) {
+					return
+				}
+				from, most = from+int64(whole), chunk
+			case int64(n) < most: // the end, or that of a file that a failed write was taken back from
+				return
+			default:
+				most *= 2
+			}
+		}
+	}
+}
+
+// decode appends the lines of a piece, which it may reuse.
+func (x *index) decode(lines []line, p piece) []line {
+	at := p.at
+	for text := range bytes.Lines(p.text) {
+		lines = append(lines, x.decodeLine(text[:len(text)-1], at))
+		at += int64(len(text))
+	}
+	buffers.Put(&p.text)
+	return lines
+}
+
+// decodeLine decodes the line at an offset.
+func (x *index) decodeLine(text []byte, at int64) line {
+	l, ok := peek(text)
+	switch {
+	case !ok && len(text) > 0:
+		l = decodeJSON(text)
+	case l.row != nil:
+		l.row.at += at
+	}
+	l.end = at + int64(len(text)) + 1
+	return l
+}
+
+func decodeJSON(text []byte) (l line) {
+	l.damaged = json.Unmarshal(text, &l.record) != nil
+	if row := l.Row; row != nil && row.ID != "" && !l.damaged {
+		l.row = entryOf(*row)
+	}
+	return l
+}
+
+// apply applies a line.
+func (x *index) apply(l line) {
+	switch {
+	case l.damaged:
+		x.lost, x.remake = true, true // it stood for a change that the transcripts know
+	case l.Version > 0 && x.applied == 0:
+		x.version = l.Version
+		if x.a.name == "" { // of a folder whose name is hashed, see agentName
+			x.a.name = l.Agent
+		}
+		if known := l.Boot != "" && bootID() != ""; known && l.Boot == bootID() {
+			x.lost, x.remake = false, false
+		} else {
+			x.otherBoot = known
+		}
+	case l.row != nil:
+		if !x.deletes[l.row.id] {
+			x.set(l.row)
+			x.unmark(l.row.id, append(l.Ends, l.By)...)
+		}
+	case l.Busy != "" && l.By == 0:
+		if x.find(l.Busy) == nil {
+			x.set(&entry{id: l.Busy, size: unseen})
+		}
+	case l.Busy != "":
+		x.unmark(l.Busy, l.By)
+		x.busy[l.Busy] = append(x.busy[l.Busy], busyMark{l.By, l.From})
+	case l.Delete != "":
+		x.drop(l.Delete)
+		x.deletes[l.Delete] = true
+	case l.Erase != "":
+		x.doubt(l.Erase)
+		x.erases[l.Erase] = true
+	}
+}
+
+// unmark ends the busy lines of writers.
+func (x *index) unmark(id string, by ...int64) {
+	marks, ok := x.busy[id]
+	if !ok {
+		return
+	}
+	marks = slices.DeleteFunc(marks, func(m busyMark) bool { return slices.Contains(by, m.by) })
+	if x.busy[id] = marks; len(marks) == 0 {
+		delete(x.busy, id)
+	}
+}
+
+// drop removes all that is known of a session.
+func (x *index) drop(id string) {
+	if e := x.find(id); e != nil {
+		x.del(e)
+	}
+	delete(x.busy, id)
+}
+
+// row returns the row of an entry. One that the file does not hold as it should
+// is made anew from the transcript. It reports false if there is none.
+func (x *index) row(e *entry) (row driver.Row, ok bool) {
+	if row, ok = x.stored(e); ok {
+		return row, true
+	}
+	x.del(e)
+	x.check(e.id)
+	x.news = append(x.news, e.id)
+	if e = x.find(e.id); e == nil {
+		return row, false
+	}
+	return x.stored(e)
+}
+
+// stored returns the row of an entry if the file or the entry holds it.
+func (x *index) stored(e *entry) (row driver.Row, ok bool) {
+	if e.row != nil {
+		row = *e.row
+		row.Labels = slices.Clone(row.Labels)
+		row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen
+		return row, true
+	}
+	text := make([]byte, e.n)
+	if n, _ := x.file.ReadAt(text, e.at); n < e.n || decodeRow(text, &row) != nil || row.ID != e.id {
+		return driver.Row{}, false
+	}
+	row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen
+	return row, true
+}
+
+// ready applies what others have written, and notices names that somebody
+// has put into the folder, as far as that is possible without a lock and
+// without writing. The caller holds x.mu.
+func (x *index) ready(ctx context.Context) error {
+	if err := x.refresh(); err != nil {
+		return err
+	}
+	return x.compare(ctx)
+}
+
+// readyRows is ready, and brings the rows of busy sessions up to date.
+func (x *index) readyRows(ctx context.Context) error {
+	if err := x.ready(ctx); err != nil {
+		return err
+	}
+	for id := range x.busy {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		x.check(id)
+	}
+	return nil
+}
+
+// readyKey is ready, and finds out which session of a key is current: a busy
+// one may have become so since its row.
+func (x *index) readyKey(ctx context.Context, key string) error {
+	if err := x.ready(ctx); err != nil {
+		return err
+	}
+	for id := range x.busy {
+		if e := x.find(id); e == nil {
+			x.check(id)
+		} else if e.key == key {
+			x.readGen(e)
+		}
+	}
+	return ctx.Err()
+}
+
+// bootID identifies the boot of the system, or is empty where nothing does.
+// Lines written under another boot may have been lost since.
+var bootID = sync.OnceValue(func() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
+	return string(bytes.TrimSpace(data))
+})

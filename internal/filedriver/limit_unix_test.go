@@ -1,0 +1,301 @@
+//go:build unix
+
+package filedriver_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+const withoutRoom = "FILEDRIVER_WITHOUT_ROOM"
+
+// isLimited reports whether a test may set limits, which are those of the whole process.
+// If not, it has run the test in a process of its own.
+func isLimited(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(withoutRoom) != "" {
+		return true
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), withoutRoom+"=1")
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return false
+}
+
+// A row for which the disk has no room leaves the index as it was, wherever in
+// the row the room ends. Where a killed writer has left a part of a line, nothing
+// is written before that line can be ended.
+func TestIndexWithoutRoom(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	before := indexText(t, dir)
+	put := func(room int) error {
+		var limit unix.Rlimit
+		require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+		less := limit
+		lower(&less.Cur, len(before)+room)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
+		defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)) }()
+		return d.Put(t.Context(), row)
+	}
+	for room := range 100 {
+		row.Title = fmt.Sprint("title ", room)
+		err := put(room)
+		require.ErrorIs(t, err, syscall.EFBIG)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, "nothing was written")
+		require.Equal(t, before, indexText(t, dir))
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"by":1,"row":{"id":"a","si`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	before = indexText(t, dir)
+	require.ErrorIs(t, put(0), syscall.EFBIG)
+	require.Equal(t, before, indexText(t, dir))
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, row.Title, list(t, d)[0].Title)
+	require.NoError(t, d.Close())
+}
+
+// A disk that has no room for a copy does not keep a transcript that bears the mark
+// of a failed sync: nothing is copied that is to be removed.
+func TestDeleteWithoutRoom(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncAlways})
+	marked := func(id string, torn int64) driver.Ref {
+		ref := create(t, d, id, "k").Ref()
+		res, err := d.Append(t.Context(), ref, notes(1000), driver.Cond{})
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(d.Path(ref), int64(res.End)-torn))
+		require.NoError(t, os.Chmod(d.Path(ref), 0o600|os.ModeSticky))
+		return ref
+	}
+	plain, whole, torn := marked("plain", 0), marked("whole", 0), marked("torn", 5)
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	less := limit
+	lower(&less.Cur, 16<<10) // enough for the index
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
+	planned := map[string]int64{}
+	for _, row := range list(t, d) {
+		planned[row.ID] = row.Size
+	}
+	unchanged := func(row driver.Row) error {
+		if row.Size != planned[row.ID] {
+			return fmt.Errorf("it has %d bytes, and had %d", row.Size, planned[row.ID])
+		}
+		return nil
+	}
+	require.NoError(t, d.Delete(t.Context(), plain))
+	require.Equal(t, []error{nil, nil}, d.DeleteIf(t.Context(), []driver.Ref{whole, torn}, unchanged))
+	for _, ref := range []driver.Ref{plain, whole, torn} {
+		require.NoFileExists(t, d.Path(ref))
+	}
+	require.NoError(t, d.Close())
+}
+
+// A transcript that cannot be opened for want of descriptors is not taken for one whose
+// lock nobody holds: the deletion is finished later.
+func TestDeleteWithoutDescriptors(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 1) // has no transcript open
+	root, err := os.OpenRoot(filepath.Dir(d.Path(ref)))
+	require.NoError(t, err)
+	l, err := filelog.Open(root, "a.jsonl", nil)
+	require.NoError(t, err)
+	release, err := l.Hold(t.Context())
+	require.NoError(t, err)
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	lower(&limit.Cur, 64)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	var all []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			require.ErrorIs(t, err, syscall.EMFILE)
+			break
+		}
+		all = append(all, f)
+	}
+	require.Error(t, d.Delete(t.Context(), ref))
+	require.FileExists(t, d.Path(ref))
+	for _, f := range all {
+		require.NoError(t, f.Close())
+	}
+	release()
+	require.NoError(t, errors.Join(l.Close(), root.Close()))
+	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoFileExists(t, d.Path(ref))
+	require.NoError(t, d.Close())
+}
+
+// A session is current once its line is in the transcript, also if the index has no
+// room for the row: this process knows it as others do, and gives no gen twice.
+func TestCurrentWithoutRoom(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	dir, ctx := t.TempDir(), t.Context()
+	var log strings.Builder
+	d := open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	first := create(t, d, "a", "k")
+	first.Size = int64(add(t, d, first.Ref(), "1").End)
+	require.NoError(t, d.Put(ctx, first))
+	add(t, d, create(t, d, "b", "k").Ref(), "2")
+	for i := range 20 { // so that the transcript is smaller than the index
+		create(t, d, fmt.Sprint("o", i), fmt.Sprint("k", i))
+	}
+	other := open(t, dir, nil)
+	current := func(d *filedriver.Driver) string {
+		row, err := d.Current(ctx, "main", "k")
+		require.NoError(t, err)
+		return fmt.Sprint(row.ID, row.Gen)
+	}
+	require.Equal(t, []string{"b2", "b2"}, []string{current(d), current(other)})
+
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	row, err := d.SetCurrent(ctx, first.Ref(), func(gen int64) driver.Line {
+		less := limit
+		lower(&less.Cur, len(indexText(t, dir))+5)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
+		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
+		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, row.Gen)
+	require.Contains(t, log.String(), "was made current")
+	require.Equal(t, []string{"a3", "a3"}, []string{current(d), current(other)})
+	require.EqualValues(t, 4, create(t, d, "c", "k").Gen)
+	require.Equal(t, []string{"c4", "c4"}, []string{current(d), current(other)})
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
+	d = open(t, dir, nil)
+	require.Equal(t, "c4", current(d))
+	require.NoError(t, d.Close())
+}
+
+// lower lowers a limit, which has another type on some systems.
+func lower[T int64 | uint64](limit *T, to int) { *limit = min(*limit, T(to)) }
+
+// leaveDescriptors leaves the process n more file descriptors. The function that it
+// returns takes that back.
+func leaveDescriptors(t *testing.T, n int) (restore func()) {
+	t.Helper()
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	first := int(f.Fd()) // that is free again now
+	require.NoError(t, f.Close())
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	less := limit
+	lower(&less.Cur, first+n)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &less))
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
+}
+
+// A process that has no file descriptors left says so. It takes no agent and no
+// archive for gone, which a caller would leave out of a list or an erase.
+func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	archived := create(t, d, "archived", "k").Ref()
+	create(t, d, "b", "k")
+	require.NoError(t, d.Archive(t.Context(), archived, nil))
+	list(t, d)
+	failed := 0
+	for room := range 10 {
+		restore := leaveDescriptors(t, room)
+		agents, agentsErr := d.Agents(t.Context())
+		_, getErr := d.Get(t.Context(), archived)
+		_, createErr := d.Create(t.Context(), "main", "k", header(archived.ID, "k"))
+		restore()
+		if agentsErr == nil {
+			require.Equal(t, []string{"main"}, agents)
+		} else {
+			failed++
+			require.ErrorIs(t, agentsErr, syscall.EMFILE)
+			require.ErrorContains(t, agentsErr, filepath.Join(dir, "agents"))
+		}
+		if getErr != nil {
+			require.ErrorIs(t, getErr, syscall.EMFILE)
+			require.ErrorContains(t, getErr, archivePath(dir, archived.ID))
+		}
+		require.Error(t, createErr)
+		require.Len(t, list(t, d), 2)
+	}
+	require.NotZero(t, failed)
+	require.NoError(t, d.Close())
+}
+
+// A list that is made of the transcripts, because the index was lost, has all sessions or
+// fails for want of file descriptors; the next list of the same process has them all.
+func TestListWithoutFileDescriptors(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	failed := 0
+	for room := range 6 {
+		dir := t.TempDir()
+		d := open(t, dir, nil)
+		archived := create(t, d, "archived", "k").Ref()
+		create(t, d, "b", "k")
+		require.NoError(t, d.Archive(t.Context(), archived, nil))
+		require.NoError(t, d.Close())
+		loseIndex(t, dir)
+		d = open(t, dir, nil)
+		_, err := d.Get(t.Context(), driver.Ref{Agent: "main", ID: "none"}) // opens the agent
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		restore := leaveDescriptors(t, room)
+		rows, err := d.List(t.Context(), "main", driver.Place{}, 0)
+		restore()
+		if err == nil {
+			require.Len(t, rows, 2)
+		} else {
+			failed++
+			require.ErrorIs(t, err, syscall.EMFILE)
+			require.ErrorContains(t, err, dir)
+		}
+		require.Len(t, list(t, d), 2)
+		require.NoError(t, d.Close())
+	}
+	require.NotZero(t, failed)
+}

@@ -1,0 +1,452 @@
+package filedriver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+const deadWriter = 12345678 // whose byte nobody has locked
+
+// indexText is the index of an agent.
+func indexText(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "agents/main/sessions.jsonl"))
+	require.NoError(t, err)
+	return string(data)
+}
+
+// described returns options whose Describe counts the records of each session,
+// and of which sessions it was asked.
+func described(asked *[]string) *filedriver.Options {
+	return &filedriver.Options{
+		Sync: driver.SyncNever,
+		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
+			*asked = append(*asked, fmt.Sprintf("%s from %d", row.ID, row.Messages))
+			for rec, err := range scan(driver.Cursor(row.Size), driver.Forward) {
+				if err != nil {
+					return row, err
+				}
+				row.Messages++
+				row.LastID = rec.Entry.ID
+				if c, ok := rec.Entry.Body.(transcript.Current); ok {
+					row.Gen = max(row.Gen, c.Gen)
+				}
+			}
+			return row, nil
+		},
+	}
+}
+
+func add(t *testing.T, d driver.Driver, ref driver.Ref, ids ...string) driver.Result {
+	t.Helper()
+	var res driver.Result
+	for _, id := range ids {
+		var err error
+		res, err = d.Append(t.Context(), ref, []driver.Line{note(id)}, driver.Cond{})
+		require.NoError(t, err)
+	}
+	return res
+}
+
+func list(t *testing.T, d driver.Driver) []driver.Row {
+	t.Helper()
+	rows, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.NoError(t, err)
+	return rows
+}
+
+// Lists look at the transcripts of busy sessions alone, and read of these what
+// the last row lacks. A row ends that.
+func TestBusySessionsAreLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	var asked, askedOther []string
+	d, other := open(t, dir, described(&asked)), open(t, dir, described(&askedOther))
+	ref := create(t, d, "a", "k").Ref()
+	create(t, d, "b", "other key")
+	before := indexText(t, dir)
+	end := add(t, d, ref, "1", "2", "3").End
+	require.Equal(t, before+`{"by":`, indexText(t, dir)[:len(before)+6], "one busy line follows")
+	require.Equal(t, 1, strings.Count(indexText(t, dir)[len(before):], "\n"), "one line for three appends")
+
+	require.Len(t, list(t, other), 2)
+	require.Equal(t, []string{"a from 0"}, askedOther)
+	list(t, other)
+	require.Equal(t, []string{"a from 0"}, askedOther, "nothing has changed since")
+	add(t, d, ref, "4")
+	for _, row := range list(t, other) {
+		if row.ID == "a" {
+			require.Equal(t, 4, row.Messages)
+		}
+	}
+	require.Equal(t, []string{"a from 0", "a from 3"}, askedOther)
+
+	row, err := d.Get(t.Context(), ref)
+	require.NoError(t, err)
+	row.Size, row.Messages, row.Title = int64(add(t, d, ref, "5").End), 5, "put"
+	require.Greater(t, row.Size, int64(end))
+	require.NoError(t, d.Put(t.Context(), row))
+	askedOther = nil
+	for _, row := range list(t, other) {
+		if row.ID == "a" {
+			require.Equal(t, "put", row.Title)
+		}
+	}
+	require.Empty(t, askedOther, "the row is trusted")
+	require.NoError(t, d.Close())
+	require.NoError(t, other.Close())
+}
+
+// The next writer puts the rows of the sessions that a killed one was busy with.
+func TestDeadWriter(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, described(new([]string)))
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	appendRaw(t, d.Path(ref), note("1").Data)
+
+	var asked []string
+	opts := described(&asked)
+	opts.Sync = driver.SyncAlways
+	d = open(t, dir, opts)
+	require.Equal(t, 1, list(t, d)[0].Messages)
+	require.Equal(t, []string{"a from 0"}, asked)
+	create(t, d, "b", "other key")
+	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	require.NoError(t, d.Close())
+
+	asked = nil
+	d = open(t, dir, described(&asked))
+	require.Len(t, list(t, d), 2)
+	require.Empty(t, asked)
+	require.NoError(t, d.Close())
+}
+
+func appendRaw(t *testing.T, path string, line []byte) {
+	t.Helper()
+	appendText(t, path, append(line, '\n'))
+}
+
+func appendText(t *testing.T, path string, text []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.Write(text)
+	require.NoError(t, errors.Join(err, f.Close()))
+}
+
+// After another boot, and when the index is damaged or gone, every transcript
+// is compared with its row.
+func TestComparedAfterABoot(t *testing.T) {
+	for name, change := range map[string]func(path, text string) error{
+		"another boot": func(path, text string) error {
+			_, rest, _ := strings.Cut(text, "\n")
+			return os.WriteFile(path, []byte(`{"index":1,"boot":"another","agent":"main"}`+"\n"+rest), 0o600)
+		},
+		"no head": func(path, text string) error {
+			_, rest, _ := strings.Cut(text, "\n")
+			return os.WriteFile(path, []byte(rest), 0o600)
+		},
+		"empty":   func(path, _ string) error { return os.WriteFile(path, nil, 0o600) },
+		"NULs":    func(path, text string) error { return os.WriteFile(path, make([]byte, len(text)), 0o600) },
+		"damaged": func(path, text string) error { return os.WriteFile(path, []byte(text+"garbage\n"), 0o600) },
+		"foreign": func(path, _ string) error { return os.WriteFile(path, []byte(`{"sessions":{}}`), 0o600) },
+		"gone":    func(path, _ string) error { return os.Remove(path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir, described(new([]string)))
+			ref := create(t, d, "a", "k").Ref()
+			require.NoError(t, d.Close())
+			appendRaw(t, d.Path(ref), note("1").Data) // of which no line of the index speaks
+			require.NoError(t, change(filepath.Join(dir, "agents/main/sessions.jsonl"), indexText(t, dir)))
+
+			for _, opts := range []*filedriver.Options{{ReadOnly: true}, {}} {
+				with := described(new([]string))
+				with.ReadOnly = opts.ReadOnly
+				d = open(t, dir, with)
+				rows := list(t, d)
+				require.Len(t, rows, 1)
+				require.NotZero(t, rows[0].Messages)
+				require.NoError(t, d.Close())
+			}
+			d = open(t, dir, described(new([]string)))
+			create(t, d, "b", "other key") // writes the index anew
+			require.NoError(t, d.Close())
+			var asked []string
+			d = open(t, dir, described(&asked))
+			require.Len(t, list(t, d), 2)
+			require.Empty(t, asked)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// An index that an append had to make says nothing of the other transcripts, and
+// is not trusted.
+func TestIndexMadeByAnAppend(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	d = open(t, dir, nil)
+	add(t, d, ref, "1")
+	require.Contains(t, indexText(t, dir), `{"index":1,"agent":"main"}`)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+}
+
+// A transcript that somebody puts back is listed, also if the next line of the index is
+// one of an append to another session.
+func TestTranscriptPutBack(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	a, b := create(t, d, "a", "k").Ref(), create(t, d, "b", "k2").Ref()
+	text, err := os.ReadFile(d.Path(a))
+	require.NoError(t, err)
+	require.NoError(t, d.Delete(t.Context(), a))
+	require.NoError(t, d.Close())
+	folder := filepath.Dir(d.Path(a))
+	require.NoError(t, os.Chtimes(folder, time.Time{}, time.Unix(1, 0)))
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "agents/main/sessions.jsonl"), time.Time{}, time.Unix(2, 0)))
+
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, os.WriteFile(d.Path(a), text, 0o600))
+	require.NoError(t, os.Chtimes(folder, time.Time{}, time.Unix(3, 0)))
+	add(t, d, b, "1")
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k"))
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, "a", row.ID)
+	require.NoError(t, d.Close())
+}
+
+// An index of a newer version is neither read nor replaced.
+func TestNewerIndex(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	text := strings.Replace(indexText(t, dir), `{"index":1`, `{"index":2`, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
+	d = open(t, dir, nil)
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.ErrorContains(t, err, "use a newer program")
+	_, _, err = d.LoadOrCreate(t.Context(), "main", "k", header("b", "k"))
+	require.ErrorContains(t, err, "use a newer program")
+	require.Equal(t, text, indexText(t, dir))
+	require.NoError(t, d.Close())
+}
+
+// A newer program may put its index in place while this one has the store open.
+func TestIndexBecomesNewer(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	text := strings.Replace(indexText(t, dir), `{"index":1`, `{"index":2`, 1)
+	loseIndex(t, dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.ErrorContains(t, err, "use a newer program")
+	_, err = d.Current(t.Context(), "main", "k")
+	require.ErrorContains(t, err, "use a newer program")
+	_, err = d.Get(t.Context(), row.Ref())
+	require.ErrorContains(t, err, "use a newer program")
+	require.ErrorContains(t, d.Put(t.Context(), row), "use a newer program")
+	_, err = d.Append(t.Context(), row.Ref(), []driver.Line{note("1")}, driver.Cond{})
+	require.ErrorContains(t, err, "use a newer program")
+	require.Equal(t, text, indexText(t, dir))
+	require.NoError(t, d.Close())
+}
+
+// A line of the index may be longer than what is read of it at a time.
+func TestLongIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = strings.Repeat("0123456789", 250_000)
+	require.NoError(t, d.Put(t.Context(), row))
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	before := indexText(t, dir)
+	d = open(t, dir, nil)
+	rows := list(t, d)
+	require.Equal(t, []string{"a", "b"}, ids(rows))
+	require.Equal(t, row.Title, rows[slices.IndexFunc(rows, func(r driver.Row) bool { return r.ID == "a" })].Title)
+	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "b"}))
+	require.Contains(t, indexText(t, dir), row.Title)
+	require.Less(t, len(indexText(t, dir)), len(before))
+	require.NoError(t, d.Close())
+}
+
+// A blank line of the index says nothing.
+func TestBlankIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	appendRaw(t, d.Path(ref), note("1").Data) // of which no line of the index speaks
+	addLine(t, dir, "")
+	d = open(t, dir, nil)
+	before := indexText(t, dir)
+	row, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, before, indexText(t, dir)[:len(before)], "it is not rewritten")
+	require.NoError(t, d.Close())
+}
+
+// A line without its '\n' is what a killed writer left, and stays apart from
+// the next one.
+func TestTornIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"by":1,"row":{"id":"a","si`)
+	require.NoError(t, errors.Join(err, f.Close()))
+	require.Len(t, list(t, d), 1)
+	create(t, d, "b", "k")
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+}
+
+// The index is rewritten when most of it is of no use, and keeps what counts.
+func TestIndexIsRewritten(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	busy := create(t, d, "b", "k")
+	add(t, other, busy.Ref(), "1")
+	largest := 0
+	for i := range 1000 {
+		row.Title = fmt.Sprint(i, strings.Repeat(" title", 50))
+		require.NoError(t, d.Put(t.Context(), row))
+		largest = max(largest, len(indexText(t, dir)))
+	}
+	require.Less(t, largest, 200<<10)
+	for _, d := range []*filedriver.Driver{d, other, open(t, dir, nil)} {
+		got, err := d.Get(t.Context(), row.Ref())
+		require.NoError(t, err)
+		require.Equal(t, row.Title, got.Title)
+		require.Len(t, list(t, d), 2)
+		cur, err := d.Current(t.Context(), "main", "k")
+		require.NoError(t, err)
+		require.Equal(t, "b", cur.ID)
+	}
+	require.Contains(t, indexText(t, dir), `"busy":"b"`)
+	require.NoError(t, d.Close())
+	require.NoError(t, other.Close())
+}
+
+// An index that cannot be rewritten goes on growing, and a deletion that needs it
+// fails and can be repeated.
+func TestIndexThatCannotBeRewritten(t *testing.T) {
+	dir := t.TempDir()
+	var log strings.Builder
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	row := create(t, d, "a", "k")
+	gone := create(t, d, "b", "other key").Ref()
+	inTheWay := filepath.Join(dir, "agents/main/sessions.jsonl.tmp-0123456789abcdef")
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	for !strings.Contains(log.String(), "the index could not be rewritten") {
+		row.Title = fmt.Sprint(log.Len(), strings.Repeat(" title", 1000))
+		require.NoError(t, d.Put(t.Context(), row))
+		require.Less(t, len(indexText(t, dir)), 1<<20)
+	}
+	require.Error(t, d.Delete(t.Context(), gone))
+	require.Contains(t, indexText(t, dir), `{"delete":"b"}`)
+	require.NoError(t, os.Remove(inTheWay))
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NotContains(t, indexText(t, dir), `"b"`)
+	rows := list(t, d)
+	require.Equal(t, []string{"a"}, ids(rows))
+	require.Equal(t, row.Title, rows[0].Title)
+	require.NoError(t, d.Close())
+}
+
+// The index stays small when many processes each add a little to it.
+func TestIndexOfManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	for i := range 300 {
+		d := open(t, dir, nil)
+		row.Title = fmt.Sprint(i, strings.Repeat(" title", 200))
+		require.NoError(t, d.Put(t.Context(), row))
+		require.NoError(t, d.Close())
+		require.Less(t, len(indexText(t, dir)), 80<<10)
+	}
+}
+
+// A wait for the lock of the index is observed, and names no session.
+func TestWaitForTheIndex(t *testing.T) {
+	dir := t.TempDir()
+	var waits []filelog.Wait
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever, Observe: func(_ context.Context, ref driver.Ref, e filelog.Event) {
+		if w, ok := e.(filelog.Wait); ok {
+			require.Equal(t, driver.Ref{Agent: "main"}, ref)
+			waits = append(waits, w)
+		}
+	}})
+	create(t, d, "a", "k")
+	waits = nil
+	root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))
+	require.NoError(t, err)
+	lock, err := filelog.OpenLockFile(root, "sessions.lock")
+	require.NoError(t, err)
+	require.NoError(t, lock.Lock(t.Context(), 0))
+	// On a busy machine the time may be over before the wait begins.
+	for wait := 2 * driver.LongWait; len(waits) == 0 && wait < time.Minute; wait *= 2 {
+		_, err = d.Create(hang(t, wait), "main", "k", header("b", "k"))
+	}
+	require.ErrorIs(t, err, driver.ErrBusy)
+	require.Len(t, waits, 1)
+	require.Equal(t, driver.AppendLock, waits[0].Lock)
+	require.ErrorIs(t, waits[0].Err, filelog.ErrBusy)
+	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
+}
+
+// A process that goes on being busy behind its row says so once.
+func TestStillBusyIsSaidOnce(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	add(t, d, row.Ref(), "2")
+	require.NoError(t, d.Put(t.Context(), row))
+	before := indexText(t, dir)
+	add(t, d, row.Ref(), "3")
+	require.Equal(t, before, indexText(t, dir))
+	require.NoError(t, d.Close())
+}

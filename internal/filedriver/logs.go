@@ -1,0 +1,336 @@
+package filedriver
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// logs keeps the logs that are in use open, and some that were in use lately.
+type logs struct {
+	limit int // how many unused ones stay open
+	log   *slog.Logger
+	// failed is (*filelog.Log).Failed, but in tests.
+	failed func(*filelog.Log) *driver.NotDurableError
+
+	mu     sync.Mutex // guards what follows; never held while a log is synced
+	open   map[driver.Ref]*openLog
+	order  *list.List // of *openLog: the one that was asked for last comes first
+	idle   int        // how many of them nobody uses and may be closed
+	ending bool       // nobody is to wait for a lock any more
+	closed bool
+}
+
+type openLog struct {
+	ref   driver.Ref
+	log   *filelog.Log
+	users int
+	place *list.Element // in the order
+	idle  bool          // counted as such
+	stale bool          // its file is gone, and its last user closes it
+
+	// suspects are the dead writers that the log knows; guarded by index.mu.
+	suspects map[int64]bool
+	// told is set while a busy line of this process stands in the index, and
+	// appends counts those under way. See index.stillBusy for their order.
+	told    atomic.Bool
+	appends atomic.Int32
+	// The lines that conditional appends have read; guarded by the append lock.
+	seen seen
+}
+
+func newLogs(d *Driver, limit int) *logs {
+	return &logs{
+		limit: max(limit, 0), log: d.log, failed: (*filelog.Log).Failed,
+		open: map[driver.Ref]*openLog{}, order: list.New(),
+	}
+}
+
+// acquire returns the log of a session for use until release.
+func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*openLog, error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.closed {
+		return nil, driver.ErrClosed
+	}
+	o := ls.open[ref]
+	if o == nil {
+		l, err := open()
+		if err != nil {
+			return nil, err
+		}
+		if ls.ending {
+			l.Interrupt()
+		}
+		o = &openLog{ref: ref, log: l}
+		o.place = ls.order.PushFront(o)
+		ls.open[ref] = o
+	}
+	ls.rouse(o)
+	ls.order.MoveToFront(o.place)
+	o.users++
+	return o, nil
+}
+
+// rouse makes a log one that may not be closed. It is called with ls.mu held.
+func (ls *logs) rouse(o *openLog) {
+	if o.idle {
+		o.idle = false
+		ls.idle--
+	}
+}
+
+// release ends a use. err is how it ended, and is returned as ended says it. A
+// failure to close other logs does not concern the caller and goes to the logger.
+func (ls *logs) release(o *openLog, err error) error {
+	ls.mu.Lock()
+	if err != nil {
+		err = ls.ended(o, err)
+	}
+	o.users--
+	unused, stale := o.users == 0, o.stale
+	if unused && !stale && !ls.closed {
+		o.idle = true
+		ls.idle++
+	}
+	full := ls.idle > ls.limit
+	ls.mu.Unlock()
+	if unused && stale {
+		ls.shut(o)
+	}
+	if full {
+		ls.evict()
+	}
+	return err
+}
+
+// ended returns the error of a use that has failed: it says why if the log was closed
+// meanwhile, and that its sync had failed if it is closed because its file is gone. But
+// for filelog.ErrReplaced, which is for [agent.cause], it is in terms of package driver.
+// It is called with ls.mu held.
+func (ls *logs) ended(o *openLog, err error) error {
+	if errors.Is(err, filelog.ErrReplaced) {
+		o.stale = true
+		ls.remove(o) // the next call opens the file anew
+		o.log.Interrupt()
+		if failed := ls.failed(o.log); failed != nil { // and knows nothing of it
+			err = fmt.Errorf("%w: %w", err, failed)
+		}
+	}
+	if o.stale && errors.Is(err, filelog.ErrClosed) {
+		return fmt.Errorf("%w: %w", filelog.ErrReplaced, err)
+	}
+	return lockError(err)
+}
+
+// oldest returns the idle log that was asked for first, nil if there is none. It
+// is called with ls.mu held.
+func (ls *logs) oldest() *openLog {
+	for e := ls.order.Back(); e != nil; e = e.Prev() {
+		if o, _ := e.Value.(*openLog); o.idle {
+			return o
+		}
+	}
+	return nil
+}
+
+// evict closes the log that nobody has used for longest, unless somebody uses it
+// meanwhile. One whose sync failed stays: closing it would forget that.
+func (ls *logs) evict() {
+	ls.mu.Lock()
+	o := ls.oldest()
+	if o == nil {
+		ls.mu.Unlock()
+		return
+	}
+	ls.rouse(o) // whoever evicts meanwhile takes another one
+	ls.mu.Unlock()
+	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
+		// So that closing has nothing left to sync: whoever opens the file
+		// while it is closed would not learn of a failure. It is no Flush, which may
+		// ask the index for other writers: the caller may hold index.mu.
+		if err := o.log.Sync(context.Background()); err != nil {
+			ls.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
+		}
+	}
+	ls.mu.Lock()
+	// A use that has come and gone since may have left it something to sync.
+	done := o.users == 0 && ls.open[o.ref] == o && !ls.closed &&
+		ls.failed(o.log) == nil && o.log.Unsynced() == math.MaxInt64
+	if done {
+		ls.remove(o)
+	}
+	ls.mu.Unlock()
+	if done {
+		ls.shut(o)
+	}
+}
+
+func (ls *logs) shut(o *openLog) {
+	if err := o.log.Close(); err != nil {
+		ls.log.Warn("closing a transcript failed", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
+	}
+}
+
+// adopt takes a log that was opened for a session that nobody has used yet.
+func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
+	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return l, nil })
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if o.log != l { // somebody was faster
+		err = l.Close()
+	}
+	return errors.Join(err, ls.release(o, nil))
+}
+
+// drop closes a session's log as soon as nobody uses it. A call that waits for
+// one of its locks fails with ErrReplaced.
+func (ls *logs) drop(ref driver.Ref) {
+	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return nil, fs.ErrNotExist })
+	if err == nil {
+		_ = ls.release(o, filelog.ErrReplaced)
+	}
+}
+
+// remove takes a log out of those that are open. It is called with ls.mu held.
+func (ls *logs) remove(o *openLog) {
+	ls.rouse(o)
+	ls.order.Remove(o.place)
+	if ls.open[o.ref] == o {
+		delete(ls.open, o.ref)
+	}
+}
+
+// interrupt ends the waits for a lock, now and later.
+func (ls *logs) interrupt() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.ending = true
+	for _, o := range ls.open {
+		o.log.Interrupt()
+	}
+}
+
+// close closes all logs, also those that a loop over a Scan still uses.
+func (ls *logs) close() error {
+	ls.mu.Lock()
+	ls.closed = true
+	all := slices.Collect(maps.Values(ls.open))
+	ls.mu.Unlock()
+	var errs []error
+	for _, o := range all {
+		if err := o.log.Close(); !errors.Is(err, filelog.ErrClosed) { // a last user may have closed it
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// find returns the log of a session if it is open, without using it.
+func (ls *logs) find(ref driver.Ref) *openLog {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.open[ref]
+}
+
+// busy returns the open logs of the sessions of an agent that this process has
+// told others it is busy with.
+func (ls *logs) busy(agent string) (ids []string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for ref, o := range ls.open {
+		if ref.Agent == agent && o.told.Load() {
+			ids = append(ids, ref.ID)
+		}
+	}
+	return ids
+}
+
+// unsynced returns the offset of the first byte that this process has written
+// to a session and not synced, at most size.
+func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
+	o := ls.find(ref)
+	if o == nil {
+		return size
+	}
+	return min(size, o.log.Unsynced())
+}
+
+func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
+	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
+	o.UnsyncedByOthers = func() (int64, error) { return a.idx.unsyncedByOthers(ref) }
+	if f := a.d.opts.Observe; f != nil {
+		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
+	}
+	return o
+}
+
+func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return nil, err
+	}
+	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
+	if err == nil && !a.d.identify(ref, l) {
+		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// fileName returns the name of a transcript. One whose hashed name is all that is
+// known of it goes by that name, which is too long for an ID.
+func fileName(id string) string {
+	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
+		return id
+	}
+	return EncodeName(id) + extension
+}
+
+// forgetIdentity makes the next open of a transcript take it as it is.
+func (d *Driver) forgetIdentity(ref driver.Ref) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.ids, ref)
+}
+
+const maxIdentity = 4 << 10 // bytes of a first line that are looked at
+
+// identify reports whether a transcript is the one that had its name when this
+// driver last opened it: whether its first line, which holds the time at which
+// it was made, is the same. The new identity is remembered. An open log
+// notices by itself that its file was replaced; this is for one that was closed
+// in between.
+func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
+	head := make([]byte, maxIdentity)
+	n, _ := l.ReadAt(head, 0) // what cannot be read now fails where it is needed
+	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+	if !whole && n < maxIdentity {
+		return true // not even the first line is finished
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(line) // never fails
+	id := h.Sum64()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was, known := d.ids[ref]
+	d.ids[ref] = id
+	return !known || was == id
+}

@@ -1,0 +1,153 @@
+package filedriver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var _ driver.Rewriter = (*Driver)(nil)
+
+// Rewrite implements [driver.Rewriter].
+func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	return d.on(ctx, ref, func(a *agent) error {
+		return a.idx.hold(ctx, func() error { return a.idx.erase(ctx, ref, change) })
+	})
+}
+
+// erase replaces the lines of a session. A line in the index comes first, so
+// that whoever finds it removes the row of the old ones.
+func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	if _, err := x.live(ref.ID); err != nil {
+		return err
+	}
+	o, err := x.a.acquire(ref)
+	if err != nil {
+		return x.a.cause(ref, err)
+	}
+	err = filelog.SyncDir(x.a.sess, ".")
+	if err == nil {
+		err = x.a.removeArchive(ref.ID) // what a killed process has left, with words that are to go
+	}
+	if err == nil {
+		// Restoring the session need not have synced that its archive was removed.
+		if err = filelog.SyncDir(x.a.root, archiveFolder); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = x.announce("erase", "nothing was erased; try again", true, record{Erase: ref.ID})
+	}
+	if err == nil {
+		x.aside(func() {
+			err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
+				records := transcript.Scan(o.log, size, nil) // every line is ended
+				return change(records, func(line []byte) error {
+					_, err := to.Write(append(slices.Clip(line), '\n'))
+					return err
+				})
+			})
+		})
+	}
+	if err = x.a.d.logs.release(o, err); err == nil {
+		x.a.d.logs.drop(ref)
+	}
+	return errors.Join(x.a.cause(ref, err), x.finishErases())
+}
+
+// finishErases makes the rows anew of sessions whose lines were replaced, and
+// removes the old ones.
+func (x *index) finishErases() error {
+	for id := range x.erases {
+		x.doubt(id) // a row that was made meanwhile may be of the old lines
+		x.check(id)
+		f, err := x.a.stat(id)
+		for i := range x.busy[id] {
+			if err == nil {
+				x.busy[id][i].from = f.size // all of the new file is on stable storage
+			}
+		}
+	}
+	if len(x.erases) == 0 {
+		return nil
+	}
+	return x.rewrite(true)
+}
+
+// doubt makes the next look at a session make its row anew.
+func (x *index) doubt(id string) {
+	if e := x.find(id); e != nil {
+		n := *e
+		n.size, n.n, n.row = unseen, 0, nil
+		x.set(&n)
+	}
+}
+
+// Note implements [driver.Rewriter]. It removes temporary files of killed processes
+// before the note, so that the next Open finishes an erase that has not removed them.
+func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	file := EncodeName(name) + extension
+	if d.opts.ReadOnly {
+		return d.readOnly("write", filepath.Join(d.dir, file))
+	}
+	if data != nil {
+		return filelog.WriteFileAtomic(d.root, file, data, true)
+	}
+	folders, err := d.agentFolders()
+	for _, folder := range folders {
+		if folder.IsDir() {
+			err = cmp.Or(err, d.sweep(folder.Name()))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	err = d.root.Remove(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = filelog.SyncDir(d.root, ".")
+	}
+	return d.wrap("remove", filepath.Join(d.dir, file), err, "remove it by hand")
+}
+
+// Notes implements [driver.Rewriter].
+func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.ops.Done()
+	files, err := fs.ReadDir(d.root.FS(), ".")
+	notes := map[string][]byte{}
+	for _, f := range files {
+		if name, _, temp := strings.Cut(f.Name(), extension+".tmp-"); temp && !d.opts.ReadOnly {
+			_ = filelog.RemoveTemps(d.root, name+extension) // of a killed process
+		}
+		enc, ok := strings.CutSuffix(f.Name(), extension)
+		name, whole := DecodeName(enc)
+		if !ok || !whole || !f.Type().IsRegular() {
+			continue
+		}
+		data, readErr := fs.ReadFile(d.root.FS(), f.Name())
+		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
+			err = readErr
+		}
+		notes[name] = data
+	}
+	return notes, d.wrap("read notes", d.dir, err, "check that this user may read it")
+}

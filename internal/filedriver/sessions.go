@@ -1,0 +1,422 @@
+package filedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// notFound says that a session is not there.
+func (d *Driver) notFound(ref driver.Ref) error {
+	return d.wrap("find session "+ref.ID, d.Path(ref), fs.ErrNotExist, "list the sessions to see which there are")
+}
+
+// on calls f with the folder of the agent of a session.
+func (d *Driver) on(ctx context.Context, ref driver.Ref, f func(a *agent) error) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	a, err := d.existing(ref)
+	if err != nil {
+		return err
+	}
+	return f(a)
+}
+
+func (d *Driver) existing(ref driver.Ref) (*agent, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return nil, err
+	}
+	a, err := d.agent(ref.Agent)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.notFound(ref)
+	}
+	return a, err
+}
+
+// listable returns the folder of an agent, nil if it has no sessions.
+func (d *Driver) listable(name string) (*agent, error) {
+	a, err := d.agent(name)
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
+		return nil, nil
+	}
+	return a, err
+}
+
+// Current implements [driver.Driver].
+func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+	if err := d.enter(ctx); err != nil {
+		return driver.Row{}, err
+	}
+	defer d.ops.Done()
+	if err := driver.CheckKey(key); err != nil {
+		return driver.Row{}, err
+	}
+	row, ok, err := d.current(ctx, agent, key)
+	if err == nil && !ok {
+		err = fmt.Errorf("key %q has no session: %w", key, fs.ErrNotExist)
+	}
+	return row, err
+}
+
+func (d *Driver) current(ctx context.Context, agent, key string) (row driver.Row, ok bool, err error) {
+	a, err := d.listable(agent)
+	if a == nil || err != nil {
+		return row, false, err
+	}
+	a.idx.mu.Lock()
+	defer a.idx.mu.Unlock()
+	if err := a.idx.readyKey(ctx, key); err != nil {
+		return row, false, err
+	}
+	row, ok = a.idx.currentRow(key)
+	return row, ok, nil
+}
+
+// currentRow returns the row of the current session of a key. The caller holds
+// x.mu, and the index is up to date.
+func (x *index) currentRow(key string) (driver.Row, bool) {
+	for {
+		e, _ := x.current(key)
+		if e == nil {
+			return driver.Row{}, false
+		}
+		if x.readGen(e); x.find(e.id) != e || e.archived {
+			continue // somebody has archived it, or removed it by hand
+		}
+		if row, ok := x.row(e); ok {
+			kept := row // it is likely to be asked for again
+			kept.Labels = slices.Clone(row.Labels)
+			e.row = &kept
+			return row, true
+		}
+	}
+}
+
+// LoadOrCreate implements [driver.Driver].
+func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+	return d.create(ctx, agent, key, header, nil, true)
+}
+
+// Create implements [driver.Driver].
+func (d *Driver) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	row, _, err := d.create(ctx, agent, key, header, more, false)
+	return row, err
+}
+
+// create makes a session, unless load is set and the key has one.
+func (d *Driver) create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more []driver.Line, load bool) (row driver.Row, created bool, err error) {
+	if err := d.enter(ctx); err != nil {
+		return row, false, err
+	}
+	defer d.ops.Done()
+	if err := driver.CheckKey(key); err != nil {
+		return row, false, err
+	}
+	found := false
+	if load {
+		if row, found, err = d.current(ctx, agent, key); found || err != nil {
+			return row, false, err
+		}
+	}
+	a, err := d.writable(agent, header)
+	if err != nil {
+		return row, false, err
+	}
+	x := a.idx
+	err = x.hold(ctx, func() (err error) {
+		if err := x.readyKey(ctx, key); err != nil {
+			return err
+		}
+		if load {
+			if row, found = x.currentRow(key); !found {
+				err = x.certain()
+				row, found = x.currentRow(key) // certain may have seen that it was restored
+			}
+		}
+		if !found && err == nil {
+			_, highest := x.current(key)
+			row, err = a.create(key, highest+1, header, more)
+		}
+		return err
+	})
+	return row, !found && err == nil, err
+}
+
+// writable returns an agent's folder for a session to be made in. The folder is
+// not made for a session that cannot be.
+func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
+	if d.opts.ReadOnly {
+		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", EncodeName(name)))
+	}
+	a, err := d.listable(name)
+	if a != nil || err != nil {
+		return a, err
+	}
+	row, _ := header(1)
+	if err := driver.CheckRef(driver.Ref{Agent: name, ID: row.ID}); err != nil {
+		return nil, err
+	}
+	folder := "agents/" + EncodeName(name)
+	for _, dir := range []string{folder, folder + "/sessions"} {
+		if err := d.folder(dir, true); err != nil {
+			return nil, err
+		}
+	}
+	if a, err = d.agent(name); errors.Is(err, fs.ErrNotExist) {
+		a, err = d.agent(name) // a call at the same time had looked before the folder was made
+	}
+	return a, err
+}
+
+// create makes a transcript. The caller holds the lock of the index, which is
+// up to date. A busy line comes first, then the file gets its name, then the
+// index its row: the next writer finishes or discards what a kill left.
+func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
+	x := a.idx
+	row, line := header(gen)
+	row.Agent, row.Key, row.Gen = a.name, key, gen
+	ref := row.Ref()
+	if err := driver.CheckRef(ref); err != nil {
+		return driver.Row{}, err
+	}
+	data, err := appendLines(nil, append([]driver.Line{line}, more...))
+	if err != nil {
+		return driver.Row{}, err
+	}
+	row.Labels = slices.Clone(row.Labels)
+	row.Size = int64(len(data))
+	has, err := a.hasArchive(ref.ID)
+	if err != nil {
+		return driver.Row{}, err
+	}
+	if has || x.find(ref.ID) != nil {
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+	}
+	if x.deletes[ref.ID] { // whoever finishes that would delete this one
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which says why, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+	}
+	if a.d.opts.Sync != driver.SyncNever {
+		if err := a.syncFolders(); err != nil {
+			return driver.Row{}, err
+		}
+	}
+	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
+		return driver.Row{}, err
+	}
+	l, err := filelog.Create(a.sess, fileName(ref.ID), data, a.logOptions(ref))
+	if err != nil {
+		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
+			err = errors.Join(err, a.remove(ref.ID, busyWait))
+		}
+		delete(x.busy, ref.ID) // others find no transcript there
+		return driver.Row{}, err
+	}
+	a.d.logs.drop(ref) // of a session that had the ID before
+	a.d.identify(ref, l)
+	if err := a.d.logs.adopt(ref, l); err != nil {
+		return driver.Row{}, err
+	}
+	x.compared()
+	if err := x.write(record{By: x.by, Row: &row}); err != nil {
+		a.d.logs.drop(ref)
+		delete(x.busy, ref.ID)
+		return driver.Row{}, errors.Join(err, a.remove(ref.ID, busyWait))
+	}
+	return row, nil
+}
+
+// SetCurrent implements [driver.Driver].
+func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	err = d.with(ctx, ref, func(a *agent, o *openLog) error {
+		return a.idx.hold(ctx, func() error {
+			row, err = a.idx.setCurrent(ctx, o, line)
+			return err
+		})
+	})
+	return row, err
+}
+
+func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	e := x.find(o.ref.ID)
+	if e == nil || e.archived {
+		x.check(o.ref.ID)
+		e = x.find(o.ref.ID)
+	}
+	if e == nil {
+		return row, x.a.d.notFound(o.ref)
+	}
+	if err := x.readyKey(ctx, e.key); err != nil {
+		return row, err
+	}
+	cur, highest := x.current(e.key)
+	row, ok := x.row(e)
+	if !ok {
+		return row, x.a.d.notFound(o.ref)
+	}
+	if cur != nil && cur.id == row.ID {
+		return row, nil
+	}
+	// The busy line makes others look at the transcript until there is a row.
+	if err := x.markBusy(o); err != nil {
+		return row, err
+	}
+	gen := highest + 1
+	l := line(gen)
+	var res driver.Result
+	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{}) })
+	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
+	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
+		e.gen = max(e.gen, gen) // whatever becomes of the row: others read the line, and no gen is given twice
+	}
+	if err != nil {
+		return row, err
+	}
+	if row.Size == int64(res.Start) {
+		row.Size, row.LastID = int64(res.End), l.ID
+	} else { // others have appended in between
+		if row, err = x.checked(o.ref); err != nil {
+			return row, err
+		}
+	}
+	row.Gen = max(row.Gen, gen)
+	if err := x.putRow(row, row.Size); err != nil {
+		x.a.d.log.Warn("the row of a session that was made current was not written; readers look at its transcript", "folder", x.a.dir, "session", row.ID, "err", err)
+	}
+	return row, nil
+}
+
+// Delete implements [driver.Driver].
+func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	var errs []error
+	of := map[*agent][]string{}
+	for _, ref := range refs {
+		a, err := d.existing(ref)
+		if err == nil {
+			if _, err = a.stat(ref.ID); errors.Is(err, fs.ErrNotExist) && a.idx.isDeleting(ref.ID) {
+				err = nil
+			}
+		}
+		if errs = append(errs, err); err == nil {
+			of[a] = append(of[a], ref.ID)
+		}
+	}
+	for a, ids := range of {
+		errs = append(errs, a.idx.hold(ctx, func() error {
+			return a.idx.delete(ids, func(id string) error { return a.remove(id, 20*busyWait) })
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// Get implements [driver.Driver]. A row that the index knows is returned as it
+// is, though others may have appended since; a transcript that the index does
+// not know gives the row of its header.
+func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err error) {
+	err = d.on(ctx, ref, func(a *agent) error {
+		a.idx.mu.Lock()
+		defer a.idx.mu.Unlock()
+		row, err = a.idx.get(ref)
+		return err
+	})
+	return row, err
+}
+
+func (x *index) get(ref driver.Ref) (driver.Row, error) {
+	if err := x.refresh(); err != nil {
+		return driver.Row{}, err
+	}
+	f, err := x.stat(ref.ID)
+	if err != nil {
+		return driver.Row{}, err
+	}
+	if e := x.find(ref.ID); e != nil && e.archived == f.archived && (f.archived || e.size > 0 && e.size <= f.size) {
+		if row, ok := x.stored(e); ok {
+			return row, nil
+		}
+	}
+	if f.archived {
+		return x.a.describe(f, driver.Row{})
+	}
+	e, h, err := x.a.header(f)
+	if err == nil {
+		row := driver.Row{ID: f.id, Agent: x.a.name, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
+		if e.ID == f.id { // else opening it says what is wrong
+			row.Gen = h.Gen
+		}
+		return row, nil
+	}
+	_ = x.look(f)                      // said in the log
+	if e := x.find(ref.ID); e != nil { // its lines can be read
+		if row, ok := x.stored(e); ok {
+			return row, nil
+		}
+	}
+	return driver.Row{}, x.a.spoilt("find session "+ref.ID, f, err, "restore it from a copy, move it away or delete session "+ref.ID)
+}
+
+// Put implements [driver.Driver].
+func (d *Driver) Put(ctx context.Context, row driver.Row) error {
+	row.Labels = slices.Clone(row.Labels)
+	return d.on(ctx, row.Ref(), func(a *agent) error { return a.idx.put(ctx, row) })
+}
+
+// List implements [driver.Driver].
+func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.ops.Done()
+	a, err := d.listable(agent)
+	if a == nil || err != nil {
+		return nil, err
+	}
+	a.idx.mu.Lock()
+	defer a.idx.mu.Unlock()
+	return a.idx.list(ctx, after, n)
+}
+
+func (x *index) list(ctx context.Context, after driver.Place, n int) (list []driver.Row, err error) {
+	if err := x.readyRows(ctx); err != nil {
+		return nil, err
+	}
+	page, changed := x.page(after, n), false
+	for _, e := range page {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		changed = x.check(e.id) || changed
+	}
+	if changed { // without a busy line: somebody has changed or removed a transcript by hand
+		page = x.page(after, n)
+	}
+	current := map[string]*entry{} // by key
+	for _, e := range page {
+		if e.key == "" && e.row == nil {
+			continue // there is nothing to be said of it
+		}
+		row, ok := x.row(e)
+		if !ok {
+			continue
+		}
+		cur, known := current[e.key]
+		if !known {
+			cur, _ = x.current(e.key)
+			current[e.key] = cur
+		}
+		row.Current = cur != nil && cur.id == e.id
+		list = append(list, row)
+	}
+	return list, nil
+}

@@ -1,0 +1,335 @@
+package filedriver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Lock bytes of sessions.lock: one for whoever writes to the index, one for
+// each living writer, and one for the turn of each session, see turnByte.
+const (
+	indexByte   int64 = 0
+	firstWriter int64 = 1 << 20
+	writers     int64 = 1 << 48
+)
+
+// hold calls f under the lock of the index and x.mu, with everything applied
+// that others wrote and what dead writers left finished.
+func (x *index) hold(ctx context.Context, f func() error) error {
+	return x.locked(ctx, func() error {
+		if err := x.finish(ctx); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// locked calls f under the lock of the index and x.mu, with everything applied
+// that others wrote, when a line can be added.
+func (x *index) locked(ctx context.Context, f func() error) error {
+	if x.lock == nil {
+		return x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
+	}
+	began := time.Now()
+	err := x.lock.Lock(ctx, indexByte)
+	x.a.d.waited(ctx, driver.Ref{Agent: x.a.name}, driver.AppendLock, began, err)
+	if err != nil {
+		return lockError(err)
+	}
+	defer func() { _ = x.lock.Unlock(indexByte) }() // a lock that stays ends with the process
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(); err != nil {
+		return err
+	}
+	for x.by == 0 {
+		by := firstWriter + rand.Int64N(writers)
+		switch err := x.lock.TryLock(by); {
+		case err == nil, errors.Is(err, errors.ErrUnsupported):
+			x.by = by
+		case !errors.Is(err, filelog.ErrBusy):
+			return err
+		}
+	}
+	if x.file != nil && x.info.Size() > x.applied { // a killed writer left a part of a line
+		if _, err := x.file.Write([]byte("\n")); err != nil {
+			return x.fail("write index", err, "nothing was written; make room or make the file writable")
+		}
+		if err := x.refresh(); err != nil {
+			return err
+		}
+	}
+	return f()
+}
+
+// aside calls f, which may wait for the append lock of a session, without x.mu, so
+// that others can read the rows meanwhile. The caller holds the lock of the index:
+// nobody writes to it.
+func (x *index) aside(f func()) {
+	x.mu.Unlock()
+	defer x.mu.Lock()
+	f()
+}
+
+// lockError returns the error of a lock in terms of package driver.
+func lockError(err error) error {
+	switch {
+	case errors.Is(err, filelog.ErrBusy):
+		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
+	case errors.Is(err, filelog.ErrClosed):
+		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
+	}
+	return err
+}
+
+// finish compares the index with the folder and ends what writers left when they
+// died: an index that must be rewritten, deletions and sessions half made.
+func (x *index) finish(ctx context.Context) error {
+	if err := x.compare(ctx); err != nil {
+		return err
+	}
+	if err := x.finishErases(); err != nil {
+		return err
+	}
+	if len(x.deletes) > 0 {
+		remove := func(id string) error { return x.a.remove(id, busyWait) }
+		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), remove); err != nil {
+			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
+		}
+	}
+	// A killed process may have set the mark of a deletion and not written its line.
+	stray := x.info != nil && x.info.Mode()&fs.ModeSticky != 0 && len(x.deletes)+len(x.erases) == 0
+	if x.remake || stray {
+		if err := x.rewrite(false); err != nil { // a deletion must be possible on a full disk
+			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
+		}
+	}
+	// These archives do not count: a kill came before they did, or when they no longer
+	// did. A process that is about to use one makes it again. One with lines that the
+	// transcript lacks stays.
+	for _, id := range x.stale {
+		if err := x.a.removeBeside(id); err != nil {
+			x.a.d.log.Warn("an archive beside its transcript could not be removed; it does not count", "folder", x.a.dir, "session", id, "err", err)
+		}
+	}
+	x.stale = nil
+	for id := range x.busy {
+		if x.find(id) != nil {
+			continue
+		}
+		// Sessions are made under the lock, so nobody is making this one.
+		if x.check(id); x.find(id) == nil {
+			delete(x.busy, id)
+			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // of no use to anybody; the header has words
+		}
+		x.news = append(x.news, id)
+	}
+	if err := x.addNews(); err != nil {
+		return err
+	}
+	if !x.reaped {
+		x.reaped = true
+		x.reap(ctx)
+	}
+	return nil
+}
+
+// addNews writes the rows that the index lacks. The caller holds its lock.
+func (x *index) addNews() error {
+	var recs []record
+	for _, id := range x.news {
+		switch e := x.find(id); {
+		case e == nil:
+		case e.key == "":
+			recs = append(recs, record{Busy: id}) // every process must look at it before it makes a session
+		case e.row != nil:
+			recs = append(recs, record{By: x.by, Row: e.row})
+		}
+	}
+	if len(recs) > 0 {
+		if err := x.write(recs...); err != nil {
+			return err
+		}
+	}
+	x.news = nil
+	return nil
+}
+
+// write appends lines to the index and applies them. No busy line is added to an index
+// of another boot: its first line says that what a writer left is safe. The caller
+// holds the lock of the index.
+func (x *index) write(recs ...record) error {
+	var lines []byte
+	for _, rec := range recs {
+		lines = appendRecord(lines, rec)
+	}
+	if x.file == nil || x.otherBoot {
+		err := x.rewrite(false)
+		isBusy := func(rec record) bool { return rec.Busy != "" }
+		if err != nil && (x.file == nil || slices.ContainsFunc(recs, isBusy)) {
+			return err
+		}
+	}
+	before := x.info.Size()
+	n, err := x.file.Write(lines)
+	if err != nil {
+		if n > 0 && x.file.Truncate(before) != nil {
+			_, _ = x.file.Write([]byte("\n")) // keeps the part apart from what follows
+		}
+		return x.fail("write index", err, "nothing was written; make room or make the file writable")
+	}
+	if err := x.refresh(); err != nil {
+		return err
+	}
+	x.vouch()
+	// An erase rewrites the file itself, once the session has its new row.
+	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
+		if err := x.rewrite(false); err != nil { // it goes on growing
+			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
+		}
+	}
+	return nil
+}
+
+func appendRecord(dst []byte, rec record) []byte {
+	if rec.Row != nil {
+		row := storable(*rec.Row)
+		row.Agent = "" // the first line has it
+		rec.Row = &row
+	}
+	line, _ := json.Marshal(rec) // never fails
+	return append(append(dst, line...), '\n')
+}
+
+// storable returns a row that has a form in JSON.
+func storable(row driver.Row) driver.Row {
+	for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
+		if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
+			*t = time.Time{}
+		}
+	}
+	return row
+}
+
+// rewrite puts the rows, and the busy lines and deletions that nobody has ended,
+// into a new file in the place of the index. Sync says that it must be on stable
+// storage when the error is nil.
+func (x *index) rewrite(sync bool) error {
+	head := record{Version: 1, Boot: bootID(), Agent: x.a.name}
+	if x.lost {
+		head.Boot = "" // whoever reads it must compare it with the transcripts
+	}
+	data := appendRecord(nil, head)
+	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
+		e := x.find(id)
+		if e.key == "" {
+			data = appendRecord(data, record{Busy: id})
+			continue
+		}
+		if row := e.row; row != nil {
+			data = appendRecord(data, record{Row: row})
+			continue
+		}
+		data = append(data, headRow...)
+		data = slices.Grow(data, e.n)
+		text := data[len(data) : len(data)+e.n]
+		if n, err := x.file.ReadAt(text, e.at); n < e.n {
+			return x.fail("rewrite index", err, "nothing was written")
+		}
+		if !json.Valid(text) { // damage: the transcript says what the row should
+			x.del(e)
+			x.lost = true
+			return x.rewrite(sync)
+		}
+		data = append(data[:len(data)+e.n], "}\n"...)
+	}
+	for _, id := range x.a.d.logs.busy(x.a.name) { // of which a damaged file may not speak any more
+		if _, err := x.a.stat(id); errors.Is(err, fs.ErrNotExist) {
+			continue // another process has deleted it
+		}
+		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return m.by == x.by }) {
+			x.busy[id] = append(x.busy[id], busyMark{by: x.by})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
+		for _, m := range x.busy[id] {
+			if x.otherBoot && !x.alive(m.by) {
+				continue // all that it has left is on the disk, and all transcripts are compared
+			}
+			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
+		data = appendRecord(data, record{Delete: id})
+	}
+	if x.remake && !x.lost { // a power cut may have taken busy lines whose files it left
+		if err := x.a.d.sweep(filepath.Base(x.a.dir)); err != nil {
+			x.a.d.log.Warn("files that killed processes have left could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
+		}
+	}
+	err := filelog.RemoveTemps(x.a.root, indexName)
+	if err == nil {
+		mode := indexMode
+		if len(x.deletes) > 0 {
+			mode = deleteMode
+		}
+		err = filelog.WriteFileMode(x.a.root, indexName, data, mode, sync)
+		x.a.d.at("index: has its name")
+	}
+	if err != nil {
+		return x.fail("rewrite index", err, "the index is as it was")
+	}
+	was := x.learned
+	if err := x.refresh(); err != nil {
+		return err
+	}
+	x.learned, x.remake = was, was.lost
+	x.vouch()
+	return nil
+}
+
+// put replaces the row of a session, unless the index has one that was made of
+// more of the transcript. It ends this writer's busy line if no append is under
+// way and the row is about all there is.
+func (x *index) put(ctx context.Context, row driver.Row) error {
+	return x.hold(ctx, func() error {
+		ref := row.Ref()
+		f, err := x.live(row.ID)
+		if err != nil {
+			return err
+		}
+		if x.find(row.ID) == nil {
+			_ = x.look(f) // said in the log
+		}
+		e := x.find(row.ID)
+		if e == nil || e.key == "" && e.row == nil {
+			return x.a.spoilt("put session "+row.ID, f, errNoHeader, "restore it from a copy")
+		}
+		if row.Rev < e.rev || row.Size > 0 && row.Size < e.size && e.size <= f.size {
+			if known, ok := x.row(e); ok {
+				row = known
+			}
+			if e = x.find(row.ID); e == nil || row.Rev < e.rev {
+				return x.a.d.notFound(ref)
+			}
+		}
+		// The row may cover a line with which another process made the session current,
+		// and was killed before it could put its own.
+		if x.readGen(e); x.find(row.ID) != e {
+			return x.a.d.notFound(ref)
+		}
+		row.Gen, row.Key, row.Archived = e.gen, e.key, false
+		return x.putRow(row, f.size)
+	})
+}

@@ -1,0 +1,476 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// The kernel locks are polled: waiting in the kernel would keep a thread and
+// could not be cancelled.
+const (
+	// eagerTries is how often a lock is tried again before the first sleep: others
+	// hold the append lock for one write, which is shorter than any sleep.
+	eagerTries = 32
+	minWait    = 50 * time.Microsecond
+	maxWait    = 5 * time.Millisecond
+
+	// Drain keeps the append lock so long, at first and at most, before it lends it to
+	// others for a while.
+	minKeep = 100 * time.Millisecond
+	maxKeep = 5 * time.Second
+	lendFor = 4 * maxWait
+)
+
+var (
+	newline = []byte{'\n'}
+
+	errNotLines = errors.New("not a run of lines that end in '\\n'")
+)
+
+// An extent is a range of the file; empty if both ends are equal.
+type extent struct{ start, end int64 }
+
+// cover returns the smallest extent that holds both.
+func (e extent) cover(o extent) extent {
+	if e.start == e.end {
+		return o
+	}
+	if o.start == o.end {
+		return e
+	}
+	return extent{min(e.start, o.start), max(e.end, o.end)}
+}
+
+// Append adds lines to the end of the file as one write, and returns the
+// offsets of their first byte and after their last. Lines must be one or more
+// lines, each ended by '\n'; Append does not retain the slice.
+//
+// First Append ends an unterminated tail, see [Log.Settle]. Then it calls check,
+// unless that is nil, under the lock with the offset at which the lines will
+// start: no other Log can append before check returns, so check may read what
+// was added since the caller last looked, and refuse. Its error aborts the
+// append and is returned as it is; nothing is written then. Check must not
+// append.
+//
+// If another Log's sync of the file has failed, Append cures the file first, as
+// [Log.Recover] does.
+//
+// When the error is nil, the lines are in the file as [Options.Sync] promises.
+// A [*driver.NotDurableError] whose Refused is not set is an unknown outcome, and
+// comes with the offsets. [driver.ErrFragment] means that a part was left in the
+// file. After any other error nothing of lines is in the file and the next
+// Append needs no repair first.
+//
+// The context is honoured, while waiting for the locks too, until the write
+// begins and ignored from then on.
+func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) error) (start, end int64, err error) {
+	const op = "append"
+	if err := l.begin(op); err != nil {
+		return 0, 0, err
+	}
+	defer l.ops.Done()
+	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
+		return 0, 0, l.fail(op, errNotLines)
+	}
+	return l.appendTo(ctx, op, func() (written, error) {
+		return l.add(ctx, op, func(end int64) ([]byte, error) {
+			if check == nil {
+				return lines, nil
+			}
+			return lines, check(end)
+		})
+	})
+}
+
+// AppendDecided is [Log.Append] of the lines that decide returns, which it may make of
+// the lines before end. If it returns none, nothing is written and both offsets are end.
+func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
+	const op = "append"
+	if err := l.begin(op); err != nil {
+		return 0, 0, err
+	}
+	defer l.ops.Done()
+	return l.appendTo(ctx, op, func() (written, error) { return l.add(ctx, op, decide) })
+}
+
+// appendTo calls add with the append lock held and acknowledges what it has written.
+func (l *Log) appendTo(ctx context.Context, op string, add func() (written, error)) (start, end int64, err error) {
+	w, err := l.locked(ctx, op, false, add)
+	if err != nil {
+		return 0, 0, err
+	}
+	return w.lines.start, w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
+}
+
+// Settle waits out an append in progress and returns the offset after the last
+// byte of the file, which then is the end of a line: if the file does not end
+// in '\n', a '\n' is added, whatever the last line holds, and [Options.Observe]
+// is called. A whole record that had lost its '\n' becomes readable that way,
+// and a torn one cannot run into the next. The '\n' is synced as the lines of
+// an Append are; of what stands before it Settle says nothing, so it waits for no
+// sync of others and compares nothing.
+//
+// A read-only Log waits in the same way but adds nothing, so the offset may be
+// that of an unterminated tail.
+func (l *Log) Settle(ctx context.Context) (end int64, err error) {
+	const op = "settle"
+	if err := l.begin(op); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	w, err := l.locked(ctx, op, l.opts.ReadOnly, func() (written, error) { return l.settle(ctx, op, false) })
+	if err != nil {
+		return 0, err
+	}
+	return w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
+}
+
+// Wait waits out an append in progress and returns the size of the file then. It
+// writes nothing and cures nothing, so the size may be that of an unterminated tail.
+func (l *Log) Wait(ctx context.Context) (size int64, err error) {
+	const op = "wait"
+	if err := l.begin(op); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	_, err = l.locked(ctx, op, true, func() (written, error) {
+		now, err := l.lookup(op)
+		size = now.size
+		return written{}, err
+	})
+	return size, err
+}
+
+// Hold takes the append lock, settles the tail as [Log.Settle] does without
+// syncing it, and returns with the lock held: in every process, appends to the
+// file wait until release is called, once. An Append on the same Log by the
+// holder waits for ever. The observers are called by release.
+func (l *Log) Hold(ctx context.Context) (release func(), err error) {
+	return l.hold(ctx, "hold", func(ctx context.Context, op string) (written, error) { return l.settle(ctx, op, true) })
+}
+
+// Lock is [Log.Hold] without settling anything, for a file that is about to be
+// removed: it writes nothing and cures nothing, so it needs no room on the disk.
+// It fails with [ErrReplaced] when the name no longer refers to this file.
+func (l *Log) Lock(ctx context.Context) (release func(), err error) {
+	return l.hold(ctx, "lock", func(ctx context.Context, op string) (w written, err error) {
+		_, err = l.lookup(op)
+		return w, l.settleDebts(ctx, err)
+	})
+}
+
+// hold calls do with the append lock held, and keeps the lock until release.
+func (l *Log) hold(ctx context.Context, op string, do func(ctx context.Context, op string) (written, error)) (release func(), err error) {
+	if err := l.begin(op); err != nil {
+		return nil, err
+	}
+	waited, err := l.lock(ctx, op, l.opts.ReadOnly)
+	if err != nil {
+		l.ops.Done()
+		return nil, err
+	}
+	w, err := do(ctx, op)
+	release = func() {
+		l.unlock()
+		l.tell(ctx, waited, nil, w)
+		l.ops.Done()
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// A written is what one call did to the file.
+type written struct {
+	tail  int64  // where the tail it ended had ended; 0 if there was none
+	lines extent // what it wrote
+	seq   uint64 // its last write; 0 if there was none
+	cured Synced // the copy or the sync it had to make first
+}
+
+// locked returns what do returns, which it calls with the append lock held. Then
+// it tells the observers.
+func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (written, error)) (w written, err error) {
+	waited, err := l.lock(ctx, op, shared)
+	if err != nil {
+		return w, err
+	}
+	defer func() {
+		l.unlock()
+		l.tell(ctx, waited, nil, w)
+	}()
+	return do()
+}
+
+// add writes lines at the end of the file. The caller holds the append lock.
+func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte, error)) (written, error) {
+	w, err := l.settle(ctx, op, true)
+	if err != nil {
+		return w, err
+	}
+	start := w.lines.end
+	lines, err := decide(start)
+	switch {
+	case err != nil:
+		return w, err
+	case len(lines) == 0:
+		w.lines = extent{start, start}
+		return w, nil
+	case lines[len(lines)-1] != '\n':
+		return w, l.fail(op, errNotLines)
+	}
+	if err := ctx.Err(); err != nil {
+		return w, l.fail(op, err)
+	}
+	l.end = 0
+	if n, err := l.file().Write(lines); err == nil {
+		l.end = start + int64(n)
+	} else if err = l.takeBack(op, start, n, len(lines), err); err != nil {
+		return w, err
+	}
+	w.lines = extent{start, start + int64(len(lines))}
+	w.seq = l.wrote(w.lines, lines)
+	return w, nil
+}
+
+// settle ends an unterminated tail, after [Log.ready], to which vouch goes unless the
+// policy promises nothing. The caller holds the append lock. The extent it returns is
+// the '\n', or the empty one at the end of the file.
+func (l *Log) settle(ctx context.Context, op string, vouch bool) (w written, err error) {
+	end, err := l.ready(ctx, op, &w.cured, vouch && l.opts.Sync != driver.SyncNever)
+	if err != nil {
+		return w, err
+	}
+	w.lines = extent{end, end}
+	if end == 0 || end == l.end { // as this Log left it
+		return w, nil
+	}
+	if n, err := l.file().ReadAt(l.last[:], end-1); n < 1 {
+		return w, l.fail(op, err)
+	}
+	if l.last[0] == '\n' {
+		l.end = end
+		return w, nil
+	}
+	if l.opts.ReadOnly {
+		return w, nil
+	}
+	if n, err := l.file().Write(newline); n < 1 {
+		return w, l.fail(op, err)
+	}
+	w.tail = end
+	w.lines.end++
+	w.seq = l.wrote(w.lines, newline)
+	return w, nil
+}
+
+// ready makes sure, before anything is added to the file, that it still has its
+// name and bears no mark; and if vouch is set, before anything is said to be
+// durable, that no sync of it has failed without a cure. It returns the size of
+// the file. The caller holds the append lock.
+func (l *Log) ready(ctx context.Context, op string, s *Synced, vouch bool) (size int64, err error) {
+	if _, err := l.doubts(); err != nil {
+		return 0, err
+	}
+	now, err := l.lookup(op)
+	if err != nil {
+		return 0, l.settleDebts(ctx, err)
+	}
+	if l.opts.ReadOnly {
+		return now.size, nil
+	}
+	if vouch && !l.drained {
+		if now, err = l.drain(ctx, op); err != nil {
+			return 0, err
+		}
+	}
+	broken := now.marked
+	if from, _ := l.doubts(); vouch && !broken && from < math.MaxInt64 {
+		if broken, err = l.differs(from, now.size, s); err != nil {
+			return 0, err
+		}
+	}
+	if !broken {
+		return now.size, nil
+	}
+	if *s, err = l.cure(ctx, op, false); err != nil {
+		return 0, err
+	}
+	if vouch && !l.drained { // it goes on in a copy by somebody else
+		return l.ready(ctx, op, s, vouch)
+	}
+	now, err = l.lookup(op)
+	return now.size, err
+}
+
+// drain waits until no sync of the file is running, in any process, then looks at
+// the mark, and then asks what others may have left, see [Options]. A sync that fails
+// keeps its lock until it has set the mark, or its process is gone, so the two find
+// also failures that the kernel reported before this Log opened its descriptor.
+//
+// New syncs cannot starve drain: they follow new appends, and the caller holds the
+// append lock. But the holder of the sync lock may need that to recover, so drain
+// lends it again and again, and keeps it longer each time. The caller must not have
+// relied on it before.
+func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
+	f := l.file()
+	for keep := minKeep; ; keep = min(2*keep, maxKeep) {
+		short, cancel := context.WithTimeout(ctx, keep)
+		err = poll(short, l.ended, func() (bool, error) { return f.Lock(syncLock, false) })
+		cancel()
+		if errors.Is(err, ErrBusy) && ctx.Err() == nil {
+			if err = l.lend(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return look{}, l.fail(op, err)
+		}
+		break
+	}
+	now, err = l.lookup(op)
+	if unlockErr := f.Unlock(syncLock); unlockErr != nil {
+		l.abandon() // and the append lock is gone with it
+		return look{}, l.fail(op, unlockErr)
+	}
+	if err == nil && l.opts.UnsyncedByOthers != nil {
+		var from int64
+		if from, err = l.opts.UnsyncedByOthers(); err == nil {
+			l.mu.Lock()
+			l.others = min(l.others, from)
+			l.mu.Unlock()
+		}
+	}
+	l.drained = err == nil
+	return now, err
+}
+
+// lend gives the kernel's append lock back for a while.
+func (l *Log) lend(ctx context.Context) error {
+	if err := l.file().Unlock(appendLock); err != nil {
+		l.abandon()
+		return err
+	}
+	l.lent = true
+	select {
+	case <-time.After(lendFor):
+	case <-ctx.Done():
+		return busy(ctx)
+	case <-l.ended:
+		return ErrClosed
+	}
+	err := poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(appendLock, false) })
+	l.lent = err != nil
+	return err
+}
+
+// takeBack undoes a write of size bytes at start, of which n were written
+// before it failed with err. It cuts off bytes that this very write added, or
+// else keeps them apart from what will follow. It returns the error of the
+// append; nil if all bytes are in the file after all.
+func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
+	info, statErr := l.file().Stat()
+	switch {
+	case statErr != nil && n == 0, statErr == nil && info.Size() == start:
+		return l.fail(op, err)
+	case statErr != nil:
+		return l.fail(op, fragment(err)) // the next append fences it
+	}
+	ours := info.Size() == start+int64(n)
+	if ours && l.file().Truncate(start) == nil {
+		return l.fail(op, err)
+	}
+	if ours && n == size {
+		return nil
+	}
+	_, fenceErr := l.file().Write(newline)
+	if ours && n == size-1 && fenceErr == nil {
+		return nil // only the last '\n' had been missing
+	}
+	return l.fail(op, fragment(err))
+}
+
+// lock takes first the place within this Log, in the order of arrival, then the
+// kernel's lock, and says how long that took. A read-only Log can only share it.
+func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Duration, err error) {
+	if l.opts.ReadOnly && !shared {
+		return 0, l.fail(op, driver.ErrReadOnly)
+	}
+	began := time.Now()
+	err = l.takePlace(ctx)
+	if err == nil {
+		if err = poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(appendLock, shared) }); err != nil {
+			<-l.appending
+		}
+	}
+	waited = time.Since(began)
+	if err != nil {
+		err = l.fail(op, err)
+		l.tell(ctx, waited, err, written{})
+	}
+	return waited, err
+}
+
+// takePlace takes the place within this Log, whose file is open then.
+func (l *Log) takePlace(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case l.appending <- struct{}{}:
+	default:
+		select {
+		case l.appending <- struct{}{}:
+		case <-ctx.Done():
+			return busy(ctx)
+		case <-l.ended:
+			return ErrClosed
+		}
+	}
+	if l.shut {
+		if err := l.reopen(); err != nil {
+			<-l.appending
+			return err
+		}
+	}
+	return nil
+}
+
+// unlock gives up the kernel's lock, then the place within this Log.
+func (l *Log) unlock() {
+	if !l.lent && l.file().Unlock(appendLock) != nil {
+		l.abandon()
+	}
+	l.lent = false
+	<-l.appending
+}
+
+// poll calls try until it succeeds or fails, the context is done, or ended is
+// closed.
+func poll(ctx context.Context, ended <-chan struct{}, try func() (bool, error)) error {
+	wait := minWait
+	for tries := 0; ; tries++ {
+		if ok, err := try(); ok || err != nil {
+			return err
+		}
+		if tries < eagerTries {
+			runtime.Gosched()
+			continue
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return busy(ctx)
+		case <-ended:
+			return ErrClosed
+		}
+		wait = min(wait*3/2, maxWait)
+	}
+}

@@ -1,0 +1,495 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// A process that cannot set the mark keeps the sync lock, so that others who
+// have just opened the file wait for its Recover.
+func TestMarkFails(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	d.setOp(func(op string) error {
+		if op == "sync" || op == "mark" {
+			return errFault
+		}
+		return nil
+	})
+	_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+	require.Error(t, err)
+	next := d.open(t, driver.SyncAlways)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.setOp(func(op string) error {
+		if op == "sync lock is held" {
+			cancel()
+		}
+		return nil
+	})
+	_, _, err = next.Append(ctx, []byte("no\n"), nil)
+	require.ErrorIs(t, err, ErrBusy)
+	d.setOp(nil)
+	require.NoError(t, l.Recover(t.Context()))
+	require.Empty(t, d.lost(workFirst, "two\n"))
+	_, _, err = next.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, ErrReplaced)
+	closeAll(t, l, next)
+}
+
+// A Log waits for a sync of another one that has failed and could not be marked. That
+// one can recover meanwhile, though both need the append lock.
+func TestRecoverWhileOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l := d.create(t, driver.SyncAlways)
+		d.setOp(func(op string) error {
+			if op == "sync" || op == "mark" {
+				return errFault
+			}
+			return nil
+		})
+		_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+		require.Error(t, err)
+		next := d.open(t, driver.SyncAlways)
+		waits := make(chan struct{}, 1)
+		d.setOp(func(op string) error {
+			if op == "sync lock is held" {
+				select {
+				case waits <- struct{}{}:
+				default:
+				}
+			}
+			return nil
+		})
+		done := make(chan error, 1)
+		go func() { done <- next.Flush(context.Background()) }()
+		<-waits
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, l.Recover(ctx))
+		require.ErrorIs(t, <-done, ErrReplaced)
+		require.Empty(t, d.lost(workFirst, "two\n"))
+		closeAll(t, next)
+
+		// It gives up with its context, and without the lock that it has lent.
+		next = d.open(t, driver.SyncAlways)
+		other := d.open(t, driver.SyncAlways)
+		syncing, err := other.file().Lock(syncLock, true)
+		require.NoError(t, err)
+		require.True(t, syncing)
+		for _, after := range []time.Duration{minKeep / 2, minKeep + lendFor/2, time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			require.ErrorIs(t, next.Flush(ctx), ErrBusy)
+			cancel()
+			mustAppend(t, l, "more\n")
+		}
+		go func() { done <- next.Flush(context.Background()) }()
+		time.Sleep(minKeep + lendFor/2)
+		require.NoError(t, next.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+		mustAppend(t, l, "more\n")
+		closeAll(t, l, other)
+	})
+}
+
+// A copy that does not fit changes nothing, says what it needs, and is made when
+// there is room.
+func TestCureMeetsAFullDisk(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	other := d.open(t, driver.SyncAlways)
+	size := len(workFirst) + len("two\n")
+	for _, cure := range []func() error{
+		func() error { return l.Recover(t.Context()) },
+		func() error { _, _, err := other.Append(t.Context(), []byte("three\n"), nil); return err },
+	} {
+		d.setOp(failOnce("write"))
+		err := cure()
+		require.ErrorIs(t, err, errFault)
+		require.Contains(t, err.Error(), fmt.Sprintf("needs %d bytes", size))
+		require.Equal(t, workFirst+"two\n", d.inCache(t))
+		require.True(t, d.marked(t))
+		names, err := os.ReadDir(d.root.Name())
+		require.NoError(t, err)
+		require.Len(t, names, 1)
+	}
+	d.setOp(nil)
+	mustAppend(t, other, "three\n")
+	require.NoError(t, l.Recover(t.Context()))
+	wantDisk(t, d, workFirst+"two\nthree\n")
+	closeAll(t, l, other)
+}
+
+// A copy whose name may not survive a power cut is not where acknowledged lines
+// are safe: the Log that has made it has failed.
+func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, driver.SyncInterval(1e18)), d.open(t, driver.SyncAlways)
+	mustAppend(t, l, "interval\n")
+	mustAppend(t, l, "more\n")
+	require.NoError(t, l.file().Mark(true)) // as a third process has
+	d.setOp(failOnce("sync folder"))
+	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	require.True(t, isRefused(err), "Append = %v", err)
+	d.setOp(nil)
+	failed := l.Failed()
+	require.NotNil(t, failed)
+	require.EqualValues(t, len(workFirst), failed.Start)
+	require.EqualValues(t, len(workFirst+"interval\nmore\n"), failed.End)
+	require.NoError(t, l.Recover(t.Context()))
+	wantDisk(t, d, workFirst+"interval\nmore\n")
+	closeAll(t, l, other)
+}
+
+// The copy is this Log's own file from the moment it has the name, also while its
+// folder is synced: no call of this Log says that the file was replaced.
+func TestReadingDuringACure(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	want := workFirst + "two\n"
+	looks := 0
+	look := func() {
+		size, err := l.Size()
+		require.NoError(t, err)
+		require.EqualValues(t, len(want), size)
+		got := make([]byte, len(want))
+		_, err = l.ReadAt(got, 0)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+		looks++
+	}
+	d.setOp(func(op string) error {
+		if op == "move" || op == "sync folder" {
+			look()
+		}
+		return nil
+	})
+	require.NoError(t, l.Recover(t.Context()))
+	require.Equal(t, 2, looks)
+	d.setOp(nil)
+
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := l.Size(); err != nil {
+				t.Errorf("Size during a cure = %v", err)
+				return
+			}
+		}
+	})
+	for range 50 {
+		require.NoError(t, l.file().Mark(true))
+		require.NoError(t, l.Flush(t.Context()))
+	}
+	close(stop)
+	wg.Wait()
+	require.EqualValues(t, 51, l.Copies())
+	wantDisk(t, d, want)
+	closeAll(t, l)
+}
+
+// A mark that another Log sets while Flush syncs is found by the same Flush: what its
+// own sync has covered may be what the failure was about.
+func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, driver.SyncInterval(1e18)), d.open(t, driver.SyncAlways)
+	mustAppend(t, l, "one\n")
+	marked := false
+	d.setOp(func(op string) error {
+		if op == "sync" && !marked {
+			marked = true
+			require.NoError(t, other.file().Mark(true))
+		}
+		return nil
+	})
+	require.NoError(t, l.Flush(t.Context()))
+	d.setOp(nil)
+	require.True(t, marked)
+	require.EqualValues(t, 1, l.Copies())
+	wantDisk(t, d, workFirst+"one\n")
+	closeAll(t, l, other)
+}
+
+// Lines that are all in a copy by another Log are safe there, and this Log owes
+// nothing more.
+func TestLinesAreInTheCopyOfAnother(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
+	mustAppend(t, other, "interval\n")
+	mustAppend(t, other, "again\n")
+	_ = wantInDoubt(t, d, l, "two\n")
+	third := d.open(t, driver.SyncNever)
+	mustAppend(t, third, "three\n") // makes the copy
+	require.NoError(t, l.Recover(t.Context()))
+	require.NoError(t, other.Sync(t.Context()))
+	require.Nil(t, other.Failed())
+	require.Equal(t, int64(math.MaxInt64), other.Unsynced())
+	_, _, err := other.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, ErrReplaced)
+	require.Equal(t, workFirst+"interval\nagain\ntwo\nthree\n", d.inCache(t))
+	closeAll(t, l, other, third)
+}
+
+// A lender counts the append locks that are out when a file is closed.
+type lender struct {
+	file
+	held bool
+	kept *int
+}
+
+func (f *lender) Lock(at lockByte, shared bool) (bool, error) {
+	ok, err := f.file.Lock(at, shared)
+	f.held = f.held || ok && at == appendLock
+	return ok, err
+}
+
+func (f *lender) Unlock(at lockByte) error {
+	f.held = f.held && at != appendLock
+	return f.file.Unlock(at)
+}
+
+func (f *lender) Close() error {
+	if f.held {
+		*f.kept++
+	}
+	return f.file.Close()
+}
+
+// The lock of a copy that was only compared is given back and not left to the
+// descriptor, which a child process may have inherited.
+func TestComparingReturnsTheLock(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
+	mustAppend(t, other, "interval\n")
+	_ = wantInDoubt(t, d, l, "two\n")
+	require.NoError(t, l.Recover(t.Context()))
+	opened, kept := 0, 0
+	d.mutate = func(f file) file {
+		opened++
+		return &lender{file: f, kept: &kept}
+	}
+	require.NoError(t, other.Sync(t.Context()))
+	require.Equal(t, []int{1, 0}, []int{opened, kept})
+	closeAll(t, l, other)
+}
+
+// A lockless file cannot be locked.
+type lockless struct{ file }
+
+func (lockless) Lock(lockByte, bool) (bool, error) { return false, errFault }
+
+// Lines that cannot be compared with the copy of another Log are in doubt.
+func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
+	mustAppend(t, other, "interval\n")
+	e := wantInDoubt(t, d, l, "two\n")
+	require.NoError(t, l.Recover(t.Context()))
+	d.mutate = func(f file) file { return lockless{f} }
+	failed, ok := errors.AsType[*driver.NotDurableError](other.Flush(t.Context()))
+	require.True(t, ok)
+	require.ErrorIs(t, failed, errFault)
+	require.Equal(t, e.Start, failed.End)
+	require.ErrorIs(t, other.Recover(t.Context()), errFault)
+	d.mutate = nil
+	require.NoError(t, other.Recover(t.Context()))
+	require.NoError(t, other.Flush(t.Context()))
+	wantDisk(t, d, workFirst+"interval\ntwo\n")
+	mustAppend(t, other, "three\n")
+	closeAll(t, l, other)
+}
+
+// Of two calls that recover a Log one makes the copy.
+func TestRecoverTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l := d.create(t, driver.SyncAlways)
+		_ = wantInDoubt(t, d, l, "two\n")
+		let := slowSyncs(d)
+		done := make(chan error, 2)
+		for range 2 {
+			go func() { done <- l.Recover(context.Background()) }()
+		}
+		pending(t, "during the copy", done)
+		let <- nil
+		require.NoError(t, errors.Join(<-done, <-done))
+		require.EqualValues(t, 1, l.Copies())
+		d.setOp(nil)
+		wantDisk(t, d, workFirst+"two\n")
+		closeAll(t, l)
+	})
+}
+
+// A file that is removed while its copy is made does not come back.
+func TestRecoverMeetsARemoval(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	d.setOp(func(op string) error {
+		if op == "move" {
+			return d.root.Remove(workName)
+		}
+		return nil
+	})
+	require.Error(t, l.Recover(t.Context()))
+	d.setOp(nil)
+	require.ErrorIs(t, l.Recover(t.Context()), ErrReplaced)
+	names, err := os.ReadDir(d.root.Name())
+	require.NoError(t, err)
+	require.Empty(t, names)
+	require.Error(t, l.Close(), "after a failed sync")
+}
+
+// An obstinate file keeps the sync lock once.
+type obstinate struct {
+	file
+	done *bool
+}
+
+func (f obstinate) Unlock(at lockByte) error {
+	if at == syncLock && !*f.done {
+		*f.done = true
+		return errFault
+	}
+	return f.file.Unlock(at)
+}
+
+// A sync lock that cannot be given back is let go with the descriptor, and
+// nothing is written.
+func TestUnlockSyncFails(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	d.mutate = func(f file) file { return obstinate{f, new(bool)} }
+	next := d.open(t, driver.SyncAlways)
+	d.mutate = nil
+	_, _, err := next.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, errFault)
+	wantFree(t, l)
+	mustAppend(t, l, "two\n")
+	mustAppend(t, next, "three\n")
+	wantDisk(t, d, workFirst+"two\nthree\n")
+	closeAll(t, l, next)
+}
+
+// A cure that cannot read the file does not copy NULs instead.
+func TestCopyLinesOfAFileThatCannotBeRead(t *testing.T) {
+	var to strings.Builder
+	err := copyLines(&to, unreadable{}, 4, unsynced{})
+	require.ErrorIs(t, err, errFault)
+	require.Empty(t, to.String())
+}
+
+// An overtaken file has its failed sync cured by somebody else before its Log
+// goes on.
+type overtaken struct {
+	file
+	cure func()
+}
+
+func (f overtaken) Unlock(at lockByte) error {
+	err := f.file.Unlock(at)
+	if at == syncLock {
+		f.cure()
+	}
+	return err
+}
+
+// A Log that has let its descriptor go, and finds no file to open instead, has
+// nothing to close.
+func TestCloseWithoutADescriptor(t *testing.T) {
+	d := newCacheDisk(t)
+	first := d.create(t, driver.SyncAlways)
+	d.mutate = func(f file) file {
+		return overtaken{obstinate{f, new(bool)}, func() { _ = d.root.Rename(workName, "moved") }}
+	}
+	l := d.open(t, driver.SyncAlways)
+	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, errFault)
+	require.True(t, l.shut)
+	closeAll(t, l, first)
+}
+
+// Lines whose sync fails are acknowledged if a sound copy holds them.
+func TestFailedSyncIsOvertaken(t *testing.T) {
+	d := newCacheDisk(t)
+	other := d.create(t, driver.SyncAlways)
+	d.mutate = func(f file) file {
+		return overtaken{f, func() {
+			if d.marked(t) {
+				mustAppend(t, other, "three\n")
+			}
+		}}
+	}
+	l := d.open(t, driver.SyncAlways)
+	d.mutate = nil
+	d.setOp(failOnce("sync"))
+	mustAppend(t, l, "two\n")
+	d.setOp(nil)
+	require.Nil(t, l.Failed())
+	require.EqualValues(t, 1, other.Copies())
+	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, ErrReplaced)
+	wantDisk(t, d, workFirst+"two\nthree\n")
+	closeAll(t, l, other)
+}
+
+// A file that begins as the log does and lacks its lines is a bad copy.
+func TestTheCopyOfAnotherLacksLines(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncInterval(1e18))
+	mustAppend(t, l, "interval\n")
+	require.NoError(t, d.root.WriteFile("b", []byte(workFirst), 0o600))
+	require.NoError(t, d.root.Rename("b", workName))
+	failed, ok := errors.AsType[*driver.NotDurableError](l.Flush(t.Context()))
+	require.True(t, ok)
+	require.ErrorContains(t, failed, "lacks them")
+	require.NoError(t, l.Recover(t.Context()))
+	wantDisk(t, d, workFirst+"interval\n")
+	closeAll(t, l)
+}
+
+// A Log that keeps no lines has nothing to compare with a copy of another, so its
+// failed sync is one.
+func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncNever)
+	mustAppend(t, l, "never\n")
+	require.NoError(t, d.root.WriteFile("b", []byte(workFirst+"never\n"), 0o600))
+	require.NoError(t, d.root.Rename("b", workName))
+	d.setOp(failOnce("sync"))
+	_, ok := errors.AsType[*driver.NotDurableError](l.Sync(t.Context()))
+	require.True(t, ok)
+	d.setOp(nil)
+	require.ErrorIs(t, l.Close(), errFault)
+}
+
+// On a sound Log Recover is Flush.
+func TestRecoverOfASoundLog(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncInterval(1e18))
+	mustAppend(t, l, "one\n")
+	require.NoError(t, l.Recover(t.Context()))
+	require.Zero(t, l.Copies())
+	wantDisk(t, d, workFirst+"one\n")
+	closeAll(t, l)
+}

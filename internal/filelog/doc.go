@@ -1,0 +1,67 @@
+// Package filelog is a durable, append-only log of lines in one file.
+//
+// A line is any run of bytes that ends in '\n'; the package knows nothing else
+// about what it stores. [Create] makes a log, [Open] opens one, and
+// [Log.Append] adds lines to its end as one unit. Any number of goroutines and
+// processes may append to one file at once: a kernel lock on the file itself,
+// which no crash can leave behind, orders them. Reading needs no lock.
+//
+// # What is guaranteed
+//
+// When Append returns nil, its lines are in the file, whole, next to each
+// other and on lines of their own, and they survive what the [driver.SyncPolicy]
+// promises. When a write fails, the file is as it was before the call, and the
+// next Append starts afresh: a full disk that gets room needs no restart.
+//
+// A kill or a power cut can leave a last line without its '\n'. The next
+// Append or [Log.Settle] ends that line before it does anything else, so that
+// no record is ever glued to a fragment. The bytes stay where they are and are
+// reported as a [driver.Tail]. No byte that an earlier call committed is changed or
+// removed, ever.
+//
+// # What is not
+//
+// A program that writes to the file without taking the lock is not kept out.
+// The lock is not trusted across machines: see [CheckFS]. Windows and the
+// systems other than Linux are compiled and vetted, not tested.
+//
+// # Errors
+//
+// Every error but [*driver.NotDurableError] and the one a caller's own check returns
+// is an [*Error], which names the file and the way out. The states worth
+// branching on are found with [errors.Is] and [errors.AsType]:
+//
+//	error                    was anything written?        again?
+//	ErrBusy                  no                           yes, when the holder is done
+//	ErrReplaced              no                           after opening the name anew
+//	driver.ErrReadOnly       no                           not with this Log
+//	ErrClosed                no                           not with this Log
+//	driver.ErrFragment       a part, left in the file     yes; readers see the part too
+//	driver.ErrNetworkFS      no                           elsewhere, or with one process
+//	*driver.NotDurableError  yes, unless Refused          after Recover; if not Refused
+//	                                                      the outcome is unknown
+//	fs.ErrExist              no                           under another name
+//	fs.ErrNotExist           no                           after creating it
+//	the context's            no                           yes
+//	any other                no                           yes, once its cause is gone
+//
+// # A failed sync
+//
+// The kernel reports a failed sync once and calls the next one good, although
+// the bytes may never have reached the disk. After a NotDurableError a Log
+// therefore acknowledges nothing more until [Log.Recover] has copied the file to
+// new blocks. The file bears a mark meanwhile, which outlives the process: the
+// next Log that appends to the file, or flushes it, makes the copy itself. Logs
+// of the old file then fail with ErrReplaced, after they have compared with the
+// copy what they had acknowledged and not yet synced. For that they wait for the
+// append lock of the copy, as long as it is held and whatever the context of the
+// call: only the copy can tell what became of the lines. A process that is killed
+// before it could set the mark is for the caller to remember: see
+// [Options.UnsyncedByOthers] and [Log.Suspect]. So is one that closes a Log whose sync failed and could not be
+// marked: the error of Close says so.
+//
+// The mark is the sticky bit of the file; on Windows it is an empty file of that
+// name with ".suspect" behind it. Where the system has one lock per file, as
+// macOS and the BSDs do, a Log that opens the file at the very moment of another
+// one's failure may not see the mark yet.
+package filelog

@@ -1,0 +1,263 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Options says how a [Log] behaves. Nil means the defaults, and so does the
+// zero value of each field.
+type Options struct {
+	// Sync says when appended lines are put on stable storage. The zero value
+	// is [driver.SyncAlways].
+	Sync driver.SyncPolicy
+
+	// ReadOnly opens the file without write access: Append fails with
+	// [driver.ErrReadOnly], and Settle leaves an unterminated tail alone.
+	ReadOnly bool
+
+	// Folder, if not nil, is the Root that the log is opened in, opened as a
+	// file (its name "."), and must stay open as long as the Log is used; many
+	// Logs may share it. Where the system allows it every append then looks its
+	// name up with one system call.
+	Folder *os.File
+
+	// Observe, if not nil, is called for every unterminated tail that this Log has
+	// ended, for every sync of the file after its creation, and for every wait for
+	// the append lock that took at least [driver.LongWait]. It runs in the goroutine of the
+	// call that the event is about, with its context, after that call has released
+	// its locks. For a sync of [driver.SyncInterval] it runs in a goroutine of its own.
+	Observe func(context.Context, Event)
+
+	// UnsyncedByOthers, if not nil, is called before this Log first says that something
+	// is durable, when no sync of the file that began before is running any more. It
+	// returns the offset of the first byte that another process may have written and
+	// not synced, [math.MaxInt64] if there is none. A process that looks alive may be
+	// dying inside a failing sync: the kernel takes its locks away one after the
+	// other. So the bytes from there on are compared with the disk as [Log.Suspect]
+	// says, but where the system cannot read past the page cache no copy is made of
+	// them. For a process that is known to be dead it calls Suspect. It is called
+	// under the append lock and must wait for nobody who waits for that lock. The call
+	// fails with its error, and the next call asks again.
+	UnsyncedByOthers func() (from int64, err error)
+
+	seam *seam
+}
+
+// A Log is one open log file. It is safe for several goroutines. Several Logs,
+// in one process or many, may have the same file open.
+type Log struct {
+	current atomic.Pointer[opened] // replaced by the holder of the append lock
+	copies  atomic.Uint64
+	root    *os.Root
+	name    string // within root
+	path    string // for errors
+	opts    Options
+
+	// Semaphores of one place: the sender holds it. A waiter can give up, which a
+	// mutex does not allow.
+	appending chan struct{} // the append lock within this Log
+	leading   chan struct{} // a call syncs, or cures: see syncTo
+
+	ended     chan struct{}  // closed when no call is to wait for a lock any longer
+	interrupt func()         // closes it
+	ops       sync.WaitGroup // calls under way and the armed timer
+
+	// The holder of the append lock within this Log guards these.
+	end     int64   // of the last write of this Log, the end of a line; 0: unknown
+	last    [1]byte // a buffer
+	drained bool    // see drain
+	lent    bool    // the kernel's append lock was given back, see drain
+	shut    bool    // the descriptor was closed with its lock, see abandon
+
+	moving sync.Mutex // held while this Log gives the name to a copy and goes on in it
+
+	mu       sync.Mutex // guards the fields below; never held across I/O
+	closed   bool
+	written  uint64                  // counts the writes of this Log
+	synced   uint64                  // the last write known to be on stable storage
+	dirty    extent                  // what was written and is not covered by a sync
+	unsynced unsynced                // its bytes
+	failed   *driver.NotDurableError // the first failed sync
+	suspect  int64                   // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
+	others   int64                   // what Options.UnsyncedByOthers returned; math.MaxInt64 likewise
+	timer    *time.Timer             // armed by SyncInterval; nil when clean
+}
+
+// Open opens the existing regular file that name refers to within root. It
+// refuses symbolic links, folders, FIFOs and devices. A missing file matches
+// [fs.ErrNotExist]; nothing is created.
+//
+// Root must stay open as long as the Log is used. Every append looks the name
+// up, which costs less when root is the file's own folder.
+func Open(root *os.Root, name string, opts *Options) (*Log, error) {
+	if opts == nil {
+		opts = new(Options)
+	}
+	f, err := openNamed(root, name, opts)
+	if err != nil {
+		return nil, openError(root, name, err)
+	}
+	return newLog(root, name, f, opts), nil
+}
+
+func openError(root *os.Root, name string, err error) error {
+	return &Error{Op: "open", Path: fullPath(root, name), Fix: "check that the file exists and that this user may use it", Err: cause(err)}
+}
+
+func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
+	ended := make(chan struct{})
+	l := &Log{
+		root:      root,
+		name:      name,
+		path:      fullPath(root, name),
+		opts:      *opts,
+		appending: make(chan struct{}, 1),
+		leading:   make(chan struct{}, 1),
+		suspect:   math.MaxInt64,
+		others:    math.MaxInt64,
+		ended:     ended,
+		interrupt: sync.OnceFunc(func() { close(ended) }),
+	}
+	l.current.Store(f)
+	return l
+}
+
+// file is the file that has the name, as far as this Log knows.
+func (l *Log) file() file { return l.current.Load().file }
+
+// Size returns the size of the file in bytes, which counts an unterminated
+// tail and lines that another caller is just writing. It takes no lock. It
+// fails with [ErrReplaced] when the name no longer refers to this file, and with
+// a [*driver.NotDurableError] when the file of that name lacks lines that this Log has
+// acknowledged; only to find that out, under [driver.SyncInterval], it waits for a lock.
+func (l *Log) Size() (int64, error) {
+	if err := l.begin("size"); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	now, err := l.lookup("size")
+	return now.size, l.settleDebts(context.Background(), err)
+}
+
+// ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so what
+// lies beyond the last '\n' may be a write in progress. It goes on working
+// after the name has been given to another file.
+func (l *Log) ReadAt(p []byte, off int64) (int, error) {
+	if err := l.begin("read"); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	for {
+		f := l.current.Load()
+		n, err := f.ReadAt(p, off) // io.EOF must come through as it is
+		if errors.Is(err, fs.ErrClosed) && f != l.current.Load() {
+			continue // a copy took its place in between
+		}
+		return n, err
+	}
+}
+
+// Interrupt makes the calls that wait for a lock, now or later, give up with
+// [ErrClosed]; a lock that is free is still taken. Everything else goes on, and
+// the Log must be closed all the same. It is for a caller that waits for its own
+// calls before it calls Close. It may be called several times.
+func (l *Log) Interrupt() { l.interrupt() }
+
+// Close waits for the calls under way, syncs what [driver.SyncAlways] or
+// [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// the file and lines are owed, Close waits for the append lock of the copy. Callers that wait for a lock
+// give up with [ErrClosed], and so does every later call, Close included. The
+// file is closed even if an error is returned; a [*driver.NotDurableError] among them
+// says which bytes are in doubt.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return l.fail("close", ErrClosed)
+	}
+	l.closed = true
+	l.interrupt()
+	if l.timer != nil && l.timer.Stop() {
+		l.ops.Done()
+	}
+	l.mu.Unlock()
+	l.ops.Wait()
+
+	if l.opts.Sync != driver.SyncNever {
+		_ = l.sync(context.Background(), l.written) // what fails is kept in l.failed
+	}
+	if l.failed != nil {
+		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
+	}
+	var err error
+	if !l.shut {
+		err = l.file().Close()
+	}
+	if err != nil {
+		err = &Error{Op: "close", Path: l.path, Fix: "the lines stay as their appends reported them", Err: cause(err)}
+	}
+	switch {
+	case l.failed == nil:
+		return err
+	case err == nil:
+		return l.failed
+	default:
+		return fmt.Errorf("%w; %w", l.failed, err)
+	}
+}
+
+// begin registers a call, so that Close waits for its ops.Done.
+func (l *Log) begin(op string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.fail(op, ErrClosed)
+	}
+	l.ops.Add(1)
+	return nil
+}
+
+// lookup looks the name up. It fails with [ErrReplaced] if the name no longer
+// refers to the file.
+func (l *Log) lookup(op string) (look, error) {
+	for {
+		f := l.current.Load()
+		now, err := f.Lookup()
+		if err == nil {
+			return now, nil
+		}
+		if !errors.Is(err, ErrReplaced) {
+			return look{}, l.fail(op, err)
+		}
+		l.moving.Lock() // it may be a copy by this Log that has taken the name
+		moved := f != l.current.Load()
+		l.moving.Unlock()
+		if !moved {
+			return look{}, l.fail(op, ErrReplaced)
+		}
+	}
+}
+
+// settleDebts returns the error of a lookup. If that says that another file has
+// the name, the lines that this Log has acknowledged and not synced must be in
+// that file: if they are not, a sync of this Log has failed, and its caller must
+// not just open the name anew.
+func (l *Log) settleDebts(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.Interval() == 0 {
+		return err
+	}
+	if failed := l.sync(ctx, l.owed()); failed != nil {
+		return refusal(failed)
+	}
+	return err
+}

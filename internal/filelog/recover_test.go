@@ -1,0 +1,457 @@
+package filelog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// failOnce makes the next operation of that name fail, and no other.
+func failOnce(name string) func(string) error {
+	done := false
+	return func(op string) error {
+		if op != name || done {
+			return nil
+		}
+		done = true
+		return errFault
+	}
+}
+
+func mustAppend(t *testing.T, l *Log, lines string) {
+	t.Helper()
+	_, _, err := l.Append(t.Context(), []byte(lines), nil)
+	require.NoError(t, err)
+}
+
+// wantInDoubt appends lines whose sync fails.
+func wantInDoubt(t *testing.T, d *cacheDisk, l *Log, lines string) *driver.NotDurableError {
+	t.Helper()
+	d.setOp(failOnce("sync"))
+	_, _, err := l.Append(t.Context(), []byte(lines), nil)
+	d.setOp(nil)
+	e, ok := errors.AsType[*driver.NotDurableError](err)
+	require.True(t, ok && !e.Refused, "Append with a failing sync = %v", err)
+	return e
+}
+
+// wantDisk fails unless want is what readers see and what a power cut leaves,
+// and there is nothing else.
+func wantDisk(t *testing.T, d *cacheDisk, want string) {
+	t.Helper()
+	require.True(t, want == d.inCache(t), "the file holds %.200q", d.inCache(t))
+	require.True(t, want == string(d.named().disk), "a power cut leaves %.200q", d.named().disk)
+	require.Same(t, d.named(), d.durable, "after a power cut another file has the name")
+	require.False(t, d.marked(t))
+	names, err := os.ReadDir(d.root.Name())
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+}
+
+func closeAll(t *testing.T, logs ...*Log) {
+	t.Helper()
+	for _, l := range logs {
+		require.NoError(t, l.Close())
+	}
+}
+
+func isRefused(err error) bool {
+	e, ok := errors.AsType[*driver.NotDurableError](err)
+	return ok && e.Refused
+}
+
+func TestRecover(t *testing.T) {
+	for _, evicted := range []bool{false, true} {
+		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
+			d := newCacheDisk(t)
+			l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
+			mustAppend(t, l, "one\n")
+			mustAppend(t, other, "foreign\n")
+			require.NoError(t, l.Flush(t.Context()))
+			e := wantInDoubt(t, d, l, "two\n")
+			require.Contains(t, e.Error(), "Recover")
+			require.True(t, d.marked(t))
+			_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+			require.True(t, isRefused(err), "the next append returned %v", err)
+			require.ErrorContains(t, err, "Recover")
+			require.ErrorContains(t, err, "nothing was written")
+			require.NotContains(t, e.Error(), "nothing was written")
+			if evicted { // the log has its own lines in memory
+				d.evict(t)
+			}
+			require.NoError(t, l.Recover(t.Context()))
+			require.Nil(t, l.Failed())
+			require.EqualValues(t, 1, l.Copies())
+			wantDisk(t, d, workFirst+"one\nforeign\ntwo\n")
+			// The log goes on in the copy, and its first retry meets no error of
+			// an old descriptor.
+			mustAppend(t, l, "three\n")
+			require.NoError(t, l.Recover(t.Context())) // a sound one
+			require.EqualValues(t, 1, l.Copies())
+			wantDisk(t, d, workFirst+"one\nforeign\ntwo\nthree\n")
+			_, _, err = other.Append(t.Context(), []byte("no\n"), nil)
+			require.ErrorIs(t, err, ErrReplaced)
+			closeAll(t, l, other)
+		})
+	}
+}
+
+// Lines of others are neither lost nor overwritten, and those acknowledged under
+// an interval are made durable.
+func TestRecoverAmongOthers(t *testing.T) {
+	for _, policy := range []driver.SyncPolicy{driver.SyncInterval(1e18), driver.SyncNever} {
+		t.Run(policy.String(), func(t *testing.T) {
+			d := newCacheDisk(t)
+			l, other := d.create(t, policy), d.open(t, driver.SyncNever)
+			var want strings.Builder
+			want.WriteString(workFirst)
+			for i := range 5 {
+				ours, foreign := fmt.Sprintf("ours %d\n", i), fmt.Sprintf("foreign %d\n", i)
+				mustAppend(t, l, ours)
+				mustAppend(t, other, foreign)
+				want.WriteString(ours + foreign)
+			}
+			d.setOp(failOnce("sync"))
+			_, ok := errors.AsType[*driver.NotDurableError](l.Flush(t.Context()))
+			require.True(t, ok)
+			d.setOp(nil)
+			require.NoError(t, l.Recover(t.Context()))
+			wantDisk(t, d, want.String())
+			closeAll(t, l, other)
+		})
+	}
+}
+
+// Lines of a write that failed are not in the copy.
+func TestRecoverWritesOnlyWhatWasWritten(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	d.setOp(failOnce("write"))
+	_, _, err := l.Append(t.Context(), []byte("never written\n"), nil)
+	require.ErrorIs(t, err, errFault)
+	_ = wantInDoubt(t, d, l, "two\n")
+	require.NoError(t, l.Recover(t.Context()))
+	wantDisk(t, d, workFirst+"two\n")
+	closeAll(t, l)
+}
+
+// Append does not retain its lines, and keeps what it needs of them.
+func TestRecoverKeepsACopy(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	lines := []byte("two\n")
+	d.setOp(failOnce("sync"))
+	_, _, err := l.Append(t.Context(), lines, nil)
+	d.setOp(nil)
+	require.Error(t, err)
+	clear(lines)
+	d.evict(t)
+	require.NoError(t, l.Recover(t.Context()))
+	wantDisk(t, d, workFirst+"two\n")
+	closeAll(t, l)
+}
+
+// A Log that goes on in the copy of another one waits for a sync of it that may be
+// failing before it says that all of it is on stable storage.
+func TestRecoverInTheCopyOfAnother(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	other := d.open(t, driver.SyncAlways)
+	mustAppend(t, other, "three\n")
+	require.EqualValues(t, 1, other.Copies())
+	third := d.open(t, driver.SyncAlways)
+	recoverWaits(t, d, l, third)
+	require.EqualValues(t, 1, l.Copies())
+	wantDisk(t, d, workFirst+"two\nthree\n")
+	closeAll(t, l, other, third)
+}
+
+// A copy has the mode of the file, also when it is larger than a chunk, and
+// readers of the old descriptor go on reading.
+func TestRecoverCopiesAll(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
+	require.NoError(t, d.root.Chmod(workName, 0o640))
+	var want strings.Builder
+	want.WriteString(workFirst)
+	for range 3 {
+		line := strings.Repeat("x", copyChunk/2+7) + "\n"
+		mustAppend(t, l, line)
+		mustAppend(t, other, "foreign\n")
+		want.WriteString(line + "foreign\n")
+	}
+	require.NoError(t, l.Flush(t.Context()))
+	_ = wantInDoubt(t, d, l, "two\n")
+	want.WriteString("two\n")
+	d.evict(t)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() {
+		p := make([]byte, len(workFirst))
+		for {
+			if _, err := l.ReadAt(p, 0); err != nil || string(p) != workFirst {
+				t.Errorf("while a copy takes the file's place ReadAt = %q, %v", p, err)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	require.NoError(t, l.Recover(t.Context()))
+	close(stop)
+	wg.Wait()
+	wantDisk(t, d, want.String())
+	info, err := d.root.Lstat(workName)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o640, info.Mode())
+	closeAll(t, l, other)
+}
+
+// Whatever fails in Recover, once or for good, nothing that was acknowledged is
+// lost, nothing is acknowledged before it has succeeded, and it can be called
+// again.
+func TestRecoverFails(t *testing.T) {
+	t.Parallel()
+	const lines = workFirst + "one\nforeign\ntwo\n"
+	runs := 0
+	for _, sticky := range []bool{false, true} {
+		for n := 1; ; n++ {
+			runs++
+			what := fmt.Sprintf("operation %d, sticky %v", n, sticky)
+			d := newCacheDisk(t)
+			l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
+			mustAppend(t, l, "one\n")
+			mustAppend(t, other, "foreign\n")
+			_ = wantInDoubt(t, d, l, "two\n")
+			var ops []string
+			d.setOp(func(op string) error {
+				ops = append(ops, op)
+				if len(ops) == n || sticky && len(ops) > n {
+					return errFault
+				}
+				return nil
+			})
+			err := l.Recover(t.Context())
+			d.setOp(nil)
+			if err != nil {
+				require.NotNil(t, l.Failed(), "%s: Recover = %v", what, err)
+				require.Equal(t, lines, d.inCache(t), what)
+				_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+				require.True(t, isRefused(err), "%s: then an append returned %v", what, err)
+			}
+			require.NoError(t, l.Recover(t.Context()), "%s (%q)", what, ops)
+			wantDisk(t, d, lines)
+			mustAppend(t, l, "more\n")
+			wantDisk(t, d, lines+"more\n")
+			closeAll(t, l, other)
+			if len(ops) < n {
+				break
+			}
+		}
+	}
+	t.Logf("%d runs", runs)
+	require.Greater(t, runs, 12, "the faults are not injected")
+}
+
+// Bytes that somebody else put where this log's lines were are not overwritten.
+func TestRecoverLeavesOthersAlone(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	e := wantInDoubt(t, d, l, "two\n")
+	f, err := d.root.OpenFile(workName, os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("XYZ\n"), e.Start)
+	require.NoError(t, errors.Join(err, f.Close()))
+	err = l.Recover(t.Context())
+	require.ErrorIs(t, err, errOthers)
+	require.ErrorContains(t, err, "restore it from a copy")
+	require.Equal(t, workFirst+"XYZ\n", d.inCache(t))
+	require.Error(t, l.Close(), "after a failed sync")
+}
+
+func TestRecoverRefuses(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, l.Recover(ctx), context.Canceled)
+	reader, err := Open(d.root, workName, &Options{ReadOnly: true})
+	require.NoError(t, err)
+	require.ErrorIs(t, reader.Recover(t.Context()), driver.ErrReadOnly)
+
+	// A file that is no copy is left alone, and so is one that is gone.
+	require.NoError(t, d.root.Rename(workName, "b"))
+	require.ErrorIs(t, l.Recover(t.Context()), ErrReplaced)
+	require.NoError(t, d.root.WriteFile(workName, []byte("new\n"), 0o600))
+	require.ErrorIs(t, l.Recover(t.Context()), ErrReplaced)
+	require.Equal(t, "new\n", d.inCache(t))
+	closeAll(t, reader)
+	require.Error(t, l.Close(), "after a failed sync")
+	require.ErrorIs(t, l.Recover(t.Context()), ErrClosed)
+}
+
+// The same on a real disk, where only the one sync is made to fail.
+func TestRecoverRealFile(t *testing.T) {
+	d := &faultDisk{failAt: 1, only: "none"}
+	w := newWorkload(t, d)
+	w.create()
+	big := strings.Repeat("x", 100_000) + "\n"
+	w.append(big)
+	d.only = "sync"
+	_, _, err := w.log.Append(t.Context(), []byte("two\n"+big), nil)
+	_, ok := errors.AsType[*driver.NotDurableError](err)
+	require.True(t, ok, "Append = %v", err)
+	require.NoError(t, w.log.Recover(t.Context()))
+	mustAppend(t, w.log, "three\n")
+	want := slices.Concat([]byte(workFirst), []byte(big), []byte("two\n"), []byte(big), []byte("three\n"))
+	require.True(t, bytes.Equal(want, w.content()))
+	require.NoError(t, w.log.Close())
+	w.reopen(t)
+}
+
+// The read past the page cache works where the tests run on such a disk, and
+// sees through a mapping of the file that was not written.
+func TestMatchesDisk(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, root.Close()) }()
+	l, err := Create(root, workName, []byte(workFirst), nil)
+	require.NoError(t, err)
+	mustAppend(t, l, strings.Repeat("x", 3*copyChunk)+"\n")
+	end, err := l.Size()
+	require.NoError(t, err)
+	for _, from := range []int64{0, 5, 4096, copyChunk + 1, end - 1, end} {
+		same, err := l.file().Matches(from, end)
+		if err != nil {
+			t.Skip("this file system has no direct reads: ", err)
+		}
+		require.True(t, same, "from %d", from)
+	}
+	same, err := l.file().Matches(0, end+1)
+	require.NoError(t, err)
+	require.False(t, same, "beyond the end")
+	closeAll(t, l)
+	same, err = matchesDisk(root, "missing", nil, 0, 1)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.False(t, same)
+}
+
+// A read in which a copy takes the place of the file reads the copy.
+func TestReadDuringACure(t *testing.T) {
+	d := new(faultDisk)
+	w := newWorkload(t, d)
+	w.create()
+	require.NoError(t, os.Chmod(filepath.Join(w.root.Name(), workName), 0o600|os.ModeSticky))
+	d.step = func(op string) error {
+		if op != "read" {
+			return nil
+		}
+		d.step = nil
+		return w.log.Flush(t.Context())
+	}
+	got := make([]byte, len(workFirst))
+	_, err := w.log.ReadAt(got, 0)
+	require.NoError(t, err)
+	require.Equal(t, workFirst, string(got))
+	require.EqualValues(t, 1, w.log.Copies())
+	closeAll(t, w.log)
+	_, err = w.log.ReadAt(got, 0)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// A lock that cannot be given back keeps nobody waiting: the descriptor is closed
+// with it, after its last sync, and the Log goes on with another one.
+func TestUnlockFails(t *testing.T) {
+	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever} {
+		t.Run(policy.String(), func(t *testing.T) {
+			d := newCacheDisk(t)
+			l, other := d.create(t, policy), d.open(t, policy)
+			mustAppend(t, l, "one\n")
+			d.setOp(failOnce("unlock"))
+			mustAppend(t, l, "two\n")
+			d.setOp(nil)
+			mustAppend(t, other, "foreign\n") // nothing is locked
+			mustAppend(t, l, "three\n")
+			require.NoError(t, l.Flush(t.Context()))
+			wantDisk(t, d, workFirst+"one\ntwo\nforeign\nthree\n")
+			closeAll(t, l, other)
+		})
+	}
+}
+
+// If the name has another file when the lock cannot be given back, nothing is
+// appended to that one, until the name is back.
+func TestUnlockFailsOnAReplacedFile(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, driver.SyncAlways)
+	failing := failOnce("unlock")
+	d.setOp(func(op string) error {
+		err := failing(op)
+		if err != nil {
+			require.NoError(t, d.root.Rename(workName, "moved"))
+			require.NoError(t, d.root.WriteFile(workName, []byte("other\n"), 0o600))
+		}
+		return err
+	})
+	mustAppend(t, l, "two\n")
+	for range 2 {
+		_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+		require.ErrorIs(t, err, ErrReplaced)
+	}
+	require.Equal(t, "other\n", d.inCache(t))
+	require.NoError(t, d.root.Rename("moved", workName))
+	mustAppend(t, l, "three\n")
+	require.Equal(t, workFirst+"two\nthree\n", d.inCache(t))
+	closeAll(t, l)
+}
+
+// wantFree fails unless the append lock can be taken by another Log at once.
+func wantFree(t *testing.T, other *Log) {
+	t.Helper()
+	ok, err := other.file().Lock(appendLock, false)
+	require.NoError(t, err)
+	require.True(t, ok, "the kernel's lock was kept")
+	require.NoError(t, other.file().Unlock(appendLock))
+}
+
+// A Log that has failed adds nothing to the file, whether the mark could be set
+// or not.
+func TestFailedLogAddsNothing(t *testing.T) {
+	for _, marks := range []bool{true, false} {
+		t.Run(fmt.Sprint("marks ", marks), func(t *testing.T) {
+			d := newCacheDisk(t)
+			l := d.create(t, driver.SyncAlways)
+			sync := failOnce("sync")
+			d.setOp(func(op string) error {
+				if op == "mark" && !marks {
+					return errFault
+				}
+				return sync(op)
+			})
+			_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+			require.Error(t, err)
+			_, _, err = l.Append(t.Context(), []byte("three\n"), nil)
+			require.True(t, isRefused(err), "Append = %v", err)
+			require.Equal(t, workFirst+"two\n", d.inCache(t))
+			failed := l.Failed()
+			require.NotNil(t, failed)
+			require.Equal(t, error(failed), l.Close(), "the close itself works")
+		})
+	}
+}

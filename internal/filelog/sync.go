@@ -1,0 +1,273 @@
+package filelog
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// maxSyncs is how many syncs this process runs at once, of all its Logs. More
+// do not make a disk faster; they make the slowest wait longer, and each takes
+// a thread.
+const maxSyncs = 16
+
+// syncs has a place for each of them. A Log does at most one sync at a time.
+var syncs = make(chan struct{}, maxSyncs)
+
+// Failed returns the first failed sync of this Log since it was opened or
+// recovered, or nil: a sync of a call or one in the background. A Log that has
+// failed acknowledges nothing more before [Log.Recover], and only it knows why:
+// opened again, the file looks sound.
+func (l *Log) Failed() *driver.NotDurableError {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// wrote records a write and returns its number. It keeps a copy of data, if that
+// is known, until a sync has covered it. The caller holds the append lock.
+func (l *Log) wrote(e extent, data []byte) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opts.Sync != driver.SyncNever && len(data) > 0 {
+		l.unsynced.add(e.start, data)
+	}
+	l.written++
+	l.dirty = l.dirty.cover(e)
+	// Once Close has begun it does the syncing, when all calls have ended.
+	if d := l.opts.Sync.Interval(); d > 0 && l.timer == nil && l.failed == nil && !l.closed {
+		l.ops.Add(1)
+		l.timer = time.AfterFunc(d, l.tick)
+	}
+	return l.written
+}
+
+// tick is the end of an interval.
+func (l *Log) tick() {
+	defer l.ops.Done()
+	l.mu.Lock()
+	l.timer = nil // a write from here on arms it again
+	seq := l.written
+	l.mu.Unlock()
+	var s Synced
+	_, _ = l.syncTo(context.Background(), seq, &s) // what fails is kept in l.failed, for the next call
+	if s != (Synced{}) {
+		s.Background = true
+	}
+	l.tellSync(context.Background(), s)
+}
+
+// acknowledge makes the write seq, and what came before it, as durable as the
+// policy promises. It does not give up with the context of the call: once there
+// is something to sync, only the sync can tell what becomes of it.
+func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
+	if seq == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	failed := l.failed // while this call was writing
+	due := l.opts.Sync == driver.SyncAlways || len(l.unsynced.data) > maxUnsynced
+	l.mu.Unlock()
+	if due {
+		failed = l.sync(ctx, seq)
+	}
+	if failed != nil {
+		return &driver.NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
+	}
+	return nil
+}
+
+// sync is syncTo without a way to give up. The context goes to the observer.
+func (l *Log) sync(ctx context.Context, seq uint64) *driver.NotDurableError {
+	var s Synced
+	failed, _ := l.syncTo(context.Background(), seq, &s) // never an error then
+	l.tellSync(ctx, s)
+	return failed
+}
+
+// syncTo returns when the writes up to seq are on stable storage, or when that
+// has failed. Its error is the context's, and means that it gave up waiting. It
+// sets s if this call has led a sync.
+//
+// Callers share syncs: one of them leads, and its sync is for all writes that
+// were made before it began. The others wait to lead, and find then that it is
+// done. Syncs do not overlap, because the kernel reports a failure once: of two at
+// the same time one could be told that all is well while the other learns that it
+// is not.
+func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*driver.NotDurableError, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.synced < seq && l.failed == nil {
+		if err := l.lead(ctx); err != nil {
+			return nil, err
+		}
+		if l.synced < seq && l.failed == nil {
+			l.syncNow(s)
+		}
+		<-l.leading
+	}
+	if l.synced < seq {
+		return l.failed, nil
+	}
+	return nil, nil
+}
+
+// lead makes the caller the leader, which alone may sync or cure, until it takes
+// its value from l.leading. The caller holds l.mu, which is released meanwhile.
+func (l *Log) lead(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case l.leading <- struct{}{}: // in the order of arrival
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// syncNow syncs what was written so far. The caller leads and holds l.mu, which
+// is released meanwhile.
+//
+// The sync holds the sync lock shared until its failure has been marked, so that
+// [Log.drain] waits for it. If the mark cannot be set the lock stays until the
+// cure closes the descriptor, and other Logs that have just opened the file wait.
+func (l *Log) syncNow(s *Synced) {
+	target, dirty, owed := l.written, l.dirty, l.unsynced
+	l.dirty = extent{}
+	l.mu.Unlock()
+
+	began := time.Now()
+	syncs <- struct{}{}
+	f := l.file()
+	err := poll(context.Background(), nil, func() (bool, error) { return f.Lock(syncLock, true) })
+	if err == nil {
+		if err = f.Sync(); err == nil || f.Mark(true) == nil {
+			_ = f.Unlock(syncLock) // at worst others wait until this Log is closed
+		}
+	}
+	<-syncs
+	var lookErr error
+	if err != nil || l.opts.Sync.Interval() > 0 {
+		// An error, and lines that were acknowledged before their sync, may concern a
+		// file that has lost its name to a copy. A sync of an append that has just
+		// been written vouches for the copy too: what was copied was readable.
+		_, lookErr = f.Lookup()
+	}
+	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start}
+
+	l.mu.Lock()
+	later := l.dirty
+	l.dirty = dirty.cover(later)
+	switch {
+	case lookErr != nil && l.compare(err):
+		if l.synced < target {
+			s.Err = cause(err)
+		}
+	case err != nil:
+		s.Err = cause(err)
+		l.failed = &driver.NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: s.Err}
+	default:
+		l.synced, l.dirty = target, later
+		l.unsynced.drop(owed)
+	}
+}
+
+// doubts returns the first offset that [Log.Suspect] or [Options.UnsyncedByOthers] has
+// named, math.MaxInt64 if no bytes are to be checked. Its error is that of an append
+// after a failed sync.
+func (l *Log) doubts() (from int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil {
+		return min(l.suspect, l.others), refusal(l.failed)
+	}
+	return min(l.suspect, l.others), nil
+}
+
+const (
+	// maxUnsynced is how many bytes a Log keeps in memory because a cure may
+	// have to write them again. An Append that exceeds it syncs, whatever the
+	// interval.
+	maxUnsynced = 8 << 20
+	// maxSpare is how large a buffer a Log keeps while it is empty.
+	maxSpare = 256 << 10
+)
+
+// unsynced holds copies of the lines this Log has written since its last good
+// sync: after a failed sync the kernel may forget them at any time. Log.mu
+// guards it. A copy of the struct stays readable without Log.mu until the next
+// drop, which only the leader of a sync makes.
+type unsynced struct {
+	parts []part // in the order of writing, which is that of the file
+	data  []byte // of all parts, one after the other
+}
+
+// A part is one write: where it went and how many bytes it had.
+type part struct {
+	off int64
+	n   int
+}
+
+func (u *unsynced) add(off int64, data []byte) {
+	u.parts = append(u.parts, part{off, len(data)})
+	u.data = append(u.data, data...)
+}
+
+// drop forgets the parts that it began with once. Parts that were added meanwhile
+// stay.
+func (u *unsynced) drop(first unsynced) {
+	u.parts = slices.Delete(u.parts, 0, len(first.parts))
+	u.data = slices.Delete(u.data, 0, len(first.data))
+	if len(u.parts) == 0 && cap(u.data) > maxSpare {
+		*u = unsynced{}
+	}
+}
+
+// end returns the offset after the last part, 0 if there is none.
+func (u *unsynced) end() int64 {
+	if len(u.parts) == 0 {
+		return 0
+	}
+	last := u.parts[len(u.parts)-1]
+	return last.off + int64(last.n)
+}
+
+// overlay lays the parts over p, which a file holds at off. It fails if p holds
+// bytes of somebody else where a part belongs: a lost write leaves NULs, never
+// other bytes.
+func (u *unsynced) overlay(p []byte, off int64) error {
+	data, end := u.data, off+int64(len(p))
+	for _, part := range u.parts {
+		want := data[:part.n]
+		data = data[part.n:]
+		lo, hi := max(off, part.off), min(end, part.off+int64(part.n))
+		if lo >= hi {
+			continue
+		}
+		got, want := p[lo-off:hi-off], want[lo-part.off:hi-part.off]
+		for i, b := range got {
+			if b != want[i] && b != 0 {
+				return errOthers
+			}
+		}
+		copy(got, want)
+	}
+	return nil
+}
+
+// Unsynced returns the offset of the first byte that this Log has written and
+// not synced, or the greatest offset there is if there is none.
+func (l *Log) Unsynced() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unsynced.parts) == 0 {
+		return math.MaxInt64
+	}
+	return l.unsynced.parts[0].off
+}

@@ -1,0 +1,217 @@
+package filelog
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// localFS are the file systems, by what statfs(2) calls them, whose locks and
+// syncs do what this package needs.
+var localFS = map[uint32]string{
+	unix.EXT4_SUPER_MAGIC:      "ext2, ext3 or ext4",
+	unix.XFS_SUPER_MAGIC:       "xfs",
+	unix.BTRFS_SUPER_MAGIC:     "btrfs",
+	unix.F2FS_SUPER_MAGIC:      "f2fs",
+	unix.BCACHEFS_SUPER_MAGIC:  "bcachefs",
+	0x2fc12fc1:                 "zfs",
+	unix.TMPFS_MAGIC:           "tmpfs",
+	unix.RAMFS_MAGIC:           "ramfs",
+	unix.OVERLAYFS_SUPER_MAGIC: "overlayfs",
+	unix.ECRYPTFS_SUPER_MAGIC:  "ecryptfs",
+}
+
+// CheckFS fails with an error that matches [driver.ErrNetworkFS] if root is not on a
+// local file system that this package knows: on NFS, SMB, FUSE and the like
+// several processes must not append to one file. On systems other than Linux
+// it returns nil.
+func CheckFS(root *os.Root) error {
+	var st unix.Statfs_t
+	d, err := root.Open(".")
+	if err == nil {
+		err = cmp.Or(control(d, func(fd int) error { return unix.Fstatfs(fd, &st) }), d.Close())
+	}
+	if err == nil {
+		kind := uint32(st.Type)
+		if _, ok := localFS[kind]; ok {
+			return nil
+		}
+		err = fmt.Errorf("%w (type %#x)", driver.ErrNetworkFS, kind)
+	}
+	return &Error{
+		Op: "check file system of", Path: root.Name(), Err: cause(err),
+		Fix: "use a local disk, or make sure that a single process uses the files",
+	}
+}
+
+// datasync puts a file's data and size on stable storage.
+func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
+
+// takeOwner gives a file the owner of like, as far as this user may: a cure by
+// root must not lock a file's owner out.
+func takeOwner(root *os.Root, name string, like fs.FileInfo) {
+	if st, ok := like.Sys().(*syscall.Stat_t); ok {
+		_ = root.Lchown(name, int(st.Uid), int(st.Gid))
+	}
+}
+
+// matchesDisk compares what cached returns from from to end with a read that
+// bypasses the page cache. Dropping the cache instead does not work: with large
+// folios fadvise leaves the last page where it is. The kernel must say that
+// direct reads work for the file, because some file systems answer them from the
+// cache. File systems in memory have no disk behind their cache.
+func matchesDisk(root *os.Root, name string, cached *os.File, from, end int64) (bool, error) {
+	var st unix.Statfs_t
+	err := control(cached, func(fd int) error { return unix.Fstatfs(fd, &st) })
+	if kind := uint32(st.Type); err == nil && (kind == unix.TMPFS_MAGIC || kind == unix.RAMFS_MAGIC) {
+		info, err := cached.Stat()
+		return err == nil && info.Size() >= end, err
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECT|openFlags, 0)
+	if errors.Is(err, unix.EINVAL) {
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return false, err
+	}
+	same, err := matchesDirect(f, cached, from, end)
+	return same, cmp.Or(err, f.Close())
+}
+
+func matchesDirect(f, cached *os.File, from, end int64) (bool, error) {
+	var st unix.Statx_t
+	err := control(f, func(fd int) error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN|unix.STATX_INO, &st)
+	})
+	if err == nil && (st.Mask&unix.STATX_DIOALIGN == 0 || st.Dio_offset_align == 0) {
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return false, err
+	}
+	named, err := f.Stat()
+	own, ownErr := cached.Stat()
+	if err = cmp.Or(err, ownErr); err != nil || !os.SameFile(named, own) {
+		return false, cmp.Or(err, ErrReplaced)
+	}
+	align := int64(max(st.Dio_offset_align, st.Dio_mem_align, 4<<10))
+	space := make([]byte, copyChunk+align)
+	skip := -int64(uintptr(unsafe.Pointer(unsafe.SliceData(space)))) & (align - 1)
+	disk, cache := space[skip:skip+copyChunk], make([]byte, copyChunk)
+	for at := from - from%align; at < end; at += copyChunk {
+		n, err := f.ReadAt(disk, at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		want := min(int64(len(cache)), end-at)
+		if int64(n) < want {
+			return false, nil
+		}
+		if n, err := cached.ReadAt(cache[:want], at); int64(n) < want {
+			return false, err
+		}
+		skip := max(0, from-at)
+		if !bytes.Equal(disk[skip:want], cache[skip:want]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// publish gives a file another name in the same folder, unless that name is in
+// use.
+func publish(root *os.Root, from, to string) error {
+	d, err := root.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	err = control(d, func(fd int) error {
+		return unix.Renameat2(fd, filepath.Base(from), fd, filepath.Base(to), unix.RENAME_NOREPLACE)
+	})
+	err = cmp.Or(err, d.Close())
+	// Not every file system can; links exist wherever it cannot.
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return link(root, from, to)
+	}
+	return err
+}
+
+// lookupIn looks a name of a folder up with one system call, as [diskFile.Lookup]
+// says. Name ends with a NUL, so that no append has to make a copy that does. The
+// file that the name should refer to is id.
+func lookupIn(folder *os.File, name []byte, id fs.FileInfo) (look, error) {
+	own, ok := id.Sys().(*syscall.Stat_t)
+	if !ok {
+		return look{}, errors.ErrUnsupported
+	}
+	var found unix.Statx_t
+	err := control(folder, func(fd int) error {
+		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(name))),
+			unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, uintptr(unsafe.Pointer(&found)), 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return look{}, ErrReplaced
+	case err != nil:
+		return look{}, errors.ErrUnsupported // by an old kernel or a sandbox
+	case unix.Mkdev(found.Dev_major, found.Dev_minor) != uint64(own.Dev) || found.Ino != own.Ino: //nolint:unconvert // MIPS has 32 bits
+		return look{}, ErrReplaced
+	}
+	return look{int64(found.Size), found.Mode&unix.S_ISVTX != 0}, nil
+}
+
+// openFlags keep the open of a FIFO from waiting for its other end.
+const openFlags = unix.O_NONBLOCK
+
+// byteLocks says whether a file has a lock for each of its bytes: here an
+// open-file-description lock. It belongs to the open file: two opens exclude each
+// other within one process too, and the kernel drops it when the file is closed,
+// however that happens.
+const byteLocks = true
+
+// tryLock takes the lock on the byte at off if it is free.
+func tryLock(f *os.File, off int64, shared bool) (bool, error) {
+	kind := int16(unix.F_WRLCK)
+	if shared {
+		kind = unix.F_RDLCK
+	}
+	_, err := fcntl(f, unix.F_OFD_SETLK, kind, off)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// unlock gives the lock on the byte at off back.
+func unlock(f *os.File, off int64) error {
+	_, err := fcntl(f, unix.F_OFD_SETLK, unix.F_UNLCK, off)
+	return err
+}
+
+// lockHeld reports whether another open file has the lock on the byte at off.
+func lockHeld(f *os.File, off int64) (bool, error) {
+	kind, err := fcntl(f, unix.F_OFD_GETLK, unix.F_WRLCK, off)
+	return err == nil && kind != unix.F_UNLCK, err
+}
+
+// fcntl asks for a lock of a kind, and returns the kind in the kernel's answer.
+func fcntl(f *os.File, cmd int, kind int16, off int64) (int16, error) {
+	request := unix.Flock_t{Type: kind, Whence: io.SeekStart, Start: off, Len: 1}
+	err := control(f, func(fd int) error { return unix.FcntlFlock(uintptr(fd), cmd, &request) })
+	return request.Type, os.NewSyscallError("fcntl", err)
+}

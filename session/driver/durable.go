@@ -1,0 +1,145 @@
+package driver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A SyncPolicy decides when appended lines are put on stable storage. Policies
+// are comparable. The zero value is [SyncAlways].
+//
+// Under SyncAlways an append takes as long as the disk takes to sync, which
+// many goroutines share; under the others it takes a few system calls.
+// BENCHMARKS.md has the measured cost of each.
+type SyncPolicy struct {
+	never    bool
+	interval time.Duration
+}
+
+// The policies without a parameter.
+var (
+	// SyncAlways syncs before an append returns: an acknowledged line survives a
+	// power cut.
+	SyncAlways = SyncPolicy{}
+
+	// SyncNever leaves it to the operating system: an acknowledged line
+	// survives a killed process, not a power cut. [Driver].Flush still syncs.
+	SyncNever = SyncPolicy{never: true}
+)
+
+// SyncInterval syncs at most d after a line was appended, in the background,
+// and when the store is closed: a power cut loses the lines acknowledged in the
+// last d. An append that finds more than 8 MiB waiting syncs them itself. While
+// there is nothing to sync, nothing runs. The next call reports a failed sync.
+// D must be positive, otherwise the policy is [SyncAlways].
+func SyncInterval(d time.Duration) SyncPolicy {
+	return SyncPolicy{interval: max(d, 0)}
+}
+
+// Interval returns the duration that [SyncInterval] was called with, 0 for the
+// other policies.
+func (p SyncPolicy) Interval() time.Duration { return p.interval }
+
+// String returns "always", "never" or "interval" and its length.
+func (p SyncPolicy) String() string {
+	switch {
+	case p.never:
+		return "never"
+	case p.interval > 0:
+		return "interval " + p.interval.String()
+	default:
+		return "always"
+	}
+}
+
+// Errors of a storage that writes files, or that can be opened read-only.
+var (
+	// ErrReadOnly reports that the storage was opened read-only. Nothing was
+	// written.
+	ErrReadOnly = errors.New("the log is open for reading only")
+
+	// ErrFragment reports that a write failed half way and could not be cut back.
+	// A part of the lines, in the worst case all but the last '\n' of them, is
+	// left at the end of the file, on lines of its own. They were not
+	// acknowledged: append them again, and expect readers to see the part as well.
+	ErrFragment = errors.New("a part of the lines is left in the file")
+
+	// ErrForeign reports that a folder holds the sessions of another program.
+	// Nothing in it was changed.
+	ErrForeign = errors.New("the folder holds the sessions of another program")
+
+	// ErrNetworkFS reports that the file system is a network file system or an
+	// unknown one, so that its locks and syncs cannot be relied on. Nothing was
+	// written.
+	ErrNetworkFS = errors.New("the file system's locks and syncs cannot be relied on")
+)
+
+// A NotDurableError reports that a sync failed: the bytes from Start to End are
+// in the file as other readers see it now, but whether they reach the disk is
+// unknown, and syncing again cannot tell. Do not take them for lost and do not
+// take them for saved.
+//
+// The session accepts no further append until [Recoverer].Recover has
+// succeeded. An append that is refused for that reason has Refused set, has
+// written nothing, and names the range whose sync failed, not its own.
+//
+// A driver without files returns it for a write whose outcome is unknown: Path
+// names the service, and Start and End are 0.
+type NotDurableError struct {
+	Path    string
+	Start   int64 // offset of the first byte in doubt
+	End     int64 // offset after the last byte in doubt
+	Refused bool  // this call wrote nothing: an earlier sync had failed
+	Err     error // what the sync returned
+}
+
+// Error returns one line: the file, the bytes in doubt, the cause and the way
+// out.
+func (e *NotDurableError) Error() string {
+	if e.Refused {
+		return fmt.Sprintf("write %s: nothing was written, because bytes %d to %d could not be synced: %v; "+
+			"call Recover first, reopening is no cure", e.Path, e.Start, e.End, e.Err)
+	}
+	return fmt.Sprintf("sync %s: bytes %d to %d are written but may not survive a power cut: %v; "+
+		"the outcome is unknown, call Recover and append again only under a condition", e.Path, e.Start, e.End, e.Err)
+}
+
+// Unwrap returns the error of the sync.
+func (e *NotDurableError) Unwrap() error { return e.Err }
+
+// A Lock names a lock that a call may have to wait for.
+type Lock string
+
+// The locks of a session, and of the index of its agent.
+const (
+	AppendLock Lock = "append"
+	TurnLock   Lock = "turn" // see [Driver].LockTurn
+)
+
+// LongWait is the shortest wait for a lock that is reported.
+const LongWait = time.Millisecond
+
+// A Tail is an unterminated end of a file, left by a writer that died or by
+// a power cut, that the next writer has ended with a '\n'. Its bytes stay in
+// the file; the '\n' follows them.
+type Tail struct {
+	Offset   int64 `json:"offset"`             // of its first byte
+	Size     int64 `json:"size"`               // in bytes, the '\n' not counted
+	Complete bool  `json:"complete,omitempty"` // one JSON object, which lost only its '\n'; otherwise torn
+	Err      error `json:"-"`                  // why it could not be read back; Complete is false then; in JSON its text, as "error"
+}
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (t Tail) MarshalJSON() ([]byte, error) {
+	type fields Tail
+	all := struct {
+		fields
+		Error string `json:"error,omitempty"`
+	}{fields: fields(t)}
+	if t.Err != nil {
+		all.Error = t.Err.Error()
+	}
+	return json.Marshal(all)
+}
