@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A graph holds the arrows between numbered nodes: g[a] lists the nodes that a
@@ -40,8 +43,8 @@ func (r *room) usesUp(order []int) (found []string) {
 	return found
 }
 
-// circles returns the circles of the graph, those used first. Nodes that reach
-// each other form one circle, and so does a single node.
+// circles returns the circles of the graph, used ones first. Nodes that reach
+// each other form one circle; a node apart from them is a circle of its own.
 func (g graph) circles() (circles [][]int) {
 	index, low := make([]int, len(g)), make([]int, len(g))
 	var stack []int
@@ -74,10 +77,8 @@ func (g graph) circles() (circles [][]int) {
 }
 
 // floors returns the length of the longest path through the circles, in nodes:
-// a circle of n nodes is n floors, so that a circle that opens never adds one.
-//
-// The figures are lower than those of tools that assign floors first and count
-// the arrows that run against them: order makes that count as small as it can.
+// a circle of n nodes is n floors. If a circle counted as one floor, the figure
+// would rise when a circle opens.
 func (g graph) floors() (most int) {
 	floor := make([]int, len(g))
 	for _, circle := range g.circles() {
@@ -95,8 +96,14 @@ func (g graph) floors() (most int) {
 	return most
 }
 
-// order arranges the nodes, those used first, so that as few arrows as it can
-// find run up, from a node to a later one. The result is the same in every run.
+// order arranges the nodes, used ones first, with as few arrows up as it can
+// find: an arrow up runs from a node to a later one. The result is the same in
+// every run.
+//
+// A tool that gives each file one floor, and then counts the arrows from a lower
+// floor to a higher one, finds more of them: package session had 16 floors and
+// 237 such arrows when this test found 411 arrows, 53 of them up, and a circle
+// of 45 files.
 func (g graph) order() (order []int, up int) {
 	for _, circle := range g.circles() {
 		order = append(order, g.arrange(circle)...)
@@ -183,4 +190,33 @@ func move(order []int, from, to int) {
 		copy(order[to+1:from+1], order[to:from])
 	}
 	order[to] = n
+}
+
+func TestFloors(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		g          graph
+		floors, up int
+	}{
+		{"one file", graph{nil}, 1, 0},
+		{"apart", graph{nil, nil}, 1, 0},
+		{"stairs", graph{{1}, {2}, nil}, 3, 0},
+		{"stairs and a shortcut", graph{{1, 2}, {2}, nil}, 3, 0},
+		{"pair", graph{{1}, {0}}, 2, 1},
+		{"circle of three", graph{{1}, {2}, {0}}, 3, 1},
+		{"circle over a file", graph{{1}, {0, 2}, nil}, 3, 1},
+		{"circle under a file", graph{{1}, {2}, {1}}, 3, 1},
+		{"two circles through one file", graph{{1, 2}, {0}, {0}}, 3, 2},
+		{"all use all", graph{{1, 2, 3}, {0, 2, 3}, {0, 1, 3}, {0, 1, 2}}, 4, 6},
+		{"one arrow closes the stairs", graph{{1}, {2}, {3}, {4}, {0}}, 5, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			order, up := tt.g.order()
+			require.Equal(t, tt.floors, tt.g.floors())
+			require.Equal(t, tt.up, up)
+			require.Len(t, order, len(tt.g))
+			again, _ := tt.g.order()
+			require.Equal(t, order, again)
+		})
+	}
 }

@@ -3,6 +3,9 @@ package convolog_test
 import (
 	"go/ast"
 	"regexp"
+	"slices"
+	"testing"
+	"testing/fstest"
 )
 
 const (
@@ -80,4 +83,28 @@ func isBool(typ ast.Expr) bool {
 		return ok && x.Name == "atomic" && typ.Sel.Name == "Bool"
 	}
 	return false
+}
+
+func TestShapeCheckerFlags(t *testing.T) {
+	for _, tt := range []struct{ name, source, want string }{
+		{"12 fields", "type t struct { a, b, c, d, e, f, g, h, i, j, k int; error }", ""},
+		{"13 fields", "type t struct { a, b, c, d, e, f, g, h, i, j, k, l int; error }", "rebuild/x.go:2: t has 13 fields"},
+		{"13 fields of an exported struct", "type T struct { a, b, c, d, e, f, g, h, i, j, k, l int; error }", ""},
+		{"13 fields of a local struct", "func f() { type t struct { a, b, c, d, e, f, g, h, i, j, k, l, m int } }", "rebuild/x.go:2: t has 13 fields"},
+		{"2 booleans", "type t struct { a, b bool; c int }", ""},
+		{"3 booleans", "type t struct { a, b bool; c atomic.Bool }", "rebuild/x.go:2: t has 3 booleans"},
+		{"boolean parameter", "func f(sync bool, n int) {}", "rebuild/x.go:2: f takes the boolean sync"},
+		{"boolean parameter of a method", "func (t) f(sync bool) {}", "rebuild/x.go:2: f takes the boolean sync"},
+		{"boolean parameter of an exported function", "func F(sync bool) {}", ""},
+		{"last boolean in the doc", "// f writes, and with sync set syncs.\nfunc f(n int, sync bool) {}", ""},
+		{"last boolean not in the doc", "// f synchronizes.\nfunc f(n int, sync bool) {}", "rebuild/x.go:3: f takes the boolean sync"},
+		{"one of two booleans in the doc", "// f writes, maybe sync and hard.\nfunc f(sync, hard bool) {}", "rebuild/x.go:3: f takes the boolean sync"},
+		{"boolean result", "func f() (ok bool) { return }", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := sources(t, fstest.MapFS{"rebuild/x.go": {Data: []byte("package p\n" + tt.source + "\n")}})
+			wide, flags := structShapes(files)
+			expect(t, slices.Concat(wide, flags, boolParameters(files)), tt.want)
+		})
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -169,4 +170,34 @@ func (s source) builtOnLinux() bool {
 	ctx.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(s.text)), nil }
 	ok, err := ctx.MatchFile(path.Split(s.name))
 	return ok && err == nil
+}
+
+func TestCheckTypes(t *testing.T) {
+	fsys := fstest.MapFS{
+		"doc.go":                   {Data: []byte("package convolog\n")},
+		"transcript/a.go":          {Data: []byte("package transcript\ntype Entry struct{ ID string }\n")},
+		"transcript/a_linux.go":    {Data: []byte("package transcript\nconst System = 1\n")},
+		"transcript/a_other.go":    {Data: []byte("//go:build !linux\n\npackage transcript\nconst System = 2\n")},
+		"session/sessiontest/a.go": {Data: []byte("package sessiontest\n")},
+		"session/a.go": {Data: []byte(`package session
+
+import (
+	"` + module + `/transcript"
+	"example.com/other"
+)
+
+func f(e transcript.Entry) string { return other.F(e.ID, transcript.System).Unknown }
+`)},
+	}
+	house, err := checkTypes(sources(t, fsys))
+	require.NoError(t, err)
+	require.Len(t, house, 2)
+	require.Equal(t, "session", house[0].pkg)
+	require.Len(t, house[1].files, 3)
+	require.Len(t, house[1].built, 2)
+	require.Equal(t, 8, countLines(house[1].files))
+
+	fsys["session/b.go"] = &fstest.MapFile{Data: []byte("package session\nvar _ = missing\n")}
+	_, err = checkTypes(sources(t, fsys))
+	require.ErrorContains(t, err, "undefined: missing")
 }

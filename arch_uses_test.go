@@ -8,6 +8,10 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A use is a name that one file of a package takes from another.
@@ -82,4 +86,42 @@ func (r *room) isMember(id *ast.Ident) bool {
 		return true
 	}
 	return false
+}
+
+func TestUses(t *testing.T) {
+	house, err := checkTypes(sources(t, fstest.MapFS{
+		"session/a.go": {Data: []byte(`package session
+
+type T struct{ list []U }
+type U struct{ n int }
+type I interface{ M() }
+func (u U) M() {}
+func f[E any](e E) E { return e }
+const c = 1
+`)},
+		"session/b.go": {Data: []byte(`package session
+
+import "slices"
+
+func g(t T, i I) {
+	for _, u := range slices.Backward(t.list) {
+		_ = u.n
+		u.M()
+	}
+	i.M()
+	f(c)
+	local := func(c int) int { return c }
+	local(1)
+}
+`)},
+		"session/b_windows.go": {Data: []byte("package session\n\nvar _ = c\n")},
+		"session/b_test.go":    {Data: []byte("package session\n\nvar _ = c\n")},
+	}))
+	require.NoError(t, err)
+	var names []string
+	for _, u := range house[0].uses() {
+		require.Equal(t, []string{"b.go", "a.go"}, []string{u.from, u.to})
+		names = append(names, u.name)
+	}
+	require.Equal(t, []string{"I", "I.M", "T", "T.list", "U.M", "U.n", "c", "f"}, names)
 }
