@@ -79,7 +79,7 @@ func checkTypes(all []source) ([]*room, error) {
 		}
 		linked = append(linked, c.rooms[pkg])
 	}
-	return linked, nil
+	return linked, errors.Join(c.errs...)
 }
 
 // A checker type-checks packages from source, in this process: the test cache
@@ -92,6 +92,7 @@ type checker struct {
 	rooms  map[string]*room
 	loaded map[string]*types.Package // nil: not available
 	std    build.Context
+	errs   []error // type errors of the module
 }
 
 // Import implements [types.Importer].
@@ -115,7 +116,7 @@ func (c *checker) load(name string) (*types.Package, error) {
 	first, _, _ := strings.Cut(name, "/")
 	switch r := c.rooms[strings.TrimPrefix(name, module+"/")]; {
 	case r != nil:
-		return c.checkRoom(name, r)
+		return c.checkRoom(name, r), nil
 	case name == "unsafe":
 		return types.Unsafe, nil
 	case strings.Contains(first, "."), slices.Contains(strings.Split(name, "/"), "internal"):
@@ -124,20 +125,19 @@ func (c *checker) load(name string) (*types.Package, error) {
 	return c.checkStandard(name)
 }
 
-func (c *checker) checkRoom(name string, r *room) (*types.Package, error) {
+func (c *checker) checkRoom(name string, r *room) *types.Package {
 	r.info = &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
 	var files []*ast.File
 	for _, s := range r.built {
 		files = append(files, s.file)
 	}
-	var problems []error
 	conf := types.Config{Importer: c, Error: func(err error) {
 		if !strings.Contains(err.Error(), "could not import") {
-			problems = append(problems, err)
+			c.errs = append(c.errs, err)
 		}
 	}}
 	pkg, _ := conf.Check(name, c.fset, files, r.info)
-	return pkg, errors.Join(problems...)
+	return pkg
 }
 
 func (c *checker) checkStandard(name string) (*types.Package, error) {
