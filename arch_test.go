@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -154,6 +155,7 @@ type source struct {
 	test bool   // whether the name ends in _test.go
 	fset *token.FileSet
 	file *ast.File
+	text []byte
 }
 
 // isLibrary reports whether s is part of what an application links.
@@ -165,11 +167,24 @@ func (s source) at(pos token.Pos, format string, args ...any) string {
 }
 
 // sources parses every Go file below the root of fsys, whatever its build
-// constraints. It leaves out hidden folders, testdata and nested modules.
+// constraints. It leaves out hidden folders, testdata and nested modules. The
+// module itself is parsed once for all tests.
 func sources(t *testing.T, fsys fs.FS) []source {
 	t.Helper()
-	var all []source
-	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+	parse := func() ([]source, error) { return parseTree(fsys) }
+	if fsys == os.DirFS(".") {
+		parse = parseModule
+	}
+	all, err := parse()
+	require.NoError(t, err)
+	return all
+}
+
+var parseModule = sync.OnceValues(func() ([]source, error) { return parseTree(os.DirFS(".")) })
+
+func parseTree(fsys fs.FS) (all []source, err error) {
+	fset := token.NewFileSet()
+	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -189,16 +204,14 @@ func sources(t *testing.T, fsys fs.FS) []source {
 		if err != nil {
 			return err
 		}
-		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), fset, file})
+		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), fset, file, text})
 		return nil
 	})
-	require.NoError(t, err)
-	return all
+	return all, err
 }
 
 func checkImports(all []source) (findings []string) {
