@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -29,14 +30,14 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	mem := memdriver.New(nil)
 	d := &lookups{Driver: mem}
 	st := session.OpenDriver(d, nil)
-	defer closed(t, st)
-	first := load(t, st, cli)
+	defer storetest.Close(t, st)
+	first := storetest.Load(t, st, storetest.CLI)
 	for range 5 {
-		add(t, first, transcript.UserText("hi"))
+		storetest.Add(t, first, transcript.UserText("hi"))
 		require.True(t, first.Info().Current)
 	}
 	require.Equal(t, 1, d.n)
-	second, err := st.Create(t.Context(), cli, nil)
+	second, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
 	require.False(t, first.Info().Current)
 	require.True(t, second.Info().Current)
@@ -47,9 +48,9 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	require.True(t, second.Info().Current)
 
 	other := session.OpenDriver(mem.Reopen(), nil)
-	defer closed(t, other)
-	third, err := other.Create(t.Context(), cli, nil)
+	defer storetest.Close(t, other)
+	third, err := other.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	require.Equal(t, third.ID(), load(t, st, cli).ID())
+	require.Equal(t, third.ID(), storetest.Load(t, st, storetest.CLI).ID())
 	require.False(t, second.Info().Current, "after a call has found the session of another process")
 }

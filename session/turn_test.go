@@ -3,6 +3,8 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -18,10 +21,10 @@ import (
 // One turn at a time, over stores; appends go on.
 func TestBeginTurn(t *testing.T) {
 	dir := t.TempDir()
-	a, b := open(t, dir, nil), open(t, dir, nil)
-	defer closed(t, a)
-	defer closed(t, b)
-	s, other := load(t, a, cli), load(t, b, cli)
+	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, a)
+	defer storetest.Close(t, b)
+	s, other := storetest.Load(t, a, storetest.CLI), storetest.Load(t, b, storetest.CLI)
 	turn, err := s.BeginTurn(t.Context())
 	require.NoError(t, err)
 	_, err = other.TryBeginTurn(t.Context())
@@ -32,7 +35,7 @@ func TestBeginTurn(t *testing.T) {
 		_, err := other.BeginTurn(ctx)
 		done <- err
 	}()
-	add(t, other, transcript.UserText("an append goes on"))
+	storetest.Add(t, other, transcript.UserText("an append goes on"))
 	cancel()
 	err = <-done
 	require.ErrorIs(t, err, context.Canceled)
@@ -48,13 +51,28 @@ func TestBeginTurn(t *testing.T) {
 	require.NoError(t, s.Flush(t.Context()))
 }
 
+func init() { storetest.Register("holder", holderChild) }
+
+// holderChild begins a turn and never ends it.
+func holderChild(args []string, stdin io.Reader, stdout io.Writer) error {
+	_, s, err := storetest.OpenSession(args[0])
+	if err != nil {
+		return err
+	}
+	if _, err := s.BeginTurn(storetest.Background); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "held")
+	select {}
+}
+
 // A turn lock ends with the process that holds it.
 func TestTurnOfAKilledProcess(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	cmd := child(t, "holder", dir)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	cmd := storetest.Child(t, "holder", dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -80,39 +98,39 @@ func TestPending(t *testing.T) {
 		cut   bool
 	}{
 		{[]transcript.Item{transcript.UserText("hello")}, true, "hello", 0, false},
-		{[]transcript.Item{answer("", "a", "b")}, true, "", 2, false},
+		{[]transcript.Item{storetest.Answer("", "a", "b")}, true, "", 2, false},
 		{[]transcript.Item{transcript.ToolResult("b", "r")}, true, "", 1, false},
 		{[]transcript.Item{transcript.ToolResult("a", "r")}, true, "", 0, false},
 		{[]transcript.Item{&transcript.Response{Message: transcript.AssistantText("half"), StopReason: transcript.StopAborted}}, false, "", 0, true},
 	} {
-		st := open(t, dir, nil)
-		add(t, load(t, st, cli), tt.items...)
-		closed(t, st)
-		st = open(t, dir, nil)
-		p, err := load(t, st, cli).Pending(t.Context())
+		st := storetest.Open(t, dir, nil)
+		storetest.Add(t, storetest.Load(t, st, storetest.CLI), tt.items...)
+		storetest.Close(t, st)
+		st = storetest.Open(t, dir, nil)
+		p, err := storetest.Load(t, st, storetest.CLI).Pending(t.Context())
 		if err != nil || p.Owed != tt.owed || p.User != tt.user || len(p.Calls) != tt.calls || p.Cut != tt.cut {
 			t.Errorf("after %v: %+v, %v", tt.items, p, err)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
 func TestMakeCurrent(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	a := load(t, st, cli)
-	b, err := st.Create(t.Context(), cli, nil)
+	st := storetest.Open(t, dir, nil)
+	a := storetest.Load(t, st, storetest.CLI)
+	b, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
 	if !b.Info().Current || a.Info().Current {
 		t.Error("the session created last is not the current one")
 	}
 	require.NoError(t, a.MakeCurrent(t.Context()))
 	require.NoError(t, a.MakeCurrent(t.Context())) // it is already
-	closed(t, st)
-	loseIndex(t, dir)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	if s.ID() != a.ID() || !s.Info().Current {
 		t.Errorf("after the index was lost the current session is %s, want %s", s.ID(), a.ID())
 	}
@@ -124,27 +142,27 @@ func TestMakeCurrent(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, currents)
-	c, err := st.Create(t.Context(), cli, nil)
+	c, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	require.Equal(t, c.ID(), load(t, st, cli).ID())
+	require.Equal(t, c.ID(), storetest.Load(t, st, storetest.CLI).ID())
 }
 
 // A repeated append gives the entries that are in the file, also if another
 // store wrote them.
 func TestRepeatedByAnotherStore(t *testing.T) {
 	dir := t.TempDir()
-	a, b := open(t, dir, nil), open(t, dir, nil)
-	defer closed(t, a)
-	defer closed(t, b)
-	s, other := load(t, a, cli), load(t, b, cli)
-	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), answer("y"))
+	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, a)
+	defer storetest.Close(t, b)
+	s, other := storetest.Load(t, a, storetest.CLI), storetest.Load(t, b, storetest.CLI)
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), storetest.Answer("y"))
 	require.NoError(t, err)
-	again, err := other.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), answer("y"))
+	again, err := other.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), storetest.Answer("y"))
 	if err != nil || !again.Repeated || strings.Join(again.IDs, " ") != strings.Join(first.IDs, " ") {
 		t.Errorf("again = %+v, %v, want the IDs %v", again, err, first.IDs)
 	}
 	require.NoError(t, other.Rewind(t.Context(), again.IDs[0]))
-	require.Equal(t, history(t, other), history(t, s))
+	require.Equal(t, storetest.History(t, other), storetest.History(t, s))
 	head, err := s.Head(t.Context())
 	require.NoError(t, err)
 	_, err = other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head"))
@@ -153,26 +171,26 @@ func TestRepeatedByAnotherStore(t *testing.T) {
 
 // A history may be changed by who got it.
 func TestHistoryIsTheCallers(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"), answer("a"))
-	want := history(t, s)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
+	want := storetest.History(t, s)
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	h.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
 	_ = append(h.Messages[0].Content, transcript.TextBlock{Text: "more"})
-	require.Equal(t, want, history(t, s))
+	require.Equal(t, want, storetest.History(t, s))
 }
 
 // A reader that is open while a writer dies in the middle of a batch shows
 // what is whole of it, and the next append stands on its own.
 func TestHalfABatchWhileReading(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"))
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
@@ -181,12 +199,12 @@ func TestHalfABatchWhileReading(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	want := `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"half"}]}]}`
-	require.Equal(t, want, history(t, s))
-	add(t, s, transcript.UserText("next"))
-	other := open(t, dir, nil)
-	defer closed(t, other)
-	require.Equal(t, history(t, s), history(t, load(t, other, cli)))
-	checkRequest(t, s)
+	require.Equal(t, want, storetest.History(t, s))
+	storetest.Add(t, s, transcript.UserText("next"))
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	require.Equal(t, storetest.History(t, s), storetest.History(t, storetest.Load(t, other, storetest.CLI)))
+	storetest.CheckRequest(t, s)
 }
 
 // A store in a folder that may not be written.
@@ -197,10 +215,10 @@ func TestUnwritable(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, err.Error(), file)
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	add(t, load(t, st, cli), transcript.UserText("hi"))
-	closed(t, st)
-	cmd := child(t, "nobody", dir)
+	st := storetest.Open(t, dir, nil)
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("hi"))
+	storetest.Close(t, st)
+	cmd := storetest.Child(t, "nobody", dir)
 	_, err = cmd.Output()
 	require.NoError(t, err)
 }
@@ -218,7 +236,7 @@ func unwritable(dir string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := st.Load(bg, cli); err == nil {
+		if _, err := st.Load(storetest.Background, storetest.CLI); err == nil {
 			return errors.New("Load of a session that cannot be written succeeded")
 		}
 	}
@@ -226,11 +244,11 @@ func unwritable(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Lookup(bg, cli)
+	s, err := st.Lookup(storetest.Background, storetest.CLI)
 	if err != nil {
 		return err
 	}
-	h, err := s.History(bg)
+	h, err := s.History(storetest.Background)
 	if err == nil && len(h.Messages) != 1 {
 		err = errors.New("the message is not there")
 	}
