@@ -179,7 +179,9 @@ func TestArchiveReplaced(t *testing.T) {
 		},
 		"erased": func(t *testing.T, st *session.Store, s *session.Session) {
 			t.Helper()
-			erased(t, st, chosen(s, storetest.Add(t, s, transcript.UserText(storetest.Word))...))
+			plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: storetest.Add(t, s, transcript.UserText(storetest.Word))}}})
+			require.NoError(t, err)
+			require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
 		},
 	} {
 		for _, deletes := range []bool{false, true} {

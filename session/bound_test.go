@@ -309,7 +309,8 @@ func TestAnswerToOldRewoundEntries(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("one"))
 	asked := storetest.Add(t, s, storetest.Answer("two"), transcript.UserText("three"))[1]
 	late := transcript.Response{Message: transcript.AssistantText("late"), Made: transcript.Made{After: asked}}
-	turn := begin(t, s)
+	turn, err := s.BeginTurn(t.Context())
+	require.NoError(t, err)
 	d := turn.Draft("anthropic", "m", late.Made)
 	require.NoError(t, d.Write(t.Context(), "half an answer"))
 	require.NoError(t, d.Flush(t.Context()))
@@ -327,6 +328,8 @@ func TestAnswerToOldRewoundEntries(t *testing.T) {
 	before := storetest.History(t, s)
 	_, err = s.Append(t.Context(), late)
 	require.ErrorIs(t, err, session.ErrConflict)
-	require.NoError(t, begin(t, s).End())
+	turn, err = s.BeginTurn(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, turn.End())
 	require.Equal(t, before, storetest.History(t, s))
 }

@@ -113,11 +113,13 @@ func (k *talker) step() {
 		require.NoError(k.t, k.s.Use(storetest.Background, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
 	case 13:
 		require.NoError(k.t, storetest.ErrOf(k.s.Queue(storetest.Background, transcript.UserText(k.word()))))
-		turn := begin(k.t, k.s)
+		turn, err := k.s.BeginTurn(k.t.Context())
+		require.NoError(k.t, err)
 		require.NoError(k.t, storetest.ErrOf(turn.Drain(storetest.Background)))
 		require.NoError(k.t, turn.End())
 	case 14:
-		turn := begin(k.t, k.s)
+		turn, err := k.s.BeginTurn(k.t.Context())
+		require.NoError(k.t, err)
 		d := turn.Draft("anthropic", "m", transcript.Made{})
 		require.NoError(k.t, d.Write(storetest.Background, k.word()+"\n"))
 		require.NoError(k.t, d.Flush(storetest.Background))

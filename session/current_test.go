@@ -54,3 +54,35 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	require.Equal(t, third.ID(), storetest.Load(t, st, storetest.CLI).ID())
 	require.False(t, second.Info().Current, "after a call has found the session of another process")
 }
+
+func TestMakeCurrent(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	a := storetest.Load(t, st, storetest.CLI)
+	b, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	if !b.Info().Current || a.Info().Current {
+		t.Error("the session created last is not the current one")
+	}
+	require.NoError(t, a.MakeCurrent(t.Context()))
+	require.NoError(t, a.MakeCurrent(t.Context())) // it is already
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	if s.ID() != a.ID() || !s.Info().Current {
+		t.Errorf("after the index was lost the current session is %s, want %s", s.ID(), a.ID())
+	}
+	currents := 0
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		if e.Type() == transcript.TypeCurrent {
+			currents++
+		}
+	}
+	require.Equal(t, 1, currents)
+	c, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	require.Equal(t, c.ID(), storetest.Load(t, st, storetest.CLI).ID())
+}

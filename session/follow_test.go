@@ -55,15 +55,6 @@ func (f *tail) wantEnd(target error) {
 	require.False(f.t, ok)
 }
 
-func entryIDs(t *testing.T, s *session.Session) (ids []string) {
-	t.Helper()
-	for e, err := range s.Entries(t.Context()) {
-		require.NoError(t, err)
-		ids = append(ids, e.ID)
-	}
-	return ids
-}
-
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
@@ -78,9 +69,9 @@ func TestFollow(t *testing.T) {
 		f.want(storetest.Add(t, s, storetest.Answer("three"))...)
 		f.want(storetest.Add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], CoversTo: first[0], TurnsBefore: 1})...)
 		require.NoError(t, s.Rewind(t.Context(), first[0]))
-		f.want(entryIDs(t, s)[9:]...)
+		f.want(storetest.EntryIDs(t, s)[9:]...)
 
-		all := entryIDs(t, s)
+		all := storetest.EntryIDs(t, s)
 		for i, id := range all {
 			follow(t, s, id).want(all[i+1:]...)
 		}
@@ -196,7 +187,7 @@ func TestFollowFile(t *testing.T) {
 			viewer := storetest.Open(t, dir, &session.Options{ReadOnly: readOnly})
 			defer storetest.Close(t, viewer)
 			f := followAside(t, storetest.Load(t, viewer, storetest.CLI))
-			f.want(entryIDs(t, s)...)
+			f.want(storetest.EntryIDs(t, s)...)
 
 			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 			require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky)) // a failed sync: the next append makes a copy

@@ -72,7 +72,7 @@ func standingText(t *testing.T, s rebuild.Standing) string {
 func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) []string {
 	t.Helper()
 	ctx := t.Context()
-	pick := func() string { ids := entryIDs(t, s); return ids[rnd.IntN(len(ids))] }
+	pick := func() string { ids := storetest.EntryIDs(t, s); return ids[rnd.IntN(len(ids))] }
 	for n := range steps {
 		switch rnd.IntN(12) {
 		case 0, 1, 2, 3:
@@ -87,7 +87,8 @@ func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) 
 		case 8:
 			require.NoError(t, storetest.ErrOf(s.Queue(ctx, transcript.UserText(fmt.Sprint("queued ", n)))))
 		case 9:
-			turn := begin(t, s)
+			turn, err := s.BeginTurn(ctx)
+			require.NoError(t, err)
 			if rnd.IntN(2) == 0 {
 				require.NoError(t, storetest.ErrOf(turn.Drain(ctx)))
 			}
@@ -109,37 +110,5 @@ func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) 
 			}
 		}
 	}
-	return entryIDs(t, s)
-}
-
-// A pin of an entry that was rewound in front of the place of a fork is not in the
-// fork, nor in its summary, though the rewind is not there either. One that was
-// rewound later is.
-func TestForkRewoundPin(t *testing.T) {
-	t.Parallel()
-	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
-		defer storetest.Close(t, st)
-		s := storetest.Load(t, st, storetest.CLI)
-		ctx := t.Context()
-		said := storetest.Add(t, s, transcript.UserText("remember the blue door"), storetest.Answer("yes"))
-		said = append(said, storetest.Add(t, s, transcript.UserText("and the red one"), storetest.Answer("yes"))...)
-		require.NoError(t, s.Pin(ctx, said[0]))
-		require.NoError(t, s.Pin(ctx, said[2]))
-		require.NoError(t, s.Rewind(ctx, said[1]))
-		for n := range 4 {
-			storetest.Talk(t, s, n, 1)
-		}
-		_, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})
-		require.NoError(t, err)
-		last := storetest.Add(t, s, transcript.UserText("on"), storetest.Answer("on"))[1]
-		require.NoError(t, s.Rewind(ctx, s.ID()))
-		for range 2 { // the second one is a fork of the fork
-			s, err = s.Fork(ctx, last, nil)
-			require.NoError(t, err)
-			pins, err := s.Pins(ctx)
-			require.NoError(t, err)
-			require.Equal(t, []transcript.Carried{{Entry: said[0], Text: "remember the blue door"}}, pins)
-			last = storetest.Add(t, s, transcript.UserText("on"), storetest.Answer("on"))[1]
-		}
-	})
+	return storetest.EntryIDs(t, s)
 }

@@ -153,13 +153,13 @@ func TestForkHistory(t *testing.T) {
 				if len(forks) > 0 && rnd.IntN(2) == 0 {
 					from = forks[rnd.IntN(len(forks))]
 				}
-				ids := entryIDs(t, from)
+				ids := storetest.EntryIDs(t, from)
 				id := ids[rnd.IntN(len(ids))]
 				fork, err := from.Fork(t.Context(), id, nil)
 				require.NoError(t, err)
 				forks, want = append(forks, fork), append(want, encoded(t, wantFork(t, from, id).History()))
 				require.Equal(t, session.Ref{Agent: "main", ID: from.ID()}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
-				require.Equal(t, fork.Info().Base.Lines, len(entryIDs(t, fork))-1)
+				require.Equal(t, fork.Info().Base.Lines, len(storetest.EntryIDs(t, fork))-1)
 				checkCopies(t, from, fork)
 			}
 			require.NoError(t, st.Delete(t.Context(), base.Ref()))
@@ -222,7 +222,7 @@ func TestFork(t *testing.T) {
 			return f
 		}
 		for _, id := range append(slices.Clone(called), keyed.IDs...) { // a call is open
-			require.Equal(t, asked, entryIDs(t, fork(s, id, nil))[1:])
+			require.Equal(t, asked, storetest.EntryIDs(t, fork(s, id, nil))[1:])
 		}
 		f := fork(s, done[0], &session.CreateOptions{ID: "branch", Title: "a branch", Parent: transcript.Link{Session: s.ID(), Entry: called[1]}})
 		info := f.Info()
@@ -232,7 +232,7 @@ func TestFork(t *testing.T) {
 		require.True(t, info.Current)
 		require.Equal(t, 1, info.Turns)
 		require.Equal(t, "a branch", info.Title)
-		require.Len(t, entryIDs(t, fork(s, s.ID(), nil)), 1)
+		require.Len(t, storetest.EntryIDs(t, fork(s, s.ID(), nil)), 1)
 
 		again, err := f.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.ToolResult("a", "one"))
 		require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -179,4 +180,26 @@ func TestKeyBroughtBackByAnotherProcess(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
 	}
+}
+
+// A repeated append gives the entries that are in the file, also if another
+// store wrote them.
+func TestRepeatedByAnotherStore(t *testing.T) {
+	dir := t.TempDir()
+	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, a)
+	defer storetest.Close(t, b)
+	s, other := storetest.Load(t, a, storetest.CLI), storetest.Load(t, b, storetest.CLI)
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), storetest.Answer("y"))
+	require.NoError(t, err)
+	again, err := other.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), storetest.Answer("y"))
+	if err != nil || !again.Repeated || strings.Join(again.IDs, " ") != strings.Join(first.IDs, " ") {
+		t.Errorf("again = %+v, %v, want the IDs %v", again, err, first.IDs)
+	}
+	require.NoError(t, other.Rewind(t.Context(), again.IDs[0]))
+	require.Equal(t, storetest.History(t, other), storetest.History(t, s))
+	head, err := s.Head(t.Context())
+	require.NoError(t, err)
+	_, err = other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head"))
+	require.NoError(t, err)
 }

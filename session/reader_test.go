@@ -318,3 +318,27 @@ func TestLongAgentWithoutIndex(t *testing.T) {
 	require.Len(t, infos, 1)
 	require.Equal(t, ref, infos[0].Ref)
 }
+
+// A reader that is open while a writer dies in the middle of a batch shows
+// what is whole of it, and the next append stands on its own.
+func TestHalfABatchWhileReading(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":3,"content":[{"type":"text","text":"half"}]}` + "\n" +
+		`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}` + "\n" + `{"type":"tool_u`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	want := `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"half"}]}]}`
+	require.Equal(t, want, storetest.History(t, s))
+	storetest.Add(t, s, transcript.UserText("next"))
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	require.Equal(t, storetest.History(t, s), storetest.History(t, storetest.Load(t, other, storetest.CLI)))
+	storetest.CheckRequest(t, s)
+}

@@ -103,7 +103,8 @@ func TestDraftAfterRecover(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("go"))
-	turn := begin(t, s)
+	turn, err := s.BeginTurn(t.Context())
+	require.NoError(t, err)
 	d := turn.Draft("anthropic", "m", transcript.Made{})
 	flush := func(ctx context.Context, text string, fails bool) {
 		t.Helper()
@@ -124,7 +125,8 @@ func TestDraftAfterRecover(t *testing.T) {
 	flush(t.Context(), "four", false)
 	for range 2 { // the second one closes the draft
 		require.NoError(t, turn.End())
-		turn = begin(t, s)
+		turn, err = s.BeginTurn(t.Context())
+		require.NoError(t, err)
 	}
 	require.NoError(t, turn.End())
 	h, err := s.History(t.Context())

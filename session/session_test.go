@@ -228,3 +228,45 @@ func TestAppendIf(t *testing.T) {
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("other"))
 	require.ErrorIs(t, err, session.ErrIdemMismatch)
 }
+
+// Unfinished work of one process is pending in the next one.
+func TestPending(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		items []transcript.Item
+		owed  bool
+		user  string
+		calls int
+		cut   bool
+	}{
+		{[]transcript.Item{transcript.UserText("hello")}, true, "hello", 0, false},
+		{[]transcript.Item{storetest.Answer("", "a", "b")}, true, "", 2, false},
+		{[]transcript.Item{transcript.ToolResult("b", "r")}, true, "", 1, false},
+		{[]transcript.Item{transcript.ToolResult("a", "r")}, true, "", 0, false},
+		{[]transcript.Item{&transcript.Response{Message: transcript.AssistantText("half"), StopReason: transcript.StopAborted}}, false, "", 0, true},
+	} {
+		st := storetest.Open(t, dir, nil)
+		storetest.Add(t, storetest.Load(t, st, storetest.CLI), tt.items...)
+		storetest.Close(t, st)
+		st = storetest.Open(t, dir, nil)
+		p, err := storetest.Load(t, st, storetest.CLI).Pending(t.Context())
+		if err != nil || p.Owed != tt.owed || p.User != tt.user || len(p.Calls) != tt.calls || p.Cut != tt.cut {
+			t.Errorf("after %v: %+v, %v", tt.items, p, err)
+		}
+		storetest.Close(t, st)
+	}
+}
+
+// A history may be changed by who got it.
+func TestHistoryIsTheCallers(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
+	want := storetest.History(t, s)
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	h.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
+	_ = append(h.Messages[0].Content, transcript.TextBlock{Text: "more"})
+	require.Equal(t, want, storetest.History(t, s))
+}

@@ -38,6 +38,16 @@ func Entries(t *testing.T, s *session.Session) (all []transcript.Entry) {
 	return all
 }
 
+// EntryIDs returns the IDs of the entries of a session.
+func EntryIDs(t *testing.T, s *session.Session) (ids []string) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
 // Lines returns the entries of a session as the lines of its transcript.
 func Lines(t *testing.T, s *session.Session) (lines []string) {
 	t.Helper()

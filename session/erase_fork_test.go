@@ -84,7 +84,7 @@ func TestForkInUseOfWhatWasErased(t *testing.T) {
 			fork, err = st.Get(t.Context(), fork.Ref())
 			require.NoError(t, err)
 			require.Contains(t, storetest.History(t, fork), "Acknowledged.")
-			require.Contains(t, entryIDs(t, fork), said[0])
+			require.Contains(t, storetest.EntryIDs(t, fork), said[0])
 			storetest.CheckSound(t, st, fork.Ref())
 		})
 	}
@@ -189,7 +189,7 @@ func TestCreateOfWhatWasErased(t *testing.T) {
 			values, err := next.State(t.Context())
 			require.NoError(t, err)
 			require.Len(t, values, want)
-			require.Subset(t, entryIDs(t, next), used)
+			require.Subset(t, storetest.EntryIDs(t, next), used)
 			current, err := other.Lookup(t.Context(), storetest.CLI)
 			require.NoError(t, err)
 			require.Equal(t, next.Ref(), current.Ref())
