@@ -12,9 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-var (
-	otherKey = session.Key{Agent: "main", Channel: "cli", Peer: "other"}
-)
+var otherKey = session.Key{Agent: "main", Channel: "cli", Peer: "other"}
 
 var workloads = []storetest.Workload{
 	{Name: "talk", Run: func(w *storetest.Worker) error {
