@@ -76,8 +76,13 @@ var imports = map[string][]string{
 	"session/exchange":          {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "transcript", "transcript/dialect"},
-	"session/serve":     {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
-	"examples/...":      {"..."},
+	"internal/storetest": {
+		"compact", "guard/guardtest", "rebuild", "rebuild/wire", "rebuild/wire/anthropic", "rebuild/wire/wiretest",
+		"session", "session/driver", "session/driver/filedriver", "session/driver/memdriver",
+		"transcript", "transcript/filelog",
+	},
+	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
+	"examples/...":  {"..."},
 }
 
 // onlyIn holds arrows of the graph that one file alone may draw: by package and
@@ -111,10 +116,10 @@ var testImports = map[string][]string{
 
 // forTests are packages that no running program imports, examples included: only
 // tests and packages whose names end in test.
-var forTests = []string{"internal/wiretest"}
+var forTests = []string{"internal/storetest", "internal/wiretest"}
 
 // The modules whose packages may be imported, and the further ones that
-// _test.go files and programs may import. The standard library always may.
+// _test.go files, the packages of forTests and programs may import. The standard library always may.
 var (
 	modules        = []string{"github.com/google/uuid", "golang.org/x/sync", "golang.org/x/sys"}
 	testModules    = []string{"github.com/stretchr/testify"}
@@ -256,7 +261,7 @@ func allowedImport(s source, node, target string) bool {
 		inModule := func(m string) bool { return within(target, m) }
 		return !strings.Contains(first, ".") ||
 			slices.ContainsFunc(modules, inModule) ||
-			s.test && slices.ContainsFunc(testModules, inModule) ||
+			(s.test || slices.Contains(forTests, s.pkg)) && slices.ContainsFunc(testModules, inModule) ||
 			within(s.pkg, "examples") && slices.ContainsFunc(exampleModules, inModule)
 	}
 	target = path.Clean(strings.TrimPrefix(strings.TrimPrefix(target, module), "/"))

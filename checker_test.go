@@ -111,6 +111,12 @@ func TestCheckerFlags(t *testing.T) {
 		},
 		{"the referees in a test", "examples/chat/main_test.go", `import _ "github.com/convolog/convolog/internal/wiretest"`, ""},
 		{"testify in a test", "session/id_test.go", `import _ "github.com/stretchr/testify/require"`, ""},
+		{"testify in a package for tests", "internal/storetest/store.go", `import _ "github.com/stretchr/testify/require"`, ""},
+		{
+			"stores for tests in a library", "session/id.go", `import _ "github.com/convolog/convolog/internal/storetest"`,
+			"session/id.go:2: session must not import internal/storetest, which is for tests",
+		},
+		{"stores for tests in a test", "session/id_test.go", `import _ "github.com/convolog/convolog/internal/storetest"`, ""},
 		{
 			"testify in a library", "session/id.go",
 			`import _ "github.com/stretchr/testify/require"`,

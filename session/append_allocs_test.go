@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -22,17 +23,17 @@ func (noIndex) Put(context.Context, driver.Row) error { return nil }
 // are the list of entries, the entry's content, body, ID and line, and the list of
 // IDs that is returned.
 func TestAppendAllocs(t *testing.T) {
-	if brief {
+	if storetest.Brief {
 		t.Skip("the race detector allocates too")
 	}
-	drv, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: unsynced.Sync})
+	drv, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: storetest.Unsynced.Sync})
 	require.NoError(t, err)
-	st := session.OpenDriver(noIndex{drv}, unsynced)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := session.OpenDriver(noIndex{drv}, storetest.Unsynced)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	const most = 10
 	got := testing.AllocsPerRun(1000, func() {
-		_, err = s.Append(bg, transcript.UserText(kibText))
+		_, err = s.Append(storetest.Background, transcript.UserText(storetest.KibText))
 	})
 	require.NoError(t, err)
 	if got > most {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -16,9 +17,9 @@ func TestKeyOnALongLine(t *testing.T) {
 	longLines(t)
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, unsynced)
-	s := load(t, st, cli)
-	ids := add(t, s, transcript.UserText("x"))
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("x"))
 	frame := 0
 	for e, err := range s.Entries(t.Context()) {
 		require.NoError(t, err)
@@ -30,34 +31,34 @@ func TestKeyOnALongLine(t *testing.T) {
 	_, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText(text))
 	require.Error(t, err)
 	require.Contains(t, err.Error(), "limit")
-	want := history(t, s)
-	closed(t, st)
-	st = open(t, dir, unsynced)
-	defer closed(t, st)
-	if got := history(t, load(t, st, cli)); got != want {
+	want := storetest.History(t, s)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
+	if got := storetest.History(t, storetest.Load(t, st, storetest.CLI)); got != want {
 		t.Errorf("after a restart the history has %d bytes, it had %d", len(got), len(want))
 	}
 }
 
 // A key that a line cannot hold as it is would not be found by a second try.
 func TestKeyIsText(t *testing.T) {
-	st := open(t, t.TempDir(), unsynced)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	want := history(t, s)
+	st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	want := storetest.History(t, s)
 	_, err := s.AppendIf(t.Context(), session.Cond{Idem: "k\xff"}, transcript.UserText("q"))
 	require.Error(t, err)
 	require.Contains(t, err.Error(), "UTF-8")
-	require.Equal(t, want, history(t, s))
+	require.Equal(t, want, storetest.History(t, s))
 }
 
 // A header that no reader takes is not written.
 func TestLongHeader(t *testing.T) {
 	longLines(t)
-	st := open(t, t.TempDir(), unsynced)
-	defer closed(t, st)
+	st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
+	defer storetest.Close(t, st)
 	title := strings.Repeat("t", transcript.DefaultMaxLine)
-	_, err := st.Create(t.Context(), cli, &session.CreateOptions{Title: title})
+	_, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: title})
 	require.Error(t, err)
 	require.Contains(t, err.Error(), "limit")
 	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) > 0 {
@@ -68,7 +69,7 @@ func TestLongHeader(t *testing.T) {
 // longLines leaves a test with lines as long as they may be to the long suite.
 func longLines(t *testing.T) {
 	t.Helper()
-	if *soakLength == "short" {
+	if *storetest.Soak == "short" {
 		t.Skip("it hashes and copies 64 MiB several times: -soak=gate")
 	}
 }

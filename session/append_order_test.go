@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -81,7 +82,7 @@ func (h *held) begin(t *testing.T, s *session.Session, n int) (ids []string, end
 	for i := range n {
 		end := make(chan error, 1)
 		go func() {
-			_, err := s.Append(bg, transcript.UserText(fmt.Sprint("text ", i)), answer("done"))
+			_, err := s.Append(storetest.Background, transcript.UserText(fmt.Sprint("text ", i)), storetest.Answer("done"))
 			end <- err
 		}()
 		ids, ended = append(ids, <-h.written), append(ended, end)
@@ -96,8 +97,8 @@ func newHeld(t *testing.T) (*held, *session.Session) {
 	t.Helper()
 	h := &held{Driver: memdriver.New(nil), written: make(chan string), holds: map[string]chan error{}}
 	st := session.OpenDriver(h, nil)
-	t.Cleanup(func() { closed(t, st) })
-	return h, load(t, st, cli)
+	t.Cleanup(func() { storetest.Close(t, st) })
+	return h, storetest.Load(t, st, storetest.CLI)
 }
 
 // checkRow holds that the index says what the transcript says.
@@ -134,7 +135,7 @@ func TestAppendsReturnOutOfOrder(t *testing.T) {
 			require.NoError(t, err)
 			h.checkRow(t, s, 16)
 			fresh := session.OpenDriver(h.Driver, nil)
-			require.Equal(t, history(t, load(t, fresh, cli)), history(t, s))
+			require.Equal(t, storetest.History(t, storetest.Load(t, fresh, storetest.CLI)), storetest.History(t, s))
 		})
 	}
 }
@@ -143,7 +144,7 @@ func TestAppendsReturnOutOfOrder(t *testing.T) {
 func TestAppendsReadNothing(t *testing.T) {
 	h, s := newHeld(t)
 	h.forget()
-	talk(t, s, 0, 20)
+	storetest.Talk(t, s, 0, 20)
 	require.Zero(t, h.scans)
 	require.Empty(t, h.puts)
 	require.Equal(t, 20, s.Turns())

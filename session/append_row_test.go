@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -26,7 +27,7 @@ func TestWhenRowsArePut(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	h := &held{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(h, &session.Options{Now: func() time.Time { return now }, CachedSessions: 1})
-	s := load(t, st, cli)
+	s := storetest.Load(t, st, storetest.CLI)
 	messages := 0
 	puts := func(want int, what string) {
 		t.Helper()
@@ -38,7 +39,7 @@ func TestWhenRowsArePut(t *testing.T) {
 	}
 	say := func() {
 		t.Helper()
-		add(t, s, transcript.UserText("q"), answer("a"))
+		storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 		messages += 2
 	}
 	h.forget()
@@ -70,14 +71,14 @@ func TestWhenRowsArePut(t *testing.T) {
 	say()
 	puts(0, "the next append")
 	for i := range 2 {
-		load(t, st, session.Key{Agent: "main", Channel: "c", Peer: fmt.Sprint(i)})
+		storetest.Load(t, st, session.Key{Agent: "main", Channel: "c", Peer: fmt.Sprint(i)})
 	}
 	puts(1, "another session takes its place in memory")
 	say()
 	_, err = st.List(t.Context(), nil)
 	require.NoError(t, err)
 	puts(1, "List")
-	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"), answer("a"))
+	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"), storetest.Answer("a"))
 	require.NoError(t, err)
 	messages += 2
 	_, err = st.List(t.Context(), nil)
@@ -90,7 +91,7 @@ func TestWhenRowsArePut(t *testing.T) {
 	require.NoError(t, err)
 	puts(1, "List after it")
 	say()
-	closed(t, st)
+	storetest.Close(t, st)
 	require.Len(t, h.puts, 1, "Close")
 }
 
@@ -99,12 +100,12 @@ func TestRowThatCannotBePut(t *testing.T) {
 	h := &held{Driver: memdriver.New(nil)}
 	var log strings.Builder
 	st := session.OpenDriver(h, &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	h.fails = errors.New("no room")
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("o")}))
 	require.Contains(t, log.String(), "no room")
-	add(t, s, transcript.UserText("q"), answer("a"))
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 	h.fails = nil
 	_, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
@@ -116,9 +117,9 @@ func TestRowThatCannotBePut(t *testing.T) {
 func TestRowIsPutLater(t *testing.T) {
 	h := &held{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(h, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"), answer("a"))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 	h.fails = errors.New("no room")
 	_, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
@@ -134,23 +135,23 @@ func TestRowIsPutLater(t *testing.T) {
 func TestRowOfACancelledTurn(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"), answer("a"))
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _ = s.AfterTurn(ctx)
 	row, err := mem.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Equal(t, 2, row.Messages)
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 // An append that the driver refuses says which session it was for.
 func TestAppendNamesTheSession(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"))
-	closed(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	storetest.Close(t, st)
 	_, err := s.Append(t.Context(), transcript.UserText("late"))
 	e, ok := errors.AsType[*session.Error](err)
 	require.True(t, ok, "%v", err)
@@ -164,23 +165,23 @@ func TestAppendNamesTheSession(t *testing.T) {
 func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
-	s := load(t, st, cli)
-	talk(t, s, 0, 5)
-	kept := add(t, s, transcript.UserText("kept"), answer("a"))
-	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
-	closed(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 5)
+	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("a"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
+	storetest.Close(t, st)
 
 	h := &held{Driver: mem.Reopen()}
 	st = session.OpenDriver(h, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
-	last := add(t, s, transcript.UserText("last"), answer("a"))
-	add(t, s, transcript.Compaction{Summary: "shorter", CoversTo: last[1], TurnsBefore: 7})
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	last := storetest.Add(t, s, transcript.UserText("last"), storetest.Answer("a"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "shorter", CoversTo: last[1], TurnsBefore: 7})
 	_, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	h.checkRow(t, s, 14)
 	compareWithWhole(t, "after the compaction", s, 0)
-	resumed := load(t, session.OpenDriver(h.Driver, nil), cli)
+	resumed := storetest.Load(t, session.OpenDriver(h.Driver, nil), storetest.CLI)
 	compareWithWhole(t, "resumed", resumed, 0)
 	require.Equal(t, s.Info(), resumed.Info())
 }
@@ -220,21 +221,21 @@ func TestSessionGoesOnAfterAPanic(t *testing.T) {
 			var counter, append bool
 			h := &held{Driver: memdriver.New(nil)}
 			st := session.OpenDriver(panicking{h, &append}, &session.Options{Counter: failing{now: &counter}})
-			defer closed(t, st)
-			s := load(t, st, cli)
-			add(t, s, transcript.UserText("0"), answer("a"))
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("0"), storetest.Answer("a"))
 			counter, append = of == "counter", of == "driver"
 			require.Panics(t, func() {
-				_, _ = s.Append(bg, transcript.UserText("1"), answer("a"))
+				_, _ = s.Append(storetest.Background, transcript.UserText("1"), storetest.Answer("a"))
 				s.Info()
 			})
 			counter, append = false, false
-			add(t, s, transcript.UserText("2"), answer("a"))
+			storetest.Add(t, s, transcript.UserText("2"), storetest.Answer("a"))
 			_, err := s.AfterTurn(t.Context())
 			require.NoError(t, err)
 			h.checkRow(t, s, 6)
 			fresh := session.OpenDriver(h.Driver, nil)
-			require.Equal(t, history(t, load(t, fresh, cli)), history(t, s))
+			require.Equal(t, storetest.History(t, storetest.Load(t, fresh, storetest.CLI)), storetest.History(t, s))
 		})
 	}
 }
@@ -243,49 +244,49 @@ func TestSessionGoesOnAfterAPanic(t *testing.T) {
 // is listed as it is, once anybody has asked for a list.
 func TestRowAfterTheIndexWasLost(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, unsynced)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
 	for i := range 5 {
-		add(t, s, transcript.UserText(strings.Repeat("q", 20_000)), answer(fmt.Sprint(i)))
+		storetest.Add(t, s, transcript.UserText(strings.Repeat("q", 20_000)), storetest.Answer(fmt.Sprint(i)))
 	}
-	kept := add(t, s, transcript.UserText("kept"), answer("a"))
-	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
+	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("a"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
 	ref := s.Ref()
-	closed(t, st)
-	loseIndex(t, dir)
-	st, other := open(t, dir, unsynced), open(t, dir, unsynced)
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
+	st, other := storetest.Open(t, dir, storetest.Unsynced), storetest.Open(t, dir, storetest.Unsynced)
 	s, err := st.Get(t.Context(), ref)
 	require.NoError(t, err)
 	for n := 14; n <= 18; n += 2 {
-		add(t, s, transcript.UserText("more"), answer("a"))
+		storetest.Add(t, s, transcript.UserText("more"), storetest.Answer("a"))
 		for _, st := range []*session.Store{st, other} {
 			if infos, err := st.List(t.Context(), nil); err != nil || len(infos) != 1 || infos[0].Messages != n {
 				t.Errorf("%+v, %v, want %d messages", infos, err, n)
 			}
 		}
 	}
-	closed(t, other)
-	closed(t, st)
+	storetest.Close(t, other)
+	storetest.Close(t, st)
 }
 
 // Long labels and owners are in the index as they are.
 func TestLongMeta(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, unsynced)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
 	labels := make([]string, 60)
 	for i := range labels {
 		labels[i] = fmt.Sprint(strings.Repeat("l", 50), i)
 	}
 	owner := strings.Repeat("o", 5000)
-	require.NoError(t, s.SetMeta(bg, transcript.Meta{Labels: labels, Owner: &owner}))
-	talk(t, s, 0, 1)
-	kept := add(t, s, transcript.UserText("kept"), answer("a"))
-	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
-	closed(t, st)
-	st = open(t, dir, unsynced)
-	defer closed(t, st)
-	if info := load(t, st, cli).Info(); len(info.Labels) != len(labels) || info.Owner != owner {
+	require.NoError(t, s.SetMeta(storetest.Background, transcript.Meta{Labels: labels, Owner: &owner}))
+	storetest.Talk(t, s, 0, 1)
+	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("a"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
+	if info := storetest.Load(t, st, storetest.CLI).Info(); len(info.Labels) != len(labels) || info.Owner != owner {
 		t.Errorf("%d labels and an owner of %d bytes, want %d and %d", len(info.Labels), len(info.Owner), len(labels), len(owner))
 	}
 }
@@ -308,10 +309,10 @@ func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	d := &unscanned{Driver: memdriver.New(nil)}
 	h := &held{Driver: d}
 	st := session.OpenDriver(h, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"))
-	add(t, load(t, session.OpenDriver(d.Driver, nil), cli), answer("of another process"))
-	add(t, s, transcript.UserText("next")) // behind what was read
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	storetest.Add(t, storetest.Load(t, session.OpenDriver(d.Driver, nil), storetest.CLI), storetest.Answer("of another process"))
+	storetest.Add(t, s, transcript.UserText("next")) // behind what was read
 	h.forget()
 	d.err = errNoRead
 	_, err := st.List(t.Context(), nil)
@@ -322,7 +323,7 @@ func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, h.puts, 1)
 	require.Equal(t, 3, h.puts[0].Messages)
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 // lockedIndex is a driver whose index of one agent is locked by somebody else.
@@ -348,8 +349,8 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 	sessions := map[string][]*session.Session{}
 	for i := range 8 {
 		for _, agent := range []string{"locked", "free"} {
-			s := load(t, st, session.Key{Agent: agent, Channel: "cli", Peer: fmt.Sprint(i)})
-			add(t, s, transcript.UserText("hello"))
+			s := storetest.Load(t, st, session.Key{Agent: agent, Channel: "cli", Peer: fmt.Sprint(i)})
+			storetest.Add(t, s, transcript.UserText("hello"))
 			sessions[agent] = append(sessions[agent], s)
 		}
 	}
@@ -359,12 +360,12 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 	require.Len(t, infos, 16)
 	require.Equal(t, map[string]int{"locked": 1, "free": 8}, d.puts, "of List")
 	d.puts = map[string]int{}
-	closed(t, st)
+	storetest.Close(t, st)
 	require.Equal(t, map[string]int{"locked": 1}, d.puts, "of Close")
 
 	d.Driver, d.agent = d.Driver.(*memdriver.Driver).Reopen(), "" // the rows are made again when they are asked for
 	st = session.OpenDriver(d, nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	for _, s := range sessions["locked"] {
 		again, err := st.Get(t.Context(), s.Ref())
 		require.NoError(t, err)

@@ -7,15 +7,30 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 )
 
-func init() { fulls["archive"] = fullArchive }
+func init() {
+	storetest.Register("full archive", func(args []string, _ io.Reader, _ io.Writer) error {
+		return errors.Join(fullArchive(args[0]), storetest.CheckContinues(args[0]))
+	})
+}
+
+// The disk is full while a session is archived, and while it is restored.
+func TestFullDiskOfArchives(t *testing.T) {
+	_, err := storetest.Child(t, "full archive", t.TempDir()).Output()
+	require.NoError(t, err)
+}
 
 // noise is a text that cannot be compressed to less than half.
 func noise(n int) string {
@@ -29,19 +44,19 @@ func noise(n int) string {
 
 // There is no room for an archive, and later none for the transcript.
 func fullArchive(dir string) error {
-	st, s, err := openSession(dir)
+	st, s, err := storetest.OpenSession(dir)
 	if err != nil {
 		return err
 	}
-	if err := say(s, 1, noise(300<<10)); err != nil {
+	if err := storetest.Say(s, 1, noise(300<<10)); err != nil {
 		return err
 	}
-	before, err := s.History(bg)
+	before, err := s.History(storetest.Background)
 	if err != nil {
 		return err
 	}
 	same := func(state session.State) error {
-		now, err := s.History(bg)
+		now, err := s.History(storetest.Background)
 		if err != nil || fmt.Sprint(now) != fmt.Sprint(before) || s.Info().State != state {
 			return fmt.Errorf("the session is %q, with %d messages: %w", s.Info().State, len(now.Messages), err)
 		}
@@ -51,9 +66,9 @@ func fullArchive(dir string) error {
 		}
 		return nil
 	}
-	err = full(100<<10, func() error {
+	err = storetest.WithFileLimit(100<<10, func() error {
 		for range 3 {
-			if err := st.Archive(bg, s.Ref()); !errors.Is(err, syscall.EFBIG) {
+			if err := st.Archive(storetest.Background, s.Ref()); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("an archive without room: %w", err)
 			}
 			if err := same(session.Live); err != nil {
@@ -65,12 +80,12 @@ func fullArchive(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(st.Archive(bg, s.Ref()), same(session.Archived)); err != nil {
+	if err := errors.Join(st.Archive(storetest.Background, s.Ref()), same(session.Archived)); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
-	err = full(100<<10, func() error {
+	err = storetest.WithFileLimit(100<<10, func() error {
 		for range 3 {
-			if err := st.Restore(bg, s.Ref()); !errors.Is(err, syscall.EFBIG) {
+			if err := st.Restore(storetest.Background, s.Ref()); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("a restore without room: %w", err)
 			}
 			if err := same(session.Archived); err != nil {
@@ -82,11 +97,11 @@ func fullArchive(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(st.Restore(bg, s.Ref()), same(session.Live)); err != nil {
+	if err := errors.Join(st.Restore(storetest.Background, s.Ref()), same(session.Live)); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "agents/main/archive", s.ID()+".jsonl.gz")); err == nil {
 		return errors.New("the archive is still there")
 	}
-	return errors.Join(say(s, 2, ""), st.Close())
+	return errors.Join(storetest.Say(s, 2, ""), st.Close())
 }

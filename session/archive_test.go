@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,25 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
-
-// stores calls f with a store in memory and one in files.
-func stores(t *testing.T, f func(t *testing.T, st *session.Store)) {
-	t.Helper()
-	opts := &session.Options{Sync: session.SyncNever}
-	for name, st := range map[string]*session.Store{
-		"memory": session.OpenDriver(memdriver.New(nil), opts), "files": open(t, t.TempDir(), opts),
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer closed(t, st)
-			f(t, st)
-		})
-	}
-}
 
 // readable is all that can be read of a session.
 func readable(t *testing.T, s *session.Session, id string) string {
@@ -59,8 +45,8 @@ func readable(t *testing.T, s *session.Session, id string) string {
 	require.NoError(t, err)
 	health, err := s.Health(ctx)
 	require.NoError(t, err)
-	return toJSON(t, []any{
-		lines, history(t, s), full, part, pending, usage, health,
+	return storetest.JSON(t, []any{
+		lines, storetest.History(t, s), full, part, pending, usage, health,
 		texts(s.Page(ctx, "", 5)), texts(s.Page(ctx, "", -5)), texts(s.Page(ctx, id, -3)), texts(s.Window(ctx, id, 2, 2)),
 	})
 }
@@ -68,13 +54,13 @@ func readable(t *testing.T, s *session.Session, id string) string {
 // An archived session is read as before, in this process and after a restart, and
 // cannot be written to.
 func TestArchive(t *testing.T) {
-	stores(t, func(t *testing.T, st *session.Store) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
-		s := load(t, st, cli)
+		s := storetest.Load(t, st, storetest.CLI)
 		var id string
 		for n := range 30 {
-			id = add(t, s, transcript.UserText(fmt.Sprint("question ", n)))[0]
-			add(t, s, answer("", fmt.Sprint("call", n)), transcript.ToolResult(fmt.Sprint("call", n), "result"))
+			id = storetest.Add(t, s, transcript.UserText(fmt.Sprint("question ", n)))[0]
+			storetest.Add(t, s, storetest.Answer("", fmt.Sprint("call", n)), transcript.ToolResult(fmt.Sprint("call", n), "result"))
 			if n == 20 {
 				_, err := s.Compact(ctx, nil)
 				require.NoError(t, err)
@@ -93,9 +79,9 @@ func TestArchive(t *testing.T) {
 			now.State, now.Current = info.State, info.Current
 			require.Equal(t, info, now)
 			for name, err := range map[string]error{
-				"append":       second(s.Append(ctx, transcript.UserText("no"))),
-				"turn":         second(s.BeginTurn(ctx)),
-				"try":          second(s.TryBeginTurn(ctx)),
+				"append":       storetest.ErrOf(s.Append(ctx, transcript.UserText("no"))),
+				"turn":         storetest.ErrOf(s.BeginTurn(ctx)),
+				"try":          storetest.ErrOf(s.TryBeginTurn(ctx)),
 				"make current": s.MakeCurrent(ctx),
 				"meta":         s.SetMeta(ctx, transcript.Meta{Pinned: new(true)}),
 				"rewind":       s.Rewind(ctx, id),
@@ -112,26 +98,26 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, err)
 		check(again)
 
-		_, err = st.Lookup(ctx, cli)
+		_, err = st.Lookup(ctx, storetest.CLI)
 		require.ErrorIs(t, err, fs.ErrNotExist, "the key has no session")
-		_, err = st.Create(ctx, cli, &session.CreateOptions{ID: s.ID()})
+		_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: s.ID()})
 		require.ErrorIs(t, err, fs.ErrExist)
-		require.Empty(t, listed(t, st, nil))
-		require.Equal(t, []string{s.ID()}, listed(t, st, &session.ListOptions{State: session.Archived, Owner: "o"}))
+		require.Empty(t, storetest.ListIDs(t, st, nil))
+		require.Equal(t, []string{s.ID()}, storetest.ListIDs(t, st, &session.ListOptions{State: session.Archived, Owner: "o"}))
 		found, err := st.Find(ctx, "a ti", &session.ListOptions{State: session.AnyState})
 		require.NoError(t, err)
 		require.Equal(t, s.Ref(), found.Ref)
 		fork, err := s.Fork(ctx, id, nil)
 		require.NoError(t, err)
-		require.Contains(t, history(t, fork), "question 29")
+		require.Contains(t, storetest.History(t, fork), "question 29")
 		require.NoError(t, st.Delete(ctx, fork.Ref()))
 
 		require.NoError(t, st.Restore(ctx, s.Ref()))
 		require.NoError(t, st.Restore(ctx, s.Ref()), "again does nothing")
 		require.Equal(t, before, readable(t, s, id))
 		require.Equal(t, info, s.Info())
-		require.Equal(t, s.ID(), load(t, st, cli).ID())
-		add(t, s, transcript.UserText("and on"))
+		require.Equal(t, s.ID(), storetest.Load(t, st, storetest.CLI).ID())
+		storetest.Add(t, s, transcript.UserText("and on"))
 
 		missing := session.Ref{Agent: "main", ID: "missing"}
 		require.ErrorIs(t, st.Archive(ctx, missing), fs.ErrNotExist)
@@ -141,41 +127,41 @@ func TestArchive(t *testing.T) {
 
 // The key of an archived session falls back as after a delete; its gen counts.
 func TestArchivedIsNotCurrent(t *testing.T) {
-	stores(t, func(t *testing.T, st *session.Store) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
 		var all []*session.Session
 		for range 3 {
-			s, err := st.Create(ctx, cli, nil)
+			s, err := st.Create(ctx, storetest.CLI, nil)
 			require.NoError(t, err)
-			add(t, s, transcript.UserText("hello"))
+			storetest.Add(t, s, transcript.UserText("hello"))
 			all = append(all, s)
 		}
 		require.NoError(t, st.Archive(ctx, all[2].Ref()))
-		require.Equal(t, all[1].ID(), load(t, st, cli).ID())
+		require.Equal(t, all[1].ID(), storetest.Load(t, st, storetest.CLI).ID())
 		require.True(t, all[1].Info().Current)
 		require.NoError(t, st.Restore(ctx, all[2].Ref()))
-		require.Equal(t, all[2].ID(), load(t, st, cli).ID())
+		require.Equal(t, all[2].ID(), storetest.Load(t, st, storetest.CLI).ID())
 		require.False(t, all[1].Info().Current)
 		for _, s := range all {
 			require.NoError(t, st.Archive(ctx, s.Ref()))
 		}
-		next := load(t, st, cli)
+		next := storetest.Load(t, st, storetest.CLI)
 		for _, s := range all {
 			require.NotEqual(t, s.ID(), next.ID())
 			require.NoError(t, st.Restore(ctx, s.Ref()))
 		}
-		require.Equal(t, next.ID(), load(t, st, cli).ID(), "the newest")
+		require.Equal(t, next.ID(), storetest.Load(t, st, storetest.CLI).ID(), "the newest")
 	})
 }
 
 // A session is not archived while a turn runs on it.
 func TestArchiveDuringTurn(t *testing.T) {
-	stores(t, func(t *testing.T, st *session.Store) {
-		s := load(t, st, cli)
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
 		turn, err := s.BeginTurn(t.Context())
 		require.NoError(t, err)
 		require.ErrorIs(t, st.Archive(t.Context(), s.Ref()), session.ErrBusy)
-		add(t, s, transcript.UserText("hello"))
+		storetest.Add(t, s, transcript.UserText("hello"))
 		require.NoError(t, turn.End())
 		require.NoError(t, st.Archive(t.Context(), s.Ref()))
 	})
@@ -193,7 +179,9 @@ func TestArchiveReplaced(t *testing.T) {
 		},
 		"erased": func(t *testing.T, st *session.Store, s *session.Session) {
 			t.Helper()
-			erased(t, st, chosen(s, add(t, s, transcript.UserText(word))...))
+			plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: storetest.Add(t, s, transcript.UserText(storetest.Word))}}})
+			require.NoError(t, err)
+			require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
 		},
 	} {
 		for _, deletes := range []bool{false, true} {
@@ -201,11 +189,11 @@ func TestArchiveReplaced(t *testing.T) {
 				t.Parallel()
 				dir, now := t.TempDir(), time.Now()
 				opts := &session.Options{Sync: session.SyncNever, Now: func() time.Time { return now }}
-				other, st := open(t, dir, opts), open(t, dir, opts)
-				defer closed(t, other)
-				defer closed(t, st)
-				s := load(t, other, cli)
-				add(t, load(t, st, cli), transcript.UserText("q"))
+				other, st := storetest.Open(t, dir, opts), storetest.Open(t, dir, opts)
+				defer storetest.Close(t, other)
+				defer storetest.Close(t, st)
+				s := storetest.Load(t, other, storetest.CLI)
+				storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("q"))
 				replace(t, other, s)
 				now = now.Add(2 * time.Hour)
 				plan, err := st.PlanRetention(t.Context(), session.Retention{Default: time.Hour, Delete: deletes, Force: true})
@@ -223,63 +211,21 @@ func TestArchiveReplaced(t *testing.T) {
 // A driver that cannot archive says so.
 func TestNoArchiver(t *testing.T) {
 	st := session.OpenDriver(struct{ driver.Driver }{memdriver.New(nil)}, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	require.ErrorIs(t, st.Archive(t.Context(), s.Ref()), errors.ErrUnsupported)
 	require.ErrorIs(t, st.Restore(t.Context(), s.Ref()), errors.ErrUnsupported)
 	require.ErrorIs(t, st.RunRetention(t.Context(), session.Retention{}, time.Hour), errors.ErrUnsupported)
 }
 
-// A search of archived sessions finds what one of live ones does.
-func TestSearchArchived(t *testing.T) {
-	stores(t, func(t *testing.T, st *session.Store) {
-		w := &searchWorld{Rand: rand.New(rand.NewPCG(7, 8))}
-		var all []*session.Session
-		for n := range 4 {
-			all = append(all, load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)}))
-		}
-		for range 200 {
-			w.write(t, all[w.IntN(len(all))])
-		}
-		search := func(q session.Query, state session.State) (hits []string) {
-			q.Sessions.State = state
-			for hit, err := range st.Search(t.Context(), q) {
-				require.NoError(t, err)
-				hits = append(hits, toJSON(t, hit))
-			}
-			return hits
-		}
-		var queries []session.Query
-		var before [][]string
-		found := 0
-		for range extent(*soakLength, 20, 1000, 5000) {
-			q := w.query().Query
-			hits := search(q, session.Live)
-			queries, before, found = append(queries, q), append(before, hits), found+len(hits)
-		}
-		require.Positive(t, found)
-		for i, s := range all {
-			require.NoError(t, st.Archive(t.Context(), s.Ref()))
-			state := session.AnyState
-			if i == len(all)-1 {
-				state = session.Archived
-			}
-			for n, q := range queries {
-				require.Equal(t, before[n], search(q, state), "%+v", q)
-			}
-		}
-		require.Empty(t, search(session.Query{Text: "the"}, session.Live))
-	})
-}
-
 // A follower goes on across an archive and a restore, in another store too.
 func TestFollowArchived(t *testing.T) {
 	dir := t.TempDir()
-	st, other := open(t, dir, nil), open(t, dir, nil)
-	defer closed(t, st)
-	defer closed(t, other)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"))
+	st, other := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	theirs, err := other.Get(ctx, s.Ref())
@@ -296,7 +242,7 @@ func TestFollowArchived(t *testing.T) {
 		case 1, 2:
 			require.NoError(t, st.Archive(ctx, s.Ref()))
 			require.NoError(t, st.Restore(ctx, s.Ref()))
-			add(t, s, transcript.UserText(fmt.Sprint("after restore ", len(said))))
+			storetest.Add(t, s, transcript.UserText(fmt.Sprint("after restore ", len(said))))
 		case 3:
 			require.Equal(t, []string{"one", "after restore 1", "after restore 2"}, said)
 			cancel()
@@ -311,38 +257,38 @@ func TestFollowArchived(t *testing.T) {
 // An archive has entries that another process has appended and not synced.
 func TestArchiveUnsynced(t *testing.T) {
 	dir := t.TempDir()
-	st, other := open(t, dir, &session.Options{Sync: session.SyncInterval(time.Hour)}), open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("not synced yet"))
+	st, other := storetest.Open(t, dir, &session.Options{Sync: session.SyncInterval(time.Hour)}), storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("not synced yet"))
 	require.NoError(t, other.Archive(t.Context(), s.Ref()))
 	require.NoError(t, s.Flush(t.Context()))
-	require.ErrorIs(t, second(s.Append(t.Context(), transcript.UserText("no"))), session.ErrArchived)
-	require.Contains(t, history(t, s), "not synced yet")
-	closed(t, st)
+	require.ErrorIs(t, storetest.ErrOf(s.Append(t.Context(), transcript.UserText("no"))), session.ErrArchived)
+	require.Contains(t, storetest.History(t, s), "not synced yet")
+	storetest.Close(t, st)
 	theirs, err := other.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
-	require.Contains(t, history(t, theirs), "not synced yet")
-	closed(t, other)
+	require.Contains(t, storetest.History(t, theirs), "not synced yet")
+	storetest.Close(t, other)
 }
 
 // The index is made again from archives alone, with all that it had said.
 func TestArchiveIndexLost(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
+	st := storetest.Open(t, dir, nil)
 	for i := range 5 {
-		s, err := st.Create(t.Context(), cli, &session.CreateOptions{Title: fmt.Sprint("title ", i), TTL: 400 * day, Labels: []string{"l"}})
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: fmt.Sprint("title ", i), TTL: 400 * day, Labels: []string{"l"}})
 		require.NoError(t, err)
-		add(t, s, transcript.UserText("hello"), answer("yes"))
+		storetest.Add(t, s, transcript.UserText("hello"), storetest.Answer("yes"))
 		require.NoError(t, st.Archive(t.Context(), s.Ref()))
 	}
 	any := &session.ListOptions{State: session.AnyState}
 	before, err := st.List(t.Context(), any)
 	require.NoError(t, err)
-	closed(t, st)
+	storetest.Close(t, st)
 	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
-	st = open(t, dir, nil)
+	st = storetest.Open(t, dir, nil)
 	after, err := st.List(t.Context(), any)
 	require.NoError(t, err)
-	require.Equal(t, toJSON(t, before), toJSON(t, after))
-	closed(t, st)
+	require.Equal(t, storetest.JSON(t, before), storetest.JSON(t, after))
+	storetest.Close(t, st)
 }

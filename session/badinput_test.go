@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -72,7 +73,7 @@ func TestBadTranscripts(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			tt.place(t, path)
 			before := snapshotTree(t, dir)
-			st := open(t, dir, nil)
+			st := storetest.Open(t, dir, nil)
 			s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: "s1"})
 			if tt.read {
 				require.NoError(t, err)
@@ -95,10 +96,10 @@ func TestBadTranscripts(t *testing.T) {
 				}
 			}
 			// By its key it is not taken for missing either.
-			if s, err := st.Load(t.Context(), cli); err == nil && (s.ID() != "s1" || !tt.read) {
+			if s, err := st.Load(t.Context(), storetest.CLI); err == nil && (s.ID() != "s1" || !tt.read) {
 				t.Errorf("Load made session %s in its place", s.ID())
 			}
-			closed(t, st)
+			storetest.Close(t, st)
 			for path, data := range snapshotTree(t, dir) {
 				if was, ok := before[path]; !ok || was != data {
 					t.Errorf("%s was changed", path)
@@ -115,8 +116,8 @@ func content(s string) func(*testing.T, string) {
 // Names that try to leave the store make an error and nothing else.
 func TestBadNames(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	defer closed(t, st)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	before := listTree(t, dir)
 	for _, id := range []string{"../../x", "..", ".", "a/b", `a\b`, "a\x00", "", "-x", strings.Repeat("a", 129), "x y", "é"} {
 		if _, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: id}); err == nil {
@@ -128,7 +129,7 @@ func TestBadNames(t *testing.T) {
 		if id == "" {
 			continue
 		}
-		if _, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: id}); err == nil || !strings.Contains(err.Error(), "session ID") {
+		if _, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: id}); err == nil || !strings.Contains(err.Error(), "session ID") {
 			t.Errorf("Create(%q) = %v", id, err)
 		}
 	}
@@ -139,7 +140,7 @@ func TestBadNames(t *testing.T) {
 	}
 	require.Equal(t, before, listTree(t, dir))
 	for _, agent := range []string{"..", "../..", "/", "A", "a", strings.Repeat("x", 300), "日本", "con", "a.b"} {
-		load(t, st, session.Key{Agent: agent, Channel: "c", Peer: "p"})
+		storetest.Load(t, st, session.Key{Agent: agent, Channel: "c", Peer: "p"})
 	}
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
@@ -166,31 +167,31 @@ func TestReadOnly(t *testing.T) {
 	if _, err := session.Open(filepath.Join(dir, "none"), &session.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("opening nothing read-only = %v, want fs.ErrNotExist", err)
 	}
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"), answer("two", "c"))
-	closed(t, st)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two", "c"))
+	storetest.Close(t, st)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, data[:len(data)-5], 0o600)) // torn
 	before := listTree(t, dir)
 
-	ro := open(t, dir, &session.Options{ReadOnly: true})
-	defer closed(t, ro)
-	r, err := ro.Lookup(t.Context(), cli)
+	ro := storetest.Open(t, dir, &session.Options{ReadOnly: true})
+	defer storetest.Close(t, ro)
+	r, err := ro.Lookup(t.Context(), storetest.CLI)
 	require.NoError(t, err)
-	require.Equal(t, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"two"}]}]}`, history(t, r))
+	require.Equal(t, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"two"}]}]}`, storetest.History(t, r))
 	h, err := r.Health(t.Context())
 	require.NoError(t, err)
 	require.Len(t, h.Damage, 1)
 	require.Equal(t, transcript.DamageTorn, h.Damage[0].Kind)
 	for name, err := range map[string]error{
-		"append": second(r.Append(t.Context(), transcript.UserText("x"))),
-		"create": second(ro.Create(t.Context(), cli, nil)),
-		"load":   second(ro.Load(t.Context(), session.Key{Agent: "new", Channel: "c", Peer: "p"})),
+		"append": storetest.ErrOf(r.Append(t.Context(), transcript.UserText("x"))),
+		"create": storetest.ErrOf(ro.Create(t.Context(), storetest.CLI, nil)),
+		"load":   storetest.ErrOf(ro.Load(t.Context(), session.Key{Agent: "new", Channel: "c", Peer: "p"})),
 		"delete": ro.Delete(t.Context(), r.Ref()),
-		"turn":   second(r.TryBeginTurn(t.Context())),
+		"turn":   storetest.ErrOf(r.TryBeginTurn(t.Context())),
 	} {
 		if !errors.Is(err, session.ErrReadOnly) {
 			t.Errorf("%s = %v, want ErrReadOnly", name, err)
@@ -201,5 +202,3 @@ func TestReadOnly(t *testing.T) {
 	require.Len(t, now, len(data)-5)
 	require.Equal(t, before, listTree(t, dir))
 }
-
-func second[T any](_ T, err error) error { return err }

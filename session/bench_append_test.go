@@ -6,24 +6,23 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-var unsynced = &session.Options{Sync: session.SyncNever}
-
 // benchStore opens a store that is closed at the end of the benchmark.
 func benchStore(b *testing.B, dir string, opts *session.Options) *session.Store {
 	b.Helper()
-	st := open(b, dir, opts)
-	b.Cleanup(func() { closed(b, st) })
+	st := storetest.Open(b, dir, opts)
+	b.Cleanup(func() { storetest.Close(b, st) })
 	return st
 }
 
 // appendText returns an operation that appends a message of about 1 KiB.
 func appendText(b *testing.B, s *session.Session) func() error {
 	return func() error {
-		_, err := s.Append(b.Context(), transcript.UserText(kibText))
+		_, err := s.Append(b.Context(), transcript.UserText(storetest.KibText))
 		return err
 	}
 }
@@ -45,17 +44,17 @@ func appendFresh(b *testing.B, st *session.Store) side {
 // lock, fstat, json.Marshal and a write; synced, a write and fdatasync.
 func BenchmarkAppend(b *testing.B) {
 	b.Run("1KiB/unsynced", func(b *testing.B) {
-		s := load(b, benchStore(b, b.TempDir(), unsynced), cli)
+		s := storetest.Load(b, benchStore(b, b.TempDir(), storetest.Unsynced), storetest.CLI)
 		bare := newBareLog(b)
-		versus(b, 64, side{call: appendText(b, s)}, side{call: func() error { return bare.append(kibText) }})
+		versus(b, 64, side{call: appendText(b, s)}, side{call: func() error { return bare.append(storetest.KibText) }})
 	})
 	b.Run("1KiB/unsynced/nochecksum", func(b *testing.B) { // against the same with a checksum
-		bare := load(b, benchStore(b, b.TempDir(), &session.Options{Sync: session.SyncNever, NoChecksum: true}), cli)
-		sealed := load(b, benchStore(b, b.TempDir(), unsynced), cli)
+		bare := storetest.Load(b, benchStore(b, b.TempDir(), &session.Options{Sync: session.SyncNever, NoChecksum: true}), storetest.CLI)
+		sealed := storetest.Load(b, benchStore(b, b.TempDir(), storetest.Unsynced), storetest.CLI)
 		versus(b, 64, side{call: appendText(b, bare)}, side{call: appendText(b, sealed)})
 	})
 	b.Run("1KiB/synced", func(b *testing.B) {
-		s := load(b, benchStore(b, b.TempDir(), nil), cli)
+		s := storetest.Load(b, benchStore(b, b.TempDir(), nil), storetest.CLI)
 		bare, line := newBareLog(b), append(bytes.Repeat([]byte("x"), 1023), '\n')
 		versus(b, 4, side{call: appendText(b, s)}, side{call: func() error { return bare.write(line) }})
 	})
@@ -65,7 +64,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkAppendTogether(b *testing.B) {
 	for _, writers := range []int{4, 64} {
 		b.Run(fmt.Sprintf("1KiB/synced/%dgoroutines", writers), func(b *testing.B) {
-			s := load(b, benchStore(b, b.TempDir(), nil), cli)
+			s := storetest.Load(b, benchStore(b, b.TempDir(), nil), storetest.CLI)
 			throughput(b,
 				func() (int, error) { return appendTogether(b, s, writers, 8) },
 				func() (int, error) { return appendTogether(b, s, 1, 16) })
@@ -97,10 +96,10 @@ func appendTogether(b *testing.B, s *session.Session, writers, each int) (int, e
 func BenchmarkAppendLong(b *testing.B) {
 	const entries = 100_000
 	var s *session.Session
-	st := benchStore(b, b.TempDir(), unsynced)
+	st := benchStore(b, b.TempDir(), storetest.Unsynced)
 	b.Run("1KiB/unsynced/100000entries", func(b *testing.B) {
 		if s == nil {
-			s = load(b, st, cli)
+			s = storetest.Load(b, st, storetest.CLI)
 			fill(b, s, entries)
 		}
 		versus(b, 64, side{call: appendText(b, s)}, appendFresh(b, st))
@@ -115,12 +114,12 @@ func fill(b *testing.B, s *session.Session, entries int) {
 		items = items[:0]
 		for len(items) < min(cap(items), entries) {
 			if len(items)%2 == 0 {
-				items = append(items, transcript.UserText(kibText))
+				items = append(items, transcript.UserText(storetest.KibText))
 			} else {
-				items = append(items, answer(kibText))
+				items = append(items, storetest.Answer(storetest.KibText))
 			}
 		}
-		add(b, s, items...)
+		storetest.Add(b, s, items...)
 		entries -= len(items)
 	}
 }

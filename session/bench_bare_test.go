@@ -5,22 +5,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/convolog/convolog/internal/storetest"
 )
 
-// kibText makes a line of about 1 KiB, halfText one of 512 bytes.
-var (
-	kibText  = sentence(910)
-	halfText = sentence(395)
-)
-
-// sentence is a text of about n bytes of what people and models write.
-func sentence(n int) string {
-	const s = "The build fails in \"store.go\": the lock is taken twice, once in Load and once in Append.\nMove it, then run the tests again – 请再试一次. "
-	return strings.Repeat(s, n/len(s)+1)[:n/len(s)*len(s)] + strings.Repeat("x", n%len(s))
-}
+// halfText makes a line of 512 bytes.
+var halfText = storetest.Sentence(395)
 
 // A bareRecord is the least that a line has to say.
 type bareRecord struct {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -28,18 +29,18 @@ func BenchmarkResume(b *testing.B) {
 		if short.ID != "" {
 			return
 		}
-		st := open(b, dir, unsynced)
-		defer closed(b, st)
-		s := load(b, st, session.Key{Agent: "long", Channel: "cli", Peer: "user"})
+		st := storetest.Open(b, dir, storetest.Unsynced)
+		defer storetest.Close(b, st)
+		s := storetest.Load(b, st, session.Key{Agent: "long", Channel: "cli", Peer: "user"})
 		fill(b, s, *longMiB<<10-live)
 		before := s.Info()
-		ids := add(b, s, transcript.UserText(kibText))
+		ids := storetest.Add(b, s, transcript.UserText(storetest.KibText))
 		fill(b, s, live-2)
-		add(b, s, transcript.Compaction{
-			Summary: sentence(2000), FirstKept: ids[0], TurnsBefore: before.Turns, TokensBefore: before.Tokens, TokensAfter: live << 8,
+		storetest.Add(b, s, transcript.Compaction{
+			Summary: storetest.Sentence(2000), FirstKept: ids[0], TurnsBefore: before.Turns, TokensBefore: before.Tokens, TokensAfter: live << 8,
 		})
 		long = s.Ref()
-		s = load(b, st, session.Key{Agent: "short", Channel: "cli", Peer: "user"})
+		s = storetest.Load(b, st, session.Key{Agent: "short", Channel: "cli", Peer: "user"})
 		fill(b, s, live)
 		short = s.Ref()
 	}
@@ -60,7 +61,7 @@ func BenchmarkResume(b *testing.B) {
 						}
 					}
 				}
-				st, err = session.Open(dir, unsynced)
+				st, err = session.Open(dir, storetest.Unsynced)
 				return err
 			}
 			var heap [2]float64
@@ -93,7 +94,7 @@ func BenchmarkResume(b *testing.B) {
 			}
 			b.ReportMetric(heap[0]/1e6, "MB-kept")
 			b.ReportMetric(heap[0]/heap[1], "x-baseline-kept")
-			closed(b, st)
+			storetest.Close(b, st)
 		})
 	}
 }
@@ -114,17 +115,17 @@ func BenchmarkLoad(b *testing.B) {
 	const messages = 1000
 	b.Run("1000x512B", func(b *testing.B) {
 		dir := b.TempDir()
-		st := open(b, dir, unsynced)
-		s := load(b, st, cli)
+		st := storetest.Open(b, dir, storetest.Unsynced)
+		s := storetest.Load(b, st, storetest.CLI)
 		for i := range messages {
 			if i%2 == 0 {
-				add(b, s, transcript.UserText(halfText))
+				storetest.Add(b, s, transcript.UserText(halfText))
 			} else {
-				add(b, s, transcript.AssistantText(halfText))
+				storetest.Add(b, s, transcript.AssistantText(halfText))
 			}
 		}
 		ref, file := s.Ref(), filepath.Join(dir, "agents", filedriver.EncodeName("main"), "sessions", s.ID()+".jsonl")
-		closed(b, st)
+		storetest.Close(b, st)
 		st = nil
 		c := versus(b, 1,
 			side{
@@ -133,7 +134,7 @@ func BenchmarkLoad(b *testing.B) {
 						err = st.Close()
 					}
 					if err == nil {
-						st, err = session.Open(dir, unsynced)
+						st, err = session.Open(dir, storetest.Unsynced)
 					}
 					return err
 				},
@@ -161,6 +162,6 @@ func BenchmarkLoad(b *testing.B) {
 				return err
 			}})
 		b.ReportMetric(c.op.percentile(50)/messages, "ns/message")
-		closed(b, st)
+		storetest.Close(b, st)
 	})
 }

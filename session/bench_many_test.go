@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -34,16 +35,16 @@ func BenchmarkManySessions(b *testing.B) {
 	})
 	b.Run("100000sessions/append/1KiB/unsynced", func(b *testing.B) {
 		populated(b)
-		st := benchStore(b, dir, unsynced)
+		st := benchStore(b, dir, storetest.Unsynced)
 		s := get(b, st, refs[count/2])
-		add(b, s, transcript.UserText("so that the index is in order"))
-		alone := benchStore(b, b.TempDir(), unsynced)
+		storetest.Add(b, s, transcript.UserText("so that the index is in order"))
+		alone := benchStore(b, b.TempDir(), storetest.Unsynced)
 		versus(b, 64, side{call: appendText(b, s)}, appendFresh(b, alone))
 	})
 	// Enough appends that the index is rewritten several times.
 	b.Run("100000sessions/append/1KiB/unsynced/mean", func(b *testing.B) {
 		populated(b)
-		st := benchStore(b, dir, unsynced)
+		st := benchStore(b, dir, storetest.Unsynced)
 		var few []*session.Session
 		for _, ref := range refs[:100] {
 			few = append(few, get(b, st, ref))
@@ -56,7 +57,7 @@ func BenchmarkManySessions(b *testing.B) {
 					next++
 					return appendText(b, few[next%len(few)])()
 				})
-				all.base = all.base.block(b, 100, func() error { return bare.append(kibText) })
+				all.base = all.base.block(b, 100, func() error { return bare.append(storetest.KibText) })
 			}
 		}
 		b.ReportMetric(all.op.mean()/all.base.mean(), "x-baseline-mean")
@@ -75,12 +76,12 @@ func BenchmarkManySessions(b *testing.B) {
 // populate makes sessions with one message each, the agents taking turns.
 func populate(b *testing.B, dir string, agents []string, count int) (refs []session.Ref) {
 	b.Helper()
-	st := open(b, dir, unsynced)
-	defer closed(b, st)
+	st := storetest.Open(b, dir, storetest.Unsynced)
+	defer storetest.Close(b, st)
 	for i := range count {
 		key := session.Key{Agent: agents[i%len(agents)], Channel: "web", Peer: fmt.Sprintf("user-%06d", i)}
-		s := load(b, st, key)
-		add(b, s, transcript.UserText(fmt.Sprintf("Question %d: why does the build fail?", i)))
+		s := storetest.Load(b, st, key)
+		storetest.Add(b, s, transcript.UserText(fmt.Sprintf("Question %d: why does the build fail?", i)))
 		refs = append(refs, s.Ref())
 	}
 	return refs
@@ -108,7 +109,7 @@ func listNewest(b *testing.B, dir string, count int) {
 		side{
 			prepare: release,
 			call: func() (err error) {
-				if st, err = session.Open(dir, unsynced); err != nil {
+				if st, err = session.Open(dir, storetest.Unsynced); err != nil {
 					return err
 				}
 				infos, err := st.List(b.Context(), &session.ListOptions{Limit: 50})
@@ -152,7 +153,7 @@ func idle(b *testing.B, dir string, refs []session.Ref) {
 	var heap, index, files, goroutines float64
 	for b.Loop() {
 		before, routines, open := heapBytes(), runtime.NumGoroutine(), openFiles()
-		st, err := session.Open(dir, unsynced)
+		st, err := session.Open(dir, storetest.Unsynced)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func idle(b *testing.B, dir string, refs []session.Ref) {
 		heap = float64(heapBytes()) - float64(before)
 		goroutines = float64(runtime.NumGoroutine() - routines)
 		files = float64(openFiles() - open)
-		closed(b, st)
+		storetest.Close(b, st)
 	}
 	b.ReportMetric(heap/1e6, "MB")
 	b.ReportMetric(index/1e6, "MB-index")
@@ -198,7 +199,7 @@ func BenchmarkManyAgents(b *testing.B) {
 		agents = append(agents, fmt.Sprintf("agent-%04d", i))
 	}
 	b.Run("append/1KiB/unsynced/1000agents", func(b *testing.B) {
-		opts := *unsynced
+		opts := *storetest.Unsynced
 		opts.CachedSessions = 2 * count
 		var sides [2]side
 		for i, names := range [][]string{agents, agents[:1]} {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -25,20 +26,20 @@ func BenchmarkPolicy(b *testing.B) {
 	} {
 		opts := &session.Options{Sync: p.sync}
 		b.Run(p.name+"/1KiB", func(b *testing.B) {
-			s, bare := load(b, benchStore(b, b.TempDir(), opts), cli), newBareLog(b)
+			s, bare := storetest.Load(b, benchStore(b, b.TempDir(), opts), storetest.CLI), newBareLog(b)
 			versus(b, 4, side{call: appendText(b, s)}, side{call: func() error { return bare.write(line) }})
 		})
 		b.Run(p.name+"/turn", func(b *testing.B) {
-			s, bare := load(b, benchStore(b, b.TempDir(), opts), cli), newBareLog(b)
+			s, bare := storetest.Load(b, benchStore(b, b.TempDir(), opts), storetest.CLI), newBareLog(b)
 			turn := func() error {
-				_, err := s.Append(b.Context(), transcript.UserText(halfText), answer(halfText, "c"), transcript.ToolResult("c", halfText), answer(halfText))
+				_, err := s.Append(b.Context(), transcript.UserText(halfText), storetest.Answer(halfText, "c"), transcript.ToolResult("c", halfText), storetest.Answer(halfText))
 				return err
 			}
 			versus(b, 4, side{call: turn}, side{call: func() error { return bare.write(bytes.Repeat(line[512:], 4)) }})
 		})
 		for _, writers := range []int{16, 64} {
 			b.Run(fmt.Sprintf("%s/1KiB/%dgoroutines", p.name, writers), func(b *testing.B) {
-				s, bare := load(b, benchStore(b, b.TempDir(), opts), cli), newBareLog(b)
+				s, bare := storetest.Load(b, benchStore(b, b.TempDir(), opts), storetest.CLI), newBareLog(b)
 				throughput(b,
 					func() (int, error) { return appendTogether(b, s, writers, 8) },
 					func() (int, error) {

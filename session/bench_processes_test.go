@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-func init() { children["appender"] = appenderChild }
+func init() { storetest.Register("appender", appenderChild) }
 
 // appenderChild appends messages of about 1 KiB between the lines it reads: it
 // begins at the first, ends at the second and says how many there were, and so
@@ -25,7 +26,7 @@ func appenderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Load(bg, cli)
+	s, err := st.Load(storetest.Background, storetest.CLI)
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func appendUntil[T any](s *session.Session, stop <-chan T) (n int, err error) {
 			return n, nil
 		default:
 		}
-		if _, err := s.Append(bg, transcript.UserText(kibText)); err != nil {
+		if _, err := s.Append(storetest.Background, transcript.UserText(storetest.KibText)); err != nil {
 			return n, err
 		}
 	}
@@ -70,10 +71,10 @@ func BenchmarkProcesses(b *testing.B) {
 			dir := b.TempDir()
 			var opts *session.Options
 			if policy == "unsynced" {
-				opts = unsynced
+				opts = storetest.Unsynced
 			}
-			s := load(b, benchStore(b, dir, opts), cli)
-			cmd := child(b, "appender", dir, policy)
+			s := storetest.Load(b, benchStore(b, dir, opts), storetest.CLI)
+			cmd := storetest.Child(b, "appender", dir, policy)
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				b.Fatal(err)

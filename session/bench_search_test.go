@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -26,7 +27,7 @@ var searchMiB = flag.Int("search", 64, "size in MiB of the store that BenchmarkS
 // the lines once, on as many cores.
 func BenchmarkSearch(b *testing.B) {
 	dir := b.TempDir()
-	st := open(b, dir, unsynced)
+	st := storetest.Open(b, dir, storetest.Unsynced)
 	sessions := *searchMiB * 10
 	r := rand.New(rand.NewPCG(1, 1))
 	var all []*session.Session
@@ -92,19 +93,19 @@ func BenchmarkSearch(b *testing.B) {
 			b.ReportMetric((float64(heapBytes())-float64(before))/1e6, "MB-kept")
 		})
 	}
-	closed(b, st)
+	storetest.Close(b, st)
 }
 
 // fillSearch appends a conversation of about 100 KiB in one write.
 func fillSearch(b *testing.B, st *session.Store, n int, r *rand.Rand) *session.Session {
 	b.Helper()
-	s := load(b, st, session.Key{Agent: fmt.Sprint("a", n%4), Channel: "cli", Peer: fmt.Sprint(n)})
+	s := storetest.Load(b, st, session.Key{Agent: fmt.Sprint("a", n%4), Channel: "cli", Peer: fmt.Sprint(n)})
 	var entries []transcript.Entry
 	add := func(body transcript.Fragment) {
 		entries = append(entries, transcript.Entry{ID: fmt.Sprintf("%08d-%06d-4000-8000-000000000000", n, len(entries)), Time: time.Unix(1_800_000_000+int64(len(entries)), 0), Body: body})
 	}
 	for size := 0; size < 95<<10; {
-		text := sentence(200 + r.IntN(900))
+		text := storetest.Sentence(200 + r.IntN(900))
 		if r.IntN(2_000) == 0 {
 			text += " needle4711 "
 		}

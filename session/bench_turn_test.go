@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -21,7 +22,7 @@ import (
 func BenchmarkAppendTogetherBare(b *testing.B) {
 	const writers, each = 64, 16
 	b.Run("1KiB/synced/64goroutines", func(b *testing.B) {
-		s := load(b, benchStore(b, b.TempDir(), nil), cli)
+		s := storetest.Load(b, benchStore(b, b.TempDir(), nil), storetest.CLI)
 		dir := filepath.Join(b.TempDir(), "bare")
 		require.NoError(b, os.Mkdir(dir, 0o700))
 		root, err := os.OpenRoot(dir)
@@ -55,12 +56,12 @@ func BenchmarkAppendTogetherBare(b *testing.B) {
 // AfterTurn with nothing to do after each turn of a long history, against a
 // short one.
 func BenchmarkAfterTurn(b *testing.B) {
-	opts := *unsynced
+	opts := *storetest.Unsynced
 	opts.Compact = compact.Options{Trigger: compact.Trigger{Window: 1 << 30}}
 	turn := func(s *session.Session) side {
 		return side{
 			prepare: func() error {
-				_, err := s.Append(b.Context(), transcript.UserText("a question"), answer("an answer"))
+				_, err := s.Append(b.Context(), transcript.UserText("a question"), storetest.Answer("an answer"))
 				return err
 			},
 			call: func() error { _, err := s.AfterTurn(b.Context()); return err },
@@ -68,7 +69,7 @@ func BenchmarkAfterTurn(b *testing.B) {
 	}
 	for _, entries := range []int{20_000} {
 		b.Run(fmt.Sprintf("%dentries", entries), func(b *testing.B) {
-			long, short := load(b, benchStore(b, b.TempDir(), &opts), cli), load(b, benchStore(b, b.TempDir(), &opts), cli)
+			long, short := storetest.Load(b, benchStore(b, b.TempDir(), &opts), storetest.CLI), storetest.Load(b, benchStore(b, b.TempDir(), &opts), storetest.CLI)
 			fill(b, long, entries)
 			fill(b, short, 20)
 			for _, s := range []*session.Session{long, short} {
@@ -83,10 +84,10 @@ func BenchmarkAfterTurn(b *testing.B) {
 // An append and a count of the tokens of the history, against the append alone.
 func BenchmarkAppendThenCount(b *testing.B) {
 	b.Run("1KiB/unsynced/1000entries", func(b *testing.B) {
-		st := benchStore(b, b.TempDir(), unsynced)
+		st := benchStore(b, b.TempDir(), storetest.Unsynced)
 		sessions := make([]*session.Session, 2)
 		for i := range sessions {
-			s, err := st.Create(b.Context(), cli, nil)
+			s, err := st.Create(b.Context(), storetest.CLI, nil)
 			require.NoError(b, err)
 			fill(b, s, 1_000)
 			sessions[i] = s
@@ -95,9 +96,9 @@ func BenchmarkAppendThenCount(b *testing.B) {
 			*n++
 			var err error
 			if *n%2 == 0 {
-				_, err = s.Append(b.Context(), answer(kibText))
+				_, err = s.Append(b.Context(), storetest.Answer(storetest.KibText))
 			} else {
-				_, err = s.Append(b.Context(), transcript.UserText(kibText))
+				_, err = s.Append(b.Context(), transcript.UserText(storetest.KibText))
 			}
 			return err
 		}

@@ -17,12 +17,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/transcript"
 )
 
-func init() { children["painter"] = painterChild }
+func init() { storetest.Register("painter", painterChild) }
 
 // stroke is what a painter says.
 type stroke struct {
@@ -51,24 +52,24 @@ func painterChild(args []string, _ io.Reader, out io.Writer) error {
 		return err
 	}
 	for rnd := rand.New(rand.NewPCG(seed, 2)); ; {
-		s, err := st.Load(bg, cli)
+		s, err := st.Load(storetest.Background, storetest.CLI)
 		if err != nil {
 			return err
 		}
 		n := rnd.Uint64N(6)
-		ids, err := s.Append(bg, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, n)}})
+		ids, err := s.Append(storetest.Background, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, n)}})
 		if err != nil {
 			return err
 		}
 		say(stroke{Did: "appended", Session: s.ID(), Seed: n})
 		switch rnd.IntN(5) {
 		case 0:
-			if _, err := s.Fork(bg, ids[0], nil); err != nil {
+			if _, err := s.Fork(storetest.Background, ids[0], nil); err != nil {
 				return err
 			}
 		case 1:
 			say(stroke{Did: "deleting", Session: s.ID()})
-			if err := st.Delete(bg, s.Ref()); err != nil {
+			if err := st.Delete(storetest.Background, s.Ref()); err != nil {
 				return err
 			}
 			say(stroke{Did: "deleted", Session: s.ID()})
@@ -98,7 +99,7 @@ func (a *announced) Delete(ctx context.Context, ref session.Ref, hashes ...strin
 // acknowledged is there, whole, and nothing else is once media was appended again.
 func TestBlobsKill(t *testing.T) {
 	t.Parallel()
-	kills := extent(*faults, 8, 40, 2000)
+	kills := storetest.Extent(*storetest.Faults, 8, 40, 2000)
 	rnd := rand.New(rand.NewPCG(7, 7))
 	var dir string
 	acked, gone := map[string][]uint64{}, map[string]bool{}
@@ -116,7 +117,7 @@ func TestBlobsKill(t *testing.T) {
 // paintAndKill kills a painter when it has said n things.
 func paintAndKill(t *testing.T, dir string, seed uint64, n int, acked map[string][]uint64, gone map[string]bool) {
 	t.Helper()
-	cmd := child(t, "painter", dir, fmt.Sprint(seed))
+	cmd := storetest.Child(t, "painter", dir, fmt.Sprint(seed))
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -143,19 +144,19 @@ func paintAndKill(t *testing.T, dir string, seed uint64, n int, acked map[string
 func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map[string]bool) {
 	t.Helper()
 	kept := blobs.New(dir)
-	st := open(t, dir, &session.Options{Blobs: kept})
-	defer closed(t, st)
+	st := storetest.Open(t, dir, &session.Options{Blobs: kept})
+	defer storetest.Close(t, st)
 	// The next write to the index finishes what was begun.
-	require.NoError(t, second(st.Create(t.Context(), cli, nil)))
+	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
 	for id, seeds := range acked {
 		s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: id})
 		if errors.Is(err, fs.ErrNotExist) && gone[id] {
 			continue
 		}
 		require.NoError(t, err)
-		h := history(t, s)
+		h := storetest.History(t, s)
 		for _, seed := range seeds {
-			require.Contains(t, h, screenshot(15_000, seed).Source.Data)
+			require.Contains(t, h, storetest.Screenshot(15_000, seed).Source.Data)
 		}
 	}
 	infos, err := st.List(t.Context(), nil)
@@ -165,8 +166,8 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 		there[info.ID] = true
 		s, err := st.Get(t.Context(), info.Ref)
 		require.NoError(t, err)
-		require.NotContains(t, history(t, s), "not there any more")
-		ids := add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, 99)}})
+		require.NotContains(t, storetest.History(t, s), "not there any more")
+		ids := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 99)}})
 		named := map[string]bool{}
 		for e, err := range s.Entries(t.Context()) {
 			require.NoError(t, err)

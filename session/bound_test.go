@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -43,7 +44,7 @@ type boundTurn struct {
 func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
 	b := &boundTurn{t: t, rng: rand.New(rand.NewPCG(seed, 2)), dir: t.TempDir(), edits: map[int]int{}}
 	b.model = &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: b.answer}
-	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(says("What was done so far."))}}
+	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says("What was done so far."))}}
 	b.g = &guard.Guard{Model: "claude-opus-5-5", System: "You are an agent.", Window: window, Observe: func(_ context.Context, e guard.Event) {
 		switch e.Kind { //nolint:exhaustive // the others edit nothing
 		case guard.EventBare:
@@ -52,8 +53,8 @@ func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
 			b.edited++
 		}
 	}}
-	b.store = open(t, b.dir, b.opts)
-	b.s = load(t, b.store, cli)
+	b.store = storetest.Open(t, b.dir, b.opts)
+	b.s = storetest.Load(t, b.store, storetest.CLI)
 	return b
 }
 
@@ -85,9 +86,9 @@ func (b *boundTurn) step(window int) {
 		b.g.Model = []string{"claude-opus-5-5", "claude-sonnet-5-5"}[b.rng.IntN(2)]
 	}
 	if b.rng.IntN(15) == 0 {
-		closed(b.t, b.store)
-		b.store = open(b.t, b.dir, b.opts)
-		b.s = load(b.t, b.store, cli)
+		storetest.Close(b.t, b.store)
+		b.store = storetest.Open(b.t, b.dir, b.opts)
+		b.s = storetest.Load(b.t, b.store, storetest.CLI)
 	}
 	if b.rng.IntN(60) == 0 {
 		b.erase()
@@ -100,7 +101,7 @@ func (b *boundTurn) step(window int) {
 			b.result(b.late[0], window)
 			b.late = b.late[1:]
 		}
-		return client{b.model}.Complete(ctx, c.Request)
+		return storetest.Client{Model: b.model}.Complete(ctx, c.Request)
 	})
 	require.NoError(b.t, err)
 	b.add(resp)
@@ -119,7 +120,7 @@ func (b *boundTurn) step(window int) {
 
 // erase erases some entry that is there.
 func (b *boundTurn) erase() {
-	all := entries(b.t, b.s)
+	all := storetest.Entries(b.t, b.s)
 	id := all[1+b.rng.IntN(len(all)-1)].ID
 	plan, err := b.store.PlanErase(b.t.Context(), session.Erasure{Entries: []session.Selection{{Session: b.s.Ref(), Entries: []string{id}}}})
 	require.NoError(b.t, err)
@@ -160,7 +161,7 @@ func (b *boundTurn) continued() {
 // its way, and after restarts, a model that binds reasoning to what it was made
 // from refuses nothing.
 func TestReasoningIsBound(t *testing.T) {
-	turns := extent(*soakLength, 2, 40, 1000)
+	turns := storetest.Extent(*storetest.Soak, 2, 40, 1000)
 	seeds := []uint64{661} // erases an entry twice that was carried in between
 	for seed := range uint64(turns) {
 		seeds = append(seeds, seed)
@@ -171,7 +172,7 @@ func TestReasoningIsBound(t *testing.T) {
 		t.Run(fmt.Sprint(seed, " ", window), func(t *testing.T) {
 			t.Parallel()
 			b := newBoundTurn(t, seed, window)
-			defer func() { closed(t, b.store) }()
+			defer func() { storetest.Close(t, b.store) }()
 			b.add(transcript.UserText("Do all of it."))
 			for range 60 {
 				b.step(window)
@@ -193,7 +194,7 @@ func TestReasoningIsBound(t *testing.T) {
 func TestReasoningBehindCompaction(t *testing.T) {
 	const window = 40_000
 	b := newBoundTurn(t, 0, window)
-	defer func() { closed(t, b.store) }()
+	defer func() { storetest.Close(t, b.store) }()
 	b.add(transcript.UserText("Do all of it."))
 	for b.edited == 0 {
 		b.step(window)
@@ -210,7 +211,7 @@ func TestReasoningBehindCompaction(t *testing.T) {
 		}
 	}
 	all := transcript.Request{Model: b.g.Model, System: b.g.System, Messages: h.Messages}
-	_, err = client{b.model}.Complete(t.Context(), all)
+	_, err = storetest.Client{Model: b.model}.Complete(t.Context(), all)
 	require.ErrorContains(t, err, "different conversation")
 	b.step(window)
 	require.Zero(t, b.bare)
@@ -220,7 +221,7 @@ func TestReasoningBehindCompaction(t *testing.T) {
 // without any, and later requests hold only what was made since.
 func TestRefusedReasoning(t *testing.T) {
 	b := newBoundTurn(t, 1, 40_000)
-	defer func() { closed(t, b.store) }()
+	defer func() { storetest.Close(t, b.store) }()
 	b.add(transcript.UserText("Do all of it."))
 	b.step(40_000)
 	b.g.Tools = []transcript.Tool{{Name: "read_file"}} // which the hash knows
@@ -235,7 +236,7 @@ func TestRefusedReasoning(t *testing.T) {
 		require.Equal(t, guard.Reasoning, c.Overflow.Kind)
 		require.Empty(t, c.Made.Thought)
 		refuse = false
-		resp, err := client{b.model}.Complete(ctx, c.Request)
+		resp, err := storetest.Client{Model: b.model}.Complete(ctx, c.Request)
 		return resp, err
 	})
 	require.NoError(t, err)
@@ -247,51 +248,51 @@ func TestRefusedReasoning(t *testing.T) {
 // and whenever; a retry of one that was written before is not.
 func TestAnswerToRewoundEntries(t *testing.T) {
 	dir := t.TempDir()
-	other := open(t, dir, nil)
-	defer closed(t, other)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
 	hooked := &lateDriver{}
 	st := session.OpenDriver(hooked, nil)
 	files, err := filedriver.Open(dir, &filedriver.Options{})
 	require.NoError(t, err)
 	hooked.Driver = files
-	defer closed(t, st)
-	s, s2 := load(t, st, cli), load(t, other, cli)
+	defer storetest.Close(t, st)
+	s, s2 := storetest.Load(t, st, storetest.CLI), storetest.Load(t, other, storetest.CLI)
 
-	first := add(t, s, transcript.UserText("one"))[0]
+	first := storetest.Add(t, s, transcript.UserText("one"))[0]
 	answerTo := func(after, text string) transcript.Response {
 		return transcript.Response{Message: transcript.AssistantText(text), Made: transcript.Made{After: after}}
 	}
 	resp := answerTo(first, "first")
 	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "a"}, resp)
 	require.NoError(t, err)
-	second := add(t, s, transcript.UserText("two"))[0]
+	second := storetest.Add(t, s, transcript.UserText("two"))[0]
 
 	// It comes in right before the append.
 	hooked.before = func([]driver.Line) {
 		hooked.before = nil
-		add(t, s2, transcript.Rewind{To: first})
+		storetest.Add(t, s2, transcript.Rewind{To: first})
 	}
 	_, err = s.Append(t.Context(), answerTo(second, "late"))
 	require.ErrorIs(t, err, session.ErrConflict)
-	require.NotContains(t, history(t, s), "late")
+	require.NotContains(t, storetest.History(t, s), "late")
 
 	// Another rewind in between is no reason to refuse an answer.
 	hooked.before = func([]driver.Line) {
 		hooked.before = nil
-		add(t, s2, transcript.Rewind{To: second}) // it is in force again
+		storetest.Add(t, s2, transcript.Rewind{To: second}) // it is in force again
 	}
-	add(t, s, answerTo(first, "to the first"))
+	storetest.Add(t, s, answerTo(first, "to the first"))
 	_, err = s.Append(t.Context(), answerTo(second, "to the second"))
 	require.NoError(t, err)
 
-	add(t, s, transcript.Rewind{To: second})
+	storetest.Add(t, s, transcript.Rewind{To: second})
 	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "a"}, resp)
 	require.NoError(t, err)
 	require.Equal(t, done.IDs, again.IDs)
 	require.True(t, again.Repeated)
 
-	head := add(t, s, transcript.UserText("three"))[0]
-	add(t, s, transcript.Rewind{To: first})
+	head := storetest.Add(t, s, transcript.UserText("three"))[0]
+	storetest.Add(t, s, transcript.Rewind{To: first})
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "b"}, answerTo(head, "x"))
 	require.ErrorIs(t, err, session.ErrConflict)
 	_, err = s.Append(t.Context(), answerTo("nobody knows it", "to the unknown"))
@@ -303,29 +304,32 @@ func TestAnswerToRewoundEntries(t *testing.T) {
 // answer becomes none.
 func TestAnswerToOldRewoundEntries(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"))
-	asked := add(t, s, answer("two"), transcript.UserText("three"))[1]
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"))
+	asked := storetest.Add(t, s, storetest.Answer("two"), transcript.UserText("three"))[1]
 	late := transcript.Response{Message: transcript.AssistantText("late"), Made: transcript.Made{After: asked}}
-	turn := begin(t, s)
+	turn, err := s.BeginTurn(t.Context())
+	require.NoError(t, err)
 	d := turn.Draft("anthropic", "m", late.Made)
 	require.NoError(t, d.Write(t.Context(), "half an answer"))
 	require.NoError(t, d.Flush(t.Context()))
 	require.NoError(t, turn.End())
 	require.NoError(t, s.Rewind(t.Context(), s.ID()))
-	talk(t, s, 0, 3)
+	storetest.Talk(t, s, 0, 3)
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)
-	closed(t, st)
+	storetest.Close(t, st)
 
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
-	before := history(t, s)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	before := storetest.History(t, s)
 	_, err = s.Append(t.Context(), late)
 	require.ErrorIs(t, err, session.ErrConflict)
-	require.NoError(t, begin(t, s).End())
-	require.Equal(t, before, history(t, s))
+	turn, err = s.BeginTurn(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, turn.End())
+	require.Equal(t, before, storetest.History(t, s))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -43,7 +44,7 @@ func TestBreaker(t *testing.T) {
 				if asked++; broken {
 					return "", errors.New("out of service")
 				}
-				return whole, nil
+				return storetest.WholeSummary, nil
 			}),
 		},
 		Observe: func(_ context.Context, e session.Event) {
@@ -55,19 +56,19 @@ func TestBreaker(t *testing.T) {
 			}
 		},
 	}
-	st := open(t, dir, opts)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, opts)
+	s := storetest.Load(t, st, storetest.CLI)
 	restart := func() {
 		t.Helper()
-		want := request(t, s)
-		closed(t, st)
-		st = open(t, dir, opts)
-		s = load(t, st, cli)
-		if got := request(t, s); got != want {
+		want := storetest.Request(t, s)
+		storetest.Close(t, st)
+		st = storetest.Open(t, dir, opts)
+		s = storetest.Load(t, st, storetest.CLI)
+		if got := storetest.Request(t, s); got != want {
 			t.Fatalf("a restart changed the request:\n%s\n%s", got, want)
 		}
 	}
-	defer func() { closed(t, st) }()
+	defer func() { storetest.Close(t, st) }()
 	check := func(what string, done session.Compacted, err error, fails bool, calls int, wantEvents string) {
 		t.Helper()
 		if (err != nil) != fails || asked != calls || strings.Join(events, ", ") != wantEvents {
@@ -77,17 +78,17 @@ func TestBreaker(t *testing.T) {
 		restart()
 	}
 
-	talk(t, s, 0, 26)
+	storetest.Talk(t, s, 0, 26)
 	for i := range 3 {
 		done, err := s.AfterTurn(t.Context())
 		check("while it fails", done, err, true, i+1, fmt.Sprintf("start %d false, failed %d false", i, i+1))
 	}
-	talk(t, s, 26, 1)
+	storetest.Talk(t, s, 26, 1)
 	done, err := s.AfterTurn(t.Context())
 	check("broken", done, err, false, 3, "skipped")
 	require.Equal(t, session.CoolingDown, done.Cut.Nothing)
 	require.Contains(t, done.Cut.String(), "cooling down")
-	talk(t, s, 27, 4) // 10,000 more than at the last failure
+	storetest.Talk(t, s, 27, 4) // 10,000 more than at the last failure
 	done, err = s.AfterTurn(t.Context())
 	check("a fifth later", done, err, true, 4, "start 3 false, failed 4 false")
 	done, err = s.AfterTurn(t.Context())
@@ -96,14 +97,14 @@ func TestBreaker(t *testing.T) {
 	// A guard is in need: it gets a summary all the same.
 	changed, err := s.CompactFor(t.Context(), guard.Need{Room: 40_000})
 	check("forced", session.Compacted{}, err, !changed, 4, "start 4 true, done 4 true")
-	require.NotContains(t, history(t, s), "answer 3,")
-	require.Contains(t, history(t, s), "answer 30,")
+	require.NotContains(t, storetest.History(t, s), "answer 3,")
+	require.Contains(t, storetest.History(t, s), "answer 30,")
 	// Which says nothing about the summarizer.
 	c, err := s.Calibration(t.Context(), "")
 	if require.NoError(t, err); c.Failures != 5 || c.FailedAt == 0 {
 		t.Errorf("after it: %+v", c)
 	}
-	talk(t, s, 31, 30)
+	storetest.Talk(t, s, 31, 30)
 	broken = false
 	done, err = s.AfterTurn(t.Context())
 	check("in service", done, err, false, 5, "start 5 false, done 0 false")
@@ -114,10 +115,10 @@ func TestBreaker(t *testing.T) {
 
 // A caller who gives up is no failure of the summarizer.
 func TestCancelledSummaryIsNoFailure(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 5)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 5)
 	before := types(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
@@ -132,29 +133,29 @@ func TestCancelledSummaryIsNoFailure(t *testing.T) {
 // gains as much; what a guard asks for sooner by an estimate is not made.
 func TestNoCompactionTooSoon(t *testing.T) {
 	skipped := 0
-	st := open(t, t.TempDir(), &session.Options{
+	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},
-		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says(short))},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		Observe: func(_ context.Context, e session.Event) {
 			if e.Kind == session.EventCompactionSkipped && e.Cut.Nothing == session.TooSoon {
 				skipped++
 			}
 		},
 	})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 13)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 13)
 	done, err := s.AfterTurn(t.Context())
 	if require.NoError(t, err); done.Entry == "" {
 		t.Fatalf("not compacted: %s", done.Cut)
 	}
 	after := done.Compaction.TokensAfter
-	talk(t, s, 13, 1)
+	storetest.Talk(t, s, 13, 1)
 	changed, err := s.CompactFor(t.Context(), guard.Need{Room: after / 2})
 	require.True(t, changed)
 	require.NoError(t, err)
 	require.Zero(t, skipped)
-	talk(t, s, 14, 2)
+	storetest.Talk(t, s, 14, 2)
 	// An estimate is no proof, a refusal is.
 	need := guard.Need{Window: 30_000, Room: s.Info().Tokens - 500, Counter: thousands{}}
 	if changed, err = s.CompactFor(t.Context(), need); changed || err != nil || skipped != 1 {
@@ -164,7 +165,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	if changed, err = s.CompactFor(t.Context(), need); !changed || err != nil || skipped != 1 {
 		t.Errorf("refused: %v, %v, skipped %d", changed, err, skipped)
 	}
-	talk(t, s, 16, 4)
+	storetest.Talk(t, s, 16, 4)
 	if changed, err = s.CompactFor(t.Context(), guard.Need{Room: after / 2}); !changed || err != nil {
 		t.Errorf("after 8,000 tokens: %v, %v", changed, err)
 	}
@@ -179,7 +180,7 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 			return guardtest.Say("I see. " + lines(r.N%17))
 		}}
 		asked, compactions := 0, 0
-		st := open(t, t.TempDir(), &session.Options{
+		st := storetest.Open(t, t.TempDir(), &session.Options{
 			Sync: session.SyncNever,
 			Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 				asked++
@@ -191,21 +192,21 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 				}
 			},
 		})
-		s := load(t, st, cli)
-		a := agent{g: &guard.Guard{Model: "m", System: agentSystem, Window: window, MaxOutput: 4096}, c: client{m}}
+		s := storetest.Load(t, st, storetest.CLI)
+		a := agent{g: &guard.Guard{Model: "m", System: storetest.AgentSystem, Window: window, MaxOutput: 4096}, c: storetest.Client{Model: m}}
 		if hidden {
 			a.g.Window = 0
 		}
 		for i := range 150 {
 			require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
 		}
-		checkAccepted(t, m)
+		storetest.CheckAccepted(t, m)
 		stats := m.Stats()
 		t.Logf("hidden %v: %+v, %d compactions, the summarizer was asked %d times", hidden, stats, compactions, asked)
 		if compactions < 5 || asked < 3 || asked > compactions*2/3 || hidden && stats.Overflows != 1 || !hidden && stats.Overflows > 0 {
 			t.Errorf("hidden %v: %+v, %d compactions, the summarizer was asked %d times", hidden, stats, compactions, asked)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -223,15 +224,15 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 		{"a counter of its own", compact.Trigger{Window: 30_000, Reserve: 10_000}, tenfold{}, 6_000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			st := open(t, t.TempDir(), &session.Options{
+			st := storetest.Open(t, t.TempDir(), &session.Options{
 				Counter: thousands{},
-				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: tt.trigger, Counter: tt.counter, Summarizer: compact.SummarizerFunc(says(short))},
+				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: tt.trigger, Counter: tt.counter, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 			})
-			defer closed(t, st)
-			s := load(t, st, cli)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
 			compactions, last := 0, 0
 			for i := range 30 {
-				talk(t, s, i, 1)
+				storetest.Talk(t, s, i, 1)
 				if i == 20 { // one that a guard needs sets the pace too
 					changed, err := s.CompactFor(t.Context(), guard.Need{Refused: true, Room: 4_000, Counter: thousands{}})
 					if require.NoError(t, err); changed {
@@ -259,7 +260,7 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 // pause: the size at the last failure says nothing any longer.
 func TestBreakerAfterRewind(t *testing.T) {
 	asked := 0
-	st := open(t, t.TempDir(), &session.Options{
+	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},
 		Compact: compact.Options{
 			Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Threshold: 50_000},
@@ -269,9 +270,9 @@ func TestBreakerAfterRewind(t *testing.T) {
 			}),
 		},
 	})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 40)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 40)
 	for range 5 {
 		_, _ = s.AfterTurn(t.Context())
 	}
@@ -290,17 +291,17 @@ func TestBreakerAfterRewind(t *testing.T) {
 // size at most.
 func TestCompactForHalf(t *testing.T) {
 	var cut compact.Cut
-	st := open(t, t.TempDir(), &session.Options{
-		Counter: thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(says(whole))},
+	st := storetest.Open(t, t.TempDir(), &session.Options{
+		Counter: thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))},
 		Observe: func(_ context.Context, e session.Event) {
 			if e.Kind == session.EventCompactionDone {
 				cut = e.Cut
 			}
 		},
 	})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 40)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 40)
 	before := s.Info().Tokens
 	changed, err := s.CompactFor(t.Context(), guard.Need{})
 	if after := s.Info().Tokens; !changed || err != nil || after > before/2 || cut.Room != before/2 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -35,12 +36,12 @@ func saidIn(t *testing.T, dir, word string) (names []string) {
 // An erase of any word leaves it nowhere, and all sessions as they count.
 func TestCommitPropertyErase(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(extent(*soakLength, 6, 200, 3_000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 6, 200, 3_000)) {
 		r := rand.New(rand.NewPCG(seed, 17))
-		dir := scratch(t)
+		dir := storetest.Scratch(t)
 		opts := &session.Options{Sync: session.SyncNever} // overviews quote what was said
-		st := open(t, dir, opts)
-		k := &talker{t: t, r: r, s: load(t, st, cli)}
+		st := storetest.Open(t, dir, opts)
+		k := &talker{t: t, r: r, s: storetest.Load(t, st, storetest.CLI)}
 		for range 3 {
 			for range 10 {
 				k.step()
@@ -48,15 +49,15 @@ func TestCommitPropertyErase(t *testing.T) {
 			n := 1 + r.IntN(k.n+1) // the last of these is said later, if at all
 			word := fmt.Sprintf("w%d.", n)
 			before := k.s.Stats()
-			plan, err := st.PlanErase(bg, session.Erasure{Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }})
+			plan, err := st.PlanErase(storetest.Background, session.Erasure{Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }})
 			require.NoError(t, err)
-			_, err = st.Erase(bg, plan)
+			_, err = st.Erase(storetest.Background, plan)
 			require.NoError(t, err, k.log)
 			k.log = append(k.log, "erase "+word)
-			closed(t, st)
+			storetest.Close(t, st)
 			require.Empty(t, saidIn(t, dir, word), "%d: %s %v", seed, word, k.log)
-			st = open(t, dir, opts)
-			k.s, err = st.Get(bg, k.s.Ref())
+			st = storetest.Open(t, dir, opts)
+			k.s, err = st.Get(storetest.Background, k.s.Ref())
 			require.NoError(t, err)
 			after := k.s.Stats()
 			before.Tokens, after.Tokens = 0, 0
@@ -66,7 +67,7 @@ func TestCommitPropertyErase(t *testing.T) {
 			}
 			k.check()
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -74,27 +75,27 @@ func TestCommitPropertyErase(t *testing.T) {
 // in between.
 func TestCommitCutAndRetried(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	st := open(t, dir, vikingly())
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"), answer("first"))
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, vikingly())
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("first"))
 	before := s.Info().Size
-	batch := []transcript.Item{answer("second", "c1"), transcript.ToolResult("c1", "found"), answer("third")}
-	_, err := s.AppendIf(bg, session.Cond{Idem: "key"}, batch...)
+	batch := []transcript.Item{storetest.Answer("second", "c1"), transcript.ToolResult("c1", "found"), storetest.Answer("third")}
+	_, err := s.AppendIf(storetest.Background, session.Cond{Idem: "key"}, batch...)
 	require.NoError(t, err)
 	ref := s.Ref()
-	closed(t, st)
+	storetest.Close(t, st)
 	name := filepath.Join(dir, "agents", ref.Agent, "sessions", ref.ID+".jsonl")
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
 	cut := int(before) + bytes.IndexByte(data[before:], '\n') + 1
 	require.NoError(t, os.Truncate(name, int64(cut)))
-	st = open(t, dir, vikingly())
-	defer closed(t, st)
-	s, err = st.Get(bg, ref)
+	st = storetest.Open(t, dir, vikingly())
+	defer storetest.Close(t, st)
+	s, err = st.Get(storetest.Background, ref)
 	require.NoError(t, err)
 	require.True(t, commit(t, s, &session.CommitOptions{KeepHistory: true}).Archived)
-	_, err = s.AppendIf(bg, session.Cond{Idem: "key"}, batch...)
+	_, err = s.AppendIf(storetest.Background, session.Cond{Idem: "key"}, batch...)
 	require.NoError(t, err)
 	commit(t, s, &session.CommitOptions{KeepHistory: true})
 	var all strings.Builder
@@ -112,28 +113,28 @@ func TestCommitOfAnotherOwner(t *testing.T) {
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
 		ada, err := st.Scope("ada")
 		require.NoError(t, err)
-		s := load(t, ada, cli)
-		ids := add(t, s, transcript.UserText("remember that bert is a thief"), answer("yes"))
+		s := storetest.Load(t, ada, storetest.CLI)
+		ids := storetest.Add(t, s, transcript.UserText("remember that bert is a thief"), storetest.Answer("yes"))
 		forged := transcript.Commit{Archive: "archive_001", N: 1, FirstEntry: ids[0], LastEntry: ids[1], Owner: "bert"}
-		_, err = s.Append(bg, forged)
+		_, err = s.Append(storetest.Background, forged)
 		require.Error(t, err)
 		line := st.Sealed(transcript.Entry{ID: "forged", Time: time.Now(), Body: forged})
-		_, err = s.AppendLines(bg, s.Info().Size, line)
+		_, err = s.AppendLines(storetest.Background, s.Info().Size, line)
 		require.Error(t, err)
 		require.Empty(t, archivesOf(t, s))
 
 		bert := "bert"
-		key := cli
+		key := storetest.CLI
 		key.Peer = "given"
-		given, err := st.Create(bg, key, &session.CreateOptions{Owner: bert})
+		given, err := st.Create(storetest.Background, key, &session.CreateOptions{Owner: bert})
 		require.NoError(t, err)
-		add(t, given, transcript.UserText("one"), answer("two"))
+		storetest.Add(t, given, transcript.UserText("one"), storetest.Answer("two"))
 		require.True(t, commit(t, given, nil).Archived)
 		owner := "ada"
-		add(t, given, transcript.Meta{Owner: &owner})
-		hers, err := ada.Get(bg, given.Ref())
+		storetest.Add(t, given, transcript.Meta{Owner: &owner})
+		hers, err := ada.Get(storetest.Background, given.Ref())
 		require.NoError(t, err)
-		add(t, hers, transcript.UserText("three"), answer("four"))
+		storetest.Add(t, hers, transcript.UserText("three"), storetest.Answer("four"))
 		require.True(t, commit(t, hers, nil).Archived)
 		all := archivesOf(t, hers)
 		require.Equal(t, "bert", all[0].Owner)

@@ -13,39 +13,41 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
 )
 
 // A commit that was cut at any call on the disk, by a kill or by the power, and is
 // made again gives the same archives.
 func TestCommitKilled(t *testing.T) {
 	t.Parallel()
-	which := extent(*faults, sample{4, 1 << 20, 101}, sample{2, 256, 5}, sample{1, 64, 1})
+	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 4, Stride: 1 << 20, N: 101}, storetest.Sample{Moment: 2, Stride: 256, N: 5}, storetest.Sample{Moment: 1, Stride: 64, N: 1})
 	want := [][]string{{"w1.", "w2."}, {"w3.", "w4."}, {"w5.", "w6."}}
 	options := []*session.CommitOptions{nil, {KeepHistory: true}, nil}
-	commits := workload{"commit", func(w *worker) error {
-		s, err := w.begun()
+	commits := storetest.Workload{Name: "commit", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
 		n := 0
 		for i, opts := range options {
 			if err == nil {
 				n += 2
-				err = w.add(s, text(fmt.Sprintf("w%d.", n-1)), answer(fmt.Sprintf("w%d.", n)))
+				err = w.Add(s, transcript.UserText(fmt.Sprintf("w%d.", n-1)), storetest.Answer(fmt.Sprintf("w%d.", n)))
 			}
-			last := w.ids
+			last := w.IDs
 			if err == nil && i == 1 {
-				err = w.add(s, text("gone"), answer("gone"))
+				err = w.Add(s, transcript.UserText("gone"), storetest.Answer("gone"))
 			}
 			if err == nil && i == 1 {
-				err = w.step("rewind", func(context.Context) error { return s.Rewind(bg, last[1]) })
+				err = w.Step("rewind", func(context.Context) error { return s.Rewind(storetest.Background, last[1]) })
 			}
 			if err == nil {
-				err = w.step(fmt.Sprint("commit ", i), func(context.Context) error {
-					_, err := s.Commit(bg, opts)
+				err = w.Step(fmt.Sprint("commit ", i), func(context.Context) error {
+					_, err := s.Commit(storetest.Background, opts)
 					return err
 				})
 			}
 			if err == nil {
-				err = w.step("use", func(context.Context) error { return s.Use(bg, []string{"u"}, nil) })
+				err = w.Step("use", func(context.Context) error { return s.Use(storetest.Background, []string{"u"}, nil) })
 			}
 		}
 		return err
@@ -53,30 +55,30 @@ func TestCommitKilled(t *testing.T) {
 	for _, policy := range []session.SyncPolicy{session.SyncAlways, session.SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
-			base := scratch(t)
-			moments := observe(t, commits, policy, mutant{})
+			base := storetest.Scratch(t)
+			moments := storetest.Observe(t, commits, policy, storetest.Mutant{})
 			seen, tried := 0, 0
-			crashes(moments, policy == session.SyncNever, which, false, func(c crash) {
-				i := slices.IndexFunc([]string{"commit 0", "commit 1", "commit 2"}, func(step string) bool { return strings.HasSuffix(c.in, step) })
-				if seen++; i < 0 || t.Failed() || policy == session.SyncAlways && seen%which.n != 0 {
+			storetest.Crashes(moments, policy == session.SyncNever, which, false, func(c storetest.Crash) {
+				i := slices.IndexFunc([]string{"commit 0", "commit 1", "commit 2"}, func(step string) bool { return strings.HasSuffix(c.In, step) })
+				if seen++; i < 0 || t.Failed() || policy == session.SyncAlways && seen%which.N != 0 {
 					return
 				}
 				tried++
 				dir := filepath.Join(base, "store")
 				require.NoError(t, os.Mkdir(dir, 0o700))
-				require.NoError(t, c.img.write(dir))
+				require.NoError(t, c.Image.Write(dir))
 				for range 2 { // the second time the store is opened once more
-					st := open(t, dir, nil)
-					s := load(t, st, crashKey)
-					if found := filed(t, s); len(found) < i || c.in == fmt.Sprint("after commit ", i) {
-						require.Equal(t, want[:i+1], found, c.in)
+					st := storetest.Open(t, dir, nil)
+					s := storetest.Load(t, st, storetest.CLI)
+					if found := filed(t, s); len(found) < i || c.In == fmt.Sprint("after commit ", i) {
+						require.Equal(t, want[:i+1], found, c.In)
 					}
 					commit(t, s, options[i])
-					require.Equal(t, want[:i+1], filed(t, s), c.in)
+					require.Equal(t, want[:i+1], filed(t, s), c.In)
 					require.Empty(t, live(t, s))
 					require.Equal(t, i+1, s.Stats().Commits)
 					require.Equal(t, i, s.Stats().Contexts)
-					closed(t, st)
+					storetest.Close(t, st)
 				}
 				require.NoError(t, os.RemoveAll(dir))
 			})

@@ -19,30 +19,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
 func init() {
-	children["committer"] = committerChild
-	children["archivist"] = archivistChild
+	storetest.Register("committer", committerChild)
+	storetest.Register("archivist", archivistChild)
 }
 
 // committerChild talks and commits, and says which words are in the session.
 func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
-	_, s, err := openSession(args[0])
+	_, s, err := storetest.OpenSession(args[0])
 	n, _ := strconv.Atoi(args[1])
 	for i := 0; err == nil; i++ {
 		n += 2
-		_, err = s.Append(bg, transcript.UserText(fmt.Sprintf("w%d.", n-1)), answer(fmt.Sprintf("w%d.", n)))
+		_, err = s.Append(storetest.Background, transcript.UserText(fmt.Sprintf("w%d.", n-1)), storetest.Answer(fmt.Sprintf("w%d.", n)))
 		if err == nil {
 			fmt.Fprintln(stdout, n)
 		}
 		if err == nil && i%2 == 1 {
-			_, err = s.Commit(bg, &session.CommitOptions{KeepHistory: i%4 == 1})
+			_, err = s.Commit(storetest.Background, &session.CommitOptions{KeepHistory: i%4 == 1})
 		}
 		if err == nil {
-			err = s.Use(bg, []string{"u"}, nil)
+			err = s.Use(storetest.Background, []string{"u"}, nil)
 		}
 	}
 	return err
@@ -52,10 +53,10 @@ func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
 // archives none twice.
 func TestCommitSIGKILL(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(scratch(t), "store")
+	dir := filepath.Join(storetest.Scratch(t), "store")
 	said := 0
-	for range extent(*faults, 4, 100, 2_000) {
-		cmd := child(t, "committer", dir, strconv.Itoa(said+100))
+	for range storetest.Extent(*storetest.Faults, 4, 100, 2_000) {
+		cmd := storetest.Child(t, "committer", dir, strconv.Itoa(said+100))
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -78,10 +79,10 @@ func TestCommitSIGKILL(t *testing.T) {
 		require.Error(t, cmd.Wait())
 		require.Greater(t, said, first)
 
-		st := open(t, dir, nil)
-		s := load(t, st, cli)
+		st := storetest.Open(t, dir, nil)
+		s := storetest.Load(t, st, storetest.CLI)
 		before := slices.Concat(filed(t, s)...)
-		h, err := s.Live(bg)
+		h, err := s.Live(storetest.Background)
 		require.NoError(t, err)
 		for _, w := range wordsOf(h) {
 			require.NotContains(t, before, w)
@@ -95,7 +96,7 @@ func TestCommitSIGKILL(t *testing.T) {
 		require.Equal(t, len(all), len(slices.Compact(all)))
 		require.Empty(t, live(t, s))
 		require.Equal(t, len(archivesOf(t, s)), s.Stats().Commits)
-		closed(t, st)
+		storetest.Close(t, st)
 		if len(all) > 80 { // each archive is read in each round
 			require.NoError(t, os.RemoveAll(dir))
 		}
@@ -104,7 +105,7 @@ func TestCommitSIGKILL(t *testing.T) {
 
 // archivistChild waits for a line, commits, and says whether it has archived.
 func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
-	st, s, err := openSession(args[0])
+	st, s, err := storetest.OpenSession(args[0])
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if _, err := bufio.NewReader(stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	done, err := s.Commit(bg, &session.CommitOptions{KeepHistory: args[1] == "keep"})
+	done, err := s.Commit(storetest.Background, &session.CommitOptions{KeepHistory: args[1] == "keep"})
 	if err == nil {
 		fmt.Fprintln(stdout, done.Archived, done.Reason)
 	}
@@ -122,16 +123,16 @@ func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
 // Processes that commit at once make one archive.
 func TestCommitTwoProcesses(t *testing.T) {
 	t.Parallel()
-	for round := range extent(*faults, 2, 10, 100) {
-		dir := filepath.Join(scratch(t), "store")
-		st := open(t, dir, nil)
-		s := load(t, st, cli)
-		talk(t, s, 0, 3)
+	for round := range storetest.Extent(*storetest.Faults, 2, 10, 100) {
+		dir := filepath.Join(storetest.Scratch(t), "store")
+		st := storetest.Open(t, dir, nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Talk(t, s, 0, 3)
 		keep := []string{"keep", "compact"}[round%2]
 		var outs []*bufio.Scanner
 		var ins []io.Writer
 		for range 2 {
-			cmd := child(t, "archivist", dir, keep)
+			cmd := storetest.Child(t, "archivist", dir, keep)
 			in, err := cmd.StdinPipe()
 			require.NoError(t, err)
 			out, err := cmd.StdoutPipe()
@@ -156,38 +157,38 @@ func TestCommitTwoProcesses(t *testing.T) {
 		require.Len(t, archivesOf(t, s), 1)
 		require.Empty(t, live(t, s))
 		require.Equal(t, 1, s.Stats().Commits)
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
 // Messages that are appended beside commits are in one archive each, or live.
 func TestCommitBeside(t *testing.T) {
 	t.Parallel()
-	each(t, &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(says(short))}}, func(t *testing.T, st *session.Store) {
-		s := load(t, st, cli)
+	each(t, &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))}}, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
 		var group, done sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
 		done.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				_, err := s.Commit(bg, &session.CommitOptions{KeepHistory: i%3 == 0})
+				_, err := s.Commit(storetest.Background, &session.CommitOptions{KeepHistory: i%3 == 0})
 				if err != nil {
 					require.ErrorIs(t, err, session.ErrConflict)
 				}
 			}
 		})
-		turns := extent(*soakLength, 20, 200, 2_000)
+		turns := storetest.Extent(*storetest.Soak, 20, 200, 2_000)
 		for g := range 8 {
 			group.Go(func() {
 				for i := range turns {
 					n := g*turns + i
-					require.NoError(t, second(s.Append(bg, transcript.UserText(fmt.Sprintf("w%da.", n)), answer(fmt.Sprintf("w%db.", n)))))
+					require.NoError(t, storetest.ErrOf(s.Append(storetest.Background, transcript.UserText(fmt.Sprintf("w%da.", n)), storetest.Answer(fmt.Sprintf("w%db.", n)))))
 				}
 			})
 		}
 		group.Wait()
 		stop()
 		done.Wait()
-		h, err := s.Live(bg)
+		h, err := s.Live(storetest.Background)
 		require.NoError(t, err)
 		all := append(wordsOf(h), slices.Concat(filed(t, s)...)...)
 		slices.Sort(all)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
@@ -40,7 +41,7 @@ func (k *talker) word() string {
 }
 
 func (k *talker) add(items ...transcript.Item) {
-	ids, err := k.s.Append(bg, items...)
+	ids, err := k.s.Append(storetest.Background, items...)
 	require.NoError(k.t, err, k.log)
 	k.ids = append(k.ids, ids...)
 }
@@ -51,7 +52,7 @@ func (k *talker) answer(calls int) {
 		ids = append(ids, fmt.Sprintf("c%d-%d", k.n, len(ids)))
 	}
 	k.calls = ids
-	k.add(answer(k.word(), ids...))
+	k.add(storetest.Answer(k.word(), ids...))
 }
 
 func (k *talker) results() {
@@ -86,53 +87,55 @@ func (k *talker) step() {
 			if k.r.IntN(8) == 0 {
 				to = k.s.ID()
 			}
-			require.NoError(k.t, k.s.Rewind(bg, to), k.log)
+			require.NoError(k.t, k.s.Rewind(storetest.Background, to), k.log)
 			k.calls = nil
 		}
 	case 10:
-		_, err := k.s.Compact(bg, &compact.Options{Keep: compact.Keep{Turns: 1 + k.r.IntN(3)}, Summarizer: compact.SummarizerFunc(says(short))})
+		_, err := k.s.Compact(storetest.Background, &compact.Options{Keep: compact.Keep{Turns: 1 + k.r.IntN(3)}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
 		if err != nil {
 			require.ErrorIs(k.t, err, compact.ErrNotSmaller, k.log)
 		}
 	case 11:
 		if len(k.ids) > 0 && k.r.IntN(2) == 0 {
-			f, err := k.s.Fork(bg, k.ids[k.r.IntN(len(k.ids))], nil)
+			f, err := k.s.Fork(storetest.Background, k.ids[k.r.IntN(len(k.ids))], nil)
 			require.NoError(k.t, err, k.log)
 			k.s, k.ids, k.calls, k.least = f, nil, nil, f.Info().Size
-			h, err := f.FullHistory(bg)
+			h, err := f.FullHistory(storetest.Background)
 			require.NoError(k.t, err)
 			k.base = wordsOf(h)
-			for e, err := range f.Entries(bg) {
+			for e, err := range f.Entries(storetest.Background) {
 				require.NoError(k.t, err)
 				k.ids = append(k.ids, e.ID)
 			}
 			k.ids = k.ids[1:]
 		}
 	case 12:
-		require.NoError(k.t, k.s.Use(bg, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
+		require.NoError(k.t, k.s.Use(storetest.Background, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
 	case 13:
-		require.NoError(k.t, second(k.s.Queue(bg, transcript.UserText(k.word()))))
-		turn := begin(k.t, k.s)
-		require.NoError(k.t, second(turn.Drain(bg)))
+		require.NoError(k.t, storetest.ErrOf(k.s.Queue(storetest.Background, transcript.UserText(k.word()))))
+		turn, err := k.s.BeginTurn(k.t.Context())
+		require.NoError(k.t, err)
+		require.NoError(k.t, storetest.ErrOf(turn.Drain(storetest.Background)))
 		require.NoError(k.t, turn.End())
 	case 14:
-		turn := begin(k.t, k.s)
+		turn, err := k.s.BeginTurn(k.t.Context())
+		require.NoError(k.t, err)
 		d := turn.Draft("anthropic", "m", transcript.Made{})
-		require.NoError(k.t, d.Write(bg, k.word()+"\n"))
-		require.NoError(k.t, d.Flush(bg))
+		require.NoError(k.t, d.Write(storetest.Background, k.word()+"\n"))
+		require.NoError(k.t, d.Flush(storetest.Background))
 		require.NoError(k.t, turn.End())
 	case 15: // a text that came while an answer was being made
-		h, err := k.s.History(bg)
+		h, err := k.s.History(storetest.Background)
 		require.NoError(k.t, err)
 		k.add(transcript.UserText(k.word()))
-		a := answer(k.word())
+		a := storetest.Answer(k.word())
 		a.Made = transcript.Made{After: h.After}
 		k.add(a)
 	case 16: // a call waits for a person
-		p, err := k.s.Pending(bg)
+		p, err := k.s.Pending(storetest.Background)
 		require.NoError(k.t, err)
 		for _, c := range p.Calls {
-			_ = k.s.Decide(bg, c.Entry, transcript.Hold, "policy", "") // it may be held already
+			_ = k.s.Decide(storetest.Background, c.Entry, transcript.Hold, "policy", "") // it may be held already
 		}
 	default:
 		k.commit()
@@ -144,10 +147,10 @@ func (k *talker) commit() {
 	if k.r.IntN(3) == 0 {
 		opts.Keep = compact.Keep{Turns: 1 + k.r.IntN(3)}
 	}
-	done, err := k.s.Commit(bg, opts)
+	done, err := k.s.Commit(storetest.Background, opts)
 	require.NoError(k.t, err, k.log)
 	k.log = append(k.log, fmt.Sprintf("%s%s", done.Archive, done.Reason))
-	again, err := k.s.Commit(bg, opts)
+	again, err := k.s.Commit(storetest.Background, opts)
 	require.NoError(k.t, err, k.log)
 	require.False(k.t, again.Archived, k.log)
 	if done.Archived && k.r.IntN(2) == 0 {
@@ -183,10 +186,10 @@ func wordsOf(h rebuild.History) (all []string) {
 // archive, or live.
 func (k *talker) check() {
 	var filed []string
-	archives, err := k.s.Archives(bg)
+	archives, err := k.s.Archives(storetest.Background)
 	require.NoError(k.t, err, k.log)
 	for _, a := range archives {
-		h, err := k.s.Archived(bg, a.Name)
+		h, err := k.s.Archived(storetest.Background, a.Name)
 		require.NoError(k.t, err, k.log)
 		require.NotEmpty(k.t, h.Messages, k.log)
 		valid(k.t, h)
@@ -195,21 +198,21 @@ func (k *talker) check() {
 	sorted := slices.Clone(filed)
 	slices.Sort(sorted)
 	require.Equal(k.t, len(filed), len(slices.Compact(sorted)), "archived twice: %v\n%v", filed, k.log)
-	h, err := k.s.Live(bg)
+	h, err := k.s.Live(storetest.Background)
 	require.NoError(k.t, err)
 	now := wordsOf(h)
 	for _, w := range now {
 		require.NotContains(k.t, filed, w, k.log)
 		require.NotContains(k.t, k.base, w, k.log)
 	}
-	full, err := k.s.FullHistory(bg)
+	full, err := k.s.FullHistory(storetest.Background)
 	require.NoError(k.t, err)
 	for _, w := range wordsOf(full) {
 		if !slices.Contains(k.base, w) {
 			require.True(k.t, slices.Contains(filed, w) || slices.Contains(now, w), "%s is nowhere: archived %v, live %v\n%v", w, filed, now, k.log)
 		}
 	}
-	h, err = k.s.History(bg)
+	h, err = k.s.History(storetest.Background)
 	require.NoError(k.t, err)
 	valid(k.t, h)
 }
@@ -227,28 +230,28 @@ func valid(t *testing.T, h rebuild.History) {
 // archive, or in none and live; and a restart knows the same.
 func TestCommitProperty(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(extent(*soakLength, 25, 400, 10_000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 25, 400, 10_000)) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		drv := memdriver.New(nil)
 		opts := vikingly()
 		st, other := session.OpenDriver(drv, opts), session.OpenDriver(drv, opts)
-		k := &talker{t: t, r: r, s: load(t, st, cli)}
+		k := &talker{t: t, r: r, s: storetest.Load(t, st, storetest.CLI)}
 		for i := range 30 {
 			if r.IntN(6) == 0 { // another process goes on
-				s, err := other.Get(bg, k.s.Ref())
+				s, err := other.Get(storetest.Background, k.s.Ref())
 				require.NoError(t, err)
 				k.s, st, other = s, other, st
 			}
 			k.step()
 			if i%5 == 4 {
 				k.check()
-				again, err := session.OpenDriver(drv, opts).Get(bg, k.s.Ref())
+				again, err := session.OpenDriver(drv, opts).Get(storetest.Background, k.s.Ref())
 				require.NoError(t, err)
 				require.Equal(t, k.s.Stats(), again.Stats(), "%d: %v", seed, k.log)
 				require.Equal(t, live(t, k.s), live(t, again))
 			}
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -256,19 +259,19 @@ func TestCommitProperty(t *testing.T) {
 // index.
 func TestCommitPropertyTorn(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(extent(*soakLength, 5, 200, 3_000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 5, 200, 3_000)) {
 		r := rand.New(rand.NewPCG(seed, 16))
-		dir := scratch(t)
+		dir := storetest.Scratch(t)
 		opts := vikingly()
 		opts.Sync = session.SyncNever
-		st := open(t, dir, opts)
-		k := &talker{t: t, r: r, s: load(t, st, cli)}
+		st := storetest.Open(t, dir, opts)
+		k := &talker{t: t, r: r, s: storetest.Load(t, st, storetest.CLI)}
 		for range 6 {
 			for range 6 {
 				k.step()
 			}
 			ref := k.s.Ref()
-			closed(t, st)
+			storetest.Close(t, st)
 			name := filepath.Join(dir, "agents", ref.Agent, "sessions", ref.ID+".jsonl")
 			data, err := os.ReadFile(name)
 			require.NoError(t, err)
@@ -278,17 +281,17 @@ func TestCommitPropertyTorn(t *testing.T) {
 				require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents", ref.Agent, "sessions.jsonl")))
 			}
 			k.log = append(k.log, "torn")
-			st = open(t, dir, opts)
-			k.s, err = st.Get(bg, ref)
+			st = storetest.Open(t, dir, opts)
+			k.s, err = st.Get(storetest.Background, ref)
 			require.NoError(t, err)
 			k.ids, k.calls = nil, nil
-			for e, err := range k.s.Entries(bg) {
+			for e, err := range k.s.Entries(storetest.Background) {
 				require.NoError(t, err)
 				k.ids = append(k.ids, e.ID)
 			}
 			k.ids = k.ids[1:]
 			k.check()
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }

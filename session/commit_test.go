@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -21,20 +22,20 @@ import (
 const viking = "# Session Summary\n\n**One-sentence overview**: Tea: what to buy | bought | done\n\n## Analysis\nThey talked about tea."
 
 func vikingly() *session.Options {
-	return &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(says(viking))}}
+	return &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says(viking))}}
 }
 
 // each calls check with a store of either driver.
 func each(t *testing.T, opts *session.Options, check func(t *testing.T, st *session.Store)) {
 	t.Helper()
 	t.Run("file", func(t *testing.T) {
-		st := open(t, t.TempDir(), opts)
-		defer closed(t, st)
+		st := storetest.Open(t, t.TempDir(), opts)
+		defer storetest.Close(t, st)
 		check(t, st)
 	})
 	t.Run("memory", func(t *testing.T) {
 		st := session.OpenDriver(memdriver.New(nil), opts)
-		defer closed(t, st)
+		defer storetest.Close(t, st)
 		check(t, st)
 	})
 }
@@ -79,7 +80,7 @@ func filed(t testing.TB, s *session.Session) (all [][]string) {
 	t.Helper()
 	for i, a := range archivesOf(t, s) {
 		require.Equal(t, fmt.Sprintf("archive_%03d", i+1), a.Name)
-		h, err := s.Archived(bg, a.Name)
+		h, err := s.Archived(storetest.Background, a.Name)
 		require.NoError(t, err)
 		all = append(all, wordsOf(h))
 	}
@@ -92,17 +93,17 @@ func TestCommit(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
-		s, err := st.Create(ctx, cli, &session.CreateOptions{Owner: "ada"})
+		s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "ada"})
 		require.NoError(t, err)
 		require.Equal(t, session.Committed{Reason: session.NothingNew}, commit(t, s, nil))
-		add(t, s, transcript.UserText("tea?"))
+		storetest.Add(t, s, transcript.UserText("tea?"))
 		require.Equal(t, session.Committed{Reason: session.TurnOpen}, commit(t, s, nil))
-		add(t, s, answer("", "c1"))
+		storetest.Add(t, s, storetest.Answer("", "c1"))
 		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
-		add(t, s, transcript.ToolResult("c1", "green"))
+		storetest.Add(t, s, transcript.ToolResult("c1", "green"))
 		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
-		add(t, s, answer("green tea"))
-		waiting := add(t, s, transcript.UserText("and coffee?"))[0]
+		storetest.Add(t, s, storetest.Answer("green tea"))
+		waiting := storetest.Add(t, s, transcript.UserText("and coffee?"))[0]
 
 		done := commit(t, s, nil)
 		require.True(t, done.Archived)
@@ -119,19 +120,19 @@ func TestCommit(t *testing.T) {
 		require.Contains(t, h.Messages[0].Text(), "and coffee?")
 		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
 
-		add(t, s, answer("no coffee"))
+		storetest.Add(t, s, storetest.Answer("no coffee"))
 		again := commit(t, s, &session.CommitOptions{KeepHistory: true})
 		require.Equal(t, "archive_002", again.Archive)
 		require.Equal(t, waiting, again.First)
 		require.Equal(t, []string{"and coffee?", "no coffee"}, archived(t, s, "archive_002"))
 		require.Empty(t, live(t, s))
-		require.Contains(t, history(t, s), "no coffee")
+		require.Contains(t, storetest.History(t, s), "no coffee")
 		require.Equal(t, session.Committed{Reason: session.NothingNew}, commit(t, s, nil))
 		text, err := s.Summary(ctx)
 		require.NoError(t, err)
 		require.Equal(t, viking, text)
 
-		add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 2, Skipped: 1}, "profile": {Merged: 1}}},
+		storetest.Add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 2, Skipped: 1}, "profile": {Merged: 1}}},
 			transcript.Extracted{Commit: again.Entry, Err: "no model"})
 		all := archivesOf(t, s)
 		require.Len(t, all, 2)
@@ -151,7 +152,7 @@ func TestUse(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
-		s := load(t, st, cli)
+		s := storetest.Load(t, st, storetest.CLI)
 		require.Error(t, s.Use(ctx, nil, nil))
 		require.Error(t, s.Use(ctx, []string{""}, nil))
 		require.Error(t, s.Use(ctx, nil, &transcript.SkillUse{Input: "x"}))
@@ -172,17 +173,17 @@ func TestUse(t *testing.T) {
 		use("s", "a")
 		use("s")
 		counts(2, 1)
-		talk(t, s, 0, 2)
+		storetest.Talk(t, s, 0, 2)
 		commit(t, s, nil)
 		counts(2, 1)
 		use("", "a")
 		counts(3, 1)
-		talk(t, s, 2, 8)
-		require.NoError(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+		storetest.Talk(t, s, 2, 8)
+		require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 		use("t", "a")
 		counts(3, 2)
 		other := session.OpenDriver(memdriver.New(nil), nil)
-		defer closed(t, other)
+		defer storetest.Close(t, other)
 		var uris []string
 		uses, err := s.UsageRecords(ctx)
 		require.NoError(t, err)
@@ -198,9 +199,9 @@ func TestUse(t *testing.T) {
 func TestCommitCostsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
-		s := load(t, session.OpenDriver(memdriver.New(nil), nil), cli)
-		talk(t, s, 0, 3)
-		require.NoError(t, second(s.AfterTurn(t.Context())))
+		s := storetest.Load(t, session.OpenDriver(memdriver.New(nil), nil), storetest.CLI)
+		storetest.Talk(t, s, 0, 3)
+		require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
 		var types []string
 		for rec, err := range s.Records(t.Context()) {
 			require.NoError(t, err)
@@ -217,9 +218,9 @@ func TestCommitCostsNothing(t *testing.T) {
 // Contexts and statuses of calls are closed sets, and a status never goes back.
 func TestClosedSets(t *testing.T) {
 	t.Parallel()
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
 	for _, item := range []transcript.Item{
 		transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.ContextBlock{URI: "a", Kind: "nonsense"}}},
@@ -227,12 +228,12 @@ func TestClosedSets(t *testing.T) {
 		transcript.ToolStatus{CallID: "c1", Status: "done"},
 		transcript.ToolStatus{CallID: "c1"},
 	} {
-		require.Error(t, second(s.Append(ctx, item)))
+		require.Error(t, storetest.ErrOf(s.Append(ctx, item)))
 	}
 	status := func(call, status string) error {
-		return second(s.Append(ctx, transcript.ToolStatus{CallID: call, Status: status}))
+		return storetest.ErrOf(s.Append(ctx, transcript.ToolStatus{CallID: call, Status: status}))
 	}
-	add(t, s, transcript.UserText("q"), answer("", "c1", "c2"))
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("", "c1", "c2"))
 	require.NoError(t, status("c1", "pending"))
 	require.NoError(t, status("c1", "running"))
 	require.NoError(t, status("c1", "running"))
@@ -241,9 +242,9 @@ func TestClosedSets(t *testing.T) {
 	for _, back := range []string{"error", "running", "pending"} {
 		require.ErrorIs(t, status("c1", back), session.ErrConflict)
 	}
-	require.ErrorIs(t, second(s.Append(ctx, transcript.ToolStatus{CallID: "c2", Status: "error"}, transcript.ToolStatus{CallID: "c2", Status: "running"})), session.ErrConflict)
+	require.ErrorIs(t, storetest.ErrOf(s.Append(ctx, transcript.ToolStatus{CallID: "c2", Status: "error"}, transcript.ToolStatus{CallID: "c2", Status: "running"})), session.ErrConflict)
 	require.NoError(t, status("c2", "error"))
-	add(t, s, transcript.ToolResult("c1", "1"), transcript.ToolResult("c2", "2"), answer("once more", "c1"))
+	storetest.Add(t, s, transcript.ToolResult("c1", "1"), transcript.ToolResult("c2", "2"), storetest.Answer("once more", "c1"))
 	require.NoError(t, status("c1", "pending")) // another call with that ID
 }
 
@@ -256,17 +257,17 @@ func TestCommitStandIn(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	for name, summarizer := range map[string]compact.Summarizer{"none": nil, "fails": fails, "hangs": hangs, "empty": compact.SummarizerFunc(says(""))} {
+	for name, summarizer := range map[string]compact.Summarizer{"none": nil, "fails": fails, "hangs": hangs, "empty": compact.SummarizerFunc(storetest.Says(""))} {
 		t.Run(name, func(t *testing.T) {
-			st := open(t, t.TempDir(), nil)
-			defer closed(t, st)
-			s := load(t, st, cli)
-			talk(t, s, 0, 3)
+			st := storetest.Open(t, t.TempDir(), nil)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Talk(t, s, 0, 3)
 			for _, keep := range []bool{true, false} {
 				done := commit(t, s, &session.CommitOptions{Summarizer: summarizer, Timeout: time.Millisecond, KeepHistory: keep})
 				require.Contains(t, done.Overview, "made without a model")
 				require.Regexp(t, "^question [03], with some words", done.Abstract)
-				talk(t, s, 3, 2)
+				storetest.Talk(t, s, 3, 2)
 			}
 		})
 	}
@@ -277,24 +278,24 @@ func TestCommitKeep(t *testing.T) {
 	t.Parallel()
 	opts := vikingly()
 	opts.Compact.Recall = true
-	st := open(t, t.TempDir(), opts)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 6)
+	st := storetest.Open(t, t.TempDir(), opts)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 6)
 	done := commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 2}})
 	require.Equal(t, 12, done.Messages)
 	require.Equal(t, viking, done.Overview)
-	h := history(t, s)
+	h := storetest.History(t, s)
 	require.Contains(t, h, transcript.RecallSearch)
 	require.Contains(t, h, "They talked about tea")
 	require.NotContains(t, h, "answer 3")
 	require.Contains(t, h, "question 4")
 	require.Empty(t, live(t, s))
 	require.Len(t, archived(t, s, done.Archive), 12)
-	talk(t, s, 6, 1)
+	storetest.Talk(t, s, 6, 1)
 	done = commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 100}})
 	require.Equal(t, []string{"question 6, with some words that a summary leaves out", "answer 6, with some words that a summary leaves out"}, archived(t, s, done.Archive))
-	require.Contains(t, history(t, s), "question 4")
+	require.Contains(t, storetest.History(t, s), "question 4")
 }
 
 // A rewind over a commit archives nothing twice, and one that is undone archives
@@ -302,11 +303,13 @@ func TestCommitKeep(t *testing.T) {
 func TestCommitRewind(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{false, true} {
-		st := open(t, t.TempDir(), vikingly())
-		s := load(t, st, cli)
+		st := storetest.Open(t, t.TempDir(), vikingly())
+		s := storetest.Load(t, st, storetest.CLI)
 		ctx := t.Context()
 		opts := &session.CommitOptions{KeepHistory: keep}
-		turn := func(name string) string { return add(t, s, transcript.UserText(name), answer(name))[1] }
+		turn := func(name string) string {
+			return storetest.Add(t, s, transcript.UserText(name), storetest.Answer(name))[1]
+		}
 		turn("a")
 		b := turn("b")
 		d := []string{turn("c"), turn("d")}[1]
@@ -325,7 +328,7 @@ func TestCommitRewind(t *testing.T) {
 		done := commit(t, s, opts)
 		require.Equal(t, "archive_003", done.Archive)
 		require.Equal(t, []string{"g", "g"}, archived(t, s, done.Archive))
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -334,12 +337,12 @@ func TestCommitFork(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
-		s := load(t, st, cli)
-		talk(t, s, 0, 2)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Talk(t, s, 0, 2)
 		require.NoError(t, s.Use(ctx, []string{"a"}, nil))
 		commit(t, s, nil)
 		require.NoError(t, s.Use(ctx, []string{"b"}, nil))
-		last := add(t, s, transcript.UserText("last"), answer("one"))[1]
+		last := storetest.Add(t, s, transcript.UserText("last"), storetest.Answer("one"))[1]
 		require.NoError(t, s.Use(ctx, []string{"c"}, nil))
 		f, err := s.Fork(ctx, last, nil)
 		require.NoError(t, err)
@@ -351,7 +354,7 @@ func TestCommitFork(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, uses)
 		require.Equal(t, session.NothingNew, commit(t, f, nil).Reason)
-		add(t, f, transcript.UserText("own"), answer("own"))
+		storetest.Add(t, f, transcript.UserText("own"), storetest.Answer("own"))
 		done := commit(t, f, nil)
 		require.Equal(t, "archive_001", done.Archive)
 		require.Equal(t, []string{"own", "own"}, archived(t, f, done.Archive))
@@ -367,19 +370,19 @@ func TestCommitFork(t *testing.T) {
 // ended what is in force of those of the first base.
 func TestCommitForkOfFork(t *testing.T) {
 	t.Parallel()
-	st := open(t, t.TempDir(), vikingly())
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 2)
-	kept := add(t, s, transcript.UserText("kept"), answer("yes"))[0]
+	st := storetest.Open(t, t.TempDir(), vikingly())
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 2)
+	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("yes"))[0]
 	commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 1}})
 	for range 2 {
-		talk(t, s, 2, 1)
-		id := add(t, s, transcript.Compaction{Summary: "S", FirstKept: kept})[0]
+		storetest.Talk(t, s, 2, 1)
+		id := storetest.Add(t, s, transcript.Compaction{Summary: "S", FirstKept: kept})[0]
 		var err error
 		s, err = s.Fork(t.Context(), id, nil)
 		require.NoError(t, err)
-		require.Contains(t, history(t, s), "kept")
+		require.Contains(t, storetest.History(t, s), "kept")
 		require.Empty(t, archivesOf(t, s))
 		require.Empty(t, live(t, s))
 		require.Zero(t, s.Stats().Commits)
@@ -395,14 +398,14 @@ func TestCommitTrigger(t *testing.T) {
 	} {
 		opts := vikingly()
 		opts.CommitTrigger, opts.Now = trigger, func() time.Time { return now }
-		st := open(t, t.TempDir(), opts)
-		s := load(t, st, cli)
+		st := storetest.Open(t, t.TempDir(), opts)
+		s := storetest.Load(t, st, storetest.CLI)
 		for i := range 7 {
-			talk(t, s, i, 1)
+			storetest.Talk(t, s, i, 1)
 			if i == 2 {
 				now = now.Add(2 * time.Hour)
 			}
-			require.NoError(t, second(s.AfterTurn(t.Context())))
+			require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
 			if i == 1 {
 				require.Empty(t, archivesOf(t, s), name)
 			}
@@ -415,6 +418,6 @@ func TestCommitTrigger(t *testing.T) {
 		default:
 			require.Zero(t, n, name)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }

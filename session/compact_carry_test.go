@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -25,12 +26,12 @@ import (
 func TestCompactionRepeatsThePrompt(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.System{Text: "first"}, transcript.Tools{Names: []string{"read", "write"}})
-	talk(t, s, 0, 6)
-	add(t, s, transcript.System{Text: "second"}, transcript.Tools{Names: []string{"read"}})
-	talk(t, s, 6, 2)
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says(short))})
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.System{Text: "first"}, transcript.Tools{Names: []string{"read", "write"}})
+	storetest.Talk(t, s, 0, 6)
+	storetest.Add(t, s, transcript.System{Text: "second"}, transcript.Tools{Names: []string{"read"}})
+	storetest.Talk(t, s, 6, 2)
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry, done.Cut)
 	require.True(t, strings.HasSuffix(types(t, s), "tools system compaction"), types(t, s))
@@ -44,17 +45,17 @@ func TestCompactionRepeatsThePrompt(t *testing.T) {
 	}
 	require.Equal(t, done.Compaction.TokensAfter, s.Info().Tokens)
 	require.InDelta(t, tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages), s.Info().Tokens, float64(len(h.Messages)))
-	talk(t, s, 8, 4)
-	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(short))})
+	storetest.Talk(t, s, 8, 4)
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
 	require.NoError(t, err)
 	h, err = s.History(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want, h.Prompt)
-	asked := request(t, s)
-	closed(t, st)
+	asked := storetest.Request(t, s)
+	storetest.Close(t, st)
 	st = session.OpenDriver(mem.Reopen(), nil)
-	defer closed(t, st)
-	require.Equal(t, asked, request(t, load(t, st, cli)))
+	defer storetest.Close(t, st)
+	require.Equal(t, asked, storetest.Request(t, storetest.Load(t, st, storetest.CLI)))
 }
 
 // A compaction carries items where the summary is a message of the user, and not
@@ -63,17 +64,17 @@ func TestCarriedByForm(t *testing.T) {
 	for form, carried := range map[rebuild.SummaryForm]bool{rebuild.SummaryUser: true, rebuild.SummaryPair: false, rebuild.SummarySystem: false} {
 		for _, asked := range []int{0, 1_000} {
 			st := session.OpenDriver(memdriver.New(nil), &session.Options{Summary: form})
-			s := load(t, st, cli)
-			talk(t, s, 0, 12)
-			done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, MaxCarried: asked, Summarizer: compact.SummarizerFunc(says(short))})
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Talk(t, s, 0, 12)
+			done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, MaxCarried: asked, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
 			require.NoError(t, err)
 			h, err := s.History(t.Context())
 			require.NoError(t, err)
 			want := carried || asked > 0
 			require.Equal(t, want, len(done.Compaction.Said) > 0)
-			require.Equal(t, want, strings.Contains(history(t, s), "- question 9, "))
+			require.Equal(t, want, strings.Contains(storetest.History(t, s), "- question 9, "))
 			require.NotContains(t, h.System, "question 9")
-			closed(t, st)
+			storetest.Close(t, st)
 		}
 	}
 }
@@ -92,10 +93,10 @@ func TestStandInHasItsOwnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: o})
-				defer closed(t, st)
-				s := load(t, st, cli)
+				defer storetest.Close(t, st)
+				s := storetest.Load(t, st, storetest.CLI)
 				for i := range 12 {
-					add(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), answer(lines(30)))
+					storetest.Add(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), storetest.Answer(lines(30)))
 				}
 				ctx := t.Context()
 				if o.Timeout == 0 {
@@ -120,12 +121,12 @@ func TestGuidance(t *testing.T) {
 	var asked string
 	model := compact.Model{Complete: func(_ context.Context, req transcript.Request) (*transcript.Response, error) {
 		asked = req.Messages[0].Text()
-		return &transcript.Response{Message: transcript.AssistantText(short)}, nil
+		return &transcript.Response{Message: transcript.AssistantText(storetest.ShortSummary)}, nil
 	}}
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: compact.Options{Summarizer: model}})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 12)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 12)
 	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Guidance: "Above all keep the harbour."})
 	require.NoError(t, err)
 	require.Contains(t, asked, "\nAbove all keep the harbour.\n")

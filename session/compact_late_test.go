@@ -11,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -20,20 +21,20 @@ import (
 // A result that came in while its call was summarised is a conflict too: the
 // summary says that there is none.
 func TestLateResultWhileCompacting(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("go"), answer("", "slow"))
-	talk(t, s, 0, 4)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "slow"))
+	storetest.Talk(t, s, 0, 4)
 	_, err := s.Compact(t.Context(), &compact.Options{
 		Keep: compact.Keep{Turns: 2},
 		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
-			add(t, s, transcript.ToolResult("slow", "at last"))
-			return short, nil
+			storetest.Add(t, s, transcript.ToolResult("slow", "at last"))
+			return storetest.ShortSummary, nil
 		}),
 	})
 	require.ErrorIs(t, err, session.ErrConflict)
-	require.Contains(t, history(t, s), "at last")
+	require.Contains(t, storetest.History(t, s), "at last")
 }
 
 // A result may come in at any moment until the compaction is committed: it is
@@ -41,17 +42,17 @@ func TestLateResultWhileCompacting(t *testing.T) {
 func TestLateResultAtAnyMoment(t *testing.T) {
 	run := func(at int) (counts int, shown bool, err error) {
 		dir := t.TempDir()
-		st, st2 := open(t, dir, nil), open(t, dir, nil)
-		defer closed(t, st)
-		defer closed(t, st2)
-		s, s2 := load(t, st, cli), load(t, st2, cli)
-		add(t, s, transcript.UserText("go"), answer("", "slow"))
-		talk(t, s, 0, 6)
+		st, st2 := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+		defer storetest.Close(t, st)
+		defer storetest.Close(t, st2)
+		s, s2 := storetest.Load(t, st, storetest.CLI), storetest.Load(t, st2, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "slow"))
+		storetest.Talk(t, s, 0, 6)
 		_, err = s.Compact(t.Context(), &compact.Options{
-			Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short)),
-			Counter: calling{&counts, at, func() { add(t, s2, transcript.ToolResult("slow", "AT-LAST")) }},
+			Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary)),
+			Counter: calling{&counts, at, func() { storetest.Add(t, s2, transcript.ToolResult("slow", "AT-LAST")) }},
 		})
-		return counts, strings.Contains(history(t, s), "AT-LAST"), err
+		return counts, strings.Contains(storetest.History(t, s), "AT-LAST"), err
 	}
 	total, _, err := run(0)
 	require.NoError(t, err)
@@ -82,26 +83,26 @@ func (c calling) Count(system string, tools []transcript.Tool, msgs []transcript
 // The same between the check and the append, where no counter is called.
 func TestLateResultBeforeTheAppend(t *testing.T) {
 	dir := t.TempDir()
-	other := open(t, dir, nil)
-	defer closed(t, other)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
 	late := &lateDriver{}
 	st := session.OpenDriver(late, nil)
 	files, err := filedriver.Open(dir, &filedriver.Options{})
 	require.NoError(t, err)
 	late.Driver = files
-	defer closed(t, st)
-	s, s2 := load(t, st, cli), load(t, other, cli)
-	add(t, s, transcript.UserText("go"), answer("", "slow"))
-	talk(t, s, 0, 6)
+	defer storetest.Close(t, st)
+	s, s2 := storetest.Load(t, st, storetest.CLI), storetest.Load(t, other, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "slow"))
+	storetest.Talk(t, s, 0, 6)
 	late.before = func(lines []driver.Line) {
 		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
 			late.n++
-			add(t, s2, transcript.ToolResult("slow", "AT-LAST"))
+			storetest.Add(t, s2, transcript.ToolResult("slow", "AT-LAST"))
 		}
 	}
-	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
-	if e, ok := errors.AsType[*session.CompactConflictError](err); !ok || e.Compaction.Summary != short || !strings.Contains(history(t, s), "AT-LAST") {
-		t.Errorf("%v\n%s", err, history(t, s))
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
+	if e, ok := errors.AsType[*session.CompactConflictError](err); !ok || e.Compaction.Summary != storetest.ShortSummary || !strings.Contains(storetest.History(t, s), "AT-LAST") {
+		t.Errorf("%v\n%s", err, storetest.History(t, s))
 	}
 
 	// Another compaction in between is one, too: only one of them is committed.
@@ -109,27 +110,27 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	late.before = func(lines []driver.Line) {
 		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
 			late.n++
-			require.NoError(t, second(s2.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("theirs"))})))
+			require.NoError(t, storetest.ErrOf(s2.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says("theirs"))})))
 		}
 	}
-	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("ours"))})
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says("ours"))})
 	require.ErrorIs(t, err, session.ErrConflict)
-	require.Contains(t, history(t, s), "theirs")
+	require.Contains(t, storetest.History(t, s), "theirs")
 
 	// One for a kept call is no conflict, and neither is any number of texts.
-	add(t, s, transcript.UserText("next"), answer("", "quick"))
+	storetest.Add(t, s, transcript.UserText("next"), storetest.Answer("", "quick"))
 	late.n = -1
 	late.before = func(lines []driver.Line) {
 		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
 			late.n++
-			add(t, s2, transcript.UserText(fmt.Sprint("hurry ", late.n)))
+			storetest.Add(t, s2, transcript.UserText(fmt.Sprint("hurry ", late.n)))
 			if late.n == 0 {
-				add(t, s2, transcript.ToolResult("quick", "HERE"))
+				storetest.Add(t, s2, transcript.ToolResult("quick", "HERE"))
 			}
 		}
 	}
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
-	got := history(t, s)
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
+	got := storetest.History(t, s)
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)
 	require.Contains(t, got, "HERE")

@@ -13,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-func init() { children["paced"] = pacedChild }
+func init() { storetest.Register("paced", pacedChild) }
 
 // pacedChild appends a message for each line that it reads.
 func pacedChild(args []string, stdin io.Reader, _ io.Writer) error {
@@ -26,13 +27,13 @@ func pacedChild(args []string, stdin io.Reader, _ io.Writer) error {
 		return err
 	}
 	key := session.Key{Agent: "main", Channel: "test", Peer: "peer0"}
-	s, err := st.Load(bg, key)
+	s, err := st.Load(storetest.Background, key)
 	if err != nil {
 		return err
 	}
 	n := 0
 	for lines := bufio.NewScanner(stdin); lines.Scan(); n++ {
-		if _, err := s.Append(bg, transcript.UserText(fmt.Sprintf("%s writer 7 no %d", key, n)), transcript.AssistantText("ok")); err != nil {
+		if _, err := s.Append(storetest.Background, transcript.UserText(fmt.Sprintf("%s writer 7 no %d", key, n)), transcript.AssistantText("ok")); err != nil {
 			return err
 		}
 	}
@@ -45,19 +46,19 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	const rounds, before = 20, 6
 	dir := t.TempDir()
 	key := session.Key{Agent: "main", Channel: "test", Peer: "peer0"}
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, key)
-	talk(t, s, 0, 10)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, key)
+	storetest.Talk(t, s, 0, 10)
 
-	cmd := child(t, "paced", dir)
+	cmd := storetest.Child(t, "paced", dir)
 	pace, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	each := 0
 	say := func(n int) {
 		each += n
-		require.NoError(t, second(io.WriteString(pace, strings.Repeat("\n", n))))
+		require.NoError(t, storetest.ErrOf(io.WriteString(pace, strings.Repeat("\n", n))))
 	}
 	late := "" // said while the summary was made
 	summarizer := func(ctx context.Context, in compact.Input) (string, error) {
@@ -71,7 +72,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 		}
 		h, err := s.History(ctx)
 		late = h.Messages[len(h.Messages)-2].Text()
-		return fmt.Sprintf("%d messages. %s", len(in.Messages), whole), err
+		return fmt.Sprintf("%d messages. %s", len(in.Messages), storetest.WholeSummary), err
 	}
 	compacted := 0
 	for range rounds {
@@ -87,7 +88,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 			continue
 		}
 		compacted++
-		if got := request(t, s); late == "" || !strings.Contains(got, late) {
+		if got := storetest.Request(t, s); late == "" || !strings.Contains(got, late) {
 			t.Fatalf("%q came while the summary was made and is lost:\n%s", late, got)
 		}
 	}
@@ -112,7 +113,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 		}
 	}
 	require.Equal(t, compacted, entries)
-	add(t, s, transcript.UserText("next"))
-	checkRequest(t, s)
+	storetest.Add(t, s, transcript.UserText("next"))
+	storetest.CheckRequest(t, s)
 	require.Equal(t, 10+each+1, s.Turns())
 }

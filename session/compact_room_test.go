@@ -9,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -20,9 +21,9 @@ import (
 func TestCompactForUnknownRoom(t *testing.T) {
 	for _, turns := range []int{14, 22, 26, 60} {
 		st := session.OpenDriver(memdriver.New(nil), nil)
-		s := load(t, st, cli)
+		s := storetest.Load(t, st, storetest.CLI)
 		for i := range turns {
-			add(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), answer(lines(90)))
+			storetest.Add(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), storetest.Answer(lines(90)))
 		}
 		size := func() int {
 			h, err := s.History(t.Context())
@@ -35,18 +36,18 @@ func TestCompactForUnknownRoom(t *testing.T) {
 		if after := size(); !changed || after > before*3/4 {
 			t.Errorf("%d turns: %d tokens became %d (changed: %v)", turns, before, after, changed)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
 // The plan that is asked for is that of the compaction, of whose room the pinned
 // texts take a part.
 func TestPlanHasRoomForPins(t *testing.T) {
-	s := load(t, open(t, t.TempDir(), nil), cli)
-	talk(t, s, 0, 30)
-	id := add(t, s, transcript.UserText(strings.Repeat("a word ", 300)), answer("ok"))[0]
+	s := storetest.Load(t, storetest.Open(t, t.TempDir(), nil), storetest.CLI)
+	storetest.Talk(t, s, 0, 30)
+	id := storetest.Add(t, s, transcript.UserText(strings.Repeat("a word ", 300)), storetest.Answer("ok"))[0]
 	require.NoError(t, s.Pin(t.Context(), id))
-	talk(t, s, 30, 30)
+	storetest.Talk(t, s, 30, 30)
 	opts := &compact.Options{Room: 1_200}
 	plan, err := s.PlanCompact(t.Context(), opts)
 	require.NoError(t, err)

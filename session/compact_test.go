@@ -14,30 +14,11 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
-
-// says returns a summarizer that always says the same.
-func says(summary string) func(context.Context, compact.Input) (string, error) {
-	return func(context.Context, compact.Input) (string, error) { return summary, nil }
-}
-
-// Summaries that are long enough for fewer than 1,000 tokens, and for more.
-const (
-	short = "They asked, and had an answer."
-	whole = short + " They went through the questions one by one, and nothing is open; the user has no further wishes. What was said in detail stands in the transcript, where it can be looked up at any time."
-)
-
-// talk appends n turns of plain text.
-func talk(t testing.TB, s *session.Session, from, n int) {
-	t.Helper()
-	for i := from; i < from+n; i++ {
-		add(t, s, transcript.UserText(fmt.Sprintf("question %d, with some words that a summary leaves out", i)),
-			answer(fmt.Sprintf("answer %d, with some words that a summary leaves out", i)))
-	}
-}
 
 // thousands counts 1,000 tokens a message, and one more for the text "odd".
 type thousands struct{}
@@ -76,15 +57,15 @@ func TestZyHive(t *testing.T) {
 			}),
 		},
 	}
-	st := open(t, dir, opts)
-	s := load(t, st, cli)
-	talk(t, s, 0, 40) // 80 messages of 1,000 tokens
+	st := storetest.Open(t, dir, opts)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 40) // 80 messages of 1,000 tokens
 	done, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, done.Entry)
 	require.Equal(t, compact.NotDue, done.Cut.Nothing)
 	require.Equal(t, 80_000, done.Cut.Before)
-	add(t, s, transcript.UserText("odd"))
+	storetest.Add(t, s, transcript.UserText("odd"))
 	if done, err = s.AfterTurn(t.Context()); err != nil || done.Entry == "" {
 		t.Fatalf("at 81,001: %+v, %v", done, err)
 	}
@@ -106,20 +87,20 @@ func TestZyHive(t *testing.T) {
 	}
 
 	// The second one has the first summary in its input.
-	add(t, s, answer("even"))
-	talk(t, s, 41, 25)
+	storetest.Add(t, s, storetest.Answer("even"))
+	storetest.Talk(t, s, 41, 25)
 	if done, err = s.AfterTurn(t.Context()); err != nil || done.Compaction.Summary != `summary 2 after "summary 1 after \"\""` || s.Turns() != 66 {
 		t.Errorf("%+v, %v, %d turns", done.Compaction, err, s.Turns())
 	}
-	want, info := request(t, s), s.Info()
-	closed(t, st)
+	want, info := storetest.Request(t, s), s.Info()
+	storetest.Close(t, st)
 	checkRestart(t, dir, opts, want)
-	st = open(t, dir, opts)
-	defer closed(t, st)
-	got := load(t, st, cli).Info()
+	st = storetest.Open(t, dir, opts)
+	defer storetest.Close(t, st)
+	got := storetest.Load(t, st, storetest.CLI).Info()
 	require.Equal(t, info.Tokens, got.Tokens)
 	require.Equal(t, 66, got.Turns)
-	full, err := load(t, st, cli).FullHistory(t.Context())
+	full, err := storetest.Load(t, st, storetest.CLI).FullHistory(t.Context())
 	require.NoError(t, err)
 	require.Len(t, full.Messages, 132)
 }
@@ -136,8 +117,8 @@ func TestSummarizerFails(t *testing.T) {
 		{"error", func(context.Context, compact.Input) (string, error) { return "half a summary", boom }, boom},
 		{"hangs", func(ctx context.Context, _ compact.Input) (string, error) { <-ctx.Done(); return "", ctx.Err() }, context.DeadlineExceeded},
 		{"hangs and answers late", func(ctx context.Context, _ compact.Input) (string, error) { <-ctx.Done(); return "late", nil }, context.DeadlineExceeded},
-		{"empty", says(""), compact.ErrEmpty},
-		{"blank", says(" \n\t "), compact.ErrEmpty},
+		{"empty", storetest.Says(""), compact.ErrEmpty},
+		{"blank", storetest.Says(" \n\t "), compact.ErrEmpty},
 		{"longer", func(_ context.Context, in compact.Input) (string, error) {
 			var sb strings.Builder
 			for _, m := range in.Messages {
@@ -161,13 +142,13 @@ func TestSummarizerFails(t *testing.T) {
 			if !strings.Contains(tt.name, "hangs") {
 				opts.Compact.Timeout = -1
 			}
-			st := open(t, dir, opts)
-			s := load(t, st, cli)
-			talk(t, s, 0, 5)
-			before, lines := request(t, s), types(t, s)
+			st := storetest.Open(t, dir, opts)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Talk(t, s, 0, 5)
+			before, lines := storetest.Request(t, s), types(t, s)
 			for name, call := range map[string]func() error{
-				"compact": func() error { return second(s.Compact(t.Context(), nil)) },
-				"after":   func() error { return second(s.AfterTurn(t.Context())) },
+				"compact": func() error { return storetest.ErrOf(s.Compact(t.Context(), nil)) },
+				"after":   func() error { return storetest.ErrOf(s.AfterTurn(t.Context())) },
 			} {
 				events = nil
 				err := call()
@@ -179,13 +160,13 @@ func TestSummarizerFails(t *testing.T) {
 					t.Errorf("%s: events %s", name, got)
 				}
 				lines += " " + transcript.TypeCalibration
-				if got := types(t, s); request(t, s) != before || got != lines {
+				if got := types(t, s); storetest.Request(t, s) != before || got != lines {
 					t.Errorf("%s: the session was changed: %s", name, got)
 				}
 			}
-			talk(t, s, 5, 1)
-			want := request(t, s)
-			closed(t, st)
+			storetest.Talk(t, s, 5, 1)
+			want := storetest.Request(t, s)
+			storetest.Close(t, st)
 			checkRestart(t, dir, opts, want)
 		})
 	}
@@ -200,9 +181,9 @@ func TestCompactWhileAppending(t *testing.T) {
 		meanwhile func(t *testing.T, s *session.Session)
 		conflict  bool
 	}{
-		{"an append", func(t *testing.T, s *session.Session) { talk(t, s, 5, 2) }, false},
+		{"an append", func(t *testing.T, s *session.Session) { storetest.Talk(t, s, 5, 2) }, false},
 		{"a clip", func(t *testing.T, s *session.Session) {
-			add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: "x", Content: "y"}}})
+			storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: "x", Content: "y"}}})
 		}, false},
 		{"a rewind", func(t *testing.T, s *session.Session) { require.NoError(t, s.RewindTurns(t.Context(), 1)) }, true},
 		{"a rewind and back", func(t *testing.T, s *session.Session) {
@@ -212,7 +193,7 @@ func TestCompactWhileAppending(t *testing.T) {
 			require.NoError(t, s.Rewind(t.Context(), head))
 		}, true},
 		{"a compaction", func(t *testing.T, s *session.Session) {
-			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("first"))})
+			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says("first"))})
 			require.NoError(t, err)
 		}, true},
 	}
@@ -220,21 +201,21 @@ func TestCompactWhileAppending(t *testing.T) {
 		for _, other := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, other store %v", tt.name, other), func(t *testing.T) {
 				dir := t.TempDir()
-				st := open(t, dir, nil)
-				defer closed(t, st)
-				s := load(t, st, cli)
+				st := storetest.Open(t, dir, nil)
+				defer storetest.Close(t, st)
+				s := storetest.Load(t, st, storetest.CLI)
 				s2 := s
 				if other || tt.name == "a compaction" { // one at a time runs in a store
-					st2 := open(t, dir, nil)
-					defer closed(t, st2)
-					s2 = load(t, st2, cli)
+					st2 := storetest.Open(t, dir, nil)
+					defer storetest.Close(t, st2)
+					s2 = storetest.Load(t, st2, storetest.CLI)
 				}
-				talk(t, s, 0, 5)
+				storetest.Talk(t, s, 0, 5)
 				done, err := s.Compact(t.Context(), &compact.Options{
 					Keep: compact.Keep{Turns: 2},
 					Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 						tt.meanwhile(t, s2)
-						return short, nil
+						return storetest.ShortSummary, nil
 					}),
 				})
 				if !tt.conflict {
@@ -242,19 +223,19 @@ func TestCompactWhileAppending(t *testing.T) {
 					h, err := s2.History(t.Context())
 					require.NoError(t, err)
 					require.NotEmpty(t, done.Entry)
-					require.Contains(t, h.Messages[0].Text(), short)
-					require.Contains(t, history(t, s2), "question 3,")
-					if tt.name == "an append" && !strings.Contains(history(t, s2), "question 6,") {
-						t.Errorf("the late entries are lost\n%s", history(t, s2))
+					require.Contains(t, h.Messages[0].Text(), storetest.ShortSummary)
+					require.Contains(t, storetest.History(t, s2), "question 3,")
+					if tt.name == "an append" && !strings.Contains(storetest.History(t, s2), "question 6,") {
+						t.Errorf("the late entries are lost\n%s", storetest.History(t, s2))
 					}
 					return
 				}
 				e, ok := errors.AsType[*session.CompactConflictError](err)
 				require.True(t, ok)
 				require.ErrorIs(t, err, session.ErrConflict)
-				require.Equal(t, short, e.Compaction.Summary)
+				require.Equal(t, storetest.ShortSummary, e.Compaction.Summary)
 				require.Empty(t, done.Entry)
-				require.NotContains(t, history(t, s2), short)
+				require.NotContains(t, storetest.History(t, s2), storetest.ShortSummary)
 			})
 		}
 	}
@@ -264,46 +245,46 @@ func TestCompactWhileAppending(t *testing.T) {
 // a cut answer, which is not shown, would take the late result of a call that
 // is summarised. The plan asks the fold and keeps less.
 func TestCutIsChecked(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("run x"), answer("", "x"))
-	add(t, s, transcript.UserText("meanwhile?"))
-	add(t, s, answer("it runs"))
-	add(t, s, transcript.UserText("tell me more"))
-	add(t, s, transcript.ToolResult("x", "LATE"))
-	cut := answer("I wanted to", "x")
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("run x"), storetest.Answer("", "x"))
+	storetest.Add(t, s, transcript.UserText("meanwhile?"))
+	storetest.Add(t, s, storetest.Answer("it runs"))
+	storetest.Add(t, s, transcript.UserText("tell me more"))
+	storetest.Add(t, s, transcript.ToolResult("x", "LATE"))
+	cut := storetest.Answer("I wanted to", "x")
 	cut.StopReason = transcript.StopAborted
-	add(t, s, cut)
-	talk(t, s, 0, 2)
-	before := history(t, s)
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says(short))})
+	storetest.Add(t, s, cut)
+	storetest.Talk(t, s, 0, 2)
+	before := storetest.History(t, s)
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
 	require.NoError(t, err)
-	if got := history(t, s); done.Entry == "" || strings.Contains(got, "LATE") || strings.Contains(got, "tool_use") {
+	if got := storetest.History(t, s); done.Entry == "" || strings.Contains(got, "LATE") || strings.Contains(got, "tool_use") {
 		t.Errorf("%s\n%s\nbefore\n%s", done.Cut, got, before)
 	}
 }
 
 // An append during the compaction can be in the way of a cut, too.
 func TestCutIsCheckedAgain(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("run x"), answer("", "x"))
-	add(t, s, transcript.UserText("meanwhile?"))
-	add(t, s, answer("it runs"))
-	add(t, s, transcript.UserText("tell me more"))
-	add(t, s, transcript.ToolResult("x", "LATE"))
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("run x"), storetest.Answer("", "x"))
+	storetest.Add(t, s, transcript.UserText("meanwhile?"))
+	storetest.Add(t, s, storetest.Answer("it runs"))
+	storetest.Add(t, s, transcript.UserText("tell me more"))
+	storetest.Add(t, s, transcript.ToolResult("x", "LATE"))
 	_, err := s.Compact(t.Context(), &compact.Options{
 		Keep: compact.Keep{Tokens: 1},
 		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
-			cut := answer("I wanted to", "x")
+			cut := storetest.Answer("I wanted to", "x")
 			cut.StopReason = transcript.StopAborted
-			add(t, s, cut)
-			return short, nil
+			storetest.Add(t, s, cut)
+			return storetest.ShortSummary, nil
 		}),
 	})
-	if got := history(t, s); err == nil && strings.Contains(got, "LATE") || err != nil && !errors.Is(err, session.ErrConflict) {
+	if got := storetest.History(t, s); err == nil && strings.Contains(got, "LATE") || err != nil && !errors.Is(err, session.ErrConflict) {
 		t.Errorf("%v\n%s", err, got)
 	}
 }
@@ -311,10 +292,10 @@ func TestCutIsCheckedAgain(t *testing.T) {
 // Of several compactions of one session one runs at a time, and those who waited
 // look again.
 func TestCompactOneAtATime(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 8)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 8)
 	var running, most, asked atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
@@ -326,7 +307,7 @@ func TestCompactOneAtATime(t *testing.T) {
 				for range 100 {
 					runtime.Gosched()
 				}
-				return short, nil
+				return storetest.ShortSummary, nil
 			})})
 			if err != nil {
 				t.Error(err)
@@ -339,7 +320,7 @@ func TestCompactOneAtATime(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		cancel()
-		return "short", second(s.Compact(cancelled, nil)) // waits for nobody
+		return "short", storetest.ErrOf(s.Compact(cancelled, nil)) // waits for nobody
 	})})
 	require.ErrorIs(t, err, context.Canceled)
 }
@@ -347,7 +328,7 @@ func TestCompactOneAtATime(t *testing.T) {
 // Options that a call leaves out are those of the store.
 func TestCompactOptions(t *testing.T) {
 	asked := 0
-	st := open(t, t.TempDir(), &session.Options{
+	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},
 		Compact: compact.Options{
 			Keep: compact.Keep{Turns: 1}, Trigger: compact.Trigger{Threshold: 7_000}, MaxSummary: 50,
@@ -355,18 +336,18 @@ func TestCompactOptions(t *testing.T) {
 				if asked++; in.MaxTokens != 50 {
 					t.Errorf("a summary of %d tokens is asked for", in.MaxTokens)
 				}
-				return short, nil
+				return storetest.ShortSummary, nil
 			}),
 		},
 	})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 6)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 6)
 	plan, err := s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})
 	require.NoError(t, err)
 	require.Equal(t, 8, plan.At)
 	refused := 0
-	plan, err = s.PlanCompact(t.Context(), &compact.Options{Check: func(c compact.Cut) bool { refused++; return c.At != 10 && second(s.Head(t.Context())) == nil }})
+	plan, err = s.PlanCompact(t.Context(), &compact.Options{Check: func(c compact.Cut) bool { refused++; return c.At != 10 && storetest.ErrOf(s.Head(t.Context())) == nil }})
 	require.NoError(t, err)
 	if plan.At == 10 || plan.Nothing != "" || refused < 2 {
 		t.Errorf("the plan is %s after %d checks", plan, refused)
@@ -379,10 +360,10 @@ func TestCompactOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Equal(t, 2, asked)
-	st2 := open(t, t.TempDir(), nil)
-	defer closed(t, st2)
-	plain := load(t, st2, cli) // a few tokens, and yet too much for somebody
-	talk(t, plain, 0, 30)
+	st2 := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st2)
+	plain := storetest.Load(t, st2, storetest.CLI) // a few tokens, and yet too much for somebody
+	storetest.Talk(t, plain, 0, 30)
 	changed, err = plain.CompactFor(t.Context(), guard.Need{})
 	require.True(t, changed)
 	require.NoError(t, err)
@@ -400,7 +381,7 @@ func TestCompactRefuses(t *testing.T) {
 	opts := &session.Options{
 		Compact: compact.Options{Keep: compact.Keep{Turns: 2}},
 		Observe: func(ctx context.Context, e session.Event) {
-			if e.Kind == session.EventCompactionStart && second(s.Compact(ctx, nil)) == nil {
+			if e.Kind == session.EventCompactionStart && storetest.ErrOf(s.Compact(ctx, nil)) == nil {
 				t.Error("a compaction in an observer succeeded")
 			}
 			if strings.HasPrefix(string(e.Kind), "compaction-") {
@@ -408,9 +389,9 @@ func TestCompactRefuses(t *testing.T) {
 			}
 		},
 	}
-	st := open(t, dir, opts)
-	s = load(t, st, cli)
-	talk(t, s, 0, 6)
+	st := storetest.Open(t, dir, opts)
+	s = storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 6)
 	events = nil
 	func() {
 		defer func() {
@@ -419,7 +400,7 @@ func TestCompactRefuses(t *testing.T) {
 			}
 		}()
 		_, _ = s.Compact(t.Context(), &compact.Options{Summarizer: compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
-			if second(s.Compact(ctx, nil)) == nil || second(s.History(ctx)) != nil {
+			if storetest.ErrOf(s.Compact(ctx, nil)) == nil || storetest.ErrOf(s.History(ctx)) != nil {
 				t.Error("a compaction in a summarizer succeeded, or nothing else does")
 			}
 			panic("boom")
@@ -431,11 +412,11 @@ func TestCompactRefuses(t *testing.T) {
 	if _, err := s.Compact(t.Context(), nil); err != nil {
 		t.Errorf("after the panic: %v", err)
 	}
-	closed(t, st)
+	storetest.Close(t, st)
 
-	st = open(t, dir, &session.Options{ReadOnly: true})
-	defer closed(t, st)
-	s, err := st.Lookup(t.Context(), cli)
+	st = storetest.Open(t, dir, &session.Options{ReadOnly: true})
+	defer storetest.Close(t, st)
+	s, err := st.Lookup(t.Context(), storetest.CLI)
 	require.NoError(t, err)
 	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		t.Error("the summarizer was asked")

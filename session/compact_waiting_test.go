@@ -8,6 +8,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -18,29 +19,29 @@ import (
 // it be summarised.
 func TestCompactSparesWaitingCalls(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		s := load(t, st, cli)
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
 		ctx := t.Context()
 		state := func() string {
 			p, err := s.Pending(ctx)
 			require.NoError(t, err)
 			return fmt.Sprint(len(p.Calls), p.Calls)
 		}
-		opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))}
-		talk(t, s, 0, 6)
-		add(t, s, transcript.UserText("delete it"), answer("", "d"))
-		require.NoError(t, s.Decide(ctx, pendingEntry(s, "d"), transcript.Hold, "policy", ""))
-		talk(t, s, 6, 6)
+		opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))}
+		storetest.Talk(t, s, 0, 6)
+		storetest.Add(t, s, transcript.UserText("delete it"), storetest.Answer("", "d"))
+		require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "d"), transcript.Hold, "policy", ""))
+		storetest.Talk(t, s, 6, 6)
 		for _, want := range []rebuild.CallState{rebuild.Held, rebuild.Approved} {
 			done, err := s.Compact(ctx, opts)
 			require.NoError(t, err)
 			require.Equal(t, want == rebuild.Held, done.Entry != "", done.Cut)
 			require.Contains(t, state(), "1 [")
 			require.Contains(t, state(), string(want))
-			talk(t, s, 12, 1)
+			storetest.Talk(t, s, 12, 1)
 			if want == rebuild.Held {
-				require.NoError(t, s.Decide(ctx, pendingEntry(s, "d"), transcript.Approve, "anna", ""))
+				require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "d"), transcript.Approve, "anna", ""))
 			}
 		}
 		changed, err := s.CompactFor(ctx, guard.Need{Refused: true, Room: 8_000, Counter: thousands{}})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -17,7 +18,7 @@ func TestManySessions(t *testing.T) {
 	t.Parallel()
 	const sessions, writers, each = 100, 16, 3
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever, CachedSessions: 20})
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever, CachedSessions: 20})
 	key := func(i int) session.Key {
 		return session.Key{Agent: fmt.Sprint("agent", i%3), Channel: "test", Peer: fmt.Sprint("peer", i)}
 	}
@@ -41,10 +42,10 @@ func TestManySessions(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	closed(t, st)
+	storetest.Close(t, st)
 
-	st = open(t, dir, nil)
-	defer closed(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, sessions)
@@ -97,42 +98,42 @@ func checkWriters(t *testing.T, s *session.Session, name string, writers, each i
 // Goroutines that load one new key get one session; handles share one state.
 func TestLoadOneKey(t *testing.T) {
 	t.Parallel()
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
 	ids := make([]string, 16)
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
-			s, err := st.Load(t.Context(), cli)
+			s, err := st.Load(t.Context(), storetest.CLI)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			ids[i] = s.ID()
-			add(t, s, transcript.UserText("hi"))
+			storetest.Add(t, s, transcript.UserText("hi"))
 		})
 	}
 	wg.Wait()
 	for _, id := range ids {
 		require.Equal(t, ids[0], id)
 	}
-	require.Equal(t, len(ids), load(t, st, cli).Turns())
+	require.Equal(t, len(ids), storetest.Load(t, st, storetest.CLI).Turns())
 }
 
 // Readers see whole batches while writers append.
 func TestReadWhileWriting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
-	other := open(t, dir, &session.Options{Sync: session.SyncNever})
-	defer closed(t, other)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
+	other := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	for _, st := range []*session.Store{st, other} {
 		wg.Go(func() {
-			r, err := st.Load(t.Context(), cli)
+			r, err := st.Load(t.Context(), storetest.CLI)
 			if err != nil {
 				t.Error(err)
 				return
@@ -156,9 +157,9 @@ func TestReadWhileWriting(t *testing.T) {
 		})
 	}
 	for range 200 {
-		add(t, s, transcript.UserText("q"), answer("a"))
+		storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 	}
 	close(done)
 	wg.Wait()
-	require.Equal(t, history(t, load(t, other, cli)), history(t, s), "the two stores do not agree at the end")
+	require.Equal(t, storetest.History(t, storetest.Load(t, other, storetest.CLI)), storetest.History(t, s), "the two stores do not agree at the end")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/convlog"
@@ -51,14 +52,14 @@ type walk struct {
 
 func newWalk(t *testing.T) *walk {
 	t.Helper()
-	dir := scratch(t)
-	w := &walk{t: t, st: open(t, dir, &session.Options{Sync: session.SyncNever})}
+	dir := storetest.Scratch(t)
+	w := &walk{t: t, st: storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})}
 	t.Cleanup(func() { _ = w.st.Close() }) // a walk may have closed it
-	w.s = load(t, w.st, cli)
-	add(t, w.s, transcript.UserText("What did they say on telegram?"), transcript.AssistantText("I cannot know."))
+	w.s = storetest.Load(t, w.st, storetest.CLI)
+	storetest.Add(t, w.s, transcript.UserText("What did they say on telegram?"), transcript.AssistantText("I cannot know."))
 	writer, err := convlog.OpenWriter(dir, &convlog.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	require.NoError(t, writer.Append(t.Context(), convlog.Channel{Agent: "main", Type: "telegram", Chat: "42"}, convlog.Entry{Role: "user", Content: word + " " + told}))
+	require.NoError(t, writer.Append(t.Context(), convlog.Channel{Agent: "main", Type: "telegram", Chat: "42"}, convlog.Entry{Role: "user", Content: storetest.Word + " " + told}))
 	require.NoError(t, writer.Close())
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if strings.Contains(path, "telegram") {
@@ -73,7 +74,7 @@ func newWalk(t *testing.T) *walk {
 }
 
 // strangers are names that could lead to the log.
-var strangers = []string{"", "telegram-42", "../convlogs/telegram-42", "convlogs", "agent:main:telegram:direct:42", word}
+var strangers = []string{"", "telegram-42", "../convlogs/telegram-42", "convlogs", "agent:main:telegram:direct:42", storetest.Word}
 
 // call calls a method with arguments of its types, which depend on the variant.
 func (w *walk) call(m reflect.Method, typ reflect.Type, variant int) {
@@ -111,7 +112,7 @@ func (w *walk) arg(ctx context.Context, typ reflect.Type, variant int) reflect.V
 	case session.Key:
 		v = session.Key{Agent: "main", Channel: "telegram", Peer: "42"}
 	case session.Query:
-		v = session.Query{Text: word}
+		v = session.Query{Text: storetest.Word}
 	case session.Erasure:
 		v = session.Erasure{Match: func(transcript.Entry) bool { return true }}
 	case time.Duration:
@@ -156,7 +157,7 @@ func TestGuardSendsNoChannelLog(t *testing.T) {
 	require.NoError(t, err)
 	var sent string
 	_, err = guard.Do(t.Context(), &guard.Guard{Window: 100_000}, w.s, func(_ context.Context, c guard.Call) (*transcript.Response, error) {
-		sent = toJSON(t, c.Request)
+		sent = storetest.JSON(t, c.Request)
 		return &transcript.Response{Message: transcript.AssistantText("ok")}, nil
 	})
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -36,39 +37,39 @@ type faultRun struct {
 	partial int // bytes that a failing write writes; negative: the write is merely short
 
 	seen   int // calls so far
-	failed call
+	failed storetest.Call
 	full   string      // the file that has no room for the rest of a write
 	quiet  atomic.Bool // nothing fails
 }
 
-func (r *faultRun) judge(c call) verdict {
+func (r *faultRun) judge(c storetest.Call) storetest.Verdict {
 	if r.quiet.Load() {
-		return verdict{}
+		return storetest.Verdict{}
 	}
 	r.seen++
-	if r.full == c.path && c.kind == "write" {
+	if r.full == c.Path && c.Kind == "write" {
 		r.full = ""
-		return verdict{errno: r.errno}
+		return storetest.Verdict{Errno: r.errno}
 	}
 	if r.seen != r.n && (!r.sticky || r.seen < r.n) {
-		return verdict{}
+		return storetest.Verdict{}
 	}
 	if r.seen == r.n {
 		r.failed = c
 	}
 	switch {
-	case r.errno == syscall.EINTR && (r.sticky || c.kind == "create" || c.kind == "open" || c.kind == "mkdir"):
+	case r.errno == syscall.EINTR && (r.sticky || c.Kind == "create" || c.Kind == "open" || c.Kind == "mkdir"):
 		// A program tries again for ever, or does not know what it has made.
-		return verdict{errno: syscall.EIO}
-	case r.errno == syscall.EACCES && c.kind == "lock":
-		return verdict{errno: syscall.ENOLCK} // the other one says that somebody has it
-	case c.kind != "write" || r.partial == 0 || r.errno == syscall.EINTR:
-		return verdict{errno: r.errno}
+		return storetest.Verdict{Errno: syscall.EIO}
+	case r.errno == syscall.EACCES && c.Kind == "lock":
+		return storetest.Verdict{Errno: syscall.ENOLCK} // the other one says that somebody has it
+	case c.Kind != "write" || r.partial == 0 || r.errno == syscall.EINTR:
+		return storetest.Verdict{Errno: r.errno}
 	case r.partial < 0:
-		return verdict{short: true, partial: -r.partial}
+		return storetest.Verdict{Short: true, Partial: -r.partial}
 	default: // as the kernel does: a part, and the error for the rest
-		r.full = c.path
-		return verdict{short: true, partial: r.partial}
+		r.full = c.Path
+		return storetest.Verdict{Short: true, Partial: r.partial}
 	}
 }
 
@@ -76,24 +77,24 @@ func (r *faultRun) judge(c call) verdict {
 var errOver = errors.New("nothing more can be done")
 
 // run runs the workload and returns the violations that it found.
-func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string) {
+func (r *faultRun) run(t testing.TB, wl storetest.Workload, open storetest.Opener) (broken []string) {
 	t.Helper()
-	dir := scratch(t)
+	dir := storetest.Scratch(t)
 	errorf := func(format string, args ...any) {
 		broken = append(broken, fmt.Sprintf(format, args...))
 	}
 	var (
-		known    world // after the last call that was fine
-		unknown  bool  // a call may have done something or not
-		deleting bool  // and it was a deletion
+		known    storetest.World // after the last call that was fine
+		unknown  bool            // a call may have done something or not
+		deleting bool            // and it was a deletion
 		fragment bool
 	)
-	w := &worker{dir: dir, open: open, clock: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	w.try = func(name string, do func(ctx context.Context) error) error {
-		err := do(bg)
+	w := &storetest.Worker{Dir: dir, Open: open, Clock: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	w.Try = func(name string, do func(ctx context.Context) error) error {
+		err := do(storetest.Background)
 		if err != nil && !r.sticky && !isUnknown(err) && name != "close" {
 			fragment = fragment || errors.Is(err, session.ErrFragment)
-			again := do(bg)
+			again := do(storetest.Background)
 			// A deletion that failed half way is finished.
 			if again != nil && (name != "delete" || !errors.Is(again, fs.ErrNotExist)) {
 				errorf("%s fails after the fault (%v) is gone: %v", name, err, again)
@@ -105,9 +106,9 @@ func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string)
 			unknown, deleting = true, name == "delete"
 			return errOver
 		}
-		if w.store != nil {
+		if w.Store != nil {
 			r.quiet.Store(true)
-			now, err := look(bg, w.store, false)
+			now, err := storetest.Look(storetest.Background, w.Store, false)
 			r.quiet.Store(false)
 			if err != nil {
 				errorf("after %s: %v", name, err)
@@ -117,25 +118,25 @@ func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string)
 		}
 		return nil
 	}
-	s := &spy{dir: dir, looks: true, judge: r.judge}
-	spyErr := s.run(func() {
-		err := wl.run(w)
+	s := &storetest.Spy{Dir: dir, Looks: true, Judge: r.judge}
+	spyErr := s.Run(func() {
+		err := wl.Run(w)
 		if err != nil && !errors.Is(err, errOver) {
 			errorf("%v", err)
 		}
 		r.quiet.Store(true)
-		for _, st := range []*session.Store{w.store, w.other} {
+		for _, st := range []*session.Store{w.Store, w.Other} {
 			if st == nil {
 				continue
 			}
 			// Everything that the process believes to be saved is on the disk.
-			if live, err := look(bg, st, false); err == nil && !unknown {
+			if live, err := storetest.Look(storetest.Background, st, false); err == nil && !unknown {
 				known = live
 			}
 			_ = st.Close() // it may have been closed, or know of a failed sync
 		}
 	})
-	spied(t, spyErr)
+	storetest.Spied(t, spyErr)
 	if err := r.check(dir, known, unknown, deleting, fragment); err != nil {
 		errorf("%v", err)
 	}
@@ -150,39 +151,39 @@ func isUnknown(err error) bool {
 
 // check opens the folder anew: all that was acknowledged is there, nothing is
 // torn, and it goes on.
-func (r *faultRun) check(dir string, known world, unknown, deleting, fragment bool) error {
-	var last world
+func (r *faultRun) check(dir string, known storetest.World, unknown, deleting, fragment bool) error {
+	var last storetest.World
 	for round := range 3 {
 		st, err := session.Open(dir, nil)
 		if err != nil {
 			return fmt.Errorf("opening: %w", err)
 		}
-		w, err := look(bg, st, round > 0)
+		w, err := storetest.Look(storetest.Background, st, round > 0)
 		if err == nil && round > 0 {
-			err = w.sameAgain(last)
+			err = w.SameAgain(last)
 		} else if err == nil {
-			err = w.keeps(known, unknown, deleting)
+			err = keeps(w, known, unknown, deleting)
 		}
-		for _, id := range slices.Sorted(maps.Keys(w.sessions)) {
+		for _, id := range slices.Sorted(maps.Keys(w.Sessions)) {
 			if err != nil {
 				break
 			}
-			s, getErr := st.Get(bg, session.Ref{Agent: "main", ID: id})
+			s, getErr := st.Get(storetest.Background, session.Ref{Agent: "main", ID: id})
 			if err = getErr; err == nil {
-				h, healthErr := s.Health(bg)
+				h, healthErr := s.Health(storetest.Background)
 				if err = healthErr; err == nil && !fragment && !unknown && len(h.Damage) > 0 {
 					err = fmt.Errorf("session %s is damaged: %v", id, h.Damage)
 				}
 			}
 			if err == nil && round == 1 {
-				err = st.Restore(bg, s.Ref()) // if it is archived
+				err = st.Restore(storetest.Background, s.Ref()) // if it is archived
 			}
 			if err == nil && round == 1 {
-				_, err = s.Append(bg, text("after the fault"))
+				_, err = s.Append(storetest.Background, transcript.UserText("after the fault"))
 			}
 		}
 		if err == nil && round == 1 {
-			w, err = look(bg, st, true)
+			w, err = storetest.Look(storetest.Background, st, true)
 		}
 		last = w
 		if err = errors.Join(err, st.Close()); err != nil {
@@ -194,17 +195,17 @@ func (r *faultRun) check(dir string, known world, unknown, deleting, fragment bo
 
 // keeps returns an error if something of a world is missing in w. If a call has
 // an unknown outcome, w may have more.
-func (w world) keeps(known world, unknown, deleting bool) error {
+func keeps(w, known storetest.World, unknown, deleting bool) error {
 	if !unknown {
-		return w.equal(known)
+		return w.Equal(known)
 	}
-	for id, one := range known.sessions {
-		got, ok := w.sessions[id]
+	for id, one := range known.Sessions {
+		got, ok := w.Sessions[id]
 		if !ok && !deleting {
 			return fmt.Errorf("session %s is not there", id)
 		}
-		if ok && (len(got.entries) < len(one.entries) || !slices.Equal(got.entries[:len(one.entries)], one.entries)) {
-			return fmt.Errorf("session %s has the entries %v, not %v", id, got.types, one.types)
+		if ok && (len(got.Entries) < len(one.Entries) || !slices.Equal(got.Entries[:len(one.Entries)], one.Entries)) {
+			return fmt.Errorf("session %s has the entries %v, not %v", id, got.Types, one.Types)
 		}
 	}
 	return nil
@@ -212,16 +213,16 @@ func (w world) keeps(known world, unknown, deleting bool) error {
 
 // everyFault makes every step-th call of the i-th workload fail, once or for
 // good, until a run does not get that far or limit faults did harm.
-func everyFault(t testing.TB, open opener, i int, sticky bool, step, limit int) (runs int, broken []string) {
+func everyFault(t testing.TB, open storetest.Opener, i int, sticky bool, step, limit int) (runs int, broken []string) {
 	wl := workloads[i]
 	for n := 1 + i%step; len(broken) < limit; n += step {
 		r := &faultRun{n: n, sticky: sticky, errno: errnos[(n+i)%len(errnos)], partial: []int{0, 1, -20, 40}[n/step%4]}
 		for _, b := range r.run(t, wl, open) {
 			broken = append(broken, fmt.Sprintf("%s: call %d, %s %s, sticky %v, %v, %d bytes: %s",
-				wl.name, n, r.failed.kind, r.failed.path, sticky, r.errno, r.partial, b))
+				wl.Name, n, r.failed.Kind, r.failed.Path, sticky, r.errno, r.partial, b))
 		}
 		runs++
-		if r.failed.kind == "" {
+		if r.failed.Kind == "" {
 			break
 		}
 	}
@@ -232,13 +233,13 @@ func everyFault(t testing.TB, open opener, i int, sticky bool, step, limit int) 
 // the second, until a run does not get that far; once, and for good.
 func TestEveryCallFails(t *testing.T) {
 	t.Parallel()
-	step := extent(*faults, 41, 1, 1)
+	step := storetest.Extent(*storetest.Faults, 41, 1, 1)
 	for i, wl := range workloads {
-		if wl.name == "large" {
+		if wl.Name == "large" {
 			continue
 		}
 		for _, sticky := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/sticky %v", wl.name, sticky), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/sticky %v", wl.Name, sticky), func(t *testing.T) {
 				t.Parallel()
 				runs, broken := everyFault(t, session.Open, i, sticky, step, 5)
 				t.Logf("%d runs", runs)
@@ -289,7 +290,7 @@ func openHasty(dir string, opts *session.Options) (*session.Store, error) {
 func TestFaultHarnessBites(t *testing.T) {
 	t.Parallel()
 	for i, wl := range workloads {
-		if wl.name == "large" {
+		if wl.Name == "large" {
 			continue
 		}
 		if _, broken := everyFault(t, openHasty, i, false, 11, 1); len(broken) > 0 {

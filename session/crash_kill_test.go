@@ -19,11 +19,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-func init() { children["crowd"] = crowdChild }
+func init() { storetest.Register("crowd", crowdChild) }
 
 // record is the text of the n-th record of a writer. The rest of it follows from
 // its beginning, so that a reader can check it.
@@ -55,13 +56,13 @@ func crowdChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Load(bg, crashKey)
+	s, err := st.Load(storetest.Background, storetest.CLI)
 	if err != nil {
 		return err
 	}
 	rnd := rand.New(rand.NewPCG(seed, uint64(writer)))
 	out := json.NewEncoder(stdout)
-	if err := out.Encode(event{Did: "open"}); err != nil {
+	if err := out.Encode(storetest.Report{Did: "open"}); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, stdin); err != nil {
@@ -73,14 +74,14 @@ func crowdChild(args []string, stdin io.Reader, stdout io.Writer) error {
 			n++
 			items = append(items, transcript.UserText(record(writer, n, 300)))
 		}
-		if err := out.Encode(event{Did: "append"}); err != nil {
+		if err := out.Encode(storetest.Report{Did: "append"}); err != nil {
 			return err
 		}
-		ids, err := s.Append(bg, items...)
+		ids, err := s.Append(storetest.Background, items...)
 		if err != nil {
 			return err
 		}
-		if err := out.Encode(event{Did: "appended", IDs: ids}); err != nil {
+		if err := out.Encode(storetest.Report{Did: "appended", IDs: ids}); err != nil {
 			return err
 		}
 	}
@@ -105,7 +106,7 @@ func (d *doomed) read() error {
 	defer here()
 	n := 0
 	for d.out.Scan() {
-		var e event
+		var e storetest.Report
 		if json.Unmarshal(d.out.Bytes(), &e) != nil {
 			continue // the kill cut it
 		}
@@ -156,16 +157,16 @@ func killAll(t *testing.T, dir string, all []*doomed) {
 func TestKillCrowd(t *testing.T) {
 	const writers = 4
 	t.Parallel()
-	kills := extent(*faults, 16, 60, 1000)
+	kills := storetest.Extent(*storetest.Faults, 16, 60, 1000)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	torn, cut, done := 0, 0, 0
-	for done < kills || torn == 0 && *faults == "long" { // a write is to be torn
-		dir := scratch(t)
+	for done < kills || torn == 0 && *storetest.Faults == "long" { // a write is to be torn
+		dir := storetest.Scratch(t)
 		var acked [][]string
 		for round := range 2 {
 			var all []*doomed
 			for w := range writers {
-				cmd := child(t, "crowd", dir, fmt.Sprint(round*writers+w), fmt.Sprint(rnd.Uint32()))
+				cmd := storetest.Child(t, "crowd", dir, fmt.Sprint(round*writers+w), fmt.Sprint(rnd.Uint32()))
 				out, err := cmd.StdoutPipe()
 				require.NoError(t, err)
 				in, err := cmd.StdinPipe()
@@ -212,9 +213,9 @@ func TestKillCrowd(t *testing.T) {
 // checkCrowd opens the session, checks every record and appends one.
 func checkCrowd(t *testing.T, dir string, acked [][]string) (torn, cut int) {
 	t.Helper()
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, crashKey)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	at := map[string]int{}
 	last := map[int]int{}
 	n := 0
@@ -245,7 +246,7 @@ func checkCrowd(t *testing.T, dir string, acked [][]string) (torn, cut int) {
 			}
 		}
 	}
-	add(t, s, transcript.UserText("checked"))
+	storetest.Add(t, s, transcript.UserText("checked"))
 	h, err := s.Health(t.Context())
 	require.NoError(t, err)
 	for _, d := range h.Damage {

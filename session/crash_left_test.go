@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -18,66 +19,72 @@ import (
 // cut may leave after that, or from the moment on at which work calls from.
 func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir string)) {
 	t.Helper()
-	s := &spy{dir: scratch(t)}
+	s := &storetest.Spy{Dir: storetest.Scratch(t)}
 	first := -1
-	spied(t, s.run(func() {
-		work(s.dir, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			first = len(s.calls)
+	storetest.Spied(t, s.Run(func() {
+		work(s.Dir, func() {
+			first = len(s.Made())
 		})
 	}))
 	if first < 0 {
-		first = len(s.calls)
+		first = len(s.Made())
 	}
-	base, done := scratch(t), map[uint64]bool{}
-	try := func(img image) {
-		img = img.rebooted()
-		sum := img.sum()
+	base, done := storetest.Scratch(t), map[uint64]bool{}
+	try := func(img storetest.Image) {
+		img = img.Rebooted()
+		sum := img.Sum()
 		if done[sum] || t.Failed() {
 			return
 		}
 		done[sum] = true
 		dir := filepath.Join(base, "store")
 		require.NoError(t, os.Mkdir(dir, 0o700))
-		require.NoError(t, img.write(dir))
+		require.NoError(t, img.Write(dir))
 		check(dir)
 		require.NoError(t, os.RemoveAll(dir))
 	}
-	d := newDisk()
-	for i, c := range s.calls {
+	d := storetest.NewDisk()
+	for i, c := range s.Made() {
 		if i >= first {
-			d.states(false, 1<<20, try)
+			d.States(false, 1<<20, try)
 		}
-		d.apply(c)
+		d.Apply(c)
 	}
-	d.states(false, 1<<20, try)
+	d.States(false, 1<<20, try)
 	require.NotEmpty(t, done)
 	t.Logf("%d states", len(done))
 }
 
 // said makes a session with two texts, of which the first has the word.
 func said(t *testing.T, dir string, policy session.SyncPolicy) (st *session.Store, s *session.Session, ids []string) {
-	st = open(t, dir, &session.Options{Sync: policy})
-	s = load(t, st, cli)
-	return st, s, add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+	st = storetest.Open(t, dir, &session.Options{Sync: policy})
+	s = storetest.Load(t, st, storetest.CLI)
+	return st, s, storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+}
+
+// eraseEntry erases one entry.
+func eraseEntry(t *testing.T, st *session.Store, s *session.Session, id string) {
+	t.Helper()
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
+	require.NoError(t, err)
+	require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
 }
 
 // stands checks that a store has a session with an entry.
 func stands(t *testing.T, dir, id string) {
 	t.Helper()
-	st := open(t, dir, nil)
+	st := storetest.Open(t, dir, nil)
 	infos, err := st.List(t.Context(), &session.ListOptions{State: session.AnyState})
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 	s, err := st.Get(t.Context(), infos[0].Ref)
 	require.NoError(t, err)
 	var has []string
-	for _, e := range entries(t, s) {
+	for _, e := range storetest.Entries(t, s) {
 		has = append(has, e.ID)
 	}
 	require.Contains(t, has, id)
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 // A process that was killed while it restored a session has given the transcript its
@@ -89,7 +96,7 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 			require.NoError(t, st.Restore(t.Context(), s.Ref()))
 		},
 		"erase": func(t *testing.T, st *session.Store, s *session.Session, ids []string) {
-			erased(t, st, chosen(s, ids[0]))
+			eraseEntry(t, st, s, ids[0])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +110,7 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 				lines, err := os.ReadFile(path)
 				require.NoError(t, err)
 				require.NoError(t, st.Archive(t.Context(), s.Ref()))
-				closed(t, st)
+				storetest.Close(t, st)
 
 				f, err := os.Create(path + ".tmp-0123456789abcdef")
 				require.NoError(t, err)
@@ -115,9 +122,9 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 				later := time.Now().Add(time.Hour) // others have written to the index since
 				require.NoError(t, os.Chtimes(filepath.Join(dir, "agents/main/sessions.jsonl"), later, later))
 				from()
-				st = open(t, dir, nil)
+				st = storetest.Open(t, dir, nil)
 				do(t, st, s, ids)
-				closed(t, st)
+				storetest.Close(t, st)
 			}, func(dir string) { stands(t, dir, ids[1]) })
 		})
 	}
@@ -130,9 +137,9 @@ func TestCutAfterAnEraseOfARestored(t *testing.T) {
 		st, s, ids := said(t, dir, session.SyncAlways)
 		require.NoError(t, st.Archive(t.Context(), s.Ref()))
 		require.NoError(t, st.Restore(t.Context(), s.Ref()))
-		erased(t, st, chosen(s, ids[0]))
-		closed(t, st)
-	}, func(dir string) { require.Empty(t, filesWith(t, dir)) })
+		eraseEntry(t, st, s, ids[0])
+		storetest.Close(t, st)
+	}, func(dir string) { require.Empty(t, storetest.FilesWith(t, dir)) })
 }
 
 // An archive is on stable storage with the folders it is in, whatever the policy.
@@ -144,24 +151,24 @@ func TestCutAfterAnArchive(t *testing.T) {
 		var s *session.Session
 		st, s, ids = said(t, dir, session.SyncNever)
 		require.NoError(t, st.Archive(t.Context(), s.Ref()))
-		closed(t, st)
+		storetest.Close(t, st)
 	}, func(dir string) { stands(t, dir, ids[0]) })
 }
 
 // So is a session that was restored.
 func TestCutAfterARestore(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
+	dir := storetest.Scratch(t)
 	st, s, ids := said(t, dir, session.SyncNever)
 	require.NoError(t, st.Archive(t.Context(), s.Ref()))
-	closed(t, st)
-	left, err := readImage(dir)
+	storetest.Close(t, st)
+	left, err := storetest.ReadImage(dir)
 	require.NoError(t, err)
 	cutAfter(t, func(dir string, _ func()) {
-		require.NoError(t, left.write(dir))
-		st := open(t, dir, &session.Options{Sync: session.SyncNever})
+		require.NoError(t, left.Write(dir))
+		st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
 		require.NoError(t, st.Restore(t.Context(), s.Ref()))
-		closed(t, st)
+		storetest.Close(t, st)
 	}, func(dir string) { stands(t, dir, ids[0]) })
 }
 
@@ -181,7 +188,7 @@ func TestCutAfterFoldersOfAKilled(t *testing.T) {
 				if left == "agents/main/archive" {
 					require.NoError(t, st.Archive(t.Context(), s.Ref()))
 				}
-				closed(t, st)
+				storetest.Close(t, st)
 			}, func(dir string) { stands(t, dir, ids[0]) })
 		})
 	}

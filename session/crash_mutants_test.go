@@ -15,14 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
 // noSync makes the syncs that it is asked about do nothing.
-func noSync(which func(path string) bool) func(c call) verdict {
-	return func(c call) verdict { return verdict{skip: c.kind == "sync" && which(c.path)} }
+func noSync(which func(path string) bool) func(c storetest.Call) storetest.Verdict {
+	return func(c storetest.Call) storetest.Verdict {
+		return storetest.Verdict{Skip: c.Kind == "sync" && which(c.Path)}
+	}
 }
 
 // credulous believes the index where the index knows a session.
@@ -82,34 +85,34 @@ func openBatchless(dir string, opts *session.Options) (*session.Store, error) {
 // or it would not notice if this one were like them.
 func TestCrashHarnessBites(t *testing.T) {
 	t.Parallel()
-	stride := extent(*faults, 600, 64, 64)
+	stride := storetest.Extent(*storetest.Faults, 600, 64, 64)
 	for _, c := range []struct {
 		what   string
 		work   string // the workload
-		mutant mutant
+		mutant storetest.Mutant
 		want   string
 	}{
-		{"folders are not synced", "talk", mutant{judge: noSync(func(path string) bool { return filepath.Ext(path) == "" })}, "is not there"},
-		{"the folder of transcripts is not synced", "talk", mutant{judge: noSync(func(path string) bool { return path == "agents/main/sessions" })}, "is not there"},
-		{"transcripts are not synced", "talk", mutant{judge: noSync(func(path string) bool { return strings.HasSuffix(path, ".jsonl") })}, "has the entries"},
-		{"renamed before it is synced", "talk", mutant{judge: noSync(func(path string) bool { return strings.Contains(path, ".tmp-") })}, "opening"},
-		{"acknowledged before it is written", "talk", mutant{early: true}, "is not there"},
-		{"deletions are not synced", "delete", mutant{judge: noSync(func(path string) bool {
+		{"folders are not synced", "talk", storetest.Mutant{Judge: noSync(func(path string) bool { return filepath.Ext(path) == "" })}, "is not there"},
+		{"the folder of transcripts is not synced", "talk", storetest.Mutant{Judge: noSync(func(path string) bool { return path == "agents/main/sessions" })}, "is not there"},
+		{"transcripts are not synced", "talk", storetest.Mutant{Judge: noSync(func(path string) bool { return strings.HasSuffix(path, ".jsonl") })}, "has the entries"},
+		{"renamed before it is synced", "talk", storetest.Mutant{Judge: noSync(func(path string) bool { return strings.Contains(path, ".tmp-") })}, "opening"},
+		{"acknowledged before it is written", "talk", storetest.Mutant{Early: true}, "is not there"},
+		{"deletions are not synced", "delete", storetest.Mutant{Judge: noSync(func(path string) bool {
 			return path == "agents/main/sessions.jsonl" || path == "agents/main/sessions"
 		})}, "is there"},
-		{"the index is believed", "talk", mutant{open: credulous}, "the index says"},
-		{"a part of a batch is shown as whole", "talk", mutant{open: openBatchless}, "does not say so"},
+		{"the index is believed", "talk", storetest.Mutant{Open: credulous}, "the index says"},
+		{"a part of a batch is shown as whole", "talk", storetest.Mutant{Open: openBatchless}, "does not say so"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			for _, wl := range workloads {
-				if wl.name != c.work {
+				if wl.Name != c.work {
 					continue
 				}
 				// One state is enough: few are tried first, then all.
-				n, broken := endure(t, wl, session.SyncAlways, c.mutant, sample{1, stride, 32}, c.want, 1)
+				n, broken := endure(t, wl, session.SyncAlways, c.mutant, storetest.Sample{Moment: 1, Stride: stride, N: 32}, c.want, 1)
 				if len(broken) == 0 {
-					n, broken = endure(t, wl, session.SyncAlways, c.mutant, sample{1, stride, 1}, c.want, 1)
+					n, broken = endure(t, wl, session.SyncAlways, c.mutant, storetest.Sample{Moment: 1, Stride: stride, N: 1}, c.want, 1)
 				}
 				require.NotEmpty(t, broken, "in none of %d states %q", n, c.want)
 				t.Logf("after %d states: %.300s", n, broken[0])

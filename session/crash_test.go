@@ -12,145 +12,28 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
 )
-
-// A moment is a call on the disk, or the beginning or the end of a step.
-type moment struct {
-	call  call
-	begin string
-	end   string
-	world world // at the end
-}
-
-type opener = func(dir string, opts *session.Options) (*session.Store, error)
-
-// A mutant makes a writer naive.
-type mutant struct {
-	judge func(c call) verdict
-	open  opener
-	early bool // a call is acknowledged when it begins
-}
-
-// observe runs a workload and returns its moments.
-func observe(t testing.TB, wl workload, policy session.SyncPolicy, m mutant) []moment {
-	t.Helper()
-	dir := scratch(t)
-	s := &spy{dir: dir, judge: m.judge}
-	var all []moment
-	flush := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, c := range s.calls {
-			all = append(all, moment{call: c})
-		}
-		s.calls = nil
-	}
-	w := &worker{dir: dir, sync: policy, open: m.open, clock: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	if w.open == nil {
-		w.open = session.Open
-	}
-	known := world{}
-	w.begin = func(name string) { flush(); all = append(all, moment{begin: name}) }
-	w.end = func(name string, err error) error {
-		flush()
-		if err == nil && w.store != nil {
-			known, err = look(bg, w.store, false)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		all = append(all, moment{end: name, world: known})
-		return nil
-	}
-	var err error
-	spied(t, s.run(func() { err = wl.run(w) }))
-	require.NoError(t, err, wl.name)
-	return all
-}
-
-// A crash is a state of the disk and the worlds that may be found in it.
-type crash struct {
-	img           image
-	before, after world
-	in            string // the step that was cut
-	deep          bool   // append to it and lose the index, too
-}
-
-// crashes calls yield with every state after the moments of a sample, whatever
-// its n.
-func crashes(moments []moment, kill bool, which sample, early bool, yield func(crash)) {
-	d := newDisk()
-	none := world{}
-	c := crash{before: none, after: none}
-	type key struct {
-		sum  uint64
-		step int
-	}
-	done := map[key]bool{}
-	for i, m := range moments {
-		switch {
-		case m.begin != "":
-			c.in = m.begin
-			for _, n := range moments[i:] {
-				if n.end != "" {
-					c.after = n.world
-					break
-				}
-			}
-			if early {
-				c.before = c.after
-			}
-			continue
-		case m.end != "":
-			c.before, c.after, c.in = m.world, m.world, "after "+m.end
-			d.last = call{} // the call has returned, so a kill tears nothing
-		default:
-			d.apply(m.call)
-		}
-		if i%which.moment != 0 {
-			continue
-		}
-		step := 0
-		for _, n := range moments[:i+1] {
-			if n.begin != "" || n.end != "" {
-				step++
-			}
-		}
-		d.states(kill, which.stride, func(img image) {
-			if !kill {
-				img = img.rebooted()
-			}
-			k := key{img.sum(), step}
-			if done[k] {
-				return
-			}
-			done[k] = true
-			c := c
-			c.img, c.deep = img, len(done)%7 == 0
-			yield(c)
-		})
-	}
-}
 
 // indexFiles are the files of the index, below the folder of an agent.
 var indexFiles = []string{"sessions.jsonl"}
 
 // survive opens a state and returns an error unless a store in it is sound.
-func survive(c crash, dir string, open opener) error {
-	if err := c.img.write(dir); err != nil {
+func survive(c storetest.Crash, dir string, open storetest.Opener) error {
+	if err := c.Image.Write(dir); err != nil {
 		return err
 	}
-	opened := func(listed bool, f func(st *session.Store, w world) error) (w world, err error) {
+	opened := func(listed bool, f func(st *session.Store, w storetest.World) error) (w storetest.World, err error) {
 		st, err := open(dir, nil)
 		if err != nil {
 			return w, err
 		}
-		w, err = look(bg, st, listed)
+		w, err = storetest.Look(storetest.Background, st, listed)
 		if err == nil && f != nil {
 			err = f(st, w)
 		}
@@ -158,51 +41,51 @@ func survive(c crash, dir string, open opener) error {
 	}
 	first, err := opened(false, nil)
 	if err == nil {
-		err = first.matches(c.before, c.after)
+		err = first.Matches(c.Before, c.After)
 	}
 	if err != nil {
 		return fmt.Errorf("opening: %w", err)
 	}
-	repaired, err := readImage(dir)
+	repaired, err := storetest.ReadImage(dir)
 	if err != nil {
 		return err
 	}
 	second, err := opened(true, nil)
 	if err == nil {
-		err = second.sameAgain(first)
+		err = second.SameAgain(first)
 	}
 	if err != nil {
 		return fmt.Errorf("opening again: %w", err)
 	}
-	again, err := readImage(dir)
+	again, err := storetest.ReadImage(dir)
 	if err != nil {
 		return err
 	}
-	if path, differs := again.differs(repaired); differs {
+	if path, differs := again.Differs(repaired); differs {
 		return fmt.Errorf("opening again changed %s from\n%q to\n%q", path, repaired[path], again[path])
 	}
-	if !c.deep {
+	if !c.Deep {
 		return nil
 	}
-	var grown world
-	_, err = opened(true, func(st *session.Store, _ world) error {
-		s, err := st.Load(bg, crashKey)
+	var grown storetest.World
+	_, err = opened(true, func(st *session.Store, _ storetest.World) error {
+		s, err := st.Load(storetest.Background, storetest.CLI)
 		if err != nil {
 			return err
 		}
-		was, err := lookAt(bg, s)
+		was, err := storetest.LookAt(storetest.Background, s)
 		if err != nil {
 			return err
 		}
-		if _, err := s.Append(bg, text("after the crash")); err != nil {
+		if _, err := s.Append(storetest.Background, transcript.UserText("after the crash")); err != nil {
 			return err
 		}
-		one, err := lookAt(bg, s)
-		if err == nil && (len(one.entries) != len(was.entries)+1 || !strings.Contains(one.history, "after the crash")) {
-			err = fmt.Errorf("%d entries became %d, and the history\n%s", len(was.entries), len(one.entries), one.history)
+		one, err := storetest.LookAt(storetest.Background, s)
+		if err == nil && (len(one.Entries) != len(was.Entries)+1 || !strings.Contains(one.History, "after the crash")) {
+			err = fmt.Errorf("%d entries became %d, and the history\n%s", len(was.Entries), len(one.Entries), one.History)
 		}
 		if err == nil {
-			grown, err = look(bg, st, true)
+			grown, err = storetest.Look(storetest.Background, st, true)
 		}
 		return err
 	})
@@ -217,7 +100,7 @@ func survive(c crash, dir string, open opener) error {
 	}
 	last, err := opened(true, nil)
 	if err == nil {
-		err = last.sameAgain(grown)
+		err = last.SameAgain(grown)
 	}
 	if err != nil {
 		return fmt.Errorf("without the index: %w", err)
@@ -226,17 +109,13 @@ func survive(c crash, dir string, open opener) error {
 }
 
 // tryState is survive in a folder that it makes and removes.
-func tryState(c crash, dir string, open opener) error {
+func tryState(c storetest.Crash, dir string, open storetest.Opener) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	err := survive(c, dir, open)
 	return errors.Join(err, os.RemoveAll(dir))
 }
-
-// A sample says which states of a workload are tried. They are those after
-// every moment-th moment, of writes torn every stride bytes, and of all these every n-th.
-type sample struct{ moment, stride, n int }
 
 // again is how often a state that is found to be wrong is tried again. A reader
 // does not wait for a lock for more than 100 ms: on a machine that stands still
@@ -245,15 +124,15 @@ const again = 4
 
 // endure checks the states of a workload until limit of them are wrong for a
 // reason that contains want. It returns how many it has tried and the reasons.
-func endure(t testing.TB, wl workload, policy session.SyncPolicy, m mutant, which sample, want string, limit int) (n int, broken []string) {
+func endure(t testing.TB, wl storetest.Workload, policy session.SyncPolicy, m storetest.Mutant, which storetest.Sample, want string, limit int) (n int, broken []string) {
 	t.Helper()
-	base := scratch(t)
-	moments := observe(t, wl, policy, m)
-	open := m.open
+	base := storetest.Scratch(t)
+	moments := storetest.Observe(t, wl, policy, m)
+	open := m.Open
 	if open == nil {
 		open = session.Open
 	}
-	work := make(chan crash)
+	work := make(chan storetest.Crash)
 	var mu sync.Mutex // guards broken
 	var wg sync.WaitGroup
 	for i := range runtime.GOMAXPROCS(0) {
@@ -266,15 +145,15 @@ func endure(t testing.TB, wl workload, policy session.SyncPolicy, m mutant, whic
 				}
 				if err != nil && strings.Contains(err.Error(), want) {
 					mu.Lock()
-					broken = append(broken, fmt.Sprintf("%s, cut in %s: %v", wl.name, c.in, err))
+					broken = append(broken, fmt.Sprintf("%s, cut in %s: %v", wl.Name, c.In, err))
 					mu.Unlock()
 				}
 			}
 		})
 	}
 	skip := 0
-	crashes(moments, policy == session.SyncNever, which, m.early, func(c crash) {
-		if skip++; skip%which.n != 0 {
+	storetest.Crashes(moments, policy == session.SyncNever, which, m.Early, func(c storetest.Crash) {
+		if skip++; skip%which.N != 0 {
 			return
 		}
 		mu.Lock()
@@ -295,8 +174,8 @@ func endure(t testing.TB, wl workload, policy session.SyncPolicy, m mutant, whic
 // the disk may show; under SyncNever it survives the end of the process.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	which := extent(*faults, sample{6, 480, 5}, sample{2, 96, 1}, sample{1, 1, 1})
-	want := extent(*faults, 400, 5_000, 100_000)
+	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 6, Stride: 480, N: 5}, storetest.Sample{Moment: 2, Stride: 96, N: 1}, storetest.Sample{Moment: 1, Stride: 1, N: 1})
+	want := storetest.Extent(*storetest.Faults, 400, 5_000, 100_000)
 	var total atomic.Int64
 	t.Cleanup(func() { // after the workloads
 		t.Logf("%d states", total.Load())
@@ -306,13 +185,13 @@ func TestCrash(t *testing.T) {
 	})
 	for _, policy := range []session.SyncPolicy{session.SyncAlways, session.SyncNever} {
 		for _, wl := range workloads {
-			t.Run(policy.String()+"/"+wl.name, func(t *testing.T) {
+			t.Run(policy.String()+"/"+wl.Name, func(t *testing.T) {
 				t.Parallel()
 				which := which
-				if wl.name == "large" && *faults == "short" {
-					which.stride *= 8 // its states are dear to make
+				if wl.Name == "large" && *storetest.Faults == "short" {
+					which.Stride *= 8 // its states are dear to make
 				}
-				n, broken := endure(t, wl, policy, mutant{}, which, "", 5)
+				n, broken := endure(t, wl, policy, storetest.Mutant{}, which, "", 5)
 				total.Add(int64(n))
 				t.Logf("%d states", n)
 				require.Empty(t, broken)
@@ -321,16 +200,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// spied skips the test if there are no spies on this system.
-func spied(t testing.TB, err error) {
-	t.Helper()
-	if errors.Is(err, errNoSpy) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-}
-
 // skipped reports whether there are no spies on this system.
 func skipped(t testing.TB) bool {
-	return errors.Is((&spy{dir: scratch(t)}).run(func() {}), errNoSpy)
+	return errors.Is((&storetest.Spy{Dir: storetest.Scratch(t)}).Run(func() {}), storetest.ErrNoSpy)
 }

@@ -6,132 +6,40 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// A worker runs a workload, step by step, on a store in a folder.
-type worker struct {
-	dir   string
-	sync  session.SyncPolicy
-	open  opener
-	store *session.Store
-	other *session.Store // a second one on the folder
-	ids   []string       // of the last append
-	clock time.Time
+var otherKey = session.Key{Agent: "main", Channel: "cli", Peer: "other"}
 
-	// begin and end are called around each step, end with the error of the
-	// call.
-	begin func(name string)
-	end   func(name string, err error) error
-	// try, if not nil, makes the call in their place.
-	try func(name string, do func(ctx context.Context) error) error
-}
-
-// A workload is a few calls that belong together.
-type workload struct {
-	name string
-	run  func(w *worker) error
-}
-
-func (w *worker) options() *session.Options {
-	return &session.Options{Sync: w.sync, Now: func() time.Time {
-		w.clock = w.clock.Add(time.Second)
-		return w.clock
-	}}
-}
-
-// step makes one call.
-func (w *worker) step(name string, do func(ctx context.Context) error) error {
-	if w.try != nil {
-		return w.try(name, do)
-	}
-	w.begin(name)
-	return w.end(name, do(bg))
-}
-
-func (w *worker) start() error {
-	return w.step("open", func(context.Context) error {
-		st, err := w.open(w.dir, w.options())
-		if err == nil {
-			w.store = st
-		}
-		return err
-	})
-}
-
-func (w *worker) stop() error {
-	return w.step("close", func(context.Context) error {
-		st := w.store
-		w.store = nil
-		return st.Close()
-	})
-}
-
-func (w *worker) load(key session.Key) (s *session.Session, err error) {
-	err = w.step("load", func(ctx context.Context) error {
-		s, err = w.store.Load(ctx, key)
-		return err
-	})
-	return s, err
-}
-
-func (w *worker) create(key session.Key, opts *session.CreateOptions) (s *session.Session, err error) {
-	err = w.step("create", func(ctx context.Context) error {
-		s, err = w.store.Create(ctx, key, opts)
-		return err
-	})
-	return s, err
-}
-
-func (w *worker) add(s *session.Session, items ...transcript.Item) error {
-	return w.step("append", func(ctx context.Context) error {
-		ids, err := s.Append(ctx, items...)
-		w.ids = ids
-		return err
-	})
-}
-
-var (
-	crashKey = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
-	otherKey = session.Key{Agent: "main", Channel: "cli", Peer: "other"}
-	text     = transcript.UserText
-)
-
-// begun is how most workloads begin.
-func (w *worker) begun() (s *session.Session, err error) {
-	if err := w.start(); err != nil {
-		return nil, err
-	}
-	return w.load(crashKey)
-}
-
-var workloads = []workload{
-	{"talk", func(w *worker) error {
-		s, err := w.begun()
-		return chain(err,
-			func() error { return w.add(s, text("hello")) },
-			func() error { return w.add(s, answer("let me look", "c1", "c2")) },
-			func() error { return w.add(s, transcript.ToolResult("c1", "one"), transcript.ToolResult("c2", "two")) },
-			func() error { return w.add(s, answer("done")) },
-			w.stop)
+var workloads = []storetest.Workload{
+	{Name: "talk", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
+		return storetest.Chain(err,
+			func() error { return w.Add(s, transcript.UserText("hello")) },
+			func() error { return w.Add(s, storetest.Answer("let me look", "c1", "c2")) },
+			func() error { return w.Add(s, transcript.ToolResult("c1", "one"), transcript.ToolResult("c2", "two")) },
+			func() error { return w.Add(s, storetest.Answer("done")) },
+			w.Stop)
 	}},
-	{"large", func(w *worker) error {
-		s, err := w.begun()
-		return chain(err,
-			func() error { return w.add(s, text(strings.Repeat("0123456789abcde\n", 2<<10))) },
-			func() error { return w.add(s, answer("short")) },
-			func() error { return w.add(s, text(strings.Repeat("x", 5000)), answer(strings.Repeat("y", 5000))) },
-			w.stop)
+	{Name: "large", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
+		return storetest.Chain(err,
+			func() error { return w.Add(s, transcript.UserText(strings.Repeat("0123456789abcde\n", 2<<10))) },
+			func() error { return w.Add(s, storetest.Answer("short")) },
+			func() error {
+				return w.Add(s, transcript.UserText(strings.Repeat("x", 5000)), storetest.Answer(strings.Repeat("y", 5000)))
+			},
+			w.Stop)
 	}},
-	{"idempotent", func(w *worker) error {
-		s, err := w.begun()
+	{Name: "idempotent", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
 		keyed := func(key string, again bool) func() error {
 			return func() error {
-				return w.step("idem "+key, func(ctx context.Context) error {
-					done, err := s.AppendIf(ctx, session.Cond{Idem: key}, text("question "+key), answer("answer "+key))
+				return w.Step("idem "+key, func(ctx context.Context) error {
+					done, err := s.AppendIf(ctx, session.Cond{Idem: key}, transcript.UserText("question "+key), storetest.Answer("answer "+key))
 					if err == nil && done.Repeated != again {
 						return fmt.Errorf("repeated: %v", done.Repeated)
 					}
@@ -139,163 +47,166 @@ var workloads = []workload{
 				})
 			}
 		}
-		return chain(err, keyed("k1", false), keyed("k1", true), keyed("k2", false), w.stop)
+		return storetest.Chain(err, keyed("k1", false), keyed("k1", true), keyed("k2", false), w.Stop)
 	}},
-	{"compact", func(w *worker) error {
-		s, err := w.begun()
+	{Name: "compact", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
 		var first []string
-		return chain(err,
-			func() error { return w.add(s, text("the first turn"), answer("one")) },
-			func() error { first = w.ids; return w.add(s, text("the second turn"), answer("two")) },
+		return storetest.Chain(err,
+			func() error { return w.Add(s, transcript.UserText("the first turn"), storetest.Answer("one")) },
 			func() error {
-				return w.add(s, transcript.Compaction{Summary: "a summary", FirstKept: w.ids[0], CoversTo: first[1]})
+				first = w.IDs
+				return w.Add(s, transcript.UserText("the second turn"), storetest.Answer("two"))
 			},
-			func() error { return w.add(s, text("after it")) },
-			w.stop)
+			func() error {
+				return w.Add(s, transcript.Compaction{Summary: "a summary", FirstKept: w.IDs[0], CoversTo: first[1]})
+			},
+			func() error { return w.Add(s, transcript.UserText("after it")) },
+			w.Stop)
 	}},
-	{"rewind and clip", func(w *worker) error {
-		s, err := w.begun()
+	{Name: "rewind and clip", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
 		var to string
-		return chain(err,
-			func() error { return w.add(s, text("keep this")) },
-			func() error { to = w.ids[0]; return w.add(s, answer("not this")) },
+		return storetest.Chain(err,
+			func() error { return w.Add(s, transcript.UserText("keep this")) },
+			func() error { to = w.IDs[0]; return w.Add(s, storetest.Answer("not this")) },
 			func() error {
-				return w.step("rewind", func(ctx context.Context) error { return s.Rewind(ctx, to) })
+				return w.Step("rewind", func(ctx context.Context) error { return s.Rewind(ctx, to) })
 			},
-			func() error { return w.add(s, answer("", "c")) },
-			func() error { return w.add(s, transcript.ToolResult("c", strings.Repeat("long ", 40))) },
+			func() error { return w.Add(s, storetest.Answer("", "c")) },
+			func() error { return w.Add(s, transcript.ToolResult("c", strings.Repeat("long ", 40))) },
 			func() error {
-				return w.add(s, transcript.Clip{Clips: []transcript.Clipping{{Entry: w.ids[0], Content: "short"}}})
-			}, w.stop)
+				return w.Add(s, transcript.Clip{Clips: []transcript.Clipping{{Entry: w.IDs[0], Content: "short"}}})
+			}, w.Stop)
 	}},
-	{"meta", func(w *worker) error {
-		s, err := w.begun()
+	{Name: "meta", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
 		meta := func(m transcript.Meta) func() error {
 			return func() error {
-				return w.step("meta", func(ctx context.Context) error { return s.SetMeta(ctx, m) })
+				return w.Step("meta", func(ctx context.Context) error { return s.SetMeta(ctx, m) })
 			}
 		}
-		return chain(err,
+		return storetest.Chain(err,
 			meta(transcript.Meta{Title: new("a title")}),
-			func() error { return w.add(s, text("hi")) },
+			func() error { return w.Add(s, transcript.UserText("hi")) },
 			meta(transcript.Meta{Owner: new("somebody"), Labels: []string{"one", "two"}, Pinned: new(true)}),
-			meta(transcript.Meta{TTL: new(int64(60))}), w.stop)
+			meta(transcript.Meta{TTL: new(int64(60))}), w.Stop)
 	}},
-	{"second session", func(w *worker) error {
-		a, err := w.begun()
+	{Name: "second session", Run: func(w *storetest.Worker) error {
+		a, err := w.Begun()
 		var b *session.Session
-		return chain(err,
-			func() error { return w.add(a, text("to the first")) },
+		return storetest.Chain(err,
+			func() error { return w.Add(a, transcript.UserText("to the first")) },
 			func() (err error) {
-				b, err = w.create(crashKey, &session.CreateOptions{Title: "the second"})
+				b, err = w.Create(storetest.CLI, &session.CreateOptions{Title: "the second"})
 				return err
 			},
-			func() error { return w.add(b, text("to the second")) },
-			func() error { return w.step("make current", a.MakeCurrent) },
-			func() error { return w.add(a, text("back again")) },
-			w.stop)
+			func() error { return w.Add(b, transcript.UserText("to the second")) },
+			func() error { return w.Step("make current", a.MakeCurrent) },
+			func() error { return w.Add(a, transcript.UserText("back again")) },
+			w.Stop)
 	}},
-	{"delete", func(w *worker) error {
-		a, err := w.begun()
+	{Name: "delete", Run: func(w *storetest.Worker) error {
+		a, err := w.Begun()
 		var b *session.Session
 		remove := func(s **session.Session) func() error {
 			return func() error {
-				return w.step("delete", func(ctx context.Context) error { return w.store.Delete(ctx, (*s).Ref()) })
+				return w.Step("delete", func(ctx context.Context) error { return w.Store.Delete(ctx, (*s).Ref()) })
 			}
 		}
-		return chain(err,
-			func() error { return w.add(a, text("first")) },
-			func() (err error) { b, err = w.create(crashKey, nil); return err },
-			func() error { return w.add(b, text("second")) },
+		return storetest.Chain(err,
+			func() error { return w.Add(a, transcript.UserText("first")) },
+			func() (err error) { b, err = w.Create(storetest.CLI, nil); return err },
+			func() error { return w.Add(b, transcript.UserText("second")) },
 			remove(&b),
-			func() error { return w.add(a, text("current again")) },
+			func() error { return w.Add(a, transcript.UserText("current again")) },
 			remove(&a),
-			func() (err error) { a, err = w.load(crashKey); return err },
-			w.stop)
+			func() (err error) { a, err = w.Load(storetest.CLI); return err },
+			w.Stop)
 	}},
-	{"archive", func(w *worker) error {
-		a, err := w.begun()
+	{Name: "archive", Run: func(w *storetest.Worker) error {
+		a, err := w.Begun()
 		var b *session.Session
 		archive := func() error {
-			return w.step("archive", func(ctx context.Context) error { return w.store.Archive(ctx, a.Ref()) })
+			return w.Step("archive", func(ctx context.Context) error { return w.Store.Archive(ctx, a.Ref()) })
 		}
 		restore := func() error {
-			return w.step("restore", func(ctx context.Context) error { return w.store.Restore(ctx, a.Ref()) })
+			return w.Step("restore", func(ctx context.Context) error { return w.Store.Restore(ctx, a.Ref()) })
 		}
-		return chain(err,
-			func() error { return w.add(a, text("first")) },
-			func() error { return w.add(a, answer(strings.Repeat("second ", 100))) },
+		return storetest.Chain(err,
+			func() error { return w.Add(a, transcript.UserText("first")) },
+			func() error { return w.Add(a, storetest.Answer(strings.Repeat("second ", 100))) },
 			archive, restore,
-			func() error { return w.add(a, text("third")) },
+			func() error { return w.Add(a, transcript.UserText("third")) },
 			archive,
-			func() (err error) { b, err = w.load(crashKey); return err },
-			func() error { return w.add(b, text("another")) },
+			func() (err error) { b, err = w.Load(storetest.CLI); return err },
+			func() error { return w.Add(b, transcript.UserText("another")) },
 			func() error {
-				return w.step("delete", func(ctx context.Context) error { return w.store.Delete(ctx, a.Ref()) })
+				return w.Step("delete", func(ctx context.Context) error { return w.Store.Delete(ctx, a.Ref()) })
 			},
-			w.stop)
+			w.Stop)
 	}},
-	{"fork", func(w *worker) error {
-		s, err := w.begun()
+	{Name: "fork", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
 		var f *session.Session
 		fork := func(from **session.Session, to **session.Session) func() error {
 			return func() error {
-				id := w.ids[0]
-				return w.step("fork", func(ctx context.Context) (err error) {
+				id := w.IDs[0]
+				return w.Step("fork", func(ctx context.Context) (err error) {
 					*to, err = (*from).Fork(ctx, id, nil)
 					return err
 				})
 			}
 		}
-		return chain(err,
-			func() error { return w.add(s, text("first")) },
-			func() error { return w.add(s, answer("let me look", "c1")) },
-			func() error { return w.add(s, transcript.ToolResult("c1", "one")) },
+		return storetest.Chain(err,
+			func() error { return w.Add(s, transcript.UserText("first")) },
+			func() error { return w.Add(s, storetest.Answer("let me look", "c1")) },
+			func() error { return w.Add(s, transcript.ToolResult("c1", "one")) },
 			fork(&s, &f),
-			func() error { return w.add(s, answer("done")) },
-			func() error { return w.add(f, answer("another way")) },
+			func() error { return w.Add(s, storetest.Answer("done")) },
+			func() error { return w.Add(f, storetest.Answer("another way")) },
 			fork(&f, &s),
 			func() error {
-				return w.step("delete", func(ctx context.Context) error { return w.store.Delete(ctx, f.Ref()) })
+				return w.Step("delete", func(ctx context.Context) error { return w.Store.Delete(ctx, f.Ref()) })
 			},
-			w.stop)
+			w.Stop)
 	}},
-	{"index", func(w *worker) error {
-		s, err := w.begun()
-		return chain(err,
-			func() error { return w.add(s, text("one")) },
-			w.stop, w.start, // reads the index anew
-			func() (err error) { s, err = w.load(otherKey); return err },
-			func() error { return w.add(s, text("two")) },
+	{Name: "index", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
+		return storetest.Chain(err,
+			func() error { return w.Add(s, transcript.UserText("one")) },
+			w.Stop, w.Start, // reads the index anew
+			func() (err error) { s, err = w.Load(otherKey); return err },
+			func() error { return w.Add(s, transcript.UserText("two")) },
 			func() error {
-				return w.step("delete", func(ctx context.Context) error { return w.store.Delete(ctx, s.Ref()) })
+				return w.Step("delete", func(ctx context.Context) error { return w.Store.Delete(ctx, s.Ref()) })
 			},
-			w.stop, w.start,
-			func() (err error) { s, err = w.load(crashKey); return err },
-			func() error { return w.add(s, text("three")) },
-			w.stop)
+			w.Stop, w.Start,
+			func() (err error) { s, err = w.Load(storetest.CLI); return err },
+			func() error { return w.Add(s, transcript.UserText("three")) },
+			w.Stop)
 	}},
-	{"two stores", func(w *worker) error {
-		s, err := w.begun()
+	{Name: "two stores", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
 		var o *session.Session
-		return chain(err,
+		return storetest.Chain(err,
 			func() error {
-				return w.step("open", func(ctx context.Context) (err error) {
-					w.other, err = w.open(w.dir, w.options())
+				return w.Step("open", func(ctx context.Context) (err error) {
+					w.Other, err = w.Open(w.Dir, w.Options())
 					return err
 				})
 			},
-			func() error { return w.add(s, text("one")) },
+			func() error { return w.Add(s, transcript.UserText("one")) },
 			func() error {
-				return w.step("load", func(ctx context.Context) (err error) {
-					o, err = w.other.Load(ctx, crashKey)
+				return w.Step("load", func(ctx context.Context) (err error) {
+					o, err = w.Other.Load(ctx, storetest.CLI)
 					return err
 				})
 			},
-			func() error { return w.add(o, answer("two")) },
-			func() error { return w.add(s, text("three"), answer("four")) },
-			func() error { return w.add(o, text("five")) },
-			func() error { return w.step("close", func(context.Context) error { return w.other.Close() }) },
-			w.stop)
+			func() error { return w.Add(o, storetest.Answer("two")) },
+			func() error { return w.Add(s, transcript.UserText("three"), storetest.Answer("four")) },
+			func() error { return w.Add(o, transcript.UserText("five")) },
+			func() error { return w.Step("close", func(context.Context) error { return w.Other.Close() }) },
+			w.Stop)
 	}},
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -29,14 +30,14 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	mem := memdriver.New(nil)
 	d := &lookups{Driver: mem}
 	st := session.OpenDriver(d, nil)
-	defer closed(t, st)
-	first := load(t, st, cli)
+	defer storetest.Close(t, st)
+	first := storetest.Load(t, st, storetest.CLI)
 	for range 5 {
-		add(t, first, transcript.UserText("hi"))
+		storetest.Add(t, first, transcript.UserText("hi"))
 		require.True(t, first.Info().Current)
 	}
 	require.Equal(t, 1, d.n)
-	second, err := st.Create(t.Context(), cli, nil)
+	second, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
 	require.False(t, first.Info().Current)
 	require.True(t, second.Info().Current)
@@ -47,9 +48,41 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	require.True(t, second.Info().Current)
 
 	other := session.OpenDriver(mem.Reopen(), nil)
-	defer closed(t, other)
-	third, err := other.Create(t.Context(), cli, nil)
+	defer storetest.Close(t, other)
+	third, err := other.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	require.Equal(t, third.ID(), load(t, st, cli).ID())
+	require.Equal(t, third.ID(), storetest.Load(t, st, storetest.CLI).ID())
 	require.False(t, second.Info().Current, "after a call has found the session of another process")
+}
+
+func TestMakeCurrent(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	a := storetest.Load(t, st, storetest.CLI)
+	b, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	if !b.Info().Current || a.Info().Current {
+		t.Error("the session created last is not the current one")
+	}
+	require.NoError(t, a.MakeCurrent(t.Context()))
+	require.NoError(t, a.MakeCurrent(t.Context())) // it is already
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	if s.ID() != a.ID() || !s.Info().Current {
+		t.Errorf("after the index was lost the current session is %s, want %s", s.ID(), a.ID())
+	}
+	currents := 0
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		if e.Type() == transcript.TypeCurrent {
+			currents++
+		}
+	}
+	require.Equal(t, 1, currents)
+	c, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	require.Equal(t, c.ID(), storetest.Load(t, st, storetest.CLI).ID())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -16,17 +17,17 @@ import (
 // an aborted answer.
 func TestDraft(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
-	add(t, s, transcript.UserText("write"))
+	storetest.Add(t, s, transcript.UserText("write"))
 	turn := begin(t, s)
 	d := turn.Draft("anthropic", "m", transcript.Made{})
 	for range 3 {
 		require.NoError(t, d.Write(ctx, strings.Repeat("x", 3<<10)))
 	}
 	messages := s.Info().Messages
-	require.NotContains(t, history(t, s), "xxx")
+	require.NotContains(t, storetest.History(t, s), "xxx")
 	ids, err := d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
 	require.NoError(t, err)
 	again, err := d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
@@ -34,7 +35,7 @@ func TestDraft(t *testing.T) {
 	require.Equal(t, ids, again)
 	require.Equal(t, messages+1, s.Info().Messages)
 
-	add(t, s, transcript.UserText("more"))
+	storetest.Add(t, s, transcript.UserText("more"))
 	d = turn.Draft("anthropic", "m", transcript.Made{})
 	require.NoError(t, d.Write(ctx, "half of "))
 	require.NoError(t, d.Flush(ctx))
@@ -52,13 +53,13 @@ func TestDraft(t *testing.T) {
 	_, err = d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half of it and the rest")})
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.NoError(t, turn.End())
-	closed(t, st)
+	storetest.Close(t, st)
 
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	turn = begin(t, load(t, st, cli))
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	turn = begin(t, storetest.Load(t, st, storetest.CLI))
 	require.NoError(t, turn.End())
-	h, err = load(t, st, cli).History(ctx)
+	h, err = storetest.Load(t, st, storetest.CLI).History(ctx)
 	require.NoError(t, err)
 	require.Len(t, h.Messages, 4)
 }
@@ -68,11 +69,11 @@ func TestDraft(t *testing.T) {
 func TestDraftOfARewoundTurn(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"), transcript.AssistantText("two"))
-	before := history(t, s)
-	asked := add(t, s, transcript.UserText("three"))[0]
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"), transcript.AssistantText("two"))
+	before := storetest.History(t, s)
+	asked := storetest.Add(t, s, transcript.UserText("three"))[0]
 	turn := begin(t, s)
 	d := turn.Draft("anthropic", "m", transcript.Made{After: asked})
 	require.NoError(t, d.Write(t.Context(), "half an answer"))
@@ -81,8 +82,8 @@ func TestDraftOfARewoundTurn(t *testing.T) {
 	require.NoError(t, s.RewindTurns(t.Context(), 1))
 
 	require.NoError(t, begin(t, s).End())
-	require.Equal(t, before, history(t, s))
-	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Equal(t, before, storetest.History(t, s))
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
 	require.NoError(t, s.Rewind(t.Context(), asked))
 	_, err := d.Commit(t.Context(), &transcript.Response{Message: transcript.AssistantText("four"), Made: transcript.Made{After: asked}})
 	require.ErrorIs(t, err, session.ErrConflict)
@@ -91,10 +92,10 @@ func TestDraftOfARewoundTurn(t *testing.T) {
 // A draft that goes on after a later turn has closed it is over with the next one,
 // and one without a key is none.
 func TestLateDraft(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("hi"), transcript.Draft{Text: "no key"})
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("hi"), transcript.Draft{Text: "no key"})
 	turn := begin(t, s)
 	d := turn.Draft("anthropic", "m", transcript.Made{})
 	for _, text := range []string{"early", "late"} {
@@ -104,6 +105,6 @@ func TestLateDraft(t *testing.T) {
 		turn = begin(t, s)
 	}
 	require.NoError(t, turn.End())
-	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
-	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, history(t, s))
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, storetest.History(t, s))
 }

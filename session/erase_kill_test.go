@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -19,34 +20,34 @@ import (
 // finished by the next Open, if it had begun; if not, nothing has changed.
 func TestEraseKilled(t *testing.T) {
 	t.Parallel()
-	which := extent(*faults, sample{6, 1 << 20, 41}, sample{4, 1 << 20, 4}, sample{1, 256, 1})
-	erase := workload{"erase", func(w *worker) error {
-		if err := w.start(); err != nil {
+	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 6, Stride: 1 << 20, N: 41}, storetest.Sample{Moment: 4, Stride: 1 << 20, N: 4}, storetest.Sample{Moment: 1, Stride: 256, N: 1})
+	erase := storetest.Workload{Name: "erase", Run: func(w *storetest.Worker) error {
+		if err := w.Start(); err != nil {
 			return err
 		}
 		var refs []session.Ref
-		err := w.step("plant", func(context.Context) error {
-			s := plant(t, w.store, cli)
-			end, err := s.Head(bg)
+		err := w.Step("plant", func(context.Context) error {
+			s := plant(t, w.Store, storetest.CLI)
+			end, err := s.Head(storetest.Background)
 			if err != nil {
 				return err
 			}
-			fork, err := s.Fork(bg, end, nil)
+			fork, err := s.Fork(storetest.Background, end, nil)
 			if err != nil {
 				return err
 			}
 			refs = append(refs, s.Ref(), fork.Ref())
-			other := load(t, w.store, session.Key{Agent: "main", Channel: "cli", Peer: "other"})
-			add(t, other, transcript.UserText("Hello."))
+			other := storetest.Load(t, w.Store, session.Key{Agent: "main", Channel: "cli", Peer: "other"})
+			storetest.Add(t, other, transcript.UserText("Hello."))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		return w.step("erase", func(context.Context) error {
-			plan, err := w.store.PlanErase(bg, session.Erasure{Match: has})
+		return w.Step("erase", func(context.Context) error {
+			plan, err := w.Store.PlanErase(storetest.Background, session.Erasure{Match: storetest.HasWord})
 			if err == nil {
-				_, err = w.store.Erase(bg, plan)
+				_, err = w.Store.Erase(storetest.Background, plan)
 			}
 			return err
 		})
@@ -54,37 +55,37 @@ func TestEraseKilled(t *testing.T) {
 	for _, policy := range []session.SyncPolicy{session.SyncAlways, session.SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
-			base := scratch(t)
-			moments := observe(t, erase, policy, mutant{})
+			base := storetest.Scratch(t)
+			moments := storetest.Observe(t, erase, policy, storetest.Mutant{})
 			seen, tried, finished := 0, 0, 0
-			crashes(moments, policy == session.SyncNever, which, false, func(c crash) {
-				if seen++; !strings.HasSuffix(c.in, "erase") || t.Failed() || policy == session.SyncAlways && seen%which.n != 0 {
+			storetest.Crashes(moments, policy == session.SyncNever, which, false, func(c storetest.Crash) {
+				if seen++; !strings.HasSuffix(c.In, "erase") || t.Failed() || policy == session.SyncAlways && seen%which.N != 0 {
 					return
 				}
 				dir := filepath.Join(base, "store")
 				require.NoError(t, os.Mkdir(dir, 0o700))
-				require.NoError(t, c.img.write(dir))
+				require.NoError(t, c.Image.Write(dir))
 				notes, err := filepath.Glob(filepath.Join(dir, "erase-*.jsonl"))
 				require.NoError(t, err)
-				st := open(t, dir, nil)
-				infos, err := st.List(bg, nil)
+				st := storetest.Open(t, dir, nil)
+				infos, err := st.List(storetest.Background, nil)
 				require.NoError(t, err)
 				require.Len(t, infos, 3)
-				left := filesWith(t, dir)
+				left := storetest.FilesWith(t, dir)
 				tried++
 				switch {
-				case len(notes) > 0 || c.in == "after erase":
+				case len(notes) > 0 || c.In == "after erase":
 					finished++
-					require.Empty(t, left, "%s, with the notes %q", c.in, notes)
+					require.Empty(t, left, "%s, with the notes %q", c.In, notes)
 				case len(left) > 0: // not begun
-					plan, err := st.PlanErase(bg, session.Erasure{Match: has})
+					plan, err := st.PlanErase(storetest.Background, session.Erasure{Match: storetest.HasWord})
 					require.NoError(t, err)
 					require.Len(t, plan.Entries, 2)
 				}
 				for _, info := range infos {
-					sound(t, st, info.Ref)
+					storetest.CheckSound(t, st, info.Ref)
 				}
-				closed(t, st)
+				storetest.Close(t, st)
 				notes, err = filepath.Glob(filepath.Join(dir, "erase-*"))
 				require.NoError(t, err)
 				require.Empty(t, notes)

@@ -14,10 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 )
 
-func init() { children["eraser"] = eraserChild }
+func init() { storetest.Register("eraser", eraserChild) }
 
 // eraserChild erases the word, and says when it begins and when it is done.
 func eraserChild(args []string, _ io.Reader, stdout io.Writer) error {
@@ -25,12 +26,12 @@ func eraserChild(args []string, _ io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	plan, err := st.PlanErase(bg, session.Erasure{Match: has})
+	plan, err := st.PlanErase(storetest.Background, session.Erasure{Match: storetest.HasWord})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "begin")
-	if _, err = st.Erase(bg, plan); err != nil {
+	if _, err = st.Erase(storetest.Background, plan); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "done")
@@ -42,22 +43,22 @@ func eraserChild(args []string, _ io.Reader, stdout io.Writer) error {
 // is, and nothing else.
 func TestEraseSIGKILL(t *testing.T) {
 	t.Parallel()
-	kills := extent(*faults, 6, 60, 1000)
-	base := scratch(t)
+	kills := storetest.Extent(*storetest.Faults, 6, 60, 1000)
+	base := storetest.Scratch(t)
 	from := filepath.Join(base, "planted")
-	st := open(t, from, nil)
-	s := plant(t, st, cli)
+	st := storetest.Open(t, from, nil)
+	s := plant(t, st, storetest.CLI)
 	end, err := s.Head(t.Context())
 	require.NoError(t, err)
 	old, err := s.Fork(t.Context(), end, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Archive(t.Context(), old.Ref()))
-	closed(t, st)
+	storetest.Close(t, st)
 	longest, begun, whole := 200*time.Millisecond, 0, 0
 	for range kills {
 		dir := filepath.Join(base, "store")
 		require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
-		cmd := child(t, "eraser", dir)
+		cmd := storetest.Child(t, "eraser", dir)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -77,19 +78,19 @@ func TestEraseSIGKILL(t *testing.T) {
 
 		notes, err := filepath.Glob(filepath.Join(dir, "erase-*.jsonl"))
 		require.NoError(t, err)
-		st := open(t, dir, nil)
+		st := storetest.Open(t, dir, nil)
 		infos, err := st.List(t.Context(), &session.ListOptions{State: session.AnyState})
 		require.NoError(t, err)
 		require.Len(t, infos, 2)
-		if left := filesWith(t, dir); len(notes) > 0 {
+		if left := storetest.FilesWith(t, dir); len(notes) > 0 {
 			begun++
 			require.Empty(t, left)
 		}
 		for _, info := range infos {
 			require.NoError(t, st.Restore(t.Context(), info.Ref))
-			sound(t, st, info.Ref)
+			storetest.CheckSound(t, st, info.Ref)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 		require.NoError(t, os.RemoveAll(dir))
 	}
 	t.Logf("%d kills: %d in the middle, %d behind the end", kills, begun, whole)

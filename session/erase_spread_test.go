@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -38,7 +39,7 @@ const hint = "a large animal that flew"
 func summed(t *testing.T, s *session.Session) {
 	t.Helper()
 	for range 5 {
-		add(t, s, transcript.UserText("More. "+strings.Repeat("and more ", 200)), transcript.AssistantText("Go on."))
+		storetest.Add(t, s, transcript.UserText("More. "+strings.Repeat("and more ", 200)), transcript.AssistantText("Go on."))
 	}
 	var text strings.Builder
 	text.WriteString("They spoke of " + hint + ".")
@@ -49,7 +50,7 @@ func summed(t *testing.T, s *session.Session) {
 		return text.String(), nil
 	})})
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(records(t, s), ""), hint)
+	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), hint)
 }
 
 // illegible are sessions that cannot be read.
@@ -63,13 +64,13 @@ func (illegible) Scan(context.Context, driver.Ref, driver.Cursor, driver.Directi
 func TestPlanEraseUnreadable(t *testing.T) {
 	t.Parallel()
 	mem := memdriver.New(nil)
-	s := load(t, session.OpenDriver(mem, nil), cli)
-	id := add(t, s, transcript.UserText("A "+word+"."))[0]
+	s := storetest.Load(t, session.OpenDriver(mem, nil), storetest.CLI)
+	id := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))[0]
 	fork, err := s.Fork(t.Context(), id, nil)
 	require.NoError(t, err)
 	st := session.OpenDriver(illegible{mem}, nil)
-	defer closed(t, st)
-	for _, from := range []session.Ref{fork.Ref(), {Agent: cli.Agent, ID: "gone"}} {
+	defer storetest.Close(t, st)
+	for _, from := range []session.Ref{fork.Ref(), {Agent: storetest.CLI.Agent, ID: "gone"}} {
 		_, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: from, Entries: []string{id}}}})
 		require.ErrorIs(t, err, fs.ErrPermission)
 		failed, _ := errors.AsType[*session.Error](err)
@@ -81,18 +82,18 @@ func TestPlanEraseUnreadable(t *testing.T) {
 // A fork of a fork has copies although the one between them is gone.
 func TestEraseMiddleDeleted(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 	middle, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
 	_, err = middle.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Delete(t.Context(), middle.Ref()))
 	erased(t, st, chosen(s, ids[0]))
-	require.Empty(t, filesWith(t, dir))
+	require.Empty(t, storetest.FilesWith(t, dir))
 }
 
 // Forks that were made since the plan have copies, too, archived ones included.
@@ -100,32 +101,32 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 	t.Parallel()
 	for name, what := range map[string]func(s *session.Session, id string) session.Erasure{
 		"entries": func(s *session.Session, id string) session.Erasure { return chosen(s, id) },
-		"match":   func(*session.Session, string) session.Erasure { return session.Erasure{Match: has} },
+		"match":   func(*session.Session, string) session.Erasure { return session.Erasure{Match: storetest.HasWord} },
 		"sessions": func(s *session.Session, _ string) session.Erasure {
 			return session.Erasure{Sessions: []session.Ref{s.Ref()}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := scratch(t)
-			st := open(t, dir, nil)
-			defer closed(t, st)
-			s := load(t, st, cli)
-			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+			dir := storetest.Scratch(t)
+			st := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 			plan, err := st.PlanErase(t.Context(), what(s, ids[0]))
 			require.NoError(t, err)
 			fork, err := s.Fork(t.Context(), ids[1], nil)
 			require.NoError(t, err)
 			summed(t, fork)
-			_, err = fork.Fork(t.Context(), add(t, fork, transcript.UserText("Well."))[0], nil)
+			_, err = fork.Fork(t.Context(), storetest.Add(t, fork, transcript.UserText("Well."))[0], nil)
 			require.NoError(t, err)
 			archived, err := s.Fork(t.Context(), ids[1], nil)
 			require.NoError(t, err)
 			require.NoError(t, st.Archive(t.Context(), archived.Ref()))
 			_, err = st.Erase(t.Context(), plan)
 			require.NoError(t, err)
-			require.Empty(t, filesWith(t, dir))
-			require.NotContains(t, strings.Join(records(t, fork), ""), hint)
+			require.Empty(t, storetest.FilesWith(t, dir))
+			require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
 		})
 	}
 }
@@ -134,12 +135,12 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 // deleted, in archives too. An entry that no session has is not there.
 func TestEraseBaseDeleted(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
-	later := add(t, s, transcript.UserText("Later."))
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+	later := storetest.Add(t, s, transcript.UserText("Later."))
 	first, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
 	_, err = first.Fork(t.Context(), ids[1], nil)
@@ -158,7 +159,7 @@ func TestEraseBaseDeleted(t *testing.T) {
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
 	require.NoError(t, st.Restore(t.Context(), packed.Ref()))
-	require.Empty(t, filesWith(t, dir))
+	require.Empty(t, storetest.FilesWith(t, dir))
 	plan, err = st.PlanErase(t.Context(), chosen(s, ids[0]))
 	require.NoError(t, err)
 	require.Empty(t, plan.Places, "it is done")
@@ -169,17 +170,17 @@ func TestEraseBaseDeleted(t *testing.T) {
 func TestEraseSummaryOfBaseDeleted(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	told := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	told := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 	summed(t, s)
-	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	ids := storetest.Add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	fork, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
-	require.Contains(t, strings.Join(records(t, fork), ""), hint)
+	require.Contains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
 	erased(t, st, chosen(s, told[0]))
-	require.NotContains(t, strings.Join(records(t, fork), ""), hint)
+	require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
 }
 
 // The next session of a key begins with its values.
@@ -188,14 +189,14 @@ func TestEraseInheritedValue(t *testing.T) {
 	for _, how := range []string{"entry", "session"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			dir := scratch(t)
-			st := open(t, dir, nil)
-			defer closed(t, st)
-			s := load(t, st, cli)
-			id, err := s.SetState(t.Context(), session.KeyState+"pet", json.RawMessage(`"`+word+`"`), "")
+			dir := storetest.Scratch(t)
+			st := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			id, err := s.SetState(t.Context(), session.KeyState+"pet", json.RawMessage(`"`+storetest.Word+`"`), "")
 			require.NoError(t, err)
 			for range 2 {
-				_, err = st.Create(t.Context(), cli, nil)
+				_, err = st.Create(t.Context(), storetest.CLI, nil)
 				require.NoError(t, err)
 			}
 			what := chosen(s, id)
@@ -203,7 +204,7 @@ func TestEraseInheritedValue(t *testing.T) {
 				what = session.Erasure{Sessions: []session.Ref{s.Ref()}}
 			}
 			erased(t, st, what)
-			require.Empty(t, filesWith(t, dir))
+			require.Empty(t, storetest.FilesWith(t, dir))
 		})
 	}
 }
@@ -213,77 +214,77 @@ func TestEraseInheritedValue(t *testing.T) {
 func TestEraseLeavesBase(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "bert"})
+	defer storetest.Close(t, st)
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "bert"})
 	require.NoError(t, err)
 	summed(t, s)
-	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	ids := storetest.Add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	fork, err := s.Fork(t.Context(), ids[1], &session.CreateOptions{Owner: "ada"})
 	require.NoError(t, err)
-	later := add(t, s, transcript.UserText("Later."), transcript.AssistantText("Yes."))
-	add(t, fork, transcript.UserText("Elsewhere."), transcript.AssistantText("Yes."))
-	before := records(t, fork)
+	later := storetest.Add(t, s, transcript.UserText("Later."), transcript.AssistantText("Yes."))
+	storetest.Add(t, fork, transcript.UserText("Elsewhere."), transcript.AssistantText("Yes."))
+	before := storetest.Lines(t, fork)
 	erased(t, st, chosen(s, later[0]))
-	require.Equal(t, before, records(t, fork))
-	before = records(t, s)
+	require.Equal(t, before, storetest.Lines(t, fork))
+	before = storetest.Lines(t, s)
 	erased(t, st, session.Erasure{Owner: "ada"})
-	require.Equal(t, before, records(t, s))
+	require.Equal(t, before, storetest.Lines(t, s))
 }
 
 // The summary that a fork begins with has read what matches in its base.
 func TestEraseMatchInBase(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("Go on."), transcript.AssistantText("A "+word+" is large."))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("Go on."), transcript.AssistantText("A "+storetest.Word+" is large."))
 	summed(t, s)
-	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	ids := storetest.Add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	fork, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
-	erased(t, st, session.Erasure{Match: has})
-	require.NotContains(t, strings.Join(records(t, s), ""), hint)
-	require.NotContains(t, strings.Join(records(t, fork), ""), hint)
+	erased(t, st, session.Erasure{Match: storetest.HasWord})
+	require.NotContains(t, strings.Join(storetest.Lines(t, s), ""), hint)
+	require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
 }
 
 // A compaction that is chosen itself is erased once.
 func TestEraseCompactionOnce(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	summed(t, s)
-	for _, e := range entries(t, s) {
+	for _, e := range storetest.Entries(t, s) {
 		if e.Type() != transcript.TypeCompaction {
 			continue
 		}
 		erased(t, st, chosen(s, e.ID))
-		require.NotContains(t, strings.Join(records(t, s), ""), hint)
+		require.NotContains(t, strings.Join(storetest.Lines(t, s), ""), hint)
 		again, err := st.PlanErase(t.Context(), chosen(s, e.ID))
 		require.NoError(t, err)
 		require.Empty(t, again.Places)
 	}
-	sound(t, st, s.Ref())
+	storetest.CheckSound(t, st, s.Ref())
 }
 
 // Models read the reason of a rejection.
 func TestEraseReason(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	call := transcript.ToolCallBlock{ID: "call", Name: "look_up", Input: json.RawMessage(`{}`)}
-	ids := add(t, s, transcript.UserText("Look."), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
-	require.NoError(t, s.Decide(t.Context(), ids[len(ids)-1], transcript.Reject, "eve", "It is a "+word+"."))
-	add(t, s, transcript.AssistantText("I see."))
+	ids := storetest.Add(t, s, transcript.UserText("Look."), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
+	require.NoError(t, s.Decide(t.Context(), ids[len(ids)-1], transcript.Reject, "eve", "It is a "+storetest.Word+"."))
+	storetest.Add(t, s, transcript.AssistantText("I see."))
 	summed(t, s)
-	for _, e := range entries(t, s) {
+	for _, e := range storetest.Entries(t, s) {
 		if e.Type() == transcript.TypeDecision {
 			erased(t, st, chosen(s, e.ID))
 		}
 	}
-	text := strings.Join(records(t, s), "")
-	require.NotContains(t, text, word)
+	text := strings.Join(storetest.Lines(t, s), "")
+	require.NotContains(t, text, storetest.Word)
 	require.NotContains(t, text, hint)
 }
 
@@ -304,10 +305,10 @@ func (e erasing) Erase(_ context.Context, s transcript.Subject) ([]transcript.Pl
 func TestEraseBesideSessions(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	other := erasing{new([]transcript.Subject)}
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}, Match: has}, other)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}, Match: storetest.HasWord}, other)
 	require.NoError(t, err)
 	_, err = st.Erase(t.Context(), plan, other)
 	require.Error(t, err)
@@ -318,14 +319,14 @@ func TestEraseBesideSessions(t *testing.T) {
 // has no scope.
 func TestEraseForgedThenOpened(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	st := open(t, dir, nil)
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
 	ada, err := st.Scope("ada")
 	require.NoError(t, err)
-	theirs, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "bert"})
+	theirs, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "bert"})
 	require.NoError(t, err)
-	ids := add(t, theirs, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
-	before := records(t, theirs)
+	ids := storetest.Add(t, theirs, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	before := storetest.Lines(t, theirs)
 	none := func(transcript.Entry) bool { return false }
 	for id, forged := range map[string]session.ErasePlan{
 		"whole": {Sessions: []session.Ref{theirs.Ref()}, Archived: []session.Ref{theirs.Ref()}},
@@ -341,19 +342,19 @@ func TestEraseForgedThenOpened(t *testing.T) {
 	require.NoError(t, err)
 	_, err = ada.Erase(t.Context(), plan)
 	require.Error(t, err, "a plan of another owner")
-	closed(t, st)
-	st = open(t, dir, nil)
-	defer closed(t, st)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	theirs, err = st.Get(t.Context(), theirs.Ref())
 	require.NoError(t, err)
-	require.Equal(t, before, records(t, theirs))
+	require.Equal(t, before, storetest.Lines(t, theirs))
 }
 
 func TestApplyOddPlan(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	load(t, st, cli)
+	defer storetest.Close(t, st)
+	storetest.Load(t, st, storetest.CLI)
 	_, err := st.Apply(t.Context(), session.RetentionPlan{Force: true, Of: -100})
 	require.NoError(t, err)
 }

@@ -1,13 +1,10 @@
 package session_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,18 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/internal/wiretest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
-
-// word is what a person has said, and what nobody is to find.
-const word = "Quetzalcoatlus"
-
-// has reports whether an entry says the word.
-func has(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }
 
 // plant makes a session with the word in every kind of line that can say it, and
 // returns it.
@@ -38,29 +29,29 @@ func plant(t *testing.T, st *session.Store, k session.Key) *session.Session {
 	ctx := t.Context()
 	s, err := st.Create(ctx, k, &session.CreateOptions{Owner: "ada"})
 	require.NoError(t, err)
-	add(t, s, transcript.UserText("Good morning."), transcript.AssistantText("Good morning."))
-	first := add(t, s, transcript.UserText("My pet is a "+word+"."))[0]
+	storetest.Add(t, s, transcript.UserText("Good morning."), transcript.AssistantText("Good morning."))
+	first := storetest.Add(t, s, transcript.UserText("My pet is a "+storetest.Word+"."))[0]
 	thinking := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
-		transcript.ThinkingBlock{Thinking: "They have a " + word + ".", Signature: "sig"},
-		transcript.TextBlock{Text: "A " + word + " is large."},
-		transcript.ToolCallBlock{ID: "call", Name: "look_up", Input: json.RawMessage(`{"name":"` + word + `"}`)},
+		transcript.ThinkingBlock{Thinking: "They have a " + storetest.Word + ".", Signature: "sig"},
+		transcript.TextBlock{Text: "A " + storetest.Word + " is large."},
+		transcript.ToolCallBlock{ID: "call", Name: "look_up", Input: json.RawMessage(`{"name":"` + storetest.Word + `"}`)},
 	}}
 	_, err = s.AppendIf(ctx, session.Cond{Idem: "answer"}, &transcript.Response{Message: thinking, API: "anthropic", Model: "m", StopReason: transcript.StopToolUse})
 	require.NoError(t, err)
-	result := add(t, s, transcript.ToolResult("call", "The "+word+" had wings of ten metres. "+strings.Repeat("Long. ", 50)))[0]
-	add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: result, Content: "The " + word + " had wings [clipped]"}}})
-	add(t, s, transcript.AssistantText("It could fly."))
+	result := storetest.Add(t, s, transcript.ToolResult("call", "The "+storetest.Word+" had wings of ten metres. "+strings.Repeat("Long. ", 50)))[0]
+	storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: result, Content: "The " + storetest.Word + " had wings [clipped]"}}})
+	storetest.Add(t, s, transcript.AssistantText("It could fly."))
 	require.NoError(t, s.Pin(ctx, first))
-	_, err = s.SetState(ctx, "pet", json.RawMessage(`"`+word+`"`), "")
+	_, err = s.SetState(ctx, "pet", json.RawMessage(`"`+storetest.Word+`"`), "")
 	require.NoError(t, err)
-	_, err = s.Queue(ctx, transcript.UserText("And my "+word+" is hungry."))
+	_, err = s.Queue(ctx, transcript.UserText("And my "+storetest.Word+" is hungry."))
 	require.NoError(t, err)
-	add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"about":"` + word + `"}`)})
-	add(t, s, transcript.WithApp(transcript.UserText("What does it eat?"), json.RawMessage(`{"pet":"`+word+`"}`)))
+	storetest.Add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"about":"` + storetest.Word + `"}`)})
+	storetest.Add(t, s, transcript.WithApp(transcript.UserText("What does it eat?"), json.RawMessage(`{"pet":"`+storetest.Word+`"}`)))
 	turn, err := s.BeginTurn(ctx)
 	require.NoError(t, err)
 	d := turn.Draft("anthropic", "m", transcript.Made{})
-	for _, part := range []string{"A ", word[:5], word[5:], " eats fish."} { // no line has all of it
+	for _, part := range []string{"A ", storetest.Word[:5], storetest.Word[5:], " eats fish."} { // no line has all of it
 		require.NoError(t, d.Write(ctx, part))
 		require.NoError(t, d.Flush(ctx))
 	}
@@ -68,54 +59,10 @@ func plant(t *testing.T, st *session.Store, k session.Key) *session.Session {
 	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}})
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)
-	require.Contains(t, toJSON(t, done.Compaction), word)
-	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("My " + word), Labels: []string{word}}))
-	add(t, s, transcript.UserText("Thank you."), transcript.AssistantText("You are welcome."))
+	require.Contains(t, storetest.JSON(t, done.Compaction), storetest.Word)
+	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("My " + storetest.Word), Labels: []string{storetest.Word}}))
+	storetest.Add(t, s, transcript.UserText("Thank you."), transcript.AssistantText("You are welcome."))
 	return s
-}
-
-// filesWith returns the files below a folder that hold the word, wherever they are.
-func filesWith(t *testing.T, dir string) (files []string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err == nil && strings.HasSuffix(path, ".gz") {
-			if bytes.Contains(data, []byte(word)) { // the row is in front
-				files = append(files, path)
-			}
-			z, err := gzip.NewReader(bytes.NewReader(data))
-			require.NoError(t, err)
-			data, err = io.ReadAll(z)
-			require.NoError(t, err)
-		}
-		if err == nil && bytes.Contains(data, []byte(word)) || strings.Contains(path, word) {
-			files = append(files, path)
-		}
-		return err
-	})
-	require.NoError(t, err)
-	return files
-}
-
-// sound checks that a session loads, that its history is one that the fold does
-// not change, and that it goes on.
-func sound(t *testing.T, st *session.Store, ref session.Ref) {
-	t.Helper()
-	s, err := st.Get(t.Context(), ref)
-	require.NoError(t, err)
-	add(t, s, transcript.AssistantText("Yes."), transcript.UserText("Go on."))
-	h, err := s.History(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, wiretest.Validate(transcript.Request{Messages: h.Messages}))
-	full, err := s.FullHistory(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, wiretest.Validate(transcript.Request{Messages: full.Messages}))
-	health, err := s.Health(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, health.Damage)
 }
 
 func TestEraseWord(t *testing.T) {
@@ -123,22 +70,22 @@ func TestEraseWord(t *testing.T) {
 	for _, target := range []string{"match", "entries", "session", "owner"} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			dir := scratch(t)
-			st := open(t, dir, nil)
-			s := plant(t, st, cli)
+			dir := storetest.Scratch(t)
+			st := storetest.Open(t, dir, nil)
+			s := plant(t, st, storetest.CLI)
 			end, err := s.Head(t.Context())
 			require.NoError(t, err)
 			fork, err := s.Fork(t.Context(), end, nil)
 			require.NoError(t, err)
-			other := load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "other"})
-			add(t, other, transcript.UserText("Nothing about pets."), transcript.AssistantText("Fine."))
-			before := records(t, other)
+			other := storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "other"})
+			storetest.Add(t, other, transcript.UserText("Nothing about pets."), transcript.AssistantText("Fine."))
+			before := storetest.Lines(t, other)
 			old, err := s.Fork(t.Context(), end, &session.CreateOptions{ID: "old"})
 			require.NoError(t, err)
 			require.NoError(t, st.Archive(t.Context(), old.Ref()))
-			require.NotEmpty(t, filesWith(t, dir))
+			require.NotEmpty(t, storetest.FilesWith(t, dir))
 
-			what := session.Erasure{Match: has}
+			what := session.Erasure{Match: storetest.HasWord}
 			switch target {
 			case "session":
 				what = session.Erasure{Sessions: []session.Ref{s.Ref()}}
@@ -150,7 +97,7 @@ func TestEraseWord(t *testing.T) {
 					var ids []string
 					for e, err := range s.Entries(t.Context()) {
 						require.NoError(t, err)
-						if _, draft := e.Body.(transcript.Draft); draft || has(e) {
+						if _, draft := e.Body.(transcript.Draft); draft || storetest.HasWord(e) {
 							ids = append(ids, e.ID)
 						}
 					}
@@ -162,16 +109,16 @@ func TestEraseWord(t *testing.T) {
 			require.NotEmpty(t, plan.Places)
 			text, err := json.Marshal(plan)
 			require.NoError(t, err)
-			require.NotContains(t, string(text), word)
-			require.NotEmpty(t, filesWith(t, dir), "a plan changes nothing")
+			require.NotContains(t, string(text), storetest.Word)
+			require.NotEmpty(t, storetest.FilesWith(t, dir), "a plan changes nothing")
 			report, err := st.Erase(t.Context(), plan)
 			require.NoError(t, err)
 			require.NotEmpty(t, report.Beyond)
 			require.Empty(t, report.Kept)
-			require.Empty(t, filesWith(t, dir))
-			require.Equal(t, before, records(t, other))
+			require.Empty(t, storetest.FilesWith(t, dir))
+			require.Equal(t, before, storetest.Lines(t, other))
 
-			again, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+			again, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
 			require.NoError(t, err)
 			require.Empty(t, again.Places)
 			infos, err := st.List(t.Context(), &session.ListOptions{State: session.AnyState})
@@ -184,45 +131,36 @@ func TestEraseWord(t *testing.T) {
 				require.Equal(t, info.ID == "old", info.State == session.Archived)
 			}
 			for _, info := range infos {
-				sound(t, st, info.Ref)
+				storetest.CheckSound(t, st, info.Ref)
 			}
-			closed(t, st)
-			require.Empty(t, filesWith(t, dir), "a row that was put at Close")
-			st = open(t, dir, nil)
-			defer closed(t, st)
+			storetest.Close(t, st)
+			require.Empty(t, storetest.FilesWith(t, dir), "a row that was put at Close")
+			st = storetest.Open(t, dir, nil)
+			defer storetest.Close(t, st)
 			for _, info := range infos {
-				sound(t, st, info.Ref)
+				storetest.CheckSound(t, st, info.Ref)
 			}
-			require.Empty(t, filesWith(t, dir))
+			require.Empty(t, storetest.FilesWith(t, dir))
 		})
 	}
-}
-
-func records(t *testing.T, s *session.Session) (lines []string) {
-	t.Helper()
-	for e, err := range s.Entries(t.Context()) {
-		require.NoError(t, err)
-		lines = append(lines, string(e.Line()))
-	}
-	return lines
 }
 
 func TestEraseMemory(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := plant(t, st, cli)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	defer storetest.Close(t, st)
+	s := plant(t, st, storetest.CLI)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
-	for _, line := range records(t, s) {
-		require.NotContains(t, line, word)
+	for _, line := range storetest.Lines(t, s) {
+		require.NotContains(t, line, storetest.Word)
 	}
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
-	require.NotContains(t, fmt.Sprint(infos), word)
-	sound(t, st, s.Ref())
+	require.NotContains(t, fmt.Sprint(infos), storetest.Word)
+	storetest.CheckSound(t, st, s.Ref())
 }
 
 // Another process that uses the session keeps nothing of what it knew, loses
@@ -230,16 +168,16 @@ func TestEraseMemory(t *testing.T) {
 func TestEraseBesideAnother(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	dir := scratch(t)
-	st, other := open(t, dir, nil), open(t, dir, nil)
-	defer closed(t, st)
-	s := plant(t, st, cli)
+	dir := storetest.Scratch(t)
+	st, other := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := plant(t, st, storetest.CLI)
 	there, err := other.Get(ctx, s.Ref())
 	require.NoError(t, err)
-	add(t, there, transcript.UserText("From here. "+word))
-	plan, err := st.PlanErase(ctx, session.Erasure{Match: has})
+	storetest.Add(t, there, transcript.UserText("From here. "+storetest.Word))
+	plan, err := st.PlanErase(ctx, session.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
-	late := add(t, there, transcript.UserText("After the plan: "+word))[0]
+	late := storetest.Add(t, there, transcript.UserText("After the plan: "+storetest.Word))[0]
 
 	var wg sync.WaitGroup
 	var said []string
@@ -260,15 +198,15 @@ func TestEraseBesideAnother(t *testing.T) {
 	report, err := st.Erase(ctx, plan)
 	require.NoError(t, err)
 	wg.Wait()
-	require.Empty(t, filesWith(t, dir))
+	require.Empty(t, storetest.FilesWith(t, dir))
 	require.Contains(t, fmt.Sprint(report.Places), late)
-	all := strings.Join(records(t, s), "\n")
+	all := strings.Join(storetest.Lines(t, s), "\n")
 	for _, text := range said {
 		require.Equal(t, 1, strings.Count(all, `"`+text+`"`), text)
 	}
-	closed(t, other)
-	require.Empty(t, filesWith(t, dir), "the other process put an old row")
-	sound(t, st, s.Ref())
+	storetest.Close(t, other)
+	require.Empty(t, storetest.FilesWith(t, dir), "the other process put an old row")
+	storetest.CheckSound(t, st, s.Ref())
 }
 
 // Reasoning that was signed behind an erased entry would be refused there, and
@@ -276,21 +214,21 @@ func TestEraseBesideAnother(t *testing.T) {
 func TestEraseReasoning(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	thought := func(text string) *transcript.Response {
 		return &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 			transcript.ThinkingBlock{Thinking: text, Signature: text}, transcript.TextBlock{Text: "Yes."},
 		}}}
 	}
-	add(t, s, transcript.UserText("one"), thought("first"))
-	id := add(t, s, transcript.UserText("two"))[0]
-	add(t, s, thought("second"), transcript.UserText("three"), thought("third"))
+	storetest.Add(t, s, transcript.UserText("one"), thought("first"))
+	id := storetest.Add(t, s, transcript.UserText("two"))[0]
+	storetest.Add(t, s, thought("second"), transcript.UserText("three"), thought("third"))
 	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
 	require.NoError(t, err)
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
-	text := strings.Join(records(t, s), "\n")
+	text := strings.Join(storetest.Lines(t, s), "\n")
 	require.Contains(t, text, `"first"`)
 	require.NotContains(t, text, `"second"`)
 	require.NotContains(t, text, `"third"`)
@@ -303,10 +241,10 @@ func TestEraseReasoning(t *testing.T) {
 func TestEraseCarriedAgain(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	id := add(t, s, transcript.UserText("one"))[0]
-	add(t, s, transcript.AssistantText("Yes."))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	id := storetest.Add(t, s, transcript.UserText("one"))[0]
+	storetest.Add(t, s, transcript.AssistantText("Yes."))
 	erasure := session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}}
 	erase := func() {
 		plan, err := st.PlanErase(t.Context(), erasure)
@@ -315,12 +253,12 @@ func TestEraseCarriedAgain(t *testing.T) {
 		require.NoError(t, err)
 	}
 	erase()
-	add(t, s, transcript.Compaction{Summary: "They talked.", CoversTo: id, Said: []transcript.Carried{{Entry: id, Text: transcript.ErasedText}}})
-	add(t, s, transcript.UserText("two"), &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{
+	storetest.Add(t, s, transcript.Compaction{Summary: "They talked.", CoversTo: id, Said: []transcript.Carried{{Entry: id, Text: transcript.ErasedText}}})
+	storetest.Add(t, s, transcript.UserText("two"), &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{
 		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "Hm.", Signature: "signed"}, transcript.TextBlock{Text: "No."}},
 	}})
 	erase()
-	text := strings.Join(records(t, s), "\n")
+	text := strings.Join(storetest.Lines(t, s), "\n")
 	require.NotContains(t, text, `"said"`)
 	require.NotContains(t, text, "signed")
 }
@@ -330,24 +268,24 @@ func TestEraseSummary(t *testing.T) {
 	t.Parallel()
 	opts := &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		var text strings.Builder
-		text.WriteString("They said that the pet is a " + word + " and that the house is blue.")
+		text.WriteString("They said that the pet is a " + storetest.Word + " and that the house is blue.")
 		for n := range 30 {
 			fmt.Fprintf(&text, " Message %d was about %x.", n, n*n*7919)
 		}
 		return text.String(), nil
 	})}}
 	st := session.OpenDriver(memdriver.New(nil), opts)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("The house is blue."), transcript.AssistantText("Noted."))
-	add(t, s, transcript.UserText("My pet is a "+word+"."), transcript.AssistantText("Noted, too."))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("The house is blue."), transcript.AssistantText("Noted."))
+	storetest.Add(t, s, transcript.UserText("My pet is a "+storetest.Word+"."), transcript.AssistantText("Noted, too."))
 	for range 30 {
-		add(t, s, transcript.UserText("More. "+strings.Repeat("and more ", 200)), transcript.AssistantText("Go on."))
+		storetest.Add(t, s, transcript.UserText("More. "+strings.Repeat("and more ", 200)), transcript.AssistantText("Go on."))
 	}
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 2000}, Summarizer: opts.Compact.Summarizer})
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
@@ -356,15 +294,15 @@ func TestEraseSummary(t *testing.T) {
 		h, err = s.History(t.Context())
 	}
 	require.NoError(t, err)
-	text := toJSON(t, h)
-	require.NotContains(t, text, word)
+	text := storetest.JSON(t, h)
+	require.NotContains(t, text, storetest.Word)
 	require.Contains(t, text, "The house is blue.")
 }
 
 func TestEraseRefuses(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	_, err := st.PlanErase(t.Context(), session.Erasure{})
 	require.ErrorContains(t, err, "nothing was erased")
 	_, err = st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{{Agent: "main", ID: "nobody"}}})
@@ -384,9 +322,9 @@ func TestEraseErrorOfASession(t *testing.T) {
 		}
 		return nil
 	}}), nil)
-	defer closed(t, st)
-	s := plant(t, st, cli)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	defer storetest.Close(t, st)
+	s := plant(t, st, storetest.CLI)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
 	fail = full
 	_, err = st.Erase(t.Context(), plan)
@@ -401,13 +339,13 @@ func TestEraseErrorOfASession(t *testing.T) {
 func TestEraseStoredPlan(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+	defer storetest.Close(t, st)
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 	require.NoError(t, err)
 	planned, err := st.PlanErase(t.Context(), session.Erasure{Owner: "ada"})
 	require.NoError(t, err)
 	var plan session.ErasePlan
-	require.NoError(t, json.Unmarshal([]byte(toJSON(t, planned)), &plan))
+	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, planned)), &plan))
 	_, err = st.Erase(t.Context(), plan, noEraser{})
 	require.ErrorContains(t, err, "plan again")
 	_, err = st.Get(t.Context(), s.Ref())
@@ -433,19 +371,19 @@ func (noEraser) Erase(context.Context, transcript.Subject) ([]transcript.Place, 
 // them; a retry is found as repeated all the same.
 func TestEraseHash(t *testing.T) {
 	t.Parallel()
-	st := open(t, scratch(t), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	items := []transcript.Item{transcript.UserText("one"), transcript.UserText(word)}
+	st := storetest.Open(t, storetest.Scratch(t), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	items := []transcript.Item{transcript.UserText("one"), transcript.UserText(storetest.Word)}
 	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
 	require.NoError(t, err)
-	hash := session.IdemHash(entries(t, s)[1:])
-	require.Contains(t, strings.Join(records(t, s), ""), hash)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	hash := session.IdemHash(storetest.Entries(t, s)[1:])
+	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), hash)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
-	require.NotContains(t, strings.Join(records(t, s), ""), hash)
+	require.NotContains(t, strings.Join(storetest.Lines(t, s), ""), hash)
 	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
 	require.NoError(t, err)
 	require.Equal(t, session.Appended{IDs: done.IDs, Repeated: true}, again)
@@ -455,43 +393,34 @@ func TestEraseHash(t *testing.T) {
 func TestEraseNewerFormat(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	end := int64(0)
 	for rec, err := range s.Records(t.Context()) {
 		require.NoError(t, err)
 		end = rec.End
 	}
-	e, err := transcript.ParseEntry([]byte(`{"type":"hologram","id":"x","critical":true,"text":"` + word + `"}`))
+	e, err := transcript.ParseEntry([]byte(`{"type":"hologram","id":"x","critical":true,"text":"` + storetest.Word + `"}`))
 	require.NoError(t, err)
 	_, err = s.AppendLines(t.Context(), end, e)
 	require.NoError(t, err)
-	_, err = st.PlanErase(t.Context(), session.Erasure{Match: has})
+	_, err = st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
 	require.ErrorIs(t, err, session.ErrNewerFormat)
-}
-
-func entries(t *testing.T, s *session.Session) (all []transcript.Entry) {
-	t.Helper()
-	for e, err := range s.Entries(t.Context()) {
-		require.NoError(t, err)
-		all = append(all, e)
-	}
-	return all
 }
 
 // A blob goes with the last line that names it.
 func TestEraseBlob(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	st := open(t, dir, &session.Options{Blobs: blobs.New(dir)})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, &session.Options{Blobs: blobs.New(dir)})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	picture := func(seed uint64) transcript.Message {
-		return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, seed)}}
+		return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, seed)}}
 	}
-	one := add(t, s, picture(1))[0]
-	add(t, s, picture(2), transcript.AssistantText("Nice."))
-	again := add(t, s, picture(1))[0]
+	one := storetest.Add(t, s, picture(1))[0]
+	storetest.Add(t, s, picture(2), transcript.AssistantText("Nice."))
+	again := storetest.Add(t, s, picture(1))[0]
 	files := func() int {
 		all, err := blobs.New(dir).List(t.Context(), s.Ref())
 		require.NoError(t, err)
@@ -502,17 +431,17 @@ func TestEraseBlob(t *testing.T) {
 		require.NoError(t, err)
 		_, err = st.Erase(t.Context(), plan)
 		require.NoError(t, err)
-		return toJSON(t, plan.Places)
+		return storetest.JSON(t, plan.Places)
 	}
 	require.Equal(t, 2, files())
 	require.NotContains(t, erase(one), `"blob"`)
 	require.Equal(t, 2, files())
 	require.Contains(t, erase(again), `"blob"`)
 	require.Equal(t, 1, files())
-	require.Contains(t, history(t, s), screenshot(15_000, 2).Source.Data)
+	require.Contains(t, storetest.History(t, s), storetest.Screenshot(15_000, 2).Source.Data)
 	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
 	require.NoError(t, err)
-	require.Contains(t, toJSON(t, plan.Places), `"blob"`)
+	require.Contains(t, storetest.JSON(t, plan.Places), `"blob"`)
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
 	require.Zero(t, files())
@@ -523,14 +452,14 @@ func TestEraseBlob(t *testing.T) {
 func TestEraseBlobAgain(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("the disk is full")
-	kept := &watched{Blobs: blobs.NewMemory()}
+	kept := &storetest.Watched{Blobs: blobs.NewMemory()}
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	id := add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, 1)}})[0]
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	id := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 1)}})[0]
 	plan, err := st.PlanErase(t.Context(), chosen(s, id))
 	require.NoError(t, err)
-	kept.fail = func(op string) error {
+	kept.Fail = func(op string) error {
 		if op == "delete" {
 			return failed
 		}
@@ -538,7 +467,7 @@ func TestEraseBlobAgain(t *testing.T) {
 	}
 	_, err = st.Erase(t.Context(), plan)
 	require.ErrorIs(t, err, failed)
-	kept.fail = nil
+	kept.Fail = nil
 	require.NoError(t, st.Archive(t.Context(), s.Ref())) // nothing is appended to it any more
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
@@ -552,12 +481,12 @@ func TestEraseBlobAgain(t *testing.T) {
 // erase, although nothing in the store speaks of it.
 func TestEraseOfAKilledCreate(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	load(t, st, cli)
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	storetest.Load(t, st, storetest.CLI)
 	temp := filepath.Join(dir, "agents/main/sessions/half.jsonl.tmp-0123456789abcdef")
-	require.NoError(t, os.WriteFile(temp, []byte(word), 0o600))
+	require.NoError(t, os.WriteFile(temp, []byte(storetest.Word), 0o600))
 	erased(t, st, session.Erasure{Owner: "ada"})
-	require.Empty(t, filesWith(t, dir))
+	require.Empty(t, storetest.FilesWith(t, dir))
 }

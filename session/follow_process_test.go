@@ -24,13 +24,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
 func init() {
-	children["follower"] = followerChild
-	children["chatter"] = chatterChild
+	storetest.Register("follower", followerChild)
+	storetest.Register("chatter", chatterChild)
 }
 
 // heard is what a follower has been given, up to the entry that says so.
@@ -94,7 +95,7 @@ func followerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	for i, st := range stores {
 		s := sessions[i]
 		all.Go(func() {
-			errs[i] = listen(bg, s, rand.New(rand.NewPCG(uint64(i), 7)), total, func(h heard) {
+			errs[i] = listen(storetest.Background, s, rand.New(rand.NewPCG(uint64(i), 7)), total, func(h heard) {
 				mu.Lock()
 				defer mu.Unlock()
 				_ = out.Encode(h) // if it fails, the parent misses it
@@ -118,7 +119,7 @@ func persist(do func() error) error {
 }
 
 func lookup(st *session.Store) (s *session.Session, err error) {
-	err = persist(func() error { s, err = st.Lookup(bg, cli); return err })
+	err = persist(func() error { s, err = st.Lookup(storetest.Background, storetest.CLI); return err })
 	return s, err
 }
 
@@ -139,9 +140,9 @@ func chatterChild(args []string, stdin io.Reader, _ io.Writer) error {
 	for n := range most {
 		items := []transcript.Item{transcript.UserText(args[1] + " " + strconv.Itoa(n))}
 		for range n % 3 {
-			items = append(items, answer("an answer "+strings.Repeat("to that ", n%7), "call"))
+			items = append(items, storetest.Answer("an answer "+strings.Repeat("to that ", n%7), "call"))
 		}
-		if err := persist(func() error { _, err := s.Append(bg, items...); return err }); err != nil {
+		if err := persist(func() error { _, err := s.Append(storetest.Background, items...); return err }); err != nil {
 			return err
 		}
 	}
@@ -173,18 +174,18 @@ func talkOf(t *testing.T, s *session.Session) (want heard, cut int) {
 func TestFollowProcesses(t *testing.T) {
 	t.Parallel()
 	const processes, writers = 4, 8
-	each := extent(*faults, 2, 16, 16)
-	total := extent(*faults, 1_500, 100_000, 300_000)
+	each := storetest.Extent(*storetest.Faults, 2, 16, 16)
+	total := storetest.Extent(*storetest.Faults, 1_500, 100_000, 300_000)
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 
 	var listeners []*exec.Cmd
 	var outs []*bufio.Scanner
 	for range processes {
-		cmd := child(t, "follower", dir, fmt.Sprint(each, " ", total))
+		cmd := storetest.Child(t, "follower", dir, fmt.Sprint(each, " ", total))
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -195,7 +196,7 @@ func TestFollowProcesses(t *testing.T) {
 	}
 	talkers := make([]*exec.Cmd, writers)
 	talk := func(i int) {
-		talkers[i] = child(t, "chatter", dir, strconv.Itoa(i), strconv.Itoa(total/writers/2))
+		talkers[i] = storetest.Child(t, "chatter", dir, strconv.Itoa(i), strconv.Itoa(total/writers/2))
 		_, err := talkers[i].StdinPipe()
 		require.NoError(t, err)
 		require.NoError(t, talkers[i].Start())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -23,11 +24,11 @@ import (
 func TestFollowStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 
-	cmd := child(t, "follower", dir, "1 1000000000") // follows to the end without beginning anew
+	cmd := storetest.Child(t, "follower", dir, "1 1000000000") // follows to the end without beginning anew
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -38,7 +39,7 @@ func TestFollowStopped(t *testing.T) {
 		return got
 	}
 	require.Zero(t, next().N, "it has loaded the session")
-	add(t, s, transcript.Custom{Name: endOfTalk})
+	storetest.Add(t, s, transcript.Custom{Name: endOfTalk})
 	require.Equal(t, 2, next().N)
 
 	pid := cmd.Process.Pid
@@ -49,7 +50,7 @@ func TestFollowStopped(t *testing.T) {
 	require.True(t, status.Stopped())
 
 	const writers, each = 4, 250
-	until := time.Now().Add(extent(*faults, 0, 10*time.Second, time.Minute))
+	until := time.Now().Add(storetest.Extent(*storetest.Faults, 0, 10*time.Second, time.Minute))
 	var acked atomic.Int64
 	var group sync.WaitGroup
 	for w := range writers {
@@ -67,7 +68,7 @@ func TestFollowStopped(t *testing.T) {
 	changed, err := syscall.Wait4(pid, &status, syscall.WNOHANG|syscall.WCONTINUED, nil)
 	require.NoError(t, err)
 	require.Zero(t, changed, "the follower was not stopped all the time")
-	add(t, s, transcript.Custom{Name: endOfTalk})
+	storetest.Add(t, s, transcript.Custom{Name: endOfTalk})
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 	want, _ := talkOf(t, s)

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -17,43 +16,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
-
-// blind hides that a driver can watch, so that followers poll.
-type blind struct{ driver.Driver }
-
-// dying begins to watch and cannot go on.
-type dying struct{ driver.Driver }
-
-func (dying) Watch(_ driver.Ref, changed func(driver.Ref, error)) (func(), error) {
-	changed(driver.Ref{}, errors.New("no more watches"))
-	return func() {}, nil
-}
-
-// followed are the ways in which a store can be followed.
-var followed = map[string]func(t *testing.T) *session.Store{
-	"files": func(t *testing.T) *session.Store {
-		return open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
-	},
-	"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
-	"polled": func(t *testing.T) *session.Store {
-		d, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: session.SyncNever})
-		require.NoError(t, err)
-		return session.OpenDriver(blind{d}, nil)
-	},
-	"dying": func(*testing.T) *session.Store { return session.OpenDriver(dying{memdriver.New(nil)}, nil) },
-}
-
-func eachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
-	for name, make := range followed {
-		t.Run(name, func(t *testing.T) { t.Parallel(); f(t, make(t)) })
-	}
-}
 
 // A tail is a loop over Follow that a test takes one step at a time.
 type tail struct {
@@ -88,46 +55,37 @@ func (f *tail) wantEnd(target error) {
 	require.False(f.t, ok)
 }
 
-func entryIDs(t *testing.T, s *session.Session) (ids []string) {
-	t.Helper()
-	for e, err := range s.Entries(t.Context()) {
-		require.NoError(t, err)
-		ids = append(ids, e.ID)
-	}
-	return ids
-}
-
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		s := load(t, st, cli)
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
 		f := follow(t, s, "")
 		f.want(s.ID())
-		first := add(t, s, transcript.UserText("one"))
+		first := storetest.Add(t, s, transcript.UserText("one"))
 		f.want(first...)
-		f.want(add(t, s, answer("two", "a", "b"))...)
-		kept := add(t, s, transcript.ToolResult("b", "x"), transcript.ToolResult("a", "y"))
+		f.want(storetest.Add(t, s, storetest.Answer("two", "a", "b"))...)
+		kept := storetest.Add(t, s, transcript.ToolResult("b", "x"), transcript.ToolResult("a", "y"))
 		f.want(kept...)
-		f.want(add(t, s, answer("three"))...)
-		f.want(add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], CoversTo: first[0], TurnsBefore: 1})...)
+		f.want(storetest.Add(t, s, storetest.Answer("three"))...)
+		f.want(storetest.Add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], CoversTo: first[0], TurnsBefore: 1})...)
 		require.NoError(t, s.Rewind(t.Context(), first[0]))
-		f.want(entryIDs(t, s)[9:]...)
+		f.want(storetest.EntryIDs(t, s)[9:]...)
 
-		all := entryIDs(t, s)
+		all := storetest.EntryIDs(t, s)
 		for i, id := range all {
 			follow(t, s, id).want(all[i+1:]...)
 		}
 		follow(t, s, "nobody").wantEnd(session.ErrNoEntry)
 
 		late := follow(t, s, all[len(all)-1])
-		last := add(t, s, transcript.UserText("last"))
+		last := storetest.Add(t, s, transcript.UserText("last"))
 		late.want(last...)
 		f.want(last...)
 		require.NoError(t, st.Delete(t.Context(), s.Ref()))
 		f.wantEnd(fs.ErrNotExist)
 		late.wantEnd(fs.ErrNotExist)
 		follow(t, s, "").wantEnd(fs.ErrNotExist)
-		closed(t, st)
+		storetest.Close(t, st)
 	})
 }
 
@@ -135,17 +93,17 @@ func TestFollow(t *testing.T) {
 // followed, even if it is longer.
 func TestFollowMadeAgain(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		s, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "same"})
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "same"})
 		require.NoError(t, err)
 		f := follow(t, s, "")
 		f.want("same")
-		f.want(add(t, s, transcript.UserText("one"))...)
+		f.want(storetest.Add(t, s, transcript.UserText("one"))...)
 		require.NoError(t, st.Delete(t.Context(), s.Ref()))
-		again, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "same"})
+		again, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "same"})
 		require.NoError(t, err)
-		add(t, again, transcript.UserText(strings.Repeat("another conversation ", 100)))
+		storetest.Add(t, again, transcript.UserText(strings.Repeat("another conversation ", 100)))
 		f.wantEnd(fs.ErrNotExist)
 	})
 }
@@ -153,8 +111,8 @@ func TestFollowMadeAgain(t *testing.T) {
 // A loop that waits ends with its context and with its store.
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		s := load(t, st, cli)
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 3)
 		wait := func(ctx context.Context) {
@@ -182,9 +140,9 @@ func TestFollowEnds(t *testing.T) {
 
 // A loop that is left waits for nothing, and leaves nothing behind.
 func TestFollowLeavesNothing(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	for range 3 {
 		stops := []func(){}
 		for range 8 {
@@ -222,20 +180,20 @@ func TestFollowFile(t *testing.T) {
 		t.Run(fmt.Sprint("readOnly=", readOnly), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			st := open(t, dir, nil)
-			defer closed(t, st)
-			s := load(t, st, cli)
-			add(t, s, transcript.UserText("one"))
-			viewer := open(t, dir, &session.Options{ReadOnly: readOnly})
-			defer closed(t, viewer)
-			f := followAside(t, load(t, viewer, cli))
-			f.want(entryIDs(t, s)...)
+			st := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("one"))
+			viewer := storetest.Open(t, dir, &session.Options{ReadOnly: readOnly})
+			defer storetest.Close(t, viewer)
+			f := followAside(t, storetest.Load(t, viewer, storetest.CLI))
+			f.want(storetest.EntryIDs(t, s)...)
 
 			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 			require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky)) // a failed sync: the next append makes a copy
 			was, err := os.Stat(path)
 			require.NoError(t, err)
-			f.want(add(t, s, transcript.UserText("two"))...)
+			f.want(storetest.Add(t, s, transcript.UserText("two"))...)
 			now, err := os.Stat(path)
 			require.NoError(t, err)
 			if runtime.GOOS != "windows" {
@@ -274,7 +232,7 @@ func TestFollowFile(t *testing.T) {
 			f.want("w0", "w1", "w2", "w3")
 			cut := batch("c", "cut", 3)
 			write(cut[:strings.LastIndex(cut, "{")])
-			f.want(add(t, s, transcript.UserText("behind a cut one"))...)
+			f.want(storetest.Add(t, s, transcript.UserText("behind a cut one"))...)
 		})
 	}
 }
@@ -308,8 +266,8 @@ func followAside(t *testing.T, s *session.Session) *tail {
 
 func TestStoreFollow(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
 		hints := make(chan session.Ref)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -344,7 +302,7 @@ func TestStoreFollow(t *testing.T) {
 			told(s)
 		}
 		for _, s := range slices.Backward(all) {
-			add(t, s, transcript.UserText("one"))
+			storetest.Add(t, s, transcript.UserText("one"))
 			told(s)
 		}
 		for _, s := range all {
@@ -358,20 +316,20 @@ func TestStoreFollow(t *testing.T) {
 func TestStoreFollowSlow(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	next, stop := iter.Pull2(st.Follow(t.Context()))
 	defer stop()
 	_, err, _ := next()
 	require.NoError(t, err)
 	for range 3000 {
-		_, err := st.Create(t.Context(), cli, nil)
+		_, err := st.Create(t.Context(), storetest.CLI, nil)
 		require.NoError(t, err)
 	}
 	ref, err, _ := next()
 	require.NoError(t, err)
 	require.Equal(t, session.Ref{}, ref)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"))
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"))
 	ref, err, _ = next()
 	require.NoError(t, err)
 	require.Equal(t, s.Ref(), ref)
@@ -379,12 +337,12 @@ func TestStoreFollowSlow(t *testing.T) {
 
 // A line that ends a queued text is no repeat of it.
 func TestFollowSeesWhatEnds(t *testing.T) {
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		s := load(t, st, cli)
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
 		id, err := s.Queue(t.Context(), transcript.UserText("later"))
 		require.NoError(t, err)
-		off := add(t, s, transcript.Repeat(transcript.Queued{Off: true}, id))
+		off := storetest.Add(t, s, transcript.Repeat(transcript.Queued{Off: true}, id))
 		p, err := s.Pending(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, p.Queued)

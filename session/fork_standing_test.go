@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -22,10 +23,10 @@ import (
 func TestForkStandingAtRandom(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	for seed := range extent(*faults, 6, 100, 1000) {
+	defer storetest.Close(t, st)
+	for seed := range storetest.Extent(*storetest.Faults, 6, 100, 1000) {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 3))
-		s, err := st.Create(t.Context(), cli, nil)
+		s, err := st.Create(t.Context(), storetest.CLI, nil)
 		require.NoError(t, err)
 		for n := range 3 {
 			ids := standAtRandom(t, s, rnd, 30)
@@ -71,74 +72,43 @@ func standingText(t *testing.T, s rebuild.Standing) string {
 func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) []string {
 	t.Helper()
 	ctx := t.Context()
-	pick := func() string { ids := entryIDs(t, s); return ids[rnd.IntN(len(ids))] }
+	pick := func() string { ids := storetest.EntryIDs(t, s); return ids[rnd.IntN(len(ids))] }
 	for n := range steps {
 		switch rnd.IntN(12) {
 		case 0, 1, 2, 3:
-			talk(t, s, n, 1)
+			storetest.Talk(t, s, n, 1)
 		case 4:
 			_ = s.Pin(ctx, pick()) // many have no text
 		case 5:
 			require.NoError(t, s.Unpin(ctx, pick()))
 		case 6, 7:
 			value := []json.RawMessage{nil, fmt.Append(nil, n)}[rnd.IntN(2)]
-			require.NoError(t, second(s.SetState(ctx, fmt.Sprint("v", rnd.IntN(3)), value, "")))
+			require.NoError(t, storetest.ErrOf(s.SetState(ctx, fmt.Sprint("v", rnd.IntN(3)), value, "")))
 		case 8:
-			require.NoError(t, second(s.Queue(ctx, transcript.UserText(fmt.Sprint("queued ", n)))))
+			require.NoError(t, storetest.ErrOf(s.Queue(ctx, transcript.UserText(fmt.Sprint("queued ", n)))))
 		case 9:
-			turn := begin(t, s)
+			turn, err := s.BeginTurn(ctx)
+			require.NoError(t, err)
 			if rnd.IntN(2) == 0 {
-				require.NoError(t, second(turn.Drain(ctx)))
+				require.NoError(t, storetest.ErrOf(turn.Drain(ctx)))
 			}
 			d := turn.Draft("anthropic", "m", transcript.Made{})
 			require.NoError(t, d.Write(ctx, fmt.Sprint("drafted ", n)))
 			require.NoError(t, d.Flush(ctx))
 			require.NoError(t, turn.End())
 		case 10:
-			_, _ = s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1 + rnd.IntN(2)}, Summarizer: compact.SummarizerFunc(says(whole))})
+			_, _ = s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1 + rnd.IntN(2)}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})
 		case 11:
 			switch rnd.IntN(3) {
 			case 0:
 				require.NoError(t, s.Rewind(ctx, pick()))
 			case 1:
-				add(t, s, transcript.UserText("in one append"), transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "with it"}}},
+				storetest.Add(t, s, transcript.UserText("in one append"), transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "with it"}}},
 					transcript.State{Name: "v1", Value: json.RawMessage(`"mixed"`)})
 			default:
-				add(t, s, answer("", fmt.Sprint("call", n)))
+				storetest.Add(t, s, storetest.Answer("", fmt.Sprint("call", n)))
 			}
 		}
 	}
-	return entryIDs(t, s)
-}
-
-// A pin of an entry that was rewound in front of the place of a fork is not in the
-// fork, nor in its summary, though the rewind is not there either. One that was
-// rewound later is.
-func TestForkRewoundPin(t *testing.T) {
-	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		s := load(t, st, cli)
-		ctx := t.Context()
-		said := add(t, s, transcript.UserText("remember the blue door"), answer("yes"))
-		said = append(said, add(t, s, transcript.UserText("and the red one"), answer("yes"))...)
-		require.NoError(t, s.Pin(ctx, said[0]))
-		require.NoError(t, s.Pin(ctx, said[2]))
-		require.NoError(t, s.Rewind(ctx, said[1]))
-		for n := range 4 {
-			talk(t, s, n, 1)
-		}
-		_, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})
-		require.NoError(t, err)
-		last := add(t, s, transcript.UserText("on"), answer("on"))[1]
-		require.NoError(t, s.Rewind(ctx, s.ID()))
-		for range 2 { // the second one is a fork of the fork
-			s, err = s.Fork(ctx, last, nil)
-			require.NoError(t, err)
-			pins, err := s.Pins(ctx)
-			require.NoError(t, err)
-			require.Equal(t, []transcript.Carried{{Entry: said[0], Text: "remember the blue door"}}, pins)
-			last = add(t, s, transcript.UserText("on"), answer("on"))[1]
-		}
-	})
+	return storetest.EntryIDs(t, s)
 }

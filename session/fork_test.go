@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -37,7 +38,7 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 				calls = append(calls, fmt.Sprint("call", call))
 			}
 			open = append(open, calls...)
-			items = append(items, answer(fmt.Sprint("answer ", n), calls...))
+			items = append(items, storetest.Answer(fmt.Sprint("answer ", n), calls...))
 		case k < 13 && len(open) > 0:
 			i := rnd.IntN(len(open))
 			items = append(items, transcript.ToolResult(open[i], fmt.Sprint("result ", n)))
@@ -64,9 +65,9 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 		case k == 18:
 			items = append(items, transcript.System{Text: fmt.Sprint("prompt ", n)}, transcript.Tools{Names: []string{fmt.Sprint("tool", n)}})
 		default:
-			items = append(items, transcript.UserText(fmt.Sprint("two at once ", n)), answer("at once"))
+			items = append(items, transcript.UserText(fmt.Sprint("two at once ", n)), storetest.Answer("at once"))
 		}
-		all = append(all, add(t, s, items...)...)
+		all = append(all, storetest.Add(t, s, items...)...)
 	}
 }
 
@@ -136,12 +137,12 @@ func encoded(t *testing.T, h rebuild.History) string {
 // becomes of it; and so has a fork of a fork.
 func TestForkHistory(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		rounds := extent(*faults, 6, 60, 600)
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		rounds := storetest.Extent(*storetest.Faults, 6, 60, 600)
 		for seed := range rounds {
 			rnd := rand.New(rand.NewPCG(uint64(seed), 1))
-			base, err := st.Create(t.Context(), cli, nil)
+			base, err := st.Create(t.Context(), storetest.CLI, nil)
 			require.NoError(t, err)
 			ramble(t, base, rnd, 40)
 			var forks []*session.Session
@@ -151,13 +152,13 @@ func TestForkHistory(t *testing.T) {
 				if len(forks) > 0 && rnd.IntN(2) == 0 {
 					from = forks[rnd.IntN(len(forks))]
 				}
-				ids := entryIDs(t, from)
+				ids := storetest.EntryIDs(t, from)
 				id := ids[rnd.IntN(len(ids))]
 				fork, err := from.Fork(t.Context(), id, nil)
 				require.NoError(t, err)
 				forks, want = append(forks, fork), append(want, encoded(t, wantFork(t, from, id).History()))
 				require.Equal(t, session.Ref{Agent: "main", ID: from.ID()}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
-				require.Equal(t, fork.Info().Base.Lines, len(entryIDs(t, fork))-1)
+				require.Equal(t, fork.Info().Base.Lines, len(storetest.EntryIDs(t, fork))-1)
 				checkCopies(t, from, fork)
 			}
 			require.NoError(t, st.Delete(t.Context(), base.Ref()))
@@ -170,7 +171,7 @@ func TestForkHistory(t *testing.T) {
 				h, err = fork.History(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, want[i], encoded(t, h), "seed %d, fork %d, all lines read", seed, i)
-				add(t, fork, transcript.UserText("goes on"))
+				storetest.Add(t, fork, transcript.UserText("goes on"))
 			}
 		}
 	})
@@ -199,20 +200,20 @@ func checkCopies(t *testing.T, base, fork *session.Session) {
 
 func TestFork(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ann", Title: "the base", Labels: []string{"x"}})
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ann", Title: "the base", Labels: []string{"x"}})
 		require.NoError(t, err)
-		asked := add(t, s, transcript.UserText("what is in a.go?"))
-		called := add(t, s, answer("looking", "a", "b"))
+		asked := storetest.Add(t, s, transcript.UserText("what is in a.go?"))
+		called := storetest.Add(t, s, storetest.Answer("looking", "a", "b"))
 		keyed, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.ToolResult("a", "one"))
 		require.NoError(t, err)
-		add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`1`)})
-		done := add(t, s, transcript.ToolResult("b", "two"))
-		add(t, s, answer("done"))
+		storetest.Add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`1`)})
+		done := storetest.Add(t, s, transcript.ToolResult("b", "two"))
+		storetest.Add(t, s, storetest.Answer("done"))
 		later, err := s.AppendIf(t.Context(), session.Cond{Idem: "later"}, transcript.UserText("thanks"))
 		require.NoError(t, err)
-		before := history(t, s)
+		before := storetest.History(t, s)
 
 		fork := func(from *session.Session, id string, opts *session.CreateOptions) *session.Session {
 			f, err := from.Fork(t.Context(), id, opts)
@@ -220,7 +221,7 @@ func TestFork(t *testing.T) {
 			return f
 		}
 		for _, id := range append(slices.Clone(called), keyed.IDs...) { // a call is open
-			require.Equal(t, asked, entryIDs(t, fork(s, id, nil))[1:])
+			require.Equal(t, asked, storetest.EntryIDs(t, fork(s, id, nil))[1:])
 		}
 		f := fork(s, done[0], &session.CreateOptions{ID: "branch", Title: "a branch", Parent: transcript.Link{Session: s.ID(), Entry: called[1]}})
 		info := f.Info()
@@ -230,7 +231,7 @@ func TestFork(t *testing.T) {
 		require.True(t, info.Current)
 		require.Equal(t, 1, info.Turns)
 		require.Equal(t, "a branch", info.Title)
-		require.Len(t, entryIDs(t, fork(s, s.ID(), nil)), 1)
+		require.Len(t, storetest.EntryIDs(t, fork(s, s.ID(), nil)), 1)
 
 		again, err := f.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.ToolResult("a", "one"))
 		require.NoError(t, err)
@@ -239,7 +240,7 @@ func TestFork(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, later.IDs, other.IDs)
 
-		require.Equal(t, before, history(t, s))
+		require.Equal(t, before, storetest.History(t, s))
 		for filter, want := range map[string]session.ListOptions{"parent": {Parent: s.Ref()}, "base": {Base: s.Ref(), Agent: "main"}} {
 			infos, err := st.List(t.Context(), &want)
 			require.NoError(t, err)
@@ -252,10 +253,10 @@ func TestFork(t *testing.T) {
 			_, err = s.Fork(t.Context(), id, nil)
 			require.ErrorIs(t, err, session.ErrNoEntry)
 		}
-		_, err = st.Create(t.Context(), cli, &session.CreateOptions{Parent: transcript.Link{Session: "../x"}})
+		_, err = st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Parent: transcript.Link{Session: "../x"}})
 		require.ErrorIs(t, err, fs.ErrInvalid)
 		require.NoError(t, st.Delete(t.Context(), f.Ref()))
-		require.Equal(t, before, history(t, s))
+		require.Equal(t, before, storetest.History(t, s))
 	})
 }
 
@@ -263,10 +264,10 @@ func TestFork(t *testing.T) {
 // nothing about the fork.
 func TestForkMeta(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		s := load(t, st, cli)
-		ids := add(t, s, transcript.UserText("one"), transcript.Meta{Owner: new("bob"), Labels: []string{"x"}, Pinned: new(true)})
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
+		ids := storetest.Add(t, s, transcript.UserText("one"), transcript.Meta{Owner: new("bob"), Labels: []string{"x"}, Pinned: new(true)})
 		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("ann")}))
 		for _, owner := range []string{"", "eve"} {
 			f, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: owner})
@@ -284,20 +285,20 @@ func TestForkMeta(t *testing.T) {
 func TestForkBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	const turn = 32 << 10
 	old := strings.Repeat("old ", turn/8)
-	for range extent(*faults, 8<<20, 64<<20, 1<<30) / turn {
-		add(t, s, transcript.UserText(old), answer(old))
+	for range storetest.Extent(*storetest.Faults, 8<<20, 64<<20, 1<<30) / turn {
+		storetest.Add(t, s, transcript.UserText(old), storetest.Answer(old))
 	}
-	kept := add(t, s, transcript.UserText("kept"))
-	for range extent(*faults, 64<<10, 1<<20, 1<<20) / 2048 {
-		add(t, s, transcript.UserText(old[:1024]), answer(old[:1024]))
+	kept := storetest.Add(t, s, transcript.UserText("kept"))
+	for range storetest.Extent(*storetest.Faults, 64<<10, 1<<20, 1<<20) / 2048 {
+		storetest.Add(t, s, transcript.UserText(old[:1024]), storetest.Answer(old[:1024]))
 	}
-	add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], TurnsBefore: 100})
-	last := add(t, s, transcript.UserText("after it"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], TurnsBefore: 100})
+	last := storetest.Add(t, s, transcript.UserText("after it"))
 	live, all := 0, 0
 	for e, err := range s.Entries(t.Context()) {
 		require.NoError(t, err)
@@ -312,7 +313,7 @@ func TestForkBytes(t *testing.T) {
 	more := written(t, dir) - before
 	t.Logf("of %d bytes %d are live; the fork has written %d", all, live, more)
 	require.LessOrEqual(t, more, int64(live)+4<<10)
-	require.Equal(t, history(t, s), history(t, f))
+	require.Equal(t, storetest.History(t, s), storetest.History(t, f))
 }
 
 // written is how many bytes are in the files of a folder.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -29,9 +28,9 @@ var fulls = map[string]func(dir string) error{
 }
 
 func init() {
-	children["full"] = func(args []string, _ io.Reader, _ io.Writer) error {
-		return errors.Join(fulls[args[0]](args[1]), continues(args[1]))
-	}
+	storetest.Register("full", func(args []string, _ io.Reader, _ io.Writer) error {
+		return errors.Join(fulls[args[0]](args[1]), storetest.CheckContinues(args[1]))
+	})
 }
 
 // The disk is full in the middle of a turn, and then has room again: the turn
@@ -39,89 +38,28 @@ func init() {
 func TestFullDisk(t *testing.T) {
 	for place := range fulls {
 		t.Run(place, func(t *testing.T) {
-			_, err := child(t, "full", place, t.TempDir()).Output()
+			_, err := storetest.Child(t, "full", place, t.TempDir()).Output()
 			require.NoError(t, err)
 		})
 	}
 }
 
-// full calls f while no file may be longer than n bytes.
-func full(n int64, f func() error) error {
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		return err
-	}
-	limit := old
-	assign(&limit.Cur, n)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		return err
-	}
-	return errors.Join(f(), syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
-}
-
-// assign sets a number whose type depends on the system.
-func assign[T int64 | uint64](to *T, n int64) { *to = T(n) }
-
-func fileSize(dir, name string) int64 {
-	info, err := os.Stat(filepath.Join(dir, "agents/main", name))
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-// continues opens the store anew: the session has all messages up to the last,
-// its row counts them, nothing is damaged, and appends go on.
-func continues(dir string) error {
-	st, s, err := openSession(dir)
-	if err != nil {
-		return err
-	}
-	said := 0 // messages
-	for e, err := range s.Entries(bg) {
-		if err != nil {
-			return err
-		}
-		if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
-			said++
-			if want := fmt.Sprintf("message %d.", said); !strings.HasPrefix(f.Message().Text(), want) {
-				return fmt.Errorf("%q is where %q should be", f.Message().Text(), want)
-			}
-		}
-	}
-	h, err := s.Health(bg)
-	cut := slices.ContainsFunc(h.Repairs, func(r rebuild.Repair) bool { return r.Rule != rebuild.MergedMessages })
-	if err != nil || len(h.Damage) > 0 || cut || said == 0 {
-		return fmt.Errorf("%d messages, health %+v: %w", said, h, err)
-	}
-	if info := s.Info(); info.Size != fileSize(dir, "sessions/"+s.ID()+".jsonl") || info.Messages < said {
-		return fmt.Errorf("the row is %+v, the messages are %d", info, said)
-	}
-	return errors.Join(say(s, said+1, ""), st.Close())
-}
-
-// say appends message n, and its answer.
-func say(s *session.Session, n int, more string) error {
-	_, err := s.Append(bg, transcript.UserText(fmt.Sprintf("message %d.%s", n, more)), answer("yes"))
-	return err
-}
-
 // The transcript has no room for a tool's result.
 func fullAppend(dir string) error {
-	st, s, err := openSession(dir)
+	st, s, err := storetest.OpenSession(dir)
 	if err != nil {
 		return err
 	}
-	if _, err := s.Append(bg, transcript.UserText("message 1."), answer("", "c")); err != nil {
+	if _, err := s.Append(storetest.Background, transcript.UserText("message 1."), storetest.Answer("", "c")); err != nil {
 		return err
 	}
 	result := transcript.ToolResult("c", strings.Repeat("r", 500))
-	err = full(s.Info().Size+100, func() error {
+	err = storetest.WithFileLimit(s.Info().Size+100, func() error {
 		for range 3 {
-			if _, err := s.Append(bg, result); !errors.Is(err, syscall.EFBIG) {
+			if _, err := s.Append(storetest.Background, result); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("an append beyond the limit: %w", err)
 			}
-			if h, err := s.History(bg); err != nil || strings.Contains(fmt.Sprint(h), "rrr") {
+			if h, err := s.History(storetest.Background); err != nil || strings.Contains(fmt.Sprint(h), "rrr") {
 				return fmt.Errorf("the failed append shows in the history: %w", err)
 			}
 		}
@@ -130,58 +68,58 @@ func fullAppend(dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Append(bg, result); err != nil {
+	if _, err := s.Append(storetest.Background, result); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
-	return errors.Join(say(s, 2, ""), st.Close())
+	return errors.Join(storetest.Say(s, 2, ""), st.Close())
 }
 
 // The index has no room: a session that this process is busy with goes on, and
 // a session cannot be made.
 func fullIndex(dir string) error {
-	st, s, err := openSession(dir)
+	st, s, err := storetest.OpenSession(dir)
 	if err != nil {
 		return err
 	}
 	for i := range 50 { // so that the index is longer than the transcript
-		if _, err := st.Create(bg, session.Key{Agent: "main", Channel: "other", Peer: fmt.Sprint(i)}, nil); err != nil {
+		if _, err := st.Create(storetest.Background, session.Key{Agent: "main", Channel: "other", Peer: fmt.Sprint(i)}, nil); err != nil {
 			return err
 		}
 	}
-	if err := say(s, 1, ""); err != nil {
+	if err := storetest.Say(s, 1, ""); err != nil {
 		return err
 	}
-	n, index := 1, fileSize(dir, "sessions.jsonl")
-	err = full(index+10, func() error {
+	n, index := 1, storetest.FileSize(dir, "sessions.jsonl")
+	err = storetest.WithFileLimit(index+10, func() error {
 		for range 5 {
 			n++
-			if err := say(s, n, ""); err != nil {
+			if err := storetest.Say(s, n, ""); err != nil {
 				return fmt.Errorf("without room in the index: %w", err)
 			}
 		}
-		if err := s.SetMeta(bg, transcript.Meta{Labels: []string{"l"}}); err != nil {
+		if err := s.SetMeta(storetest.Background, transcript.Meta{Labels: []string{"l"}}); err != nil {
 			return fmt.Errorf("without room for a row: %w", err)
 		}
 		if got := s.Info().Messages; got != 2*n {
 			return fmt.Errorf("%d messages are known, not %d", got, 2*n)
 		}
-		if _, err := st.Create(bg, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil); !errors.Is(err, syscall.EFBIG) {
+		if _, err := st.Create(storetest.Background, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil); !errors.Is(err, syscall.EFBIG) {
 			return fmt.Errorf("Create without room in the index: %w", err)
 		}
 		return nil
 	})
-	if err != nil || fileSize(dir, "sessions.jsonl") != index {
-		return fmt.Errorf("the index has %d bytes, not %d: %w", fileSize(dir, "sessions.jsonl"), index, err)
+	if err != nil || storetest.FileSize(dir, "sessions.jsonl") != index {
+		return fmt.Errorf("the index has %d bytes, not %d: %w", storetest.FileSize(dir, "sessions.jsonl"), index, err)
 	}
-	other, err := st.Create(bg, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil)
+	other, err := st.Create(storetest.Background, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil)
 	if err != nil {
 		return fmt.Errorf("Create with space again: %w", err)
 	}
-	row, err := st.Get(bg, s.Ref())
+	row, err := st.Get(storetest.Background, s.Ref())
 	if err != nil || row.Info().Messages != 2*n {
 		return fmt.Errorf("after that %+v, %w", row, err)
 	}
-	return errors.Join(say(s, n+1, ""), say(other, 1, ""), st.Close())
+	return errors.Join(storetest.Say(s, n+1, ""), storetest.Say(other, 1, ""), st.Close())
 }
 
 // The transcript has no room for the summary.
@@ -197,24 +135,24 @@ func fullCompaction(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Load(bg, cli)
+	s, err := st.Load(storetest.Background, storetest.CLI)
 	if err != nil {
 		return err
 	}
 	for n := range 6 {
-		if err := say(s, n+1, strings.Repeat(" more", 100)); err != nil {
+		if err := storetest.Say(s, n+1, strings.Repeat(" more", 100)); err != nil {
 			return err
 		}
 	}
-	was, err := s.History(bg)
+	was, err := s.History(storetest.Background)
 	if err != nil {
 		return err
 	}
-	err = full(s.Info().Size+20, func() error {
-		if _, err := s.Compact(bg, nil); !errors.Is(err, syscall.EFBIG) {
+	err = storetest.WithFileLimit(s.Info().Size+20, func() error {
+		if _, err := s.Compact(storetest.Background, nil); !errors.Is(err, syscall.EFBIG) {
 			return fmt.Errorf("a compaction without room: %w", err)
 		}
-		if h, err := s.History(bg); err != nil || len(h.Messages) != len(was.Messages) {
+		if h, err := s.History(storetest.Background); err != nil || len(h.Messages) != len(was.Messages) {
 			return fmt.Errorf("it has changed the history: %w", err)
 		}
 		return nil
@@ -222,37 +160,37 @@ func fullCompaction(dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Compact(bg, nil); err != nil {
+	if _, err := s.Compact(storetest.Background, nil); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
-	if h, err := s.History(bg); err != nil || len(h.Messages) >= len(was.Messages) || paid == 0 {
+	if h, err := s.History(storetest.Background); err != nil || len(h.Messages) >= len(was.Messages) || paid == 0 {
 		return fmt.Errorf("%d summaries, and %d messages: %w", paid, len(h.Messages), err)
 	}
-	return errors.Join(say(s, 7, ""), st.Close())
+	return errors.Join(storetest.Say(s, 7, ""), st.Close())
 }
 
 // There is no room for a row when a store is closed.
 func fullClose(dir string) error {
-	st, s, err := openSession(dir)
+	st, s, err := storetest.OpenSession(dir)
 	if err != nil {
 		return err
 	}
 	for n := range 3 {
-		if err := say(s, n+1, ""); err != nil {
+		if err := storetest.Say(s, n+1, ""); err != nil {
 			return err
 		}
 	}
-	err = full(64, func() error {
+	err = storetest.WithFileLimit(64, func() error {
 		if err := st.Close(); err != nil {
 			return err
 		}
-		if st, s, err = openSession(dir); err != nil {
+		if st, s, err = storetest.OpenSession(dir); err != nil {
 			return fmt.Errorf("opening without room: %w", err)
 		}
-		if h, err := s.History(bg); err != nil || len(h.Messages) != 6 {
+		if h, err := s.History(storetest.Background); err != nil || len(h.Messages) != 6 {
 			return fmt.Errorf("reading without room: %d messages, %w", len(h.Messages), err)
 		}
-		if err := say(s, 4, ""); !errors.Is(err, syscall.EFBIG) {
+		if err := storetest.Say(s, 4, ""); !errors.Is(err, syscall.EFBIG) {
 			return fmt.Errorf("an append without room: %w", err)
 		}
 		return nil
@@ -260,7 +198,7 @@ func fullClose(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(say(s, 4, ""), st.Close())
+	return errors.Join(storetest.Say(s, 4, ""), st.Close())
 }
 
 // There is no room for the copy that a transcript needs whose sync failed.
@@ -282,29 +220,29 @@ func fullEnd(dir string) error {
 // fullReading changes the transcript of a session of six messages, and reads it while it
 // cannot be made good: that number of messages is there, and nothing can be appended.
 func fullReading(dir string, messages int, change func(path string) error) error {
-	st, s, err := openSession(dir)
+	st, s, err := storetest.OpenSession(dir)
 	if err != nil {
 		return err
 	}
 	for n := range 3 {
-		if err := say(s, n+1, ""); err != nil {
+		if err := storetest.Say(s, n+1, ""); err != nil {
 			return err
 		}
 	}
 	if err := errors.Join(st.Close(), change(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"))); err != nil {
 		return err
 	}
-	err = full(64, func() error {
-		if st, s, err = openSession(dir); err != nil {
+	err = storetest.WithFileLimit(64, func() error {
+		if st, s, err = storetest.OpenSession(dir); err != nil {
 			return fmt.Errorf("loading without room: %w", err)
 		}
-		if s, err = st.Get(bg, s.Ref()); err != nil {
+		if s, err = st.Get(storetest.Background, s.Ref()); err != nil {
 			return fmt.Errorf("opening without room: %w", err)
 		}
-		if h, err := s.History(bg); err != nil || len(h.Messages) != messages {
+		if h, err := s.History(storetest.Background); err != nil || len(h.Messages) != messages {
 			return fmt.Errorf("reading without room: %d messages, %w", len(h.Messages), err)
 		}
-		if err := say(s, 4, ""); !errors.Is(err, syscall.EFBIG) {
+		if err := storetest.Say(s, 4, ""); !errors.Is(err, syscall.EFBIG) {
 			return fmt.Errorf("an append without room: %w", err)
 		}
 		return nil
@@ -312,13 +250,13 @@ func fullReading(dir string, messages int, change func(path string) error) error
 	if err != nil {
 		return err
 	}
-	if h, err := s.History(bg); err != nil || len(h.Messages) < messages {
+	if h, err := s.History(storetest.Background); err != nil || len(h.Messages) < messages {
 		return fmt.Errorf("reading with space again: %d messages, %w", len(h.Messages), err)
 	}
-	if err := say(s, 4, ""); err != nil {
+	if err := storetest.Say(s, 4, ""); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
-	if h, err := s.History(bg); err != nil || len(h.Messages) != 8 {
+	if h, err := s.History(storetest.Background); err != nil || len(h.Messages) != 8 {
 		return fmt.Errorf("after that %d messages, %w", len(h.Messages), err)
 	}
 	return st.Close()

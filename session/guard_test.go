@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -21,10 +22,8 @@ import (
 
 // isSummary tells the requests of compact.Model from those of the agent.
 func isSummary(r guardtest.Request) bool {
-	return len(r.Messages) == 1 && len(r.Tools) == 0 && r.System != agentSystem
+	return len(r.Messages) == 1 && len(r.Tools) == 0 && r.System != storetest.AgentSystem
 }
-
-const agentSystem = "You are an agent."
 
 // Claw0, row by row: a plain call is left alone; one overflow, a second and
 // smaller request; two, a summary and a third request; three, the provider's
@@ -45,16 +44,16 @@ func TestClaw0(t *testing.T) {
 			dir := t.TempDir()
 			opts := &session.Options{
 				Summary: rebuild.SummaryPair,
-				Compact: compact.Options{Keep: compact.Keep{Fraction: .5}, Summarizer: compact.Model{Complete: client{m}.Complete}},
+				Compact: compact.Options{Keep: compact.Keep{Fraction: .5}, Summarizer: compact.Model{Complete: storetest.Client{Model: m}.Complete}},
 			}
-			st := open(t, dir, opts)
-			s := load(t, st, cli)
-			add(t, s, transcript.UserText("read it"), answer("", "c"), transcript.ToolResult("c", lines(15_000)), answer("I have read it."))
+			st := storetest.Open(t, dir, opts)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("read it"), storetest.Answer("", "c"), transcript.ToolResult("c", lines(15_000)), storetest.Answer("I have read it."))
 			for i := range 4 {
-				add(t, s, transcript.UserText(fmt.Sprint("question ", i)), answer(fmt.Sprint("answer ", i)))
+				storetest.Add(t, s, transcript.UserText(fmt.Sprint("question ", i)), storetest.Answer(fmt.Sprint("answer ", i)))
 			}
-			before := history(t, s)
-			a := agent{g: &guard.Guard{System: agentSystem, MaxOutput: 8096}, c: client{m}}
+			before := storetest.History(t, s)
+			a := agent{g: &guard.Guard{System: storetest.AgentSystem, MaxOutput: 8096}, c: storetest.Client{Model: m}}
 			err := a.turn(t.Context(), s, "and now?")
 
 			var main []guardtest.Recorded
@@ -79,10 +78,10 @@ func TestClaw0(t *testing.T) {
 					t.Errorf("request %d has %d bytes, the one before it %d", i, len(main[i].Body), len(main[i-1].Body))
 				}
 			}
-			checkAccepted(t, m)
+			storetest.CheckAccepted(t, m)
 			switch {
-			case overflows == 0 && !strings.HasPrefix(history(t, s), strings.TrimSuffix(before, "]}")):
-				t.Errorf("a plain call changed the history\n%s\n%s", before, history(t, s))
+			case overflows == 0 && !strings.HasPrefix(storetest.History(t, s), strings.TrimSuffix(before, "]}")):
+				t.Errorf("a plain call changed the history\n%s\n%s", before, storetest.History(t, s))
 			case overflows >= 2:
 				first := main[2].Messages
 				if !strings.HasPrefix(first[0].Text(), "[Previous conversation summary]\nThey looked at a file.") ||
@@ -98,8 +97,8 @@ func TestClaw0(t *testing.T) {
 			} else if err != nil {
 				t.Error(err)
 			}
-			want := request(t, s)
-			closed(t, st)
+			want := storetest.Request(t, s)
+			storetest.Close(t, st)
 			checkRestart(t, dir, opts, want)
 		})
 	}
@@ -113,21 +112,21 @@ func TestClaw0Sizes(t *testing.T) {
 	for _, size := range []struct{ total, covered, left int }{
 		{4, 0, 4}, {5, 0, 5}, {6, 2, 6}, {7, 3, 6}, {8, 4, 6}, {9, 4, 7}, {10, 5, 7}, {12, 6, 8}, {20, 10, 12}, {21, 10, 13}, {40, 20, 22}, {100, 50, 52},
 	} {
-		st := open(t, t.TempDir(), &session.Options{
+		st := storetest.Open(t, t.TempDir(), &session.Options{
 			Summary: rebuild.SummaryPair,
 			Compact: compact.Options{Keep: compact.Keep{Fraction: .5}, Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
 				if len(in.Messages) < 40 {
-					return short, nil
+					return storetest.ShortSummary, nil
 				}
-				return whole, nil
+				return storetest.WholeSummary, nil
 			})},
 		})
-		s := load(t, st, cli)
+		s := storetest.Load(t, st, storetest.CLI)
 		for i := range size.total {
 			if i%2 == 0 {
-				add(t, s, transcript.UserText(fmt.Sprintf("question %d, and some more words so that a summary is shorter than this", i)))
+				storetest.Add(t, s, transcript.UserText(fmt.Sprintf("question %d, and some more words so that a summary is shorter than this", i)))
 			} else {
-				add(t, s, answer(fmt.Sprintf("answer %d, and some more words so that a summary is shorter than this", i)))
+				storetest.Add(t, s, storetest.Answer(fmt.Sprintf("answer %d, and some more words so that a summary is shorter than this", i)))
 			}
 		}
 		done, err := s.Compact(t.Context(), nil)
@@ -144,7 +143,7 @@ func TestClaw0Sizes(t *testing.T) {
 		if len(h.Messages) != left {
 			t.Errorf("%d messages became %d, want %d", size.total, len(h.Messages), left)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -154,7 +153,7 @@ func TestClaw0Sizes(t *testing.T) {
 func TestLongTurn(t *testing.T) {
 	const window = 32_000
 	t.Parallel()
-	answers := extent(*soakLength, 110, 300, 300) // more than 97: see below
+	answers := storetest.Extent(*storetest.Soak, 110, 300, 300) // more than 97: see below
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("window known %v", known), func(t *testing.T) {
 			t.Parallel()
@@ -171,9 +170,9 @@ func TestLongTurn(t *testing.T) {
 			}}
 			dir := t.TempDir()
 			opts := &session.Options{Sync: session.SyncNever}
-			st := open(t, dir, opts)
-			s := load(t, st, cli)
-			a := agent{g: &guard.Guard{System: agentSystem}, c: client{m}, tool: func(transcript.ToolCallBlock) string {
+			st := storetest.Open(t, dir, opts)
+			s := storetest.Load(t, st, storetest.CLI)
+			a := agent{g: &guard.Guard{System: storetest.AgentSystem}, c: storetest.Client{Model: m}, tool: func(transcript.ToolCallBlock) string {
 				if given%97 == 0 {
 					return lines(9_000) // more than the window
 				}
@@ -183,15 +182,15 @@ func TestLongTurn(t *testing.T) {
 				a.g.Window = window
 			}
 			require.NoError(t, a.turn(t.Context(), s, "REQUEST-7731: read all files and say done"))
-			checkAccepted(t, m)
+			storetest.CheckAccepted(t, m)
 			stats := m.Stats()
 			t.Logf("%+v", stats)
 			if stats.Answered != answers+1 || known && stats.Overflows > stats.Requests/50 {
 				t.Errorf("%d answers, want %d; %d of %d requests did not fit", stats.Answered, answers+1, stats.Overflows, stats.Requests)
 			}
-			want := request(t, s)
+			want := storetest.Request(t, s)
 			require.Contains(t, want, "REQUEST-7731")
-			closed(t, st)
+			storetest.Close(t, st)
 			checkRestart(t, dir, opts, want)
 		})
 	}
@@ -216,14 +215,14 @@ func TestLongKeptPrompt(t *testing.T) {
 	m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Answer: func(guardtest.Request) guardtest.Answer {
 		return guardtest.Say("I see. " + lines(40))
 	}}
-	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	a := agent{g: &guard.Guard{Window: window, MaxOutput: 4096}, c: client{m}}
+	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	a := agent{g: &guard.Guard{Window: window, MaxOutput: 4096}, c: storetest.Client{Model: m}}
 	compactions := 0
 	for i := range 60 {
 		if i%30 == 0 {
-			add(t, s, transcript.System{Text: fmt.Sprintf("Prompt %d.\n%s", i, lines(900))})
+			storetest.Add(t, s, transcript.System{Text: fmt.Sprintf("Prompt %d.\n%s", i, lines(900))})
 		}
 		require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(40))))
 		done, err := s.AfterTurn(t.Context())
@@ -247,7 +246,7 @@ func TestLongKeptPrompt(t *testing.T) {
 func TestLongConversation(t *testing.T) {
 	const window = 32_000
 	t.Parallel()
-	turns := extent(*soakLength, 120, 1_000, 1_000)
+	turns := storetest.Extent(*storetest.Soak, 120, 1_000, 1_000)
 	m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Answer: func(r guardtest.Request) guardtest.Answer {
 		if guardtest.AfterTools(r) || r.N%3 > 0 {
 			return guardtest.Say("I see. " + lines(r.N%17))
@@ -256,19 +255,19 @@ func TestLongConversation(t *testing.T) {
 	}}
 	dir := t.TempDir()
 	opts := &session.Options{Sync: session.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}}
-	st := open(t, dir, opts)
-	s := load(t, st, cli)
-	a := agent{g: &guard.Guard{System: agentSystem, Window: window}, c: client{m}, tool: func(c transcript.ToolCallBlock) string {
+	st := storetest.Open(t, dir, opts)
+	s := storetest.Load(t, st, storetest.CLI)
+	a := agent{g: &guard.Guard{System: storetest.AgentSystem, Window: window}, c: storetest.Client{Model: m}, tool: func(c transcript.ToolCallBlock) string {
 		return lines(len(c.Name) * 20)
 	}}
 	compactions := 0
 	for i := range turns {
 		if i%40 == 39 { // another process goes on
-			want := request(t, s)
-			closed(t, st)
-			st = open(t, dir, opts)
-			s = load(t, st, cli)
-			if got := request(t, s); got != want {
+			want := storetest.Request(t, s)
+			storetest.Close(t, st)
+			st = storetest.Open(t, dir, opts)
+			s = storetest.Load(t, st, storetest.CLI)
+			if got := storetest.Request(t, s); got != want {
 				t.Fatalf("turn %d: a restart changed the request", i)
 			}
 		}
@@ -279,7 +278,7 @@ func TestLongConversation(t *testing.T) {
 			compactions++
 		}
 	}
-	checkAccepted(t, m)
+	storetest.CheckAccepted(t, m)
 	stats := m.Stats()
 	t.Logf("%+v, %d compactions after turns", stats, compactions)
 	if stats.Overflows > stats.Requests/200 || compactions == 0 {
@@ -295,7 +294,7 @@ func TestLongConversation(t *testing.T) {
 		}
 	}
 	require.Equal(t, turns, n)
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 var _ guard.Compactor = (*session.Session)(nil)
@@ -312,7 +311,7 @@ func TestRefusalIsNeverTooSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var skipped []compact.Reason
 			m := &guardtest.Model{Window: window, MaxOutput: 1_000, ReserveOutput: true, Answer: guardtest.Always(guardtest.Say("done"))}
-			st := open(t, t.TempDir(), &session.Options{
+			st := storetest.Open(t, t.TempDir(), &session.Options{
 				Sync: session.SyncNever, Compact: compact.Options{Summarizer: summarizer},
 				Observe: func(_ context.Context, e session.Event) {
 					if e.Kind == session.EventCompactionSkipped {
@@ -320,14 +319,14 @@ func TestRefusalIsNeverTooSoon(t *testing.T) {
 					}
 				},
 			})
-			defer closed(t, st)
-			s := load(t, st, cli)
-			a := agent{g: &guard.Guard{Model: "m", Window: window, System: words(7_800), MaxOutput: 1_000}, c: client{m}}
-			add(t, s, transcript.UserText("q0 "+words(3_000)), answer("a0 "+words(2_500)))
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			a := agent{g: &guard.Guard{Model: "m", Window: window, System: words(7_800), MaxOutput: 1_000}, c: storetest.Client{Model: m}}
+			storetest.Add(t, s, transcript.UserText("q0 "+words(3_000)), storetest.Answer("a0 "+words(2_500)))
 			require.NoError(t, a.turn(t.Context(), s, "q1 "+words(3_650)))
 			require.NoError(t, a.turn(t.Context(), s, "q2 "+words(2_900)))
 			require.NoError(t, a.turn(t.Context(), s, "q3"))
-			checkAccepted(t, m)
+			storetest.CheckAccepted(t, m)
 			t.Logf("%+v, skipped %v", m.Stats(), skipped)
 			require.NotEmpty(t, skipped, "no compaction came too soon, which is what this is about")
 		})

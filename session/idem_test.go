@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -34,15 +36,15 @@ func TestKeysAfterRestart(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			st := open(t, dir, unsynced)
-			s := load(t, st, cli)
+			st := storetest.Open(t, dir, storetest.Unsynced)
+			s := storetest.Load(t, st, storetest.CLI)
 			notes := func(n int) (last string) {
 				items := make([]transcript.Item, n)
 				for i := range items {
 					items[i] = transcript.Custom{Name: "note", Data: fmt.Append(nil, i)}
 				}
 				if n > 0 {
-					ids := add(t, s, items...)
+					ids := storetest.Add(t, s, items...)
 					last = ids[n-1]
 				}
 				return last
@@ -50,7 +52,7 @@ func TestKeysAfterRestart(t *testing.T) {
 			for range test.before / 1000 {
 				notes(1000)
 			}
-			keyed := []transcript.Item{transcript.UserText("q"), answer("a")}
+			keyed := []transcript.Item{transcript.UserText("q"), storetest.Answer("a")}
 			first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, keyed...)
 			require.NoError(t, err)
 			for range test.after / 1000 {
@@ -58,24 +60,24 @@ func TestKeysAfterRestart(t *testing.T) {
 			}
 			kept := first.IDs[0]
 			if !test.kept {
-				kept = add(t, s, transcript.UserText("kept"))[0]
+				kept = storetest.Add(t, s, transcript.UserText("kept"))[0]
 			}
-			compaction := add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 1})[0]
+			compaction := storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 1})[0]
 			notes(test.compacted)
 			if test.rewound {
-				add(t, s, transcript.Rewind{To: compaction})
+				storetest.Add(t, s, transcript.Rewind{To: compaction})
 			}
-			closed(t, st)
+			storetest.Close(t, st)
 
-			st = open(t, dir, unsynced)
-			defer closed(t, st)
-			s = load(t, st, cli)
+			st = storetest.Open(t, dir, storetest.Unsynced)
+			defer storetest.Close(t, st)
+			s = storetest.Load(t, st, storetest.CLI)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			_, err = s.AppendIf(t.Context(), session.Cond{Idem: "new"}, transcript.UserText("new"))
 			require.NoError(t, err)
 			runtime.ReadMemStats(&after)
-			if !brief {
+			if !storetest.Brief {
 				require.Less(t, after.Mallocs-before.Mallocs, uint64(60_000), "allocations of the first append with a key")
 			}
 			again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, keyed...)
@@ -91,9 +93,9 @@ func TestKeysAfterRestart(t *testing.T) {
 // A key belongs to what was said under it: a letter more or less, another kind of
 // entry or another tool's result is other content.
 func TestKeyOfOtherContent(t *testing.T) {
-	st := open(t, t.TempDir(), unsynced)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("question"))
 	require.NoError(t, err)
 	for _, other := range []transcript.Item{
@@ -127,13 +129,13 @@ func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.
 func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 	mem := memdriver.New(nil)
 	first := session.OpenDriver(mem.Reopen(), nil)
-	defer closed(t, first)
-	done, err := load(t, first, cli).AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"))
+	defer storetest.Close(t, first)
+	done, err := storetest.Load(t, first, storetest.CLI).AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"))
 	require.NoError(t, err)
 	d := &cancelling{Driver: mem}
 	st := session.OpenDriver(d, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	ctx, cancel := context.WithCancel(t.Context())
 	d.cancel = cancel
 	again, err := s.AppendIf(ctx, session.Cond{Idem: "key"}, transcript.UserText("q"))
@@ -147,35 +149,57 @@ func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 func TestKeyBroughtBackByAnotherProcess(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		dir := t.TempDir()
-		st := open(t, dir, unsynced)
-		s := load(t, st, cli)
-		asked := add(t, s, transcript.UserText("q"))[0]
-		a := answer("a")
+		st := storetest.Open(t, dir, storetest.Unsynced)
+		s := storetest.Load(t, st, storetest.CLI)
+		asked := storetest.Add(t, s, transcript.UserText("q"))[0]
+		a := storetest.Answer("a")
 		if made {
 			a.Made.After = asked
 		}
 		first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, a)
 		require.NoError(t, err)
-		back := add(t, s, transcript.UserText("kept"))[0]
-		add(t, s, transcript.Compaction{Summary: "s", FirstKept: back, CoversTo: back, TurnsBefore: 1})
+		back := storetest.Add(t, s, transcript.UserText("kept"))[0]
+		storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: back, CoversTo: back, TurnsBefore: 1})
 		notes := make([]transcript.Item, 1500)
 		for i := range notes {
 			notes[i] = transcript.Custom{Name: "note"}
 		}
-		add(t, s, notes...)
-		closed(t, st)
+		storetest.Add(t, s, notes...)
+		storetest.Close(t, st)
 
-		st = open(t, dir, unsynced)
-		defer closed(t, st)
-		s = load(t, st, cli)
+		st = storetest.Open(t, dir, storetest.Unsynced)
+		defer storetest.Close(t, st)
+		s = storetest.Load(t, st, storetest.CLI)
 		_, err = s.AppendIf(t.Context(), session.Cond{Idem: "other"}, transcript.UserText("the keys have been read"))
 		require.NoError(t, err)
-		other := open(t, dir, unsynced)
-		defer closed(t, other)
-		add(t, load(t, other, cli), transcript.Rewind{To: back})
+		other := storetest.Open(t, dir, storetest.Unsynced)
+		defer storetest.Close(t, other)
+		storetest.Add(t, storetest.Load(t, other, storetest.CLI), transcript.Rewind{To: back})
 
 		again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, a)
 		require.NoError(t, err)
 		require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
 	}
+}
+
+// A repeated append gives the entries that are in the file, also if another
+// store wrote them.
+func TestRepeatedByAnotherStore(t *testing.T) {
+	dir := t.TempDir()
+	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, a)
+	defer storetest.Close(t, b)
+	s, other := storetest.Load(t, a, storetest.CLI), storetest.Load(t, b, storetest.CLI)
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), storetest.Answer("y"))
+	require.NoError(t, err)
+	again, err := other.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), storetest.Answer("y"))
+	if err != nil || !again.Repeated || strings.Join(again.IDs, " ") != strings.Join(first.IDs, " ") {
+		t.Errorf("again = %+v, %v, want the IDs %v", again, err, first.IDs)
+	}
+	require.NoError(t, other.Rewind(t.Context(), again.IDs[0]))
+	require.Equal(t, storetest.History(t, other), storetest.History(t, s))
+	head, err := s.Head(t.Context())
+	require.NoError(t, err)
+	_, err = other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head"))
+	require.NoError(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -26,15 +27,15 @@ import (
 // read any more.
 func TestListReadsTheIndexAlone(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("a title"), answer("x"))
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("a title"), storetest.Answer("x"))
 	want := s.Info()
-	closed(t, st)
+	storetest.Close(t, st)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	require.NoError(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
-	st = open(t, dir, nil)
-	defer closed(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
@@ -44,7 +45,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	require.Equal(t, 2, got.Messages)
 	require.NotZero(t, got.Tokens)
 	require.True(t, got.UpdatedAt.Equal(want.UpdatedAt))
-	_, err = st.Load(t.Context(), cli)
+	_, err = st.Load(t.Context(), storetest.CLI)
 	require.Error(t, err, "the spoilt transcript was loaded")
 }
 
@@ -52,20 +53,20 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 // program's index beside it makes the folder another program's.
 func TestCorruptIndex(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("hi"))
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("hi"))
 	want := s.Info()
-	closed(t, st)
+	storetest.Close(t, st)
 	index := filepath.Join(dir, "agents/main/sessions.jsonl")
 	for _, text := range []string{"", "garbage", "{}\n", "\x00\x00\x00\n"} {
 		require.NoError(t, os.WriteFile(index, []byte(text), 0o600))
-		st = open(t, dir, nil)
-		require.Equal(t, s.ID(), load(t, st, cli).ID())
+		st = storetest.Open(t, dir, nil)
+		require.Equal(t, s.ID(), storetest.Load(t, st, storetest.CLI).ID())
 		infos, err := st.List(t.Context(), nil)
 		require.NoError(t, err)
 		require.Equal(t, []session.Info{want}, infos, "%q", text)
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.json"), []byte(`{"main:cli:user": {"session_id": "0123456789ab"}}`), 0o600))
 	_, err := session.Open(dir, nil)
@@ -77,10 +78,10 @@ func TestCorruptIndex(t *testing.T) {
 func TestOwnerWithoutIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, unsynced)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("ada")}))
-	closed(t, st)
+	storetest.Close(t, st)
 	for name, find := range map[string]func(t *testing.T, st *session.Store) (*session.Session, error){
 		"in its scope": func(t *testing.T, st *session.Store) (*session.Session, error) {
 			t.Helper()
@@ -96,8 +97,8 @@ func TestOwnerWithoutIndex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents/main/sessions.jsonl")))
-			st := open(t, dir, unsynced)
-			defer closed(t, st)
+			st := storetest.Open(t, dir, storetest.Unsynced)
+			defer storetest.Close(t, st)
 			found, err := find(t, st)
 			require.NoError(t, err)
 			require.Equal(t, "ada", found.Info().Owner)
@@ -113,11 +114,11 @@ func TestOwnerThatTheIndexLacks(t *testing.T) {
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	st := session.OpenDriver(rowless{d}, nil)
-	parent := load(t, st, cli)
+	parent := storetest.Load(t, st, storetest.CLI)
 	require.NoError(t, parent.SetMeta(t.Context(), transcript.Meta{Owner: new("ada")}))
-	closed(t, st)
-	st = open(t, dir, unsynced)
-	defer closed(t, st)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
 	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.ID()}})
 	require.NoError(t, err)
@@ -135,7 +136,7 @@ func (rowless) Put(context.Context, driver.Row) error { return syscall.ENOSPC }
 func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(unreadable{memdriver.New(nil)}, nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
 	parent := transcript.Link{Session: "parent"}
 	_, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
@@ -145,7 +146,7 @@ func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	require.Equal(t, "ada", s.Info().Owner)
 
 	elsewhere := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, elsewhere)
+	defer storetest.Close(t, elsewhere)
 	_, err = elsewhere.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
 	require.NoError(t, err)
 }
@@ -165,33 +166,33 @@ func (d unreadable) Get(ctx context.Context, ref driver.Ref) (driver.Row, error)
 func TestFoundByIDIsListed(t *testing.T) {
 	t.Parallel()
 	from, dir := t.TempDir(), t.TempDir()
-	st := open(t, from, unsynced)
-	s := load(t, st, cli)
-	closed(t, st)
-	st = open(t, dir, unsynced)
-	defer closed(t, st)
+	st := storetest.Open(t, from, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
 	other := session.Key{Agent: "main", Channel: "cli", Peer: "other"}
-	load(t, st, other)
+	storetest.Load(t, st, other)
 	name := filepath.Join("agents/main/sessions", s.ID()+".jsonl")
 	data, err := os.ReadFile(filepath.Join(from, name))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	_, err = st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
-	add(t, load(t, st, other), transcript.UserText("q"))
-	require.NoError(t, load(t, st, other).SetMeta(t.Context(), transcript.Meta{Title: new("t")}))
-	again := open(t, dir, unsynced)
-	defer closed(t, again)
-	require.Contains(t, listed(t, again, nil), s.ID())
+	storetest.Add(t, storetest.Load(t, st, other), transcript.UserText("q"))
+	require.NoError(t, storetest.Load(t, st, other).SetMeta(t.Context(), transcript.Meta{Title: new("t")}))
+	again := storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, again)
+	require.Contains(t, storetest.ListIDs(t, again, nil), s.ID())
 }
 
 // A session whose creator died half way is finished or discarded by
 // the next one.
 func TestUnfinishedCreation(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
-	closed(t, st)
+	st := storetest.Open(t, dir, nil)
+	storetest.Load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
+	storetest.Close(t, st)
 	folder := filepath.Join(dir, "agents/main")
 	index, err := os.OpenFile(filepath.Join(folder, "sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
@@ -202,11 +203,11 @@ func TestUnfinishedCreation(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "sessions/renamed.jsonl"), []byte(header), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "sessions/never.jsonl.tmp-0123456789abcdef"), []byte(header[:9]), 0o600))
 
-	st = open(t, dir, nil)
-	defer closed(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	_, err = st.Lookup(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "a"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.Equal(t, "renamed", load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).ID())
+	require.Equal(t, "renamed", storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).ID())
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
@@ -216,9 +217,9 @@ func TestUnfinishedCreation(t *testing.T) {
 // again.
 func TestDeleteRemovesTheFile(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("secret"))
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("secret"))
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -228,10 +229,10 @@ func TestDeleteRemovesTheFile(t *testing.T) {
 	_, err = s.Append(t.Context(), transcript.UserText("x"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, os.WriteFile(path, data, 0o600))
-	other := open(t, dir, nil)
-	require.Contains(t, history(t, load(t, other, cli)), "secret")
-	closed(t, other)
-	closed(t, st)
+	other := storetest.Open(t, dir, nil)
+	require.Contains(t, storetest.History(t, storetest.Load(t, other, storetest.CLI)), "secret")
+	storetest.Close(t, other)
+	storetest.Close(t, st)
 }
 
 func TestTitles(t *testing.T) {
@@ -243,46 +244,46 @@ func TestTitles(t *testing.T) {
 		"   \n":                        "real title",
 		strings.Repeat("é", 70):        strings.Repeat("é", 60) + "…",
 	} {
-		st := open(t, t.TempDir(), nil)
-		s := load(t, st, cli)
-		add(t, s, transcript.UserText(text))
-		add(t, s, transcript.UserText("real title"))
+		st := storetest.Open(t, t.TempDir(), nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText(text))
+		storetest.Add(t, s, transcript.UserText("real title"))
 		if got := s.Info().Title; got != want {
 			t.Errorf("title of %q = %q, want %q", text, got, want)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
 // Text that is not UTF-8, or half a surrogate pair, is stored readable.
 func TestOddText(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	r := answer("", "c")
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	r := storetest.Answer("", "c")
 	r.Message.Content = []transcript.Block{
 		transcript.TextBlock{Text: "a\xff\xed\xa0\x80b\x00\u2028\u0085"},
 		transcript.ToolCallBlock{ID: "c", Name: "f", Input: json.RawMessage("{\"a\": \"\\ud800\",\n \"b\":1}")},
 	}
-	add(t, s, transcript.UserText("x"), r, transcript.ToolResult("c", "\xc0"))
-	want := history(t, s)
-	closed(t, st)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
-	require.Equal(t, want, history(t, s))
+	storetest.Add(t, s, transcript.UserText("x"), r, transcript.ToolResult("c", "\xc0"))
+	want := storetest.History(t, s)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	require.Equal(t, want, storetest.History(t, s))
 	if h, err := s.Health(t.Context()); err != nil || len(h.Damage)+len(h.Repairs) > 0 {
 		t.Errorf("health %+v, %v", h, err)
 	}
-	checkRequest(t, s)
+	storetest.CheckRequest(t, s)
 }
 
 // A turn is saved whole and in order.
 func TestSaveTurn(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	ids, err := s.Append(t.Context(), transcript.UserText("q"), answer("look", "c"), transcript.ToolResult("c", "r"), answer("done"))
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids, err := s.Append(t.Context(), transcript.UserText("q"), storetest.Answer("look", "c"), transcript.ToolResult("c", "r"), storetest.Answer("done"))
 	require.NoError(t, err)
 	types, n := "", 0
 	for e, err := range s.Entries(t.Context()) {
@@ -308,17 +309,17 @@ func TestSummaryAlone(t *testing.T) {
 		`{"messages":[{"role":"user","content":"[Previous conversation summary]\nS"},{"role":"assistant","content":"Understood, I have the context from our previous conversation."}]}`,
 		`{"system":"[Previous conversation summary]\nS","messages":[]}`,
 	} {
-		st := open(t, dir, &session.Options{Summary: rebuild.SummaryForm(form)})
-		s := load(t, st, cli)
+		st := storetest.Open(t, dir, &session.Options{Summary: rebuild.SummaryForm(form)})
+		s := storetest.Load(t, st, storetest.CLI)
 		if form == 0 {
-			ids := add(t, s, transcript.UserText(strings.Repeat("a long story ", 50)), answer("indeed"))
+			ids := storetest.Add(t, s, transcript.UserText(strings.Repeat("a long story ", 50)), storetest.Answer("indeed"))
 			before := s.Info().Tokens
-			add(t, s, transcript.Compaction{Summary: "S", CoversTo: ids[1], TurnsBefore: 1})
+			storetest.Add(t, s, transcript.Compaction{Summary: "S", CoversTo: ids[1], TurnsBefore: 1})
 			if after := s.Info().Tokens; after >= before {
 				t.Errorf("the estimate went from %d to %d", before, after)
 			}
 		}
-		if got := history(t, s); got != want {
+		if got := storetest.History(t, s); got != want {
 			t.Errorf("form %d: %s, want %s", form, got, want)
 		}
 		if h, err := s.FullHistory(t.Context()); err != nil || len(h.Messages) != 2 || !strings.HasPrefix(h.Messages[0].Text(), "a long story a long") {
@@ -327,7 +328,7 @@ func TestSummaryAlone(t *testing.T) {
 		if s.Turns() != 1 {
 			t.Errorf("%d turns, want 1", s.Turns())
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -340,12 +341,12 @@ func TestListTheNewest(t *testing.T) {
 		return now
 	}}
 	dir := t.TempDir()
-	for name, st := range map[string]*session.Store{"files": open(t, dir, opts), "memory": session.OpenDriver(memdriver.New(nil), opts)} {
+	for name, st := range map[string]*session.Store{"files": storetest.Open(t, dir, opts), "memory": session.OpenDriver(memdriver.New(nil), opts)} {
 		for i := range 60 {
 			key := session.Key{Agent: fmt.Sprint("agent", i%2), Channel: "c", Peer: fmt.Sprint(i % 20)}
 			s, err := st.Create(t.Context(), key, nil)
 			require.NoError(t, err)
-			add(t, s, transcript.UserText(fmt.Sprint("number ", i)))
+			storetest.Add(t, s, transcript.UserText(fmt.Sprint("number ", i)))
 		}
 		for range 2 { // before and after a restart
 			all, err := st.List(t.Context(), nil)
@@ -363,9 +364,9 @@ func TestListTheNewest(t *testing.T) {
 			if name == "memory" {
 				break
 			}
-			closed(t, st)
-			st = open(t, dir, opts)
+			storetest.Close(t, st)
+			st = storetest.Open(t, dir, opts)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }

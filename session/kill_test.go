@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -11,12 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/internal/wiretest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
-
-var bg = context.Background()
 
 // A SIGKILL in any phase of a turn: the next start has everything that was
 // acknowledged, and the next request is valid. The agent waits for the kill in
@@ -24,13 +21,13 @@ var bg = context.Background()
 // before the append is acknowledged.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	kills := extent(*faults, 3, 12, 60)
+	kills := storetest.Extent(*storetest.Faults, 3, 12, 60)
 	for i, phase := range []string{"model call", "tool call", "append begun", "append written", "large append"} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(1, uint64(i)))
 			var dir string
-			var acked []event
+			var acked []storetest.Report
 			tries, hits := 0, 0
 			for ; hits < kills; tries++ {
 				if tries%10 == 0 { // or reading back takes longer and longer
@@ -50,27 +47,27 @@ func TestKill(t *testing.T) {
 
 // survived opens the store after a kill, checks it, appends a text and returns
 // what was acknowledged. A second restart changes nothing.
-func survived(t *testing.T, dir string, acked []event, next string) event {
+func survived(t *testing.T, dir string, acked []storetest.Report, next string) storetest.Report {
 	t.Helper()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
 	checkAcked(t, s, acked)
-	ids := add(t, s, transcript.UserText(next))
-	checkRequest(t, s)
-	before := history(t, s)
-	closed(t, st)
-	st = open(t, dir, nil)
-	require.Equal(t, before, history(t, load(t, st, cli)), "a second restart changed the history")
-	closed(t, st)
-	return event{Did: "appended", Text: next, IDs: ids}
+	ids := storetest.Add(t, s, transcript.UserText(next))
+	storetest.CheckRequest(t, s)
+	before := storetest.History(t, s)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	require.Equal(t, before, storetest.History(t, storetest.Load(t, st, storetest.CLI)), "a second restart changed the history")
+	storetest.Close(t, st)
+	return storetest.Report{Did: "appended", Text: next, IDs: ids}
 }
 
 // killAgent starts an agent and kills it when it has come to a phase for the
 // n-th time. It returns what was acknowledged, and whether nothing was after
 // the agent had announced the phase.
-func killAgent(t *testing.T, dir, phase string, n int) (acked []event, hit bool) {
+func killAgent(t *testing.T, dir, phase string, n int) (acked []storetest.Report, hit bool) {
 	t.Helper()
-	cmd := child(t, "agent", dir, phase, fmt.Sprint(n))
+	cmd := storetest.Child(t, "agent", dir, phase, fmt.Sprint(n))
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	defer func() { _ = in.Close() }() // Wait may have closed it
@@ -80,7 +77,7 @@ func killAgent(t *testing.T, dir, phase string, n int) (acked []event, hit bool)
 	killed := false
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		var e event
+		var e storetest.Report
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
 			continue // the kill cut it
 		}
@@ -100,7 +97,7 @@ func killAgent(t *testing.T, dir, phase string, n int) (acked []event, hit bool)
 
 // checkAcked holds that every acknowledged append is in the session, once and
 // in order, and that a question without an answer is pending.
-func checkAcked(t *testing.T, s *session.Session, acked []event) {
+func checkAcked(t *testing.T, s *session.Session, acked []storetest.Report) {
 	t.Helper()
 	at := map[string]int{}
 	n := 0
@@ -132,16 +129,5 @@ func checkAcked(t *testing.T, s *session.Session, acked []event) {
 	}
 	for _, a := range acked {
 		require.Contains(t, texts.String(), a.Text)
-	}
-}
-
-// checkRequest renders the next request and validates what a provider would
-// see.
-func checkRequest(t testing.TB, s *session.Session) {
-	t.Helper()
-	var req transcript.Request
-	require.NoError(t, json.Unmarshal([]byte(request(t, s)), &req))
-	if v := wiretest.Validate(req); len(v) > 0 {
-		t.Fatalf("the next request is not valid: %v", v)
 	}
 }

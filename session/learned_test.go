@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -17,22 +18,22 @@ import (
 // Of the windows that are known the smallest one says what is too soon: here that
 // of the guard.
 func TestSmallestWindowCounts(t *testing.T) {
-	st := open(t, t.TempDir(), &session.Options{
+	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},
-		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 200_000}, Summarizer: compact.SummarizerFunc(says(short))},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 200_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 	})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 15)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 15)
 	_, err := s.Compact(t.Context(), nil)
 	require.NoError(t, err)
 	need := guard.Need{Window: 32_000, Counter: thousands{}}
-	talk(t, s, 15, 2)
+	storetest.Talk(t, s, 15, 2)
 	need.Room = s.Info().Tokens - 500
 	changed, err := s.CompactFor(t.Context(), need)
 	require.True(t, changed)
 	require.NoError(t, err)
-	talk(t, s, 17, 2)
+	storetest.Talk(t, s, 17, 2)
 	need.Room = s.Info().Tokens - 500
 	changed, err = s.CompactFor(t.Context(), need)
 	require.False(t, changed)
@@ -41,25 +42,25 @@ func TestSmallestWindowCounts(t *testing.T) {
 
 // Tokens that the provider clears by its own context editing are not compacted again.
 func TestServerHasCleared(t *testing.T) {
-	st := open(t, t.TempDir(), &session.Options{
+	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},
-		Compact: compact.Options{Keep: compact.Keep{Turns: 5}, Trigger: compact.Trigger{Window: 30_000}, Summarizer: compact.SummarizerFunc(says(short))},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 5}, Trigger: compact.Trigger{Window: 30_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 	})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 16)
-	a := answer("cleared")
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 16)
+	a := storetest.Answer("cleared")
 	a.Usage = transcript.Usage{Input: 3_000, Output: 5, Extra: transcript.Extra{
 		"context_management": []byte(`{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_tool_uses":8,"cleared_input_tokens":31000}]}`),
 	}}
-	add(t, s, transcript.UserText("and?"), a)
+	storetest.Add(t, s, transcript.UserText("and?"), a)
 	done, err := s.AfterTurn(t.Context())
 	if require.NoError(t, err); done.Entry != "" {
 		t.Errorf("34,000 tokens, 31,000 of which the provider leaves out, were compacted")
 	}
-	a = answer("not cleared")
+	a = storetest.Answer("not cleared")
 	a.Usage = transcript.Usage{Input: 36_000, Output: 5}
-	add(t, s, transcript.UserText("and?"), a)
+	storetest.Add(t, s, transcript.UserText("and?"), a)
 	if done, err = s.AfterTurn(t.Context()); err != nil || done.Entry == "" {
 		t.Errorf("what is not cleared any more was not compacted: %v, %v", done.Cut.Nothing, err)
 	}
@@ -74,20 +75,20 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	}}
 	dir := t.TempDir()
 	opts := &session.Options{Sync: session.SyncNever}
-	st := open(t, dir, opts)
-	s := load(t, st, cli)
-	a := agent{g: &guard.Guard{Model: "m", System: agentSystem, Window: 200_000, MaxOutput: 4096}, c: client{m}}
+	st := storetest.Open(t, dir, opts)
+	s := storetest.Load(t, st, storetest.CLI)
+	a := agent{g: &guard.Guard{Model: "m", System: storetest.AgentSystem, Window: 200_000, MaxOutput: 4096}, c: storetest.Client{Model: m}}
 	compactions := 0
 	for i := range 60 {
 		require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
 		before, err := s.Calibration(t.Context(), "m")
 		require.NoError(t, err)
-		want := request(t, s)
-		closed(t, st)
-		st = open(t, dir, opts)
-		s = load(t, st, cli)
+		want := storetest.Request(t, s)
+		storetest.Close(t, st)
+		st = storetest.Open(t, dir, opts)
+		s = storetest.Load(t, st, storetest.CLI)
 		after, err := s.Calibration(t.Context(), "m")
-		if require.NoError(t, err); after != before || request(t, s) != want {
+		if require.NoError(t, err); after != before || storetest.Request(t, s) != want {
 			t.Fatalf("turn %d: %+v became %+v", i, before, after)
 		}
 	}
@@ -103,7 +104,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	if c.Window != window || c.Factor < 1.02 || c.Factor > 1.25 || stats.Overflows != 1 || compactions < 2 {
 		t.Errorf("%+v after %d overflows and %d compactions", c, stats.Overflows, compactions)
 	}
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 // Calibrations of the model decide when a compaction is due.
@@ -117,17 +118,17 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 		{transcript.Calibration{Model: "m", Window: 15_000}, 5},
 		{transcript.Calibration{Window: 60_000}, 12},
 	} {
-		st := open(t, t.TempDir(), &session.Options{
+		st := storetest.Open(t, t.TempDir(), &session.Options{
 			Counter: thousands{},
-			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says(short))},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		})
-		s := load(t, st, cli)
+		s := storetest.Load(t, st, storetest.CLI)
 		if tt.known != (transcript.Calibration{}) {
-			add(t, s, tt.known)
+			storetest.Add(t, s, tt.known)
 		}
 		turns := 0
 		for ; turns < 30; turns++ {
-			talk(t, s, turns, 1)
+			storetest.Talk(t, s, turns, 1)
 			done, err := s.AfterTurn(t.Context())
 			if require.NoError(t, err); done.Entry != "" {
 				break
@@ -139,7 +140,7 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 		if c, err := s.Calibration(t.Context(), tt.known.Model); err != nil || c != tt.known {
 			t.Errorf("after the compaction: %+v, %v", c, err)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -174,17 +175,17 @@ func TestAfterTurnKnowsWhichModel(t *testing.T) {
 		{"nothing since but a failure", []transcript.Calibration{small, {Failures: 1, FailedAt: 1}}, "", 5},
 		{"taken back", []transcript.Calibration{{Model: "big", Window: -1}}, "big", 12},
 	} {
-		st := open(t, t.TempDir(), &session.Options{
+		st := storetest.Open(t, t.TempDir(), &session.Options{
 			Counter: thousands{},
-			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says(short))},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		})
-		s := load(t, st, cli)
+		s := storetest.Load(t, st, storetest.CLI)
 		for _, c := range tt.known {
-			add(t, s, c)
+			storetest.Add(t, s, c)
 		}
 		turns := 0
 		for ; turns < 30; turns++ {
-			add(t, s, transcript.UserText(fmt.Sprintf("question %d, with some words that a summary leaves out", turns)),
+			storetest.Add(t, s, transcript.UserText(fmt.Sprintf("question %d, with some words that a summary leaves out", turns)),
 				&transcript.Response{Message: transcript.AssistantText("an answer with some words that a summary leaves out"), Model: tt.answers, StopReason: transcript.StopEndTurn})
 			done, err := s.AfterTurn(t.Context())
 			if require.NoError(t, err); done.Entry != "" {
@@ -194,7 +195,7 @@ func TestAfterTurnKnowsWhichModel(t *testing.T) {
 		if turns != tt.turns {
 			t.Errorf("%s: compacted after %d turns, want %d", tt.name, turns, tt.turns)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -204,17 +205,17 @@ func TestLearnedDuringACommit(t *testing.T) {
 	run := func(at int) (total int, c transcript.Calibration) {
 		counts := 0
 		dir := t.TempDir()
-		st2 := open(t, dir, nil)
-		defer closed(t, st2)
+		st2 := storetest.Open(t, dir, nil)
+		defer storetest.Close(t, st2)
 		var s2 *session.Session
 		learned := transcript.Calibration{Model: "m", Window: 9_000}
-		st := open(t, dir, &session.Options{Counter: calling{&counts, at, func() { add(t, s2, learned) }}})
-		defer closed(t, st)
-		s := load(t, st, cli)
-		s2 = load(t, st2, cli)
-		talk(t, s, 0, 6)
+		st := storetest.Open(t, dir, &session.Options{Counter: calling{&counts, at, func() { storetest.Add(t, s2, learned) }}})
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
+		s2 = storetest.Load(t, st2, storetest.CLI)
+		storetest.Talk(t, s, 0, 6)
 		counts = 0
-		done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
+		done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
 		if require.NoError(t, err); done.Entry == "" {
 			t.Fatalf("not compacted: %s", done.Cut)
 		}

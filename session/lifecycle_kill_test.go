@@ -13,12 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-func init() { children["turn"] = turnChild }
+func init() { storetest.Register("turn", turnChild) }
 
 // turnChild runs one turn: two parallel tools, one that a person has to approve,
 // and a text that is queued meanwhile. It announces each tool that it starts. At
@@ -35,8 +36,8 @@ func turnChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	step := func() {
 		steps <- struct{}{}
 		if n--; n == 0 {
-			_ = out.Encode(event{Did: "here", Here: true}) // if it fails, nobody waits for it
-			_, _ = io.Copy(io.Discard, stdin)              // ends with the parent
+			_ = out.Encode(storetest.Report{Did: "here", Here: true}) // if it fails, nobody waits for it
+			_, _ = io.Copy(io.Discard, stdin)                         // ends with the parent
 		}
 		<-steps
 	}
@@ -51,45 +52,38 @@ func turnChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Load(bg, cli)
+	s, err := st.Load(storetest.Background, storetest.CLI)
 	if err != nil {
 		return err
 	}
-	turn, err := s.BeginTurn(bg)
+	turn, err := s.BeginTurn(storetest.Background)
 	if err != nil {
 		return err
 	}
 	add := func(items ...transcript.Item) func() error {
-		return func() error { _, err := s.Append(bg, items...); return err }
+		return func() error { _, err := s.Append(storetest.Background, items...); return err }
 	}
 	run := func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
-		_ = out.Encode(event{Did: "started", Text: c.ID})
+		_ = out.Encode(storetest.Report{Did: "started", Text: c.ID})
 		step()
 		return transcript.ToolResult(c.ID, "result of "+c.ID)
 	}
-	return chain(nil,
+	return storetest.Chain(nil,
 		add(transcript.UserText("do it")),
-		add(answer("", "a", "b", "careful")),
-		func() error { return s.Decide(bg, pendingEntry(s, "careful"), transcript.Hold, "policy", "") },
-		func() error { return turn.RunTools(bg, 0, run) },
-		func() error { _, err := s.Queue(bg, transcript.UserText("and be quick")); return err },
-		func() error { return s.Decide(bg, pendingEntry(s, "careful"), transcript.Approve, "anna", "") },
-		func() error { return turn.RunTools(bg, 0, run) },
-		func() error { _, err := turn.Drain(bg); return err },
-		add(answer("done")),
-		func() error { return out.Encode(event{Did: "over"}) },
+		add(storetest.Answer("", "a", "b", "careful")),
+		func() error {
+			return s.Decide(storetest.Background, storetest.PendingEntry(s, "careful"), transcript.Hold, "policy", "")
+		},
+		func() error { return turn.RunTools(storetest.Background, 0, run) },
+		func() error { _, err := s.Queue(storetest.Background, transcript.UserText("and be quick")); return err },
+		func() error {
+			return s.Decide(storetest.Background, storetest.PendingEntry(s, "careful"), transcript.Approve, "anna", "")
+		},
+		func() error { return turn.RunTools(storetest.Background, 0, run) },
+		func() error { _, err := turn.Drain(storetest.Background); return err },
+		add(storetest.Answer("done")),
+		func() error { return out.Encode(storetest.Report{Did: "over"}) },
 	)
-}
-
-// pendingEntry is the entry of a pending call; empty if it is not pending.
-func pendingEntry(s *session.Session, callID string) string {
-	p, err := s.Pending(bg)
-	for _, c := range p.Calls {
-		if err == nil && c.Call.ID == callID {
-			return c.Entry
-		}
-	}
-	return ""
 }
 
 // Killed at any step of a turn, the next process finds every call in the state it
@@ -111,14 +105,14 @@ func TestKilledTurn(t *testing.T) {
 		}
 		dir := t.TempDir()
 		started := map[string]bool{}
-		cmd := child(t, "turn", dir, fmt.Sprint(n))
+		cmd := storetest.Child(t, "turn", dir, fmt.Sprint(n))
 		_, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		pipe, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
 		for events := json.NewDecoder(bufio.NewReader(pipe)); ; {
-			var e event
+			var e storetest.Report
 			require.NoError(t, events.Decode(&e), "step %d", n)
 			if e.Did == "started" {
 				started[e.Text] = true
@@ -130,15 +124,15 @@ func TestKilledTurn(t *testing.T) {
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait() // it was killed
 
-		st := open(t, dir, nil)
-		s := load(t, st, cli)
+		st := storetest.Open(t, dir, nil)
+		s := storetest.Load(t, st, storetest.CLI)
 		turn, err := s.BeginTurn(t.Context())
 		require.NoError(t, err)
 		h, err := s.History(t.Context())
 		require.NoError(t, err)
 		p, err := s.Pending(t.Context())
 		require.NoError(t, err)
-		text := toJSON(t, h)
+		text := storetest.JSON(t, h)
 		for _, id := range []string{"a", "b", "careful"} {
 			state, pending := rebuild.CallState("has a result"), false
 			for _, c := range p.Calls {
@@ -152,11 +146,11 @@ func TestKilledTurn(t *testing.T) {
 			}
 			if state == rebuild.Dispatched {
 				require.Contains(t, text, rebuild.MayHaveRun)
-				require.ErrorIs(t, turn.Dispatch(t.Context(), pendingEntry(s, id)), session.ErrConflict)
+				require.ErrorIs(t, turn.Dispatch(t.Context(), storetest.PendingEntry(s, id)), session.ErrConflict)
 			}
 			if state == rebuild.Held {
 				require.Contains(t, text, rebuild.Waiting)
-				require.ErrorIs(t, turn.Dispatch(t.Context(), pendingEntry(s, id)), session.ErrConflict)
+				require.ErrorIs(t, turn.Dispatch(t.Context(), storetest.PendingEntry(s, id)), session.ErrConflict)
 			}
 		}
 		ids, err := turn.Drain(t.Context())
@@ -173,7 +167,7 @@ func TestKilledTurn(t *testing.T) {
 		require.LessOrEqual(t, said, 1, "step %d", n)
 		require.True(t, !over || said == 1)
 		require.NoError(t, turn.End())
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -26,13 +27,13 @@ func begin(t *testing.T, s *session.Session) *session.Turn {
 // about what was dispatched.
 func TestFirstDecisionHolds(t *testing.T) {
 	dir := t.TempDir()
-	a, b := open(t, dir, nil), open(t, dir, nil)
-	defer closed(t, a)
-	defer closed(t, b)
-	s, other := load(t, a, cli), load(t, b, cli)
+	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, a)
+	defer storetest.Close(t, b)
+	s, other := storetest.Load(t, a, storetest.CLI), storetest.Load(t, b, storetest.CLI)
 	ctx := t.Context()
-	add(t, s, transcript.UserText("go"), answer("", "x", "y"))
-	x, y := pendingEntry(s, "x"), pendingEntry(s, "y")
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "x", "y"))
+	x, y := storetest.PendingEntry(s, "x"), storetest.PendingEntry(s, "y")
 	require.NoError(t, s.Decide(ctx, x, transcript.Hold, "policy", ""))
 	require.ErrorIs(t, other.Decide(ctx, x, transcript.Hold, "policy", ""), session.ErrConflict)
 
@@ -63,25 +64,25 @@ func TestFirstDecisionHolds(t *testing.T) {
 	require.ErrorIs(t, turn.Dispatch(ctx, y), session.ErrConflict)
 	require.ErrorIs(t, turn.Dispatch(ctx, "nobody"), session.ErrConflict)
 	require.Error(t, s.Decide(ctx, y, "maybe", "", ""))
-	add(t, other, transcript.ToolResult("y", "done"))
+	storetest.Add(t, other, transcript.ToolResult("y", "done"))
 	require.ErrorIs(t, turn.Dispatch(ctx, y), session.ErrConflict)
 	require.NoError(t, turn.End())
 }
 
 // The model is shown how far a call without a result has come.
 func TestShownStates(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
-	add(t, s, transcript.UserText("go"), answer("", "new", "held", "approved", "rejected", "dispatched"))
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "new", "held", "approved", "rejected", "dispatched"))
 	for id, verdicts := range map[string][]transcript.Verdict{"held": {transcript.Hold}, "approved": {transcript.Hold, transcript.Approve}, "rejected": {transcript.Reject}} {
 		for _, v := range verdicts {
-			require.NoError(t, s.Decide(ctx, pendingEntry(s, id), v, "anna", "too dear"))
+			require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, id), v, "anna", "too dear"))
 		}
 	}
 	turn := begin(t, s)
-	require.NoError(t, turn.Dispatch(ctx, pendingEntry(s, "dispatched")))
+	require.NoError(t, turn.Dispatch(ctx, storetest.PendingEntry(s, "dispatched")))
 	h, err := s.History(ctx)
 	require.NoError(t, err)
 	var got []string
@@ -95,10 +96,10 @@ func TestShownStates(t *testing.T) {
 	}, got)
 
 	// A decision after the model has answered edits nothing.
-	add(t, s, &transcript.Response{Message: transcript.AssistantText("I wait."), Made: transcript.Made{After: h.After}})
-	before := history(t, s)
-	require.NoError(t, s.Decide(ctx, pendingEntry(s, "held"), transcript.Reject, "anna", "no"))
-	after := history(t, s)
+	storetest.Add(t, s, &transcript.Response{Message: transcript.AssistantText("I wait."), Made: transcript.Made{After: h.After}})
+	before := storetest.History(t, s)
+	require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "held"), transcript.Reject, "anna", "no"))
+	after := storetest.History(t, s)
 	require.Equal(t, strings.TrimSuffix(before, "]}"), after[:len(before)-2])
 	require.Contains(t, after, "[late error of tool call held")
 	require.Contains(t, after, "denied, not run: no")
@@ -107,12 +108,12 @@ func TestShownStates(t *testing.T) {
 
 // Tools are run once each, those that nobody has to decide about.
 func TestTurnRunTools(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
-	add(t, s, transcript.UserText("go"), answer("", "a", "b", "c"))
-	require.NoError(t, s.Decide(ctx, pendingEntry(s, "b"), transcript.Hold, "policy", ""))
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "a", "b", "c"))
+	require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "b"), transcript.Hold, "policy", ""))
 	turn := begin(t, s)
 	ran := map[string]int{}
 	var mu sync.Mutex
@@ -125,7 +126,7 @@ func TestTurnRunTools(t *testing.T) {
 	require.NoError(t, turn.RunTools(ctx, 1, run))
 	require.NoError(t, turn.RunTools(ctx, 0, run))
 	require.Equal(t, map[string]int{"a": 1, "c": 1}, ran)
-	require.NoError(t, s.Decide(ctx, pendingEntry(s, "b"), transcript.Approve, "anna", ""))
+	require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "b"), transcript.Approve, "anna", ""))
 	require.NoError(t, turn.RunTools(ctx, 0, run))
 	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1}, ran)
 	require.NoError(t, turn.End())
@@ -135,16 +136,16 @@ func TestTurnRunTools(t *testing.T) {
 // are still distinct.
 func TestCallsInOneLine(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, st *session.Store) {
-		defer closed(t, st)
-		s := load(t, st, cli)
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
 		ctx := t.Context()
 		ask := func(id string) {
-			add(t, s, transcript.UserText("go"))
+			storetest.Add(t, s, transcript.UserText("go"))
 			e, err := transcript.ParseEntry([]byte(`{"type":"assistant","id":"` + id + `","ts":"2026-01-01T00:00:00Z","content":[` +
 				`{"type":"tool_use","id":"a","name":"x","input":{}},{"type":"tool_use","id":"b","name":"y","input":{}}]}`))
 			require.NoError(t, err)
-			_, err = s.AppendLines(ctx, end(t, s), e)
+			_, err = s.AppendLines(ctx, storetest.End(t, s), e)
 			require.NoError(t, err)
 		}
 		states := func() (list []rebuild.CallState) {

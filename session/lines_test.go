@@ -8,20 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
-
-// end is the place after the last record of a session.
-func end(t *testing.T, s *session.Session) (at int64) {
-	t.Helper()
-	for rec, err := range s.Records(t.Context()) {
-		require.NoError(t, err)
-		at = rec.End
-	}
-	return at
-}
 
 // ready returns user texts as entries that are already complete.
 func ready(first int, texts ...string) (entries []transcript.Entry) {
@@ -38,16 +29,16 @@ func ready(first int, texts ...string) (entries []transcript.Entry) {
 // store and after a restart, beside what Append writes.
 func TestAppendLines(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("before"))
-	at, err := s.AppendLines(t.Context(), end(t, s), ready(1, "one", "two")...)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("before"))
+	at, err := s.AppendLines(t.Context(), storetest.End(t, s), ready(1, "one", "two")...)
 	require.NoError(t, err)
-	require.Equal(t, end(t, s), at)
+	require.Equal(t, storetest.End(t, s), at)
 	_, err = s.AppendLines(t.Context(), at, ready(3, "three")...)
 	require.NoError(t, err)
-	add(t, s, transcript.UserText("after"))
-	want := history(t, s)
+	storetest.Add(t, s, transcript.UserText("after"))
+	want := storetest.History(t, s)
 	require.Equal(t, 5, s.Info().Messages)
 	var sources []string
 	for e, err := range s.Entries(t.Context()) {
@@ -57,33 +48,33 @@ func TestAppendLines(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"e1 one", "e2 two", "e3 three"}, sources)
-	closed(t, st)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	require.Equal(t, want, history(t, load(t, st, cli)))
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	require.Equal(t, want, storetest.History(t, storetest.Load(t, st, storetest.CLI)))
 }
 
 // An append that must not be leaves the session as it was.
 func TestAppendLinesRefused(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	s := load(t, st, cli)
+	s := storetest.Load(t, st, storetest.CLI)
 	for _, item := range []transcript.Item{transcript.UserText("hi"), transcript.System{Text: "Be brief."}} {
-		at := end(t, s)
-		add(t, s, item)
-		require.ErrorIs(t, second(s.AppendLines(t.Context(), at, ready(1, "late")...)), session.ErrConflict)
+		at := storetest.End(t, s)
+		storetest.Add(t, s, item)
+		require.ErrorIs(t, storetest.ErrOf(s.AppendLines(t.Context(), at, ready(1, "late")...)), session.ErrConflict)
 	}
-	before := history(t, s)
+	before := storetest.History(t, s)
 	for _, bad := range []transcript.Entry{
 		ready(2, "x")[0].WithLine(make([]byte, transcript.DefaultMaxLine+1)),
 		ready(2, "x")[0].WithLine([]byte(`{"type":`)),
 	} {
-		_, err := s.AppendLines(t.Context(), end(t, s), ready(1, "good")[0], bad)
+		_, err := s.AppendLines(t.Context(), storetest.End(t, s), ready(1, "good")[0], bad)
 		require.ErrorContains(t, err, "entry 2 of 2")
 		require.ErrorContains(t, err, "nothing was written")
 	}
-	require.Equal(t, before, history(t, s))
+	require.Equal(t, before, storetest.History(t, s))
 	require.NoError(t, s.MakeCurrent(t.Context()))
-	_, err := s.AppendLines(t.Context(), end(t, s), ready(1, "good")...)
+	_, err := s.AppendLines(t.Context(), storetest.End(t, s), ready(1, "good")...)
 	require.NoError(t, err)
 }
 
@@ -95,13 +86,13 @@ func TestCreateWith(t *testing.T) {
 		ID: "given", Time: time.Unix(1_700_000_000, 0).UTC(),
 		Body: transcript.Header{Created: time.Unix(1_600_000_000, 0).UTC(), Meta: transcript.Meta{Title: new("a title")}},
 	}.WithSource([]byte("original"))
-	load(t, st, cli)
-	s, err := st.CreateWith(ctx, cli, header)
+	storetest.Load(t, st, storetest.CLI)
+	s, err := st.CreateWith(ctx, storetest.CLI, header)
 	require.NoError(t, err)
 	info := s.Info()
 	require.Equal(t, "given", info.ID)
 	require.True(t, info.Current)
-	require.Equal(t, cli.String(), info.Key)
+	require.Equal(t, storetest.CLI.String(), info.Key)
 	require.Equal(t, "a title", info.Title)
 	require.Equal(t, int64(1_600_000_000), info.CreatedAt.Unix())
 	for e, err := range s.Entries(ctx) {
@@ -110,14 +101,14 @@ func TestCreateWith(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, "original", string(source))
 	}
-	add(t, s, transcript.UserText("hi"))
+	storetest.Add(t, s, transcript.UserText("hi"))
 
-	_, err = st.CreateWith(ctx, cli, header)
+	_, err = st.CreateWith(ctx, storetest.CLI, header)
 	require.ErrorIs(t, err, fs.ErrExist)
-	_, err = st.CreateWith(ctx, cli, transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}})
+	_, err = st.CreateWith(ctx, storetest.CLI, transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}})
 	require.ErrorContains(t, err, "no header")
 	header.ID = "../out"
-	_, err = st.CreateWith(ctx, cli, header)
+	_, err = st.CreateWith(ctx, storetest.CLI, header)
 	require.Error(t, err)
 	infos, err := st.List(ctx, nil)
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -13,16 +14,16 @@ import (
 // A list in the process that wrote the sessions costs its page, however many
 // sessions there are: also the list after an append to one of them.
 func TestListCostsItsPage(t *testing.T) {
-	if brief {
+	if storetest.Brief {
 		t.Skip("the race detector allocates too")
 	}
 	listed := func(count int) (again, afterAppend float64) {
-		st := open(t, t.TempDir(), unsynced)
-		defer closed(t, st)
+		st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
+		defer storetest.Close(t, st)
 		var one *session.Session
 		for i := range count {
-			one = load(t, st, session.Key{Agent: "main", Channel: "web", Peer: fmt.Sprint(i)})
-			add(t, one, transcript.UserText("Why does the build fail?"))
+			one = storetest.Load(t, st, session.Key{Agent: "main", Channel: "web", Peer: fmt.Sprint(i)})
+			storetest.Add(t, one, transcript.UserText("Why does the build fail?"))
 		}
 		newest := func() {
 			infos, err := st.List(t.Context(), &session.ListOptions{Limit: 5})
@@ -32,7 +33,7 @@ func TestListCostsItsPage(t *testing.T) {
 		newest() // writes the rows of all sessions
 		again = testing.AllocsPerRun(5, newest)
 		return again, testing.AllocsPerRun(5, func() {
-			add(t, one, transcript.UserText("And now?"))
+			storetest.Add(t, one, transcript.UserText("And now?"))
 			newest()
 		})
 	}

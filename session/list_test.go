@@ -15,54 +15,37 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// clock is a clock that goes on by a second each time it is read.
-type clock struct{ now time.Time }
-
-func (c *clock) tick() time.Time {
-	c.now = c.now.Add(time.Second)
-	return c.now
-}
-
-func listed(t *testing.T, st *session.Store, opts *session.ListOptions) (ids []string) {
-	t.Helper()
-	infos, err := st.List(t.Context(), opts)
-	require.NoError(t, err)
-	for _, i := range infos {
-		ids = append(ids, i.ID)
-	}
-	return ids
-}
-
 // The session with the newest message comes first. Other entries move nothing.
 func TestListNewestFirst(t *testing.T) {
-	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick})
-	defer closed(t, st)
+	c := &storetest.Clock{Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.Tick})
+	defer storetest.Close(t, st)
 	made := map[string]*session.Session{}
 	for _, id := range []string{"a", "b", "c"} {
 		s, err := st.Create(t.Context(), session.Key{Agent: id, Channel: "c", Peer: "p"}, &session.CreateOptions{ID: id})
 		require.NoError(t, err)
 		made[id] = s
 	}
-	require.Equal(t, []string{"c", "b", "a"}, listed(t, st, nil))
-	add(t, made["a"], transcript.UserText("q"))
-	require.Equal(t, []string{"a", "c", "b"}, listed(t, st, nil))
+	require.Equal(t, []string{"c", "b", "a"}, storetest.ListIDs(t, st, nil))
+	storetest.Add(t, made["a"], transcript.UserText("q"))
+	require.Equal(t, []string{"a", "c", "b"}, storetest.ListIDs(t, st, nil))
 	require.NoError(t, made["b"].SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
-	require.Equal(t, []string{"a", "c", "b"}, listed(t, st, nil))
-	add(t, made["b"], answer("x"))
-	require.Equal(t, []string{"b", "a", "c"}, listed(t, st, nil))
-	require.Equal(t, c.now.Truncate(time.Microsecond), made["b"].Info().UpdatedAt)
+	require.Equal(t, []string{"a", "c", "b"}, storetest.ListIDs(t, st, nil))
+	storetest.Add(t, made["b"], storetest.Answer("x"))
+	require.Equal(t, []string{"b", "a", "c"}, storetest.ListIDs(t, st, nil))
+	require.Equal(t, c.Now.Truncate(time.Microsecond), made["b"].Info().UpdatedAt)
 }
 
 func TestListFilters(t *testing.T) {
-	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick})
-	defer closed(t, st)
+	c := &storetest.Clock{Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.Tick})
+	defer storetest.Close(t, st)
 	times := map[string]time.Time{}
 	for i, key := range []session.Key{
 		{Agent: "x", Channel: "cli", Peer: "ann"},
@@ -94,7 +77,7 @@ func TestListFilters(t *testing.T) {
 		{session.ListOptions{Until: times["s1"]}, []string{"s0"}},
 		{session.ListOptions{Since: times["s1"], Until: times["s2"]}, []string{"s1"}},
 	} {
-		require.Equal(t, tt.want, listed(t, st, &tt.opts), "%+v", tt.opts)
+		require.Equal(t, tt.want, storetest.ListIDs(t, st, &tt.opts), "%+v", tt.opts)
 	}
 }
 
@@ -103,13 +86,13 @@ func TestListFilters(t *testing.T) {
 func TestListPages(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
-		c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+		c := &storetest.Clock{Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 		still := seed%2 == 0 // the clock
 		st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time {
 			if still {
-				return c.now
+				return c.Now
 			}
-			return c.tick()
+			return c.Tick()
 		}})
 		make := func(i int) *session.Session {
 			s, err := st.Create(t.Context(), session.Key{Agent: fmt.Sprint("agent", i%3), Channel: "c", Peer: "p"},
@@ -161,7 +144,7 @@ func TestListPages(t *testing.T) {
 			}
 			require.Equal(t, want, seen[ref], "seed %d: %v", seed, ref)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -174,8 +157,8 @@ func ignoreMissing(err error) error {
 
 func TestListCursorIsChecked(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	good := load(t, st, cli).Info().Cursor()
+	defer storetest.Close(t, st)
+	good := storetest.Load(t, st, storetest.CLI).Info().Cursor()
 	for _, bad := range []string{
 		"x", good[1:], "!", base64.RawURLEncoding.EncodeToString([]byte("2\n2026-11-20T08:00:00Z\na\nb")),
 		base64.RawURLEncoding.EncodeToString([]byte("1\nyesterday\na\nb")),
@@ -186,20 +169,20 @@ func TestListCursorIsChecked(t *testing.T) {
 		_, err := st.List(t.Context(), &session.ListOptions{After: bad})
 		require.ErrorIs(t, err, session.ErrCursor, bad)
 	}
-	require.Empty(t, listed(t, st, &session.ListOptions{After: good}))
+	require.Empty(t, storetest.ListIDs(t, st, &session.ListOptions{After: good}))
 }
 
 // A list goes on behind every session that it has, also behind one of which only the name
 // of the file is known.
 func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	hashed, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: strings.Repeat("A", 100)})
+	st := storetest.Open(t, dir, nil)
+	hashed, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: strings.Repeat("A", 100)})
 	require.NoError(t, err)
-	add(t, hashed, transcript.UserText("hello"))
-	_, err = st.Create(t.Context(), cli, nil)
+	storetest.Add(t, hashed, transcript.UserText("hello"))
+	_, err = st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	closed(t, st)
+	storetest.Close(t, st)
 	files, err := filepath.Glob(filepath.Join(dir, "agents/main/sessions/%41*"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -209,8 +192,8 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 	require.NoError(t, os.WriteFile(files[0], text, 0o600))
 	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
 
-	st = open(t, dir, nil)
-	all := listed(t, st, nil)
+	st = storetest.Open(t, dir, nil)
+	all := storetest.ListIDs(t, st, nil)
 	require.Contains(t, all, filepath.Base(files[0]))
 	var paged []string
 	for after := ""; ; {
@@ -222,13 +205,13 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 		paged, after = append(paged, page[0].ID), page[0].Cursor()
 	}
 	require.Equal(t, all, paged)
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 // Find knows nothing about the sessions of others.
 func TestFindStaysInTheFilter(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	for _, owner := range []string{"ann", "bob"} {
 		_, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: owner},
 			&session.CreateOptions{ID: "id-" + owner, Title: "My trip", Owner: owner})
@@ -252,29 +235,29 @@ func TestFindStaysInTheFilter(t *testing.T) {
 
 func TestInfoJSON(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
+	defer storetest.Close(t, st)
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
 	require.NoError(t, err)
-	add(t, s, transcript.UserText("q"))
+	storetest.Add(t, s, transcript.UserText("q"))
 	var names map[string]any
-	require.NoError(t, json.Unmarshal([]byte(toJSON(t, s.Info())), &names))
+	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, s.Info())), &names))
 	for _, name := range []string{"agent", "id", "key", "current", "title", "owner", "labels", "createdAt", "updatedAt", "lastUserAt", "messages", "turns", "tokens", "size", "ttl"} {
 		require.Contains(t, names, name)
 	}
 	e := session.Event{Kind: session.EventAppend, Session: s.Ref(), Err: errors.New("no")}
-	require.JSONEq(t, `{"kind":"append","session":{"agent":"main","id":"x"},"error":"no"}`, toJSON(t, e))
+	require.JSONEq(t, `{"kind":"append","session":{"agent":"main","id":"x"},"error":"no"}`, storetest.JSON(t, e))
 }
 
 // An owner or a label that is not UTF-8 is refused. A line would have another one in
 // its place, so that the session was listed and erased with those of somebody else.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
-	st := open(t, scratch(t), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, storetest.Scratch(t), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	owner := "jos\xe9"
 	for _, o := range []session.CreateOptions{{Owner: owner}, {Labels: []string{"a", owner}}} {
-		_, err := st.Create(t.Context(), cli, &o)
+		_, err := st.Create(t.Context(), storetest.CLI, &o)
 		require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
 	}
 	for _, m := range []transcript.Meta{{Owner: &owner}, {Labels: []string{owner}}} {

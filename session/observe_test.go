@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -26,7 +27,7 @@ func watch(t *testing.T, dir string, sync session.SyncPolicy, kinds ...session.E
 	t.Helper()
 	events := make(chan session.Event, 1000)
 	var st *session.Store
-	st = open(t, dir, &session.Options{Sync: sync, Observe: func(ctx context.Context, e session.Event) {
+	st = storetest.Open(t, dir, &session.Options{Sync: sync, Observe: func(ctx context.Context, e session.Event) {
 		if !slices.Contains(kinds, e.Kind) {
 			return
 		}
@@ -63,10 +64,10 @@ func drain(events chan session.Event) {
 
 func TestObserveSync(t *testing.T) {
 	st, events := watch(t, t.TempDir(), session.SyncAlways, session.EventSync)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	drain(events)
-	add(t, s, transcript.UserText("hello"))
+	storetest.Add(t, s, transcript.UserText("hello"))
 	e := one(events)
 	if e.Session != s.Ref() || e.Took <= 0 || e.Bytes < len("hello") || e.Err != nil {
 		t.Errorf("an append told of %+v", e)
@@ -76,10 +77,10 @@ func TestObserveSync(t *testing.T) {
 // A background sync is an event when it has ended.
 func TestObserveBackgroundSync(t *testing.T) {
 	st, events := watch(t, t.TempDir(), session.SyncInterval(time.Millisecond), session.EventSync)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	drain(events)
-	add(t, s, transcript.UserText("hello"))
+	storetest.Add(t, s, transcript.UserText("hello"))
 	for e := range events {
 		if e.Session == s.Ref() {
 			break
@@ -91,9 +92,9 @@ func TestObserveBackgroundSync(t *testing.T) {
 func TestObserveWait(t *testing.T) {
 	dir := t.TempDir()
 	st, events := watch(t, dir, session.SyncNever, session.EventWait)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("short"))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("short"))
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
 	require.NoError(t, err)
 	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
@@ -125,9 +126,9 @@ func TestObserveWait(t *testing.T) {
 	release()
 	drain(events)
 
-	other := open(t, dir, nil)
-	defer closed(t, other)
-	turn, err := load(t, other, cli).BeginTurn(t.Context())
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	turn, err := storetest.Load(t, other, storetest.CLI).BeginTurn(t.Context())
 	require.NoError(t, err)
 	waited(session.TurnLock, func(ctx context.Context) error {
 		_, err := s.BeginTurn(ctx)
@@ -151,10 +152,10 @@ func TestObserveRepair(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			st := open(t, dir, nil)
-			s := load(t, st, cli)
-			add(t, s, transcript.UserText("q"))
-			closed(t, st)
+			st := storetest.Open(t, dir, nil)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("q"))
+			storetest.Close(t, st)
 			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			require.NoError(t, err)
@@ -164,9 +165,9 @@ func TestObserveRepair(t *testing.T) {
 			require.NoError(t, errors.Join(err, f.Close()))
 
 			st, events := watch(t, dir, session.SyncAlways, session.EventRepair)
-			defer closed(t, st)
-			s = load(t, st, cli)
-			_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("half"), answer("whole"))
+			defer storetest.Close(t, st)
+			s = storetest.Load(t, st, storetest.CLI)
+			_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("half"), storetest.Answer("whole"))
 			require.NoError(t, err)
 			want := tt.want
 			want.Kind, want.Session = session.EventRepair, s.Ref()
@@ -178,8 +179,8 @@ func TestObserveRepair(t *testing.T) {
 				t.Errorf("told of %+v, want %+v", got, want)
 			}
 			require.Empty(t, one(events).Kind)
-			add(t, s, transcript.UserText("next"))
-			checkRequest(t, s)
+			storetest.Add(t, s, transcript.UserText("next"))
+			storetest.CheckRequest(t, s)
 		})
 	}
 }
@@ -212,8 +213,8 @@ func TestObserveAppendTook(t *testing.T) {
 		st := session.OpenDriver(dawdling{memdriver.New(nil)}, &session.Options{
 			Observe: func(_ context.Context, e session.Event) { events = append(events, e) },
 		})
-		defer closed(t, st)
-		_, err := load(t, st, cli).Append(t.Context(), transcript.UserText("hello"))
+		defer storetest.Close(t, st)
+		_, err := storetest.Load(t, st, storetest.CLI).Append(t.Context(), transcript.UserText("hello"))
 		require.ErrorIs(t, err, fs.ErrPermission)
 		require.Len(t, events, 1)
 		require.Equal(t, session.EventAppend, events[0].Kind)

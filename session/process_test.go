@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -17,80 +15,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// go test ./session samples what the tests of crashes and faults can do.
-// -faults=gate does what the gate asks for, in a minute or two; -faults=long
-// tears every write at every byte, makes every kind of error and kills 1,000
-// times, in some minutes.
-var faults = flag.String("faults", "short", "how many faults the crash tests make: short, gate or long")
-
-// extent is how far a test goes, by the value of its flag.
-func extent[T any](flag string, short, gate, long T) T {
-	switch flag {
-	case "long":
-		return long
-	case "gate":
-		return gate
-	}
-	return short
-}
-
-// Children of the tests are this test binary with a role in the environment.
-const roleVar = "CONVOLOG_TEST_ROLE"
-
-func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVar); role != "" {
-		if err := children[role](os.Args[1:], os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, role+":", err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-var children = map[string]func(args []string, stdin io.Reader, stdout io.Writer) error{
-	"loader": loaderChild,
-	"writer": writerChild,
-	"agent":  agentChild,
-	"holder": holderChild,
-}
-
-// openSession opens a store and loads a session in a child. Most children are
-// killed and close neither.
-func openSession(dir string) (*session.Store, *session.Session, error) {
-	st, err := session.Open(dir, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := st.Load(bg, cli)
-	return st, s, err
-}
-
-// holderChild begins a turn and never ends it.
-func holderChild(args []string, stdin io.Reader, stdout io.Writer) error {
-	_, s, err := openSession(args[0])
-	if err != nil {
-		return err
-	}
-	if _, err := s.BeginTurn(bg); err != nil {
-		return err
-	}
-	fmt.Fprintln(stdout, "held")
-	select {}
-}
-
-func child(t testing.TB, role string, args ...string) *exec.Cmd {
-	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), exe, args...)
-	cmd.Env = append(os.Environ(), roleVar+"="+role)
-	cmd.Stderr = os.Stderr
-	return cmd
+func init() {
+	storetest.Register("loader", loaderChild)
+	storetest.Register("writer", writerChild)
+	storetest.Register("agent", agentChild)
 }
 
 // loaderChild waits for a line, so that all children start at one time, and
@@ -104,7 +37,7 @@ func loaderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if _, err := bufio.NewReader(stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	s, err := st.Load(bg, cli)
+	s, err := st.Load(storetest.Background, storetest.CLI)
 	if err != nil {
 		return err
 	}
@@ -121,7 +54,7 @@ func TestProcessesLoadOneKey(t *testing.T) {
 	var outs []*bufio.Reader
 	var cmds []*exec.Cmd
 	for range n {
-		cmd := child(t, "loader", dir)
+		cmd := storetest.Child(t, "loader", dir)
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		out, err := cmd.StdoutPipe()
@@ -147,8 +80,8 @@ func TestProcessesLoadOneKey(t *testing.T) {
 		}
 	}
 	require.Len(t, ids, 1)
-	st := open(t, dir, nil)
-	defer closed(t, st)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
@@ -167,12 +100,12 @@ func writerChild(args []string, _ io.Reader, _ io.Writer) error {
 	for n := range each {
 		for k := range keys {
 			key := session.Key{Agent: "main", Channel: "test", Peer: fmt.Sprint("peer", k)}
-			s, err := st.Load(bg, key)
+			s, err := st.Load(storetest.Background, key)
 			if err != nil {
 				return err
 			}
 			text := fmt.Sprintf("%s writer %d no %d", key, w, n)
-			if _, err := s.Append(bg, transcript.UserText(text), transcript.AssistantText("ok")); err != nil {
+			if _, err := s.Append(storetest.Background, transcript.UserText(text), transcript.AssistantText("ok")); err != nil {
 				return err
 			}
 		}
@@ -188,7 +121,7 @@ func TestProcessesAppend(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for w := range writers {
-		cmd := child(t, "writer", dir, fmt.Sprint(w), fmt.Sprint(keys), fmt.Sprint(each))
+		cmd := storetest.Child(t, "writer", dir, fmt.Sprint(w), fmt.Sprint(keys), fmt.Sprint(each))
 		wg.Go(func() {
 			if err := cmd.Run(); err != nil {
 				t.Error(err)
@@ -196,8 +129,8 @@ func TestProcessesAppend(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	st := open(t, dir, nil)
-	defer closed(t, st)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, keys)
@@ -209,14 +142,6 @@ func TestProcessesAppend(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, h.Damage)
 	}
-}
-
-// An event is what an agent says about what it does.
-type event struct {
-	Did  string   `json:"did"`
-	Text string   `json:"text,omitempty"`
-	IDs  []string `json:"ids,omitempty"`  // of what was acknowledged
-	Here bool     `json:"here,omitempty"` // it may be killed now
 }
 
 // agentChild runs an agent loop: a user text, an answer with two calls, their
@@ -238,7 +163,7 @@ func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 		if n--; n != 0 {
 			return
 		}
-		_ = out.Encode(event{Did: what, Here: true}) // if it fails, nobody waits for it
+		_ = out.Encode(storetest.Report{Did: what, Here: true}) // if it fails, nobody waits for it
 		if what != "large append" {
 			_, _ = io.Copy(io.Discard, stdin) // ends with the parent
 		}
@@ -254,18 +179,18 @@ func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Load(bg, cli)
+	s, err := st.Load(storetest.Background, storetest.CLI)
 	if err != nil {
 		return err
 	}
 	loaded = true
 	add := func(text string, item transcript.Item) func() error {
 		return func() error {
-			ids, err := s.Append(bg, item)
+			ids, err := s.Append(storetest.Background, item)
 			if err != nil {
 				return err
 			}
-			return out.Encode(event{Did: "appended", Text: text, IDs: ids})
+			return out.Encode(storetest.Report{Did: "appended", Text: text, IDs: ids})
 		}
 	}
 	in := func(phase string) func() error {
@@ -275,26 +200,18 @@ func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	for turn := s.Turns(); ; turn++ {
 		tag := fmt.Sprintf("t%d", turn)
 		a, b := tag+"a", tag+"b"
-		err := chain(nil,
+		err := storetest.Chain(nil,
 			add("question "+tag, transcript.UserText("question "+tag)),
 			in("model call"),
-			add("calls "+tag, answer("calls "+tag, a, b)),
+			add("calls "+tag, storetest.Answer("calls "+tag, a, b)),
 			in("tool call"), in("large append"),
 			add("result "+b, transcript.ToolResult(b, "result "+b+large)),
 			in("tool call"),
 			add("result "+a, transcript.ToolResult(a, "result "+a)),
 			in("model call"),
-			add("done "+tag, answer("done "+tag)))
+			add("done "+tag, storetest.Answer("done "+tag)))
 		if err != nil {
 			return err
 		}
 	}
-}
-
-// chain calls functions until one fails, none if err is not nil.
-func chain(err error, fs ...func() error) error {
-	for i := 0; err == nil && i < len(fs); i++ {
-		err = fs[i]()
-	}
-	return err
 }

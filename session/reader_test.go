@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -28,9 +29,9 @@ const cutBatch = `{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batc
 // shows what is there, as a restart does.
 func TestCutBatchOfAnother(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, unsynced)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"))
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
 	require.Equal(t, `[u:q]`, shape(t, s))
 	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
@@ -39,12 +40,12 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.NoError(t, f.Close())
 	require.Equal(t, `[u:q][a:half of an answer]`, shape(t, s))
 	tokens := s.Info().Tokens
-	closed(t, st)
+	storetest.Close(t, st)
 
 	// After the loss of the index the row has the cut batch too.
 	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
-	st = open(t, dir, unsynced)
-	defer closed(t, st)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
@@ -66,7 +67,7 @@ func (d unsettled) Settle(context.Context, driver.Ref) (driver.Cursor, error) { 
 // closed or its own context is done.
 func TestSettleFails(t *testing.T) {
 	mem := memdriver.New(nil)
-	add(t, load(t, session.OpenDriver(mem, nil), cli), transcript.UserText("q"))
+	storetest.Add(t, storetest.Load(t, session.OpenDriver(mem, nil), storetest.CLI), transcript.UserText("q"))
 	for _, test := range []struct {
 		err, want error
 		logged    bool
@@ -82,7 +83,7 @@ func TestSettleFails(t *testing.T) {
 	} {
 		var log strings.Builder
 		opts := &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		s, err := session.OpenDriver(unsettled{mem, test.err}, opts).Load(t.Context(), cli)
+		s, err := session.OpenDriver(unsettled{mem, test.err}, opts).Load(t.Context(), storetest.CLI)
 		require.ErrorIs(t, err, test.want)
 		require.Equal(t, test.logged, strings.Contains(log.String(), test.err.Error()), "%v: %s", test.err, log.String())
 		if err == nil {
@@ -90,7 +91,7 @@ func TestSettleFails(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := session.OpenDriver(leaving{mem, cancel}, nil).Load(ctx, cli)
+	_, err := session.OpenDriver(leaving{mem, cancel}, nil).Load(ctx, storetest.CLI)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -120,10 +121,10 @@ func (d *settling) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, e
 func TestReadingOnSettlesNothing(t *testing.T) {
 	mem := memdriver.New(nil)
 	d := &settling{Driver: mem}
-	s := load(t, session.OpenDriver(d, nil), cli)
+	s := storetest.Load(t, session.OpenDriver(d, nil), storetest.CLI)
 	require.Equal(t, ``, shape(t, s))
 	require.Equal(t, 1, d.calls)
-	add(t, load(t, session.OpenDriver(mem, nil), cli), transcript.UserText("q"))
+	storetest.Add(t, storetest.Load(t, session.OpenDriver(mem, nil), storetest.CLI), transcript.UserText("q"))
 	require.Equal(t, `[u:q]`, shape(t, s))
 	require.Equal(t, 1, d.calls)
 }
@@ -132,19 +133,19 @@ func TestReadingOnSettlesNothing(t *testing.T) {
 // still be writing when they are read: both are in the history in their order.
 func TestAppendBehindAnOpenBatch(t *testing.T) {
 	dir := t.TempDir()
-	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: unsynced.Sync})
+	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: storetest.Unsynced.Sync})
 	require.NoError(t, err)
-	st := session.OpenDriver(unsettled{drv, nil}, unsynced)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"))
+	st := session.OpenDriver(unsettled{drv, nil}, storetest.Unsynced)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
 	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(cutBatch)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	require.Equal(t, `[u:q]`, shape(t, s))
-	add(t, s, transcript.UserText("next"))
+	storetest.Add(t, s, transcript.UserText("next"))
 	require.Equal(t, `[u:q][a:half of an answer][u:next]`, shape(t, s))
 }
 
@@ -189,11 +190,11 @@ var errNoRead = errors.New("cannot be read")
 func compacted(t *testing.T, drv driver.Driver) session.Info {
 	t.Helper()
 	st := session.OpenDriver(drv, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 4)
-	kept := add(t, s, transcript.UserText("kept"))
-	add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 4})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 4)
+	kept := storetest.Add(t, s, transcript.UserText("kept"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 4})
 	return s.Info()
 }
 
@@ -204,8 +205,8 @@ func TestLostRowIsCountedOnce(t *testing.T) {
 	want := compacted(t, mem)
 	d := &bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
 	st := session.OpenDriver(d, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	d.fails = true
 	require.Equal(t, session.Info{Ref: s.Ref()}, s.Info())
 	d.fails = false
@@ -221,10 +222,10 @@ func TestLostRowIsPutAfterTurn(t *testing.T) {
 	d := &bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
 	now := time.Now()
 	st := session.OpenDriver(d, &session.Options{Now: func() time.Time { return now }})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	for range 3 {
-		add(t, s, transcript.UserText("q"))
+		storetest.Add(t, s, transcript.UserText("q"))
 		now = now.Add(time.Minute)
 	}
 	require.Empty(t, d.puts)
@@ -242,8 +243,8 @@ func TestRowAheadOfItsTranscript(t *testing.T) {
 		r.Size, r.Messages = r.Size+1000, 99
 		return r
 	}}, nil)
-	defer closed(t, st)
-	require.Equal(t, want, load(t, st, cli).Info())
+	defer storetest.Close(t, st)
+	require.Equal(t, want, storetest.Load(t, st, storetest.CLI).Info())
 }
 
 // A session whose key is not one of ours is listed unless the filter asks for a
@@ -256,7 +257,7 @@ func TestListForeignKey(t *testing.T) {
 	})
 	require.NoError(t, err)
 	st := session.OpenDriver(mem, nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	for _, test := range []struct {
 		opts session.ListOptions
 		want int
@@ -275,13 +276,13 @@ func TestListForeignKey(t *testing.T) {
 // learned since the last compaction, and nothing older.
 func TestCalibrationBeforeTheBeginning(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, unsynced)
-	s := load(t, st, cli)
-	add(t, s, transcript.Calibration{Model: "old", Window: 1000})
-	kept := add(t, s, transcript.UserText("kept"))
-	add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
-	add(t, s, transcript.Calibration{Model: "new", Window: 2000})
-	talk(t, s, 0, 3)
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.Calibration{Model: "old", Window: 1000})
+	kept := storetest.Add(t, s, transcript.UserText("kept"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
+	storetest.Add(t, s, transcript.Calibration{Model: "new", Window: 2000})
+	storetest.Talk(t, s, 0, 3)
 	require.NoError(t, s.Rewind(t.Context(), s.ID()))
 	for range 2 {
 		for model, want := range map[string]int{"old": 0, "new": 2000} {
@@ -290,11 +291,11 @@ func TestCalibrationBeforeTheBeginning(t *testing.T) {
 			require.Equal(t, want, c.Window, model)
 		}
 		require.Equal(t, ``, shape(t, s))
-		closed(t, st)
-		st = open(t, dir, unsynced)
-		s = load(t, st, cli)
+		storetest.Close(t, st)
+		st = storetest.Open(t, dir, storetest.Unsynced)
+		s = storetest.Load(t, st, storetest.CLI)
 	}
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 // The folder of an agent with a long name does not have the name. After the loss
@@ -302,17 +303,41 @@ func TestCalibrationBeforeTheBeginning(t *testing.T) {
 func TestLongAgentWithoutIndex(t *testing.T) {
 	dir := t.TempDir()
 	key := session.Key{Agent: strings.Repeat("agent/", 40), Channel: "c", Peer: "p"}
-	st := open(t, dir, unsynced)
-	ref := load(t, st, key).Ref()
-	closed(t, st)
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	ref := storetest.Load(t, st, key).Ref()
+	storetest.Close(t, st)
 	indexes, err := filepath.Glob(filepath.Join(dir, "agents/*/sessions.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, indexes, 1)
 	require.NoError(t, os.Remove(indexes[0]))
-	st = open(t, dir, unsynced)
-	defer closed(t, st)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 	require.Equal(t, ref, infos[0].Ref)
+}
+
+// A reader that is open while a writer dies in the middle of a batch shows
+// what is whole of it, and the next append stands on its own.
+func TestHalfABatchWhileReading(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":3,"content":[{"type":"text","text":"half"}]}` + "\n" +
+		`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}` + "\n" + `{"type":"tool_u`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	want := `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"half"}]}]}`
+	require.Equal(t, want, storetest.History(t, s))
+	storetest.Add(t, s, transcript.UserText("next"))
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	require.Equal(t, storetest.History(t, s), storetest.History(t, storetest.Load(t, other, storetest.CLI)))
+	storetest.CheckRequest(t, s)
 }

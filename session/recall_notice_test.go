@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -25,8 +26,8 @@ func TestRecallNotice(t *testing.T) {
 			drv := memdriver.New(nil)
 			opts := &session.Options{Compact: compact.Options{Trigger: compact.Trigger{Window: 8_000}, Recall: offered}}
 			st := session.OpenDriver(drv, opts)
-			s := load(t, st, cli)
-			g := &guard.Guard{Model: "m", Window: 8_000, Tools: (soakLoad{}).tools()}
+			s := storetest.Load(t, st, storetest.CLI)
+			g := &guard.Guard{Model: "m", Window: 8_000, Tools: storetest.AgentTools()}
 			if offered {
 				for _, tool := range session.RecallTools(s) {
 					g.Tools = append(g.Tools, tool.Tool)
@@ -34,20 +35,20 @@ func TestRecallNotice(t *testing.T) {
 			}
 			var last transcript.Request
 			turn := func(text string, result string) {
-				add(t, s, transcript.UserText(text))
+				storetest.Add(t, s, transcript.UserText(text))
 				for n := range 2 {
 					resp, err := guard.Do(t.Context(), g, s, func(_ context.Context, c guard.Call) (*transcript.Response, error) {
 						require.Empty(t, wiretest.Validate(c.Request))
 						last = c.Request
 						if result != "" && n == 0 {
-							return answer("", "c1"), nil
+							return storetest.Answer("", "c1"), nil
 						}
-						return answer(strings.Repeat("It is done as it was asked for. ", 20)), nil
+						return storetest.Answer(strings.Repeat("It is done as it was asked for. ", 20)), nil
 					})
 					require.NoError(t, err)
-					add(t, s, resp)
+					storetest.Add(t, s, resp)
 					if calls := resp.Message.ToolCalls(); len(calls) > 0 {
-						add(t, s, transcript.ToolResult("c1", result))
+						storetest.Add(t, s, transcript.ToolResult("c1", result))
 						continue
 					}
 					break
@@ -69,10 +70,10 @@ func TestRecallNotice(t *testing.T) {
 				want = 1
 			}
 			require.Equal(t, want, strings.Count(text, "[The tools recall_search"))
-			before := request(t, s)
+			before := storetest.Request(t, s)
 			again := session.OpenDriver(drv, opts)
-			require.Equal(t, before, request(t, load(t, again, cli)))
-			closed(t, again)
+			require.Equal(t, before, storetest.Request(t, storetest.Load(t, again, storetest.CLI)))
+			storetest.Close(t, again)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -41,7 +42,7 @@ const mostAsked = 120
 // with the question, with what it is about, and with that and words of
 // corrections.
 func TestRecallShare(t *testing.T) {
-	for _, tt := range extent(*soakLength, []struct{ window, tokens, chats int }{{8_000, 16_000, 1}},
+	for _, tt := range storetest.Extent(*storetest.Soak, []struct{ window, tokens, chats int }{{8_000, 16_000, 1}},
 		[]struct{ window, tokens, chats int }{{8_000, 60_000, 2}, {32_000, 136_000, 2}, {200_000, 527_000, 1}},
 		[]struct{ window, tokens, chats int }{{8_000, 60_000, 5}, {32_000, 136_000, 5}, {200_000, 527_000, 3}}) {
 		t.Run(fmt.Sprintf("%dk", tt.window/1000), func(t *testing.T) {
@@ -68,8 +69,8 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{
 		Compact: compact.Options{Trigger: compact.Trigger{Window: window, Overhead: 1_000}, Recall: true},
 	})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	c := newChat(seed)
 	for size := 0; size < most; {
 		user, assistant := c.turn()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -21,12 +22,12 @@ import (
 
 func TestWindow(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	var ids []string
 	for n := range 6 {
-		ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("q", n)))...)
-		ids = append(ids, add(t, s, transcript.AssistantText(fmt.Sprint("a", n)))...)
+		ids = append(ids, storetest.Add(t, s, transcript.UserText(fmt.Sprint("q", n)))...)
+		ids = append(ids, storetest.Add(t, s, transcript.AssistantText(fmt.Sprint("a", n)))...)
 		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new(fmt.Sprint(n))}))
 	}
 	window := func(id string, before, after int) (got []string) {
@@ -42,7 +43,7 @@ func TestWindow(t *testing.T) {
 	require.Equal(t, ids, window(ids[5], 100, 100))
 	require.Equal(t, ids[:3], window(ids[2], 9, -1))
 	require.NoError(t, s.Rewind(t.Context(), ids[3]))
-	last := add(t, s, transcript.UserText("again"))
+	last := storetest.Add(t, s, transcript.UserText("again"))
 	require.Equal(t, []string{ids[2], ids[3], last[0]}, window(last[0], 2, 2))
 	require.Equal(t, ids[6:9], window(ids[7], 1, 1), "what was taken back is there around itself")
 	for _, id := range []string{"x", ""} {
@@ -55,15 +56,15 @@ func TestWindow(t *testing.T) {
 // append that was cut the rest of that.
 func TestWindowOfCutAppend(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
-	first := add(t, s, transcript.UserText("first"))[0]
-	twice := []transcript.Item{transcript.UserText("twice?"), answer("once"), transcript.UserText("good")}
-	cutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
-	require.NoError(t, second(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
-	last := add(t, s, transcript.UserText("last"))[0]
+	first := storetest.Add(t, s, transcript.UserText("first"))[0]
+	twice := []transcript.Item{transcript.UserText("twice?"), storetest.Answer("once"), transcript.UserText("good")}
+	storetest.CutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
+	require.NoError(t, storetest.ErrOf(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
+	last := storetest.Add(t, s, transcript.UserText("last"))[0]
 	said := func(id string, before, after int) (texts []string) {
 		t.Helper()
 		entries, err := s.Window(ctx, id, before, after)
@@ -96,13 +97,13 @@ func TestWindowOfCutAppend(t *testing.T) {
 
 func TestReadResult(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("go"))
-	add(t, s, answer("", "c1"))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("go"))
+	storetest.Add(t, s, storetest.Answer("", "c1"))
 	text := "one\ntwo ü\nthree\nfour\nfive"
-	id := add(t, s, transcript.ToolResult("c1", text))[0]
-	add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: id, Content: "short"}}})
+	id := storetest.Add(t, s, transcript.ToolResult("c1", text))[0]
+	storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: id, Content: "short"}}})
 	for _, tt := range []struct {
 		slice   session.Slice
 		want    string
@@ -143,9 +144,9 @@ func FuzzReadResult(f *testing.F) {
 			t.Skip()
 		}
 		st := session.OpenDriver(memdriver.New(nil), nil)
-		defer closed(t, st)
-		s := load(t, st, cli)
-		id := add(t, s, transcript.UserText(text))[0]
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
+		id := storetest.Add(t, s, transcript.UserText(text))[0]
 		var sb strings.Builder
 		for at := 0; ; {
 			p, err := s.ReadResult(t.Context(), id, session.Slice{Offset: at, Max: most})
@@ -194,23 +195,23 @@ func ask(t *testing.T, tools []session.RecallTool, name string, input any) (stri
 }
 
 func TestRecallTools(t *testing.T) {
-	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick, Compact: compact.Options{Keep: compact.Keep{Turns: 1}}})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	c := &storetest.Clock{Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.Tick, Compact: compact.Options{Keep: compact.Keep{Turns: 1}}})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	r := rand.New(rand.NewPCG(1, 1))
 	filler := func() string {
 		return strings.Repeat(fmt.Sprintf("Nothing of note on day %d. ", r.IntN(99)), 30)
 	}
-	fact := add(t, s, transcript.UserText("The wedding of Ana is on 14 May, at the old mill."))[0]
-	add(t, s, transcript.AssistantText("Noted."))
-	add(t, s, transcript.UserText("read"))
-	add(t, s, answer("", "c1"))
-	long := add(t, s, transcript.ToolResult("c1", strings.Repeat("a line of output\n", 2000)+"total: 7,312 EUR\n"))[0]
-	add(t, s, transcript.AssistantText(filler()))
-	add(t, s, transcript.UserText(filler()))
-	add(t, s, transcript.AssistantText(filler()))
-	add(t, s, transcript.UserText("and the wedding?"))
+	fact := storetest.Add(t, s, transcript.UserText("The wedding of Ana is on 14 May, at the old mill."))[0]
+	storetest.Add(t, s, transcript.AssistantText("Noted."))
+	storetest.Add(t, s, transcript.UserText("read"))
+	storetest.Add(t, s, storetest.Answer("", "c1"))
+	long := storetest.Add(t, s, transcript.ToolResult("c1", strings.Repeat("a line of output\n", 2000)+"total: 7,312 EUR\n"))[0]
+	storetest.Add(t, s, transcript.AssistantText(filler()))
+	storetest.Add(t, s, transcript.UserText(filler()))
+	storetest.Add(t, s, transcript.AssistantText(filler()))
+	storetest.Add(t, s, transcript.UserText("and the wedding?"))
 	tools := session.RecallTools(s)
 	require.Len(t, tools, 3)
 	for _, tool := range tools {
@@ -248,7 +249,7 @@ func TestRecallTools(t *testing.T) {
 
 	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, nil)
 	require.NoError(t, err)
-	far := add(t, other, transcript.UserText("the wedding cake"))[0]
+	far := storetest.Add(t, other, transcript.UserText("the wedding cake"))[0]
 	_, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": far})
 	require.ErrorIs(t, err, session.ErrNoEntry, "another session is out of reach")
 	wide := session.RecallTools(s, other)
@@ -277,13 +278,13 @@ func TestRecallTools(t *testing.T) {
 
 // Words of the application's own data neither hide an entry from a model nor rank it.
 func TestRecallIgnoresApp(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	item := transcript.WithApp(transcript.UserText("the zebra is striped"), json.RawMessage(`{"a":"giraffe quokka"}`))
-	add(t, s, item, answer("yes"))
-	talk(t, s, 0, 5)
-	require.NoError(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	storetest.Add(t, s, item, storetest.Answer("yes"))
+	storetest.Talk(t, s, 0, 5)
+	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	search := session.RecallTools(s)[0]
 	text, err := search.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka striped"}`))
 	require.NoError(t, err)

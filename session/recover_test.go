@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -52,8 +53,8 @@ func (f *flaky) Recover(context.Context, driver.Ref) error {
 func TestRecover(t *testing.T) {
 	drv := &flaky{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(drv, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"))
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"))
 	drv.fail = true
 	_, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("two"))
 	if e, ok := errors.AsType[*session.NotDurableError](err); !ok || e.Refused {
@@ -75,8 +76,8 @@ func TestRecover(t *testing.T) {
 	if err != nil || !done.Repeated {
 		t.Errorf("the same append under its key = %+v, %v", done, err)
 	}
-	add(t, s, transcript.UserText("three"))
-	h := history(t, s)
+	storetest.Add(t, s, transcript.UserText("three"))
+	h := storetest.History(t, s)
 	require.Equal(t, 1, strings.Count(h, "two"))
 	require.Contains(t, h, "three")
 	require.NoError(t, st.Close())
@@ -84,13 +85,13 @@ func TestRecover(t *testing.T) {
 
 func TestRecoverOtherDrivers(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	require.ErrorIs(t, load(t, st, cli).Recover(t.Context()), errors.ErrUnsupported)
+	require.ErrorIs(t, storetest.Load(t, st, storetest.CLI).Recover(t.Context()), errors.ErrUnsupported)
 	require.NoError(t, st.Close())
-	st = open(t, t.TempDir(), nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"))
+	st = storetest.Open(t, t.TempDir(), nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"))
 	require.NoError(t, s.Recover(t.Context()))
-	add(t, s, transcript.UserText("two"))
+	storetest.Add(t, s, transcript.UserText("two"))
 	require.NoError(t, st.Close())
 	require.ErrorIs(t, s.Recover(t.Context()), session.ErrClosed)
 }
@@ -99,10 +100,11 @@ func TestRecoverOtherDrivers(t *testing.T) {
 func TestDraftAfterRecover(t *testing.T) {
 	drv := &flaky{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(drv, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("go"))
-	turn := begin(t, s)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("go"))
+	turn, err := s.BeginTurn(t.Context())
+	require.NoError(t, err)
 	d := turn.Draft("anthropic", "m", transcript.Made{})
 	flush := func(ctx context.Context, text string, fails bool) {
 		t.Helper()
@@ -123,7 +125,8 @@ func TestDraftAfterRecover(t *testing.T) {
 	flush(t.Context(), "four", false)
 	for range 2 { // the second one closes the draft
 		require.NoError(t, turn.End())
-		turn = begin(t, s)
+		turn, err = s.BeginTurn(t.Context())
+		require.NoError(t, err)
 	}
 	require.NoError(t, turn.End())
 	h, err := s.History(t.Context())

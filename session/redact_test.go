@@ -3,9 +3,6 @@ package session_test
 import (
 	"context"
 	"encoding/json"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
@@ -21,81 +19,64 @@ import (
 	"github.com/convolog/convolog/transcript/redact"
 )
 
-const planted = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
-
-// grep returns the files below a folder that have a word.
-func grep(t testing.TB, dir, word string) (found []string) {
-	t.Helper()
-	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(name)
-		if strings.Contains(string(data), word) {
-			found = append(found, name)
-		}
-		return err
-	}))
-	return found
-}
-
 // No byte of a secret is written, whichever call brings it.
 func TestRedactEverywhere(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Redact: redact.Secrets})
+	st := storetest.Open(t, dir, &session.Options{Redact: redact.Secrets})
 	ctx := t.Context()
-	title := "about " + planted
-	s, err := st.Create(ctx, cli, &session.CreateOptions{Title: title})
+	title := "about " + storetest.Secret
+	s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Title: title})
 	require.NoError(t, err)
-	image := transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "https://u:" + planted + "@h/x.png"}}
-	document := transcript.DocumentBlock{Source: transcript.Source{Type: "text", MediaType: "text/plain", Data: planted}, Title: planted, Context: planted}
-	ext := transcript.Extra{"ext": json.RawMessage(`{"item":{"id":"i","text":"` + planted + `"}}`), "cited_text": json.RawMessage(`"` + planted + `"`)}
-	add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
-		transcript.TextBlock{Text: "Use " + planted, Extra: ext},
+	image := transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "https://u:" + storetest.Secret + "@h/x.png"}}
+	document := transcript.DocumentBlock{Source: transcript.Source{Type: "text", MediaType: "text/plain", Data: storetest.Secret}, Title: storetest.Secret, Context: storetest.Secret}
+	ext := transcript.Extra{"ext": json.RawMessage(`{"item":{"id":"i","text":"` + storetest.Secret + `"}}`), "cited_text": json.RawMessage(`"` + storetest.Secret + `"`)}
+	storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
+		transcript.TextBlock{Text: "Use " + storetest.Secret, Extra: ext},
 		image, document,
-		transcript.ContextBlock{URI: "x://a", Kind: "resource", Abstract: planted},
-		transcript.RawBlock{JSON: json.RawMessage(`{"type":"web_result","id":"r","deep":[{"text":"` + planted + `"}]}`)},
+		transcript.ContextBlock{URI: "x://a", Kind: "resource", Abstract: storetest.Secret},
+		transcript.RawBlock{JSON: json.RawMessage(`{"type":"web_result","id":"r","deep":[{"text":"` + storetest.Secret + `"}]}`)},
 	}})
-	call := transcript.ToolCallBlock{ID: "c1", Name: "run", Input: json.RawMessage(`{"key": ["` + planted + `", 1.50], "password":"swordfish", "n":12e3}`), Extra: ext}
-	ids := add(t, s, &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
-		transcript.ThinkingBlock{Thinking: "the key is " + planted, Signature: "sig"}, transcript.TextBlock{Text: "I run it."}, call,
-	}}, API: "anthropic", Model: "m"}, transcript.WithApp(transcript.ToolResult("c1", "out: "+planted), json.RawMessage(`{"note":"`+planted+`"}`)))
-	require.NoError(t, s.Decide(ctx, add(t, s, answer("", "c2"))[1], transcript.Reject, "me", "because "+planted))
-	add(t, s, transcript.UserText("cut"), &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+	call := transcript.ToolCallBlock{ID: "c1", Name: "run", Input: json.RawMessage(`{"key": ["` + storetest.Secret + `", 1.50], "password":"swordfish", "n":12e3}`), Extra: ext}
+	ids := storetest.Add(t, s, &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+		transcript.ThinkingBlock{Thinking: "the key is " + storetest.Secret, Signature: "sig"}, transcript.TextBlock{Text: "I run it."}, call,
+	}}, API: "anthropic", Model: "m"}, transcript.WithApp(transcript.ToolResult("c1", "out: "+storetest.Secret), json.RawMessage(`{"note":"`+storetest.Secret+`"}`)))
+	require.NoError(t, s.Decide(ctx, storetest.Add(t, s, storetest.Answer("", "c2"))[1], transcript.Reject, "me", "because "+storetest.Secret))
+	storetest.Add(t, s, transcript.UserText("cut"), &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.ToolCallBlock{ID: "c3", Name: "run", Input: json.RawMessage(`{"password":"Hunter27`)},
-	}}}, transcript.ToolError("c3", planted))
+	}}}, transcript.ToolError("c3", storetest.Secret))
 	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title}))
-	require.NoError(t, second(s.SetState(ctx, session.KeyState+"a", json.RawMessage(`{"token":"`+planted+`"}`), "")))
-	require.NoError(t, second(s.Queue(ctx, transcript.UserText("later "+planted))))
-	add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"deep":{"er":"` + planted + `"}}`)}, transcript.System{Text: "You know " + planted},
-		transcript.Used{Contexts: []string{"x://" + planted}, Skill: &transcript.SkillUse{URI: "s", Input: planted, Output: planted}}, transcript.Commit{Archive: "a", Abstract: planted, Overview: planted},
-		transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[len(ids)-1], Content: "cut: " + planted}}})
+	require.NoError(t, storetest.ErrOf(s.SetState(ctx, session.KeyState+"a", json.RawMessage(`{"token":"`+storetest.Secret+`"}`), "")))
+	require.NoError(t, storetest.ErrOf(s.Queue(ctx, transcript.UserText("later "+storetest.Secret))))
+	storetest.Add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"deep":{"er":"` + storetest.Secret + `"}}`)}, transcript.System{Text: "You know " + storetest.Secret},
+		transcript.Used{Contexts: []string{"x://" + storetest.Secret}, Skill: &transcript.SkillUse{URI: "s", Input: storetest.Secret, Output: storetest.Secret}}, transcript.Commit{Archive: "a", Abstract: storetest.Secret, Overview: storetest.Secret},
+		transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[len(ids)-1], Content: "cut: " + storetest.Secret}}})
 	require.NoError(t, s.Pin(ctx, ids[0]))
-	talk(t, s, 0, 4)
-	summary := whole + " " + planted
-	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(summary))})
+	storetest.Talk(t, s, 0, 4)
+	summary := storetest.WholeSummary + " " + storetest.Secret
+	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(summary))})
 	require.NoError(t, err)
 	require.Contains(t, done.Compaction.Summary, "[masked]")
-	require.NotContains(t, mustJSON(t, done.Compaction), planted)
-	require.NoError(t, second(s.Fork(ctx, ids[0], &session.CreateOptions{Title: title})))
-	require.NoError(t, second(st.Create(ctx, cli, nil))) // begins with the values of its key
-	turn := begin(t, s)
-	require.NoError(t, second(turn.Drain(ctx)))
+	require.NotContains(t, storetest.JSON(t, done.Compaction), storetest.Secret)
+	require.NoError(t, storetest.ErrOf(s.Fork(ctx, ids[0], &session.CreateOptions{Title: title})))
+	require.NoError(t, storetest.ErrOf(st.Create(ctx, storetest.CLI, nil))) // begins with the values of its key
+	turn, err := s.BeginTurn(ctx)
+	require.NoError(t, err)
+	require.NoError(t, storetest.ErrOf(turn.Drain(ctx)))
 	require.NoError(t, turn.End())
 	require.Equal(t, "about [masked]", s.Info().Title)
-	closed(t, st)
-	for _, word := range []string{planted, "swordfish", "Hunter27"} {
-		require.Empty(t, grep(t, dir, word), word)
+	storetest.Close(t, st)
+	for _, word := range []string{storetest.Secret, "swordfish", "Hunter27"} {
+		require.Empty(t, storetest.Grep(t, dir, word), word)
 	}
 
 	// Numbers, names, spaces and what else is no text are as they were.
-	found := grep(t, dir, `"input":{"key":["[masked]",1.50],"password":"[masked]","n":12e3}`)
+	found := storetest.Grep(t, dir, `"input":{"key":["[masked]",1.50],"password":"[masked]","n":12e3}`)
 	require.NotEmpty(t, found)
-	require.Empty(t, grep(t, dir, "the key is"), "the reasoning of an answer that was changed")
-	require.Empty(t, grep(t, dir, `"sig"`))
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	h, err := load(t, st, cli).Health(ctx)
+	require.Empty(t, storetest.Grep(t, dir, "the key is"), "the reasoning of an answer that was changed")
+	require.Empty(t, storetest.Grep(t, dir, `"sig"`))
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	h, err := storetest.Load(t, st, storetest.CLI).Health(ctx)
 	require.NoError(t, err)
 	require.Empty(t, h.Damage)
 }
@@ -103,74 +84,35 @@ func TestRedactEverywhere(t *testing.T) {
 // An append that is tried again is the same append, whatever was redacted.
 func TestRedactRetry(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	for i := range 2 {
-		done, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("Use "+planted), answer("password=Hunter27", "c"))
+		done, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("Use "+storetest.Secret), storetest.Answer("password=Hunter27", "c"))
 		require.NoError(t, err)
 		require.Equal(t, i > 0, done.Repeated)
 	}
-	require.Contains(t, history(t, s), "Use [masked]")
+	require.Contains(t, storetest.History(t, s), "Use [masked]")
 }
 
 // An answer that stays as it was keeps its reasoning, to the byte.
 func TestRedactLeavesAnswers(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	plain := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, plain)
+	defer storetest.Close(t, plain)
 	resp := &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
-		transcript.ThinkingBlock{Thinking: "hm", Signature: "sig-" + planted},
+		transcript.ThinkingBlock{Thinking: "hm", Signature: "sig-" + storetest.Secret},
 		transcript.TextBlock{Text: "fine"},
 		transcript.ToolCallBlock{ID: "sk-ant-api03-aB3dE5gH7jK9mN1pQ3sT5vW7y", Name: "ghp_tool", Input: json.RawMessage(`{ "a" : "\u0041" }`)},
-	}}, API: "anthropic", Model: "m", RequestID: planted}
+	}}, API: "anthropic", Model: "m", RequestID: storetest.Secret}
 	var histories []string
 	for _, one := range []*session.Store{st, plain} {
-		s := load(t, one, cli)
-		add(t, s, transcript.UserText("go"), resp)
-		histories = append(histories, history(t, s))
+		s := storetest.Load(t, one, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("go"), resp)
+		histories = append(histories, storetest.History(t, s))
 	}
 	require.Equal(t, histories[1], histories[0])
-	require.Contains(t, histories[0], planted)
-}
-
-// However a draft comes, no part of a secret is in a line of it, and what is
-// flushed is in the answer.
-func TestRedactDraft(t *testing.T) {
-	const key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEaB3dE5gH7jK9mN1pQ3sT5\nvW7yZ9bC1dE3fG5aB3dE5gH7j\n-----END RSA PRIVATE KEY-----"
-	text := "First line.\nThe token: " + planted + " and more.\npassword:\nHunter27hunter\nHere:\n" + key + "\nDone.\nThe rest"
-	for _, size := range []int{1, 3, 7, 40, 1000} {
-		st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
-		s := load(t, st, cli)
-		add(t, s, transcript.UserText("go"))
-		turn := begin(t, s)
-		d := turn.Draft("anthropic", "m", transcript.Made{})
-		for rest := text; rest != ""; {
-			n := min(size, len(rest))
-			require.NoError(t, d.Write(t.Context(), rest[:n]))
-			require.NoError(t, d.Flush(t.Context()))
-			rest = rest[n:]
-		}
-		require.NoError(t, turn.End())
-		require.NoError(t, begin(t, s).End()) // closes the draft, as after a crash
-		want := "First line.\nThe token: [masked] and more.\npassword:\n[masked]\nHere:\n[masked]\nDone.\n"
-		got := history(t, s)
-		require.Contains(t, got, mustJSON(t, want), "size %d", size)
-		for e, err := range s.Entries(t.Context()) {
-			require.NoError(t, err)
-			for _, word := range []string{planted[:12], "MIIE", "vW7y", "Hunter27"} {
-				require.NotContains(t, string(e.Line()), word, "size %d", size)
-			}
-		}
-		closed(t, st)
-	}
-}
-
-func mustJSON(t testing.TB, v any) string {
-	t.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(t, err)
-	return string(data)
+	require.Contains(t, histories[0], storetest.Secret)
 }
 
 // The hook is a function of the application, which may do anything to a text.
@@ -181,12 +123,12 @@ func TestRedactAnyHook(t *testing.T) {
 		"invalid": func(_ context.Context, s string) string { return strings.ReplaceAll(s, "a", "\xff") },
 	} {
 		st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: hook})
-		s := load(t, st, cli)
-		add(t, s, transcript.UserText("a banana"), answer("a", "c"), transcript.ToolResult("c", "abc"), transcript.UserText("a"))
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("a banana"), storetest.Answer("a", "c"), transcript.ToolResult("c", "abc"), transcript.UserText("a"))
 		h, err := s.Health(t.Context())
 		require.NoError(t, err, name)
 		require.Empty(t, h.Damage, name)
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -203,7 +145,7 @@ func FuzzRedacted(f *testing.F) {
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: func(ctx context.Context, s string) string {
 		return strings.ReplaceAll(redact.Secrets(ctx, s), "x", "\"")
 	}})
-	s, err := st.Load(f.Context(), cli)
+	s, err := st.Load(f.Context(), storetest.CLI)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, line string) {
 		e, err := transcript.ParseEntry([]byte(line))
@@ -226,14 +168,14 @@ func FuzzRedacted(f *testing.F) {
 // A model that binds reasoning to what it was made from refuses nothing, whichever
 // answers, texts and results are redacted, and with pictures in blobs.
 func TestRedactBoundReasoning(t *testing.T) {
-	for seed := range uint64(extent(*soakLength, 1, 20, 200)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 1, 20, 200)) {
 		b := newBoundTurn(t, seed, 40_000)
-		closed(t, b.store)
+		storetest.Close(t, b.store)
 		b.opts.Redact, b.opts.Blobs = redact.Secrets, blobs.New(b.dir)
-		b.store = open(t, b.dir, b.opts)
-		b.s = load(t, b.store, cli)
+		b.store = storetest.Open(t, b.dir, b.opts)
+		b.s = storetest.Load(t, b.store, storetest.CLI)
 		answer := b.model.Answer
-		secret := func() string { return []string{"", " password=Hunter27", " " + planted}[b.rng.IntN(3)] }
+		secret := func() string { return []string{"", " password=Hunter27", " " + storetest.Secret}[b.rng.IntN(3)] }
 		b.model.Answer = func(r guardtest.Request) guardtest.Answer {
 			a := answer(r)
 			for i, block := range a.Blocks {
@@ -251,7 +193,7 @@ func TestRedactBoundReasoning(t *testing.T) {
 		b.add(transcript.UserText("Do all of it." + secret()))
 		for range 30 {
 			if b.rng.IntN(4) == 0 {
-				b.add(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "See." + secret()}, screenshot(20_000, seed)}})
+				b.add(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "See." + secret()}, storetest.Screenshot(20_000, seed)}})
 			}
 			b.step(40_000)
 		}
@@ -260,9 +202,9 @@ func TestRedactBoundReasoning(t *testing.T) {
 		}
 		require.Zero(t, b.bare, "requests without reasoning")
 		b.continued()
-		closed(t, b.store)
-		require.Empty(t, grep(t, b.dir, planted))
-		require.Empty(t, grep(t, b.dir, "Hunter27"))
+		storetest.Close(t, b.store)
+		require.Empty(t, storetest.Grep(t, b.dir, storetest.Secret))
+		require.Empty(t, storetest.Grep(t, b.dir, "Hunter27"))
 	}
 }
 
@@ -271,9 +213,9 @@ func TestRedactBoundReasoning(t *testing.T) {
 func TestRedactKeepsToolNames(t *testing.T) {
 	hook := func(_ context.Context, text string) string { return strings.ReplaceAll(text, "secret", "[masked]") }
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: hook})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.System{Text: "a secret"}, transcript.Tools{Names: []string{"read_secret"}})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.System{Text: "a secret"}, transcript.Tools{Names: []string{"read_secret"}})
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "a [masked]\n\n"+rebuild.ToolsHeading+"\nread_secret", h.Prompt)

@@ -7,32 +7,33 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/transcript"
 )
 
 // Resuming a session by its ID costs what its history has, however much a compaction
 // has cut off, with the index and without.
 func TestResumeCostsItsHistory(t *testing.T) {
-	if brief {
+	if storetest.Brief {
 		t.Skip("the race detector allocates too")
 	}
 	resumed := func(turns int, index bool) float64 {
 		dir := t.TempDir()
-		st := open(t, dir, unsynced)
-		s := load(t, st, cli)
+		st := storetest.Open(t, dir, storetest.Unsynced)
+		s := storetest.Load(t, st, storetest.CLI)
 		var kept []string
 		for range turns {
-			kept = add(t, s, transcript.UserText("q"), answer("a"))
+			kept = storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 		}
-		add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], TurnsBefore: s.Info().Turns, TokensBefore: 1, TokensAfter: 1})
+		storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], TurnsBefore: s.Info().Turns, TokensBefore: 1, TokensAfter: 1})
 		ref := s.Ref()
-		closed(t, st)
+		storetest.Close(t, st)
 		return testing.AllocsPerRun(5, func() {
 			if !index {
 				require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents/main/sessions.jsonl")))
 			}
-			st := open(t, dir, unsynced)
-			defer closed(t, st)
+			st := storetest.Open(t, dir, storetest.Unsynced)
+			defer storetest.Close(t, st)
 			s, err := st.Get(t.Context(), ref)
 			require.NoError(t, err)
 			h, err := s.History(t.Context())

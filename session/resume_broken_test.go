@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -19,14 +20,14 @@ import (
 // the other.
 func TestResumeOfABrokenTranscript(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(extent(*faults, 300, 3_000, 30_000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Faults, 300, 3_000, 30_000)) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		dir := t.TempDir()
-		st := open(t, dir, unsynced)
-		s := load(t, st, cli)
+		st := storetest.Open(t, dir, storetest.Unsynced)
+		s := storetest.Load(t, st, storetest.CLI)
 		path, ref := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), s.Ref()
-		closed(t, st)
-		reads := open(t, dir, unsynced)
+		storetest.Close(t, st)
+		reads := storetest.Open(t, dir, storetest.Unsynced)
 		reader, err := reads.Get(t.Context(), ref)
 		require.NoError(t, err)
 		b := &brokenLines{rnd: rnd, ids: []string{s.ID()}}
@@ -41,18 +42,18 @@ func TestResumeOfABrokenTranscript(t *testing.T) {
 			where := fmt.Sprintf("seed %d, step %d", seed, step)
 			compareWithWhole(t, where+", reading on", reader, 0)
 			if rnd.IntN(2) == 0 {
-				loseIndex(t, dir)
+				storetest.LoseIndex(t, dir)
 			}
-			st = open(t, dir, unsynced)
+			st = storetest.Open(t, dir, storetest.Unsynced)
 			s, err = st.Get(t.Context(), ref)
 			require.NoError(t, err)
 			compareWithWhole(t, where, s, 0)
 			info := s.Info()
-			closed(t, st)
+			storetest.Close(t, st)
 			require.Equal(t, fmt.Sprint(info), fmt.Sprint(reader.Info()), where)
 		}
 		require.NoError(t, f.Close())
-		closed(t, reads)
+		storetest.Close(t, reads)
 	}
 }
 

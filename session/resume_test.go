@@ -1,13 +1,9 @@
 package session_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -23,36 +20,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// countingDriver counts the records that are read.
-type countingDriver struct {
-	driver.Driver
-	records int
-}
-
-func (d *countingDriver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range d.Driver.Scan(ctx, ref, from, dir) {
-			d.records++
-			if !yield(rec, err) {
-				return
-			}
-		}
-	}
-}
-
 // To go on with a conversation costs what its history has, not what its
 // transcript has.
 func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
-	s := load(t, st, cli)
-	keep := &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))}
+	s := storetest.Load(t, st, storetest.CLI)
+	keep := &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))}
 	for i := range 20 {
-		talk(t, s, i*20, 20)
-		require.NoError(t, second(s.Compact(t.Context(), keep)))
+		storetest.Talk(t, s, i*20, 20)
+		require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), keep)))
 	}
-	talk(t, s, 400, 3)
-	want, info, ref := request(t, s), s.Info(), s.Ref()
+	storetest.Talk(t, s, 400, 3)
+	want, info, ref := storetest.Request(t, s), s.Info(), s.Ref()
 	first := ""
 	for e, err := range s.Entries(t.Context()) {
 		require.NoError(t, err)
@@ -60,19 +40,19 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 			first = e.ID
 		}
 	}
-	closed(t, st)
+	storetest.Close(t, st)
 
-	d := &countingDriver{Driver: mem.Reopen()}
+	d := &storetest.CountingDriver{Driver: mem.Reopen()}
 	st = session.OpenDriver(d, nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	s, err := st.Get(t.Context(), ref)
 	require.NoError(t, err)
-	if got := request(t, s); got != want || s.Turns() != 403 {
+	if got := storetest.Request(t, s); got != want || s.Turns() != 403 {
 		t.Errorf("%d turns, the request is\n%s\nit was\n%s", s.Turns(), got, want)
 	}
 	require.Equal(t, fmt.Sprint(info), fmt.Sprint(s.Info()))
-	if d.records > 40 {
-		t.Errorf("%d records were read, of which the history has 17", d.records)
+	if d.Records > 40 {
+		t.Errorf("%d records were read, of which the history has 17", d.Records)
 	}
 
 	// A rewind to an older entry reads the rest.
@@ -88,29 +68,29 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
-	s := load(t, st, cli)
-	talk(t, s, 0, 100)
-	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))})
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 100)
+	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})
 	require.NoError(t, err)
-	talk(t, s, 100, 5)
+	storetest.Talk(t, s, 100, 5)
 	learned := transcript.Calibration{Model: "m", Window: 9000}
-	old := add(t, s, transcript.UserText("old"), learned)
+	old := storetest.Add(t, s, transcript.UserText("old"), learned)
 	require.NoError(t, s.Rewind(t.Context(), s.ID()))
-	talk(t, s, 105, 2)
-	want, info := history(t, s), s.Info()
-	closed(t, st)
+	storetest.Talk(t, s, 105, 2)
+	want, info := storetest.History(t, s), s.Info()
+	storetest.Close(t, st)
 
-	d := &countingDriver{Driver: mem.Reopen()}
+	d := &storetest.CountingDriver{Driver: mem.Reopen()}
 	st = session.OpenDriver(d, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
-	require.Equal(t, want, history(t, s))
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	require.Equal(t, want, storetest.History(t, s))
 	require.Equal(t, 2, s.Turns())
 	require.Equal(t, info, s.Info())
 	c, err := s.Calibration(t.Context(), "m")
 	require.NoError(t, err)
 	require.Equal(t, learned, c)
-	require.Less(t, d.records, 30)
+	require.Less(t, d.Records, 30)
 	require.NoError(t, s.Rewind(t.Context(), old[0]))
 	compareWithWhole(t, "after the rewind is undone", s, 0)
 	require.Equal(t, 106, s.Turns())
@@ -120,7 +100,7 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 // fold of all lines gives.
 func TestResumeIsTheWholeFold(t *testing.T) {
 	t.Parallel()
-	seeds := extent(*faults, 40, 150, 600)
+	seeds := storetest.Extent(*storetest.Faults, 40, 150, 600)
 	skipped := 0
 	for seed := range uint64(seeds) {
 		mem := memdriver.New(nil)
@@ -134,12 +114,12 @@ func TestResumeIsTheWholeFold(t *testing.T) {
 // The same without an index, in transcripts that are worth a search.
 func TestSearchIsTheWholeFold(t *testing.T) {
 	t.Parallel()
-	seeds := extent(*faults, 6, 40, 160)
+	seeds := storetest.Extent(*storetest.Faults, 6, 40, 160)
 	skipped := 0
 	for seed := range uint64(seeds) {
 		dir := t.TempDir()
 		skipped += resumeAtRandom(t, seed, strings.Repeat(" and so on", 500), func() driver.Driver {
-			loseIndex(t, dir)
+			storetest.LoseIndex(t, dir)
 			d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 			require.NoError(t, err)
 			return d
@@ -164,22 +144,22 @@ func TestResumeBeforeAForeignCompaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			st := open(t, dir, unsynced)
-			s := load(t, st, cli)
-			talk(t, s, 0, 3)
-			asked := add(t, s, transcript.UserText("asked"))[0]
-			kept := add(t, s, answer("a"), transcript.UserText("kept"))[1]
-			add(t, s, answer("b"), transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 4})
-			rewound := add(t, s, transcript.UserText("rewound"))[0]
+			st := storetest.Open(t, dir, storetest.Unsynced)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Talk(t, s, 0, 3)
+			asked := storetest.Add(t, s, transcript.UserText("asked"))[0]
+			kept := storetest.Add(t, s, storetest.Answer("a"), transcript.UserText("kept"))[1]
+			storetest.Add(t, s, storetest.Answer("b"), transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 4})
+			rewound := storetest.Add(t, s, transcript.UserText("rewound"))[0]
 			require.NoError(t, s.RewindTurns(t.Context(), 1))
-			last := add(t, s, transcript.UserText("last"))[0]
-			closed(t, st)
+			last := storetest.Add(t, s, transcript.UserText("last"))[0]
+			storetest.Close(t, st)
 
-			st = open(t, dir, unsynced)
-			defer closed(t, st)
-			s = load(t, st, cli)
+			st = storetest.Open(t, dir, storetest.Unsynced)
+			defer storetest.Close(t, st)
+			s = storetest.Load(t, st, storetest.CLI)
 			compareWithWhole(t, "before", s, rebuild.SummaryUser)
-			add(t, s, compaction(asked, rewound, last))
+			storetest.Add(t, s, compaction(asked, rewound, last))
 			compareWithWhole(t, "after", s, rebuild.SummaryUser)
 		})
 	}
@@ -190,28 +170,28 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	summary := "s"
 	if padding != "" {
-		summary = whole
+		summary = storetest.WholeSummary
 	}
 	opts := &session.Options{Summary: rebuild.SummaryForm(seed % 3)}
 	st := session.OpenDriver(reopen(), opts)
-	s := load(t, st, cli)
+	s := storetest.Load(t, st, storetest.CLI)
 	ref := s.Ref()
 	var ids []string
 	call := 0
 	for step := range 60 {
 		switch rnd.IntN(18) {
 		case 0, 1, 2:
-			ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("question ", step, padding)))...)
+			ids = append(ids, storetest.Add(t, s, transcript.UserText(fmt.Sprint("question ", step, padding)))...)
 		case 3, 4:
-			ids = append(ids, add(t, s, answer(fmt.Sprint("answer ", step, padding)))...)
+			ids = append(ids, storetest.Add(t, s, storetest.Answer(fmt.Sprint("answer ", step, padding)))...)
 		case 5:
 			call++
-			ids = append(ids, add(t, s, answer("", fmt.Sprint("c", call)))...)
+			ids = append(ids, storetest.Add(t, s, storetest.Answer("", fmt.Sprint("c", call)))...)
 		case 6:
-			ids = append(ids, add(t, s, transcript.ToolResult(fmt.Sprint("c", max(call-rnd.IntN(2), 0)), "out"))...)
+			ids = append(ids, storetest.Add(t, s, transcript.ToolResult(fmt.Sprint("c", max(call-rnd.IntN(2), 0)), "out"))...)
 		case 7, 8:
 			_, _ = s.Compact(t.Context(), &compact.Options{
-				Keep: compact.Keep{Turns: 1 + rnd.IntN(4)}, Summarizer: compact.SummarizerFunc(says(summary)),
+				Keep: compact.Keep{Turns: 1 + rnd.IntN(4)}, Summarizer: compact.SummarizerFunc(storetest.Says(summary)),
 			})
 		case 9:
 			if len(ids) > 0 && rnd.IntN(3) == 0 {
@@ -219,10 +199,10 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 			}
 		case 10:
 			if len(ids) > 0 {
-				add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
+				storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
 			}
 		case 12:
-			require.NoError(t, second(s.Queue(t.Context(), transcript.UserText(fmt.Sprint("queued ", step)))))
+			require.NoError(t, storetest.ErrOf(s.Queue(t.Context(), transcript.UserText(fmt.Sprint("queued ", step)))))
 		case 13:
 			turn, err := s.BeginTurn(t.Context())
 			require.NoError(t, err)
@@ -238,7 +218,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		case 14, 15:
 			if p, err := s.Pending(t.Context()); err == nil && len(p.Calls) > 0 {
 				c := p.Calls[rnd.IntN(len(p.Calls))]
-				add(t, s, []transcript.Item{
+				storetest.Add(t, s, []transcript.Item{
 					transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID},
 					transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: transcript.Hold},
 					transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: transcript.Reject, Reason: "no"},
@@ -253,7 +233,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 				}
 			}
 		case 17:
-			require.NoError(t, second(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, fmt.Append(nil, step)}[rnd.IntN(2)], "")))
+			require.NoError(t, storetest.ErrOf(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, fmt.Append(nil, step)}[rnd.IntN(2)], "")))
 		case 11: // an append with an idempotency key, and again
 			cond, item := session.Cond{Idem: fmt.Sprint("k", rnd.IntN(5))}, transcript.AssistantText("once")
 			done, err := s.AppendIf(t.Context(), cond, item)
@@ -267,17 +247,17 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		}
 		info := s.Info()
 		compareWithWhole(t, fmt.Sprintf("seed %d, step %d, before the restart", seed, step), s, opts.Summary)
-		closed(t, st)
-		d := &countingDriver{Driver: reopen()}
+		storetest.Close(t, st)
+		d := &storetest.CountingDriver{Driver: reopen()}
 		st = session.OpenDriver(d, opts)
 		var err error
 		s, err = st.Get(t.Context(), ref)
 		require.NoError(t, err)
-		require.NoError(t, second(s.History(t.Context())))
-		read := d.records
+		require.NoError(t, storetest.ErrOf(s.History(t.Context())))
+		read := d.Records
 		whole := compareWithWhole(t, fmt.Sprintf("seed %d, step %d", seed, step), s, opts.Summary)
 		require.Equal(t, info, s.Info(), "seed %d, step %d", seed, step)
-		if total := d.records - read; read < total {
+		if total := d.Records - read; read < total {
 			skipped++
 		}
 		if rnd.IntN(3) == 0 {
@@ -288,13 +268,13 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 			}
 		}
 	}
-	closed(t, st)
+	storetest.Close(t, st)
 	return skipped
 }
 
 func compareWithWhole(t testing.TB, where string, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
 	t.Helper()
-	whole := wholeFold(t, s, form)
+	whole := storetest.WholeFold(t, s, form)
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	p, err := s.Pending(t.Context())
@@ -304,93 +284,63 @@ func compareWithWhole(t testing.TB, where string, s *session.Session, form rebui
 	values, err := s.State(t.Context())
 	require.NoError(t, err)
 	standing := whole.Standing()
-	got := fmt.Sprint(toJSON(t, h), s.Turns(), toJSON(t, p), pins, toJSON(t, values))
-	want := fmt.Sprint(toJSON(t, whole.History()), whole.Turns(), toJSON(t, whole.Pending()), standing.Pins, toJSON(t, standing.State))
+	got := fmt.Sprint(storetest.JSON(t, h), s.Turns(), storetest.JSON(t, p), pins, storetest.JSON(t, values))
+	want := fmt.Sprint(storetest.JSON(t, whole.History()), whole.Turns(), storetest.JSON(t, whole.Pending()), standing.Pins, storetest.JSON(t, standing.State))
 	require.Equal(t, want, got, where)
 	return whole
-}
-
-func wholeFold(t testing.TB, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
-	t.Helper()
-	f := rebuild.New(&rebuild.Options{Summary: form})
-	var batcher transcript.Batcher
-	feed := func(batches []transcript.Batch) {
-		for _, b := range batches {
-			require.NoError(t, f.Add(b))
-		}
-	}
-	for rec, err := range s.Records(t.Context()) {
-		require.NoError(t, err)
-		feed(batcher.Take(rec))
-	}
-	feed(batcher.Break())
-	return f
-}
-
-func toJSON(t testing.TB, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	require.NoError(t, err)
-	return strings.TrimSpace(string(text))
-}
-
-// loseIndex removes the index of the agent main.
-func loseIndex(t testing.TB, dir string) {
-	t.Helper()
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents", "main", "sessions.jsonl")))
 }
 
 // Without an index it is the same: the last compaction is looked for from the
 // end.
 func TestResumeWithoutIndex(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
 	for i := range 8 {
-		talk(t, s, i*100, 100)
-		add(t, s, transcript.UserText("look"), answer("", fmt.Sprint("a", i), fmt.Sprint("b", i)))
-		add(t, s, transcript.ToolResult(fmt.Sprint("b", i), "B"), transcript.ToolResult(fmt.Sprint("a", i), "A"), answer("I see"))
-		require.NoError(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(says(whole))})))
+		storetest.Talk(t, s, i*100, 100)
+		storetest.Add(t, s, transcript.UserText("look"), storetest.Answer("", fmt.Sprint("a", i), fmt.Sprint("b", i)))
+		storetest.Add(t, s, transcript.ToolResult(fmt.Sprint("b", i), "B"), transcript.ToolResult(fmt.Sprint("a", i), "A"), storetest.Answer("I see"))
+		require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	}
-	talk(t, s, 800, 2)
-	want, turns, info, ref := request(t, s), s.Turns(), s.Info(), s.Ref()
-	closed(t, st)
-	loseIndex(t, dir)
+	storetest.Talk(t, s, 800, 2)
+	want, turns, info, ref := storetest.Request(t, s), s.Turns(), s.Info(), s.Ref()
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
 
 	files, err := filedriver.Open(dir, nil)
 	require.NoError(t, err)
-	d := &countingDriver{Driver: files}
+	d := &storetest.CountingDriver{Driver: files}
 	st = session.OpenDriver(d, nil)
 	s, err = st.Get(t.Context(), ref)
 	require.NoError(t, err)
-	if got := request(t, s); got != want || s.Turns() != turns {
+	if got := storetest.Request(t, s); got != want || s.Turns() != turns {
 		t.Errorf("%d turns, want %d, the request is\n%s\nit was\n%s", s.Turns(), turns, got, want)
 	}
-	add(t, s, transcript.UserText("still here?"))
-	if d.records > 100 {
-		t.Errorf("%d records were read", d.records)
+	storetest.Add(t, s, transcript.UserText("still here?"))
+	if d.Records > 100 {
+		t.Errorf("%d records were read", d.Records)
 	}
 	require.Equal(t, turns+1, s.Turns())
-	closed(t, st)
-	loseIndex(t, dir)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	now := load(t, st, cli).Info()
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	now := storetest.Load(t, st, storetest.CLI).Info()
 	require.Equal(t, []any{info.Title, info.Messages + 1, turns + 1, ref}, []any{now.Title, now.Messages, now.Turns, now.Ref})
 }
 
 // Info needs all of it.
 func TestInfoWithoutIndex(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	talk(t, s, 0, 400)
-	require.NoError(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})))
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 400)
+	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})))
 	info, ref := s.Info(), s.Ref()
-	closed(t, st)
-	loseIndex(t, dir)
-	st = open(t, dir, nil)
-	defer closed(t, st)
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	s, err := st.Get(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprint(info), fmt.Sprint(s.Info()))

@@ -15,11 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-func init() { children["pruner"] = prunerChild }
+func init() { storetest.Register("pruner", prunerChild) }
 
 // prunerChild deletes, archives and restores the sessions of a key but for the
 // newest, until its input ends. It announces each that it has deleted, with the
@@ -42,11 +43,11 @@ func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	for !ended.Load() {
 		r := session.Retention{PerKey: 1, Force: true, Delete: rnd.IntN(3) == 0}
 		r.Keep = func(session.Info) bool { return rnd.IntN(2) == 0 }
-		plan, err := st.PlanRetention(bg, r)
+		plan, err := st.PlanRetention(storetest.Background, r)
 		if err != nil {
 			return err
 		}
-		report, err := st.Apply(bg, plan)
+		report, err := st.Apply(storetest.Background, plan)
 		if err != nil {
 			return err
 		}
@@ -56,18 +57,18 @@ func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 		}
 		for _, item := range report.Items {
 			if r.Delete && item.Outcome == "done" {
-				if err := out.Encode(event{Did: fmt.Sprint(messages[item.Ref]), Text: item.ID}); err != nil {
+				if err := out.Encode(storetest.Report{Did: fmt.Sprint(messages[item.Ref]), Text: item.ID}); err != nil {
 					return err
 				}
 			}
 		}
-		archived, err := st.List(bg, &session.ListOptions{State: session.Archived})
+		archived, err := st.List(storetest.Background, &session.ListOptions{State: session.Archived})
 		if err != nil {
 			return err
 		}
 		for _, info := range archived {
 			if rnd.IntN(3) == 0 {
-				if err := st.Restore(bg, info.Ref); err != nil {
+				if err := st.Restore(storetest.Background, info.Ref); err != nil {
 					return err
 				}
 			}
@@ -82,10 +83,10 @@ func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 func TestPruneBesideAppends(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever})
-	first := load(t, st, cli)
-	add(t, first, transcript.UserText("the first"))
-	cmd := child(t, "pruner", dir)
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
+	first := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, first, transcript.UserText("the first"))
+	cmd := storetest.Child(t, "pruner", dir)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -96,7 +97,7 @@ func TestPruneBesideAppends(t *testing.T) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var e event
+			var e storetest.Report
 			var n int
 			if json.Unmarshal(lines.Bytes(), &e) == nil {
 				_, _ = fmt.Sscan(e.Did, &n)
@@ -113,13 +114,13 @@ func TestPruneBesideAppends(t *testing.T) {
 	sessions := []*session.Session{first}
 	acked := map[string][]string{}
 	var writing sync.WaitGroup
-	each, fewest := extent(*faults, 60, 500, 5000), extent[int32](*faults, 3, 30, 300)
+	each, fewest := storetest.Extent(*storetest.Faults, 60, 500, 5000), storetest.Extent[int32](*storetest.Faults, 3, 30, 300)
 	for w := range 3 {
 		writing.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 2))
 			for n := 0; n < each || deletions.Load() < fewest && !t.Failed(); {
 				if rnd.IntN(10) == 0 {
-					s, err := st.Create(t.Context(), cli, nil)
+					s, err := st.Create(t.Context(), storetest.CLI, nil)
 					if gone(err) { // pruned before it was there whole
 						continue
 					}
@@ -173,5 +174,5 @@ func TestPruneBesideAppends(t *testing.T) {
 		}
 	}
 	t.Logf("%d sessions: %d deleted, %d archived", len(acked), len(acked)-kept, archived)
-	closed(t, st)
+	storetest.Close(t, st)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -50,7 +51,7 @@ func (a *aging) add(t *testing.T, id string, age time.Duration, o session.Create
 	}
 	s, err := a.Create(t.Context(), key, &o)
 	require.NoError(t, err)
-	add(t, s, transcript.UserText("question of "+id), answer("answer"))
+	storetest.Add(t, s, transcript.UserText("question of "+id), storetest.Answer("answer"))
 	return s
 }
 
@@ -71,7 +72,7 @@ func outcomes(r session.RetentionReport) (all []string) {
 
 func all(t *testing.T, st *session.Store) []string {
 	t.Helper()
-	return listed(t, st, &session.ListOptions{State: session.AnyState})
+	return storetest.ListIDs(t, st, &session.ListOptions{State: session.AnyState})
 }
 
 // A plan chooses what is too old or too much, and says what protects it.
@@ -96,7 +97,7 @@ func TestPlanRetention(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAging(t, memdriver.New(nil))
-			defer closed(t, a.Store)
+			defer storetest.Close(t, a.Store)
 			a.add(t, "old", 60*day, session.CreateOptions{})
 			require.NoError(t, a.add(t, "pinned", 50*day, session.CreateOptions{}).SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
 			a.add(t, "over", 31*day, month)
@@ -105,16 +106,16 @@ func TestPlanRetention(t *testing.T) {
 			a.add(t, "day", day, session.CreateOptions{})
 			a.add(t, "new", 30*time.Minute, session.CreateOptions{})
 			a.add(t, "newest", 0, month)
-			before := toJSON(t, all(t, a.Store))
+			before := storetest.JSON(t, all(t, a.Store))
 			plan, err := a.PlanRetention(t.Context(), tt.r)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, planSays(plan))
 			require.Equal(t, 8, plan.Of)
-			require.Equal(t, before, toJSON(t, all(t, a.Store)), "a plan changes nothing")
+			require.Equal(t, before, storetest.JSON(t, all(t, a.Store)), "a plan changes nothing")
 
 			var again session.RetentionPlan
-			require.NoError(t, json.Unmarshal([]byte(toJSON(t, plan)), &again))
-			require.Equal(t, toJSON(t, plan), toJSON(t, again))
+			require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, plan)), &again))
+			require.Equal(t, storetest.JSON(t, plan), storetest.JSON(t, again))
 			require.Contains(t, plan.String(), "archive ")
 			for _, i := range plan.Items {
 				require.Contains(t, plan.String(), i.ID)
@@ -133,7 +134,7 @@ func TestBadRetention(t *testing.T) {
 	require.ErrorIs(t, a.RunRetention(t.Context(), session.Retention{}, 0), fs.ErrInvalid)
 	_, err := a.List(t.Context(), &session.ListOptions{State: "odd"})
 	require.ErrorIs(t, err, fs.ErrInvalid)
-	closed(t, a.Store)
+	storetest.Close(t, a.Store)
 	require.ErrorIs(t, a.RunRetention(t.Context(), session.Retention{}, time.Hour), session.ErrClosed)
 }
 
@@ -142,7 +143,7 @@ func TestApply(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		t.Run(fmt.Sprint("delete ", remove), func(t *testing.T) {
 			a := newAging(t, memdriver.New(nil))
-			defer closed(t, a.Store)
+			defer storetest.Close(t, a.Store)
 			for i := range 40 {
 				a.add(t, fmt.Sprint("live", i), time.Duration(i)*time.Hour, session.CreateOptions{})
 			}
@@ -155,7 +156,7 @@ func TestApply(t *testing.T) {
 			require.Equal(t, []string{"gone ttl", "said ttl", "pinned ttl", "turn ttl", "mine ttl", "over1 ttl", "over2 ttl"}, planSays(plan))
 
 			require.NoError(t, a.Delete(t.Context(), made["gone"].Ref()))
-			add(t, made["said"], transcript.UserText("I am back"))
+			storetest.Add(t, made["said"], transcript.UserText("I am back"))
 			require.NoError(t, made["pinned"].SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
 			turn, err := made["turn"].BeginTurn(t.Context())
 			require.NoError(t, err)
@@ -183,7 +184,7 @@ func TestApply(t *testing.T) {
 					require.Equal(t, session.Archived, s.Info().State)
 				}
 			}
-			require.Contains(t, history(t, made["said"]), "I am back")
+			require.Contains(t, storetest.History(t, made["said"]), "I am back")
 		})
 	}
 }
@@ -192,14 +193,14 @@ func TestApply(t *testing.T) {
 // one was made stays, also if the later one names it as protected.
 func TestApplyProtectedElsewhere(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
-	defer closed(t, a.Store)
+	defer storetest.Close(t, a.Store)
 	r := session.Retention{Default: 30 * day, Delete: true, Force: true}
 	said := a.add(t, "said", 60*day, session.CreateOptions{})
 	plan, err := a.PlanRetention(t.Context(), r)
 	require.NoError(t, err)
 	now := a.now
 	a.now = now.Add(-50 * day)
-	add(t, said, transcript.UserText("I was back"))
+	storetest.Add(t, said, transcript.UserText("I was back"))
 	a.now = now
 	r.Keep = func(session.Info) bool { return true }
 	later, err := a.PlanRetention(t.Context(), r)
@@ -233,7 +234,7 @@ func TestRetentionClock(t *testing.T) {
 					if written {
 						s, err := a.Get(t.Context(), session.Ref{Agent: "main", ID: "s0"})
 						require.NoError(t, err)
-						add(t, s, transcript.UserText("hello"))
+						storetest.Add(t, s, transcript.UserText("hello"))
 					}
 					apply := func() {
 						plan, err := a.PlanRetention(t.Context(), r)
@@ -246,7 +247,7 @@ func TestRetentionClock(t *testing.T) {
 					a.now = noon // and is corrected
 					apply()
 					require.ElementsMatch(t, before, all(t, a.Store), "%v, written %v", sign*d, written)
-					closed(t, a.Store)
+					storetest.Close(t, a.Store)
 				}
 			}
 		}
@@ -256,7 +257,7 @@ func TestRetentionClock(t *testing.T) {
 // A plan that was made with a wrong clock does nothing with the right one.
 func TestApplyRightClock(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
-	defer closed(t, a.Store)
+	defer storetest.Close(t, a.Store)
 	for i := range 20 {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*day, session.CreateOptions{})
 	}
@@ -276,7 +277,7 @@ func TestApplyRightClock(t *testing.T) {
 // A plan for over a quarter of the sessions needs Force.
 func TestApplyQuarter(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
-	defer closed(t, a.Store)
+	defer storetest.Close(t, a.Store)
 	for i := range 8 {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*20*day, session.CreateOptions{})
 	}
@@ -287,20 +288,20 @@ func TestApplyQuarter(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrForce)
 	require.Empty(t, report.Items)
 	require.Contains(t, plan.String(), "not applied")
-	require.Len(t, listed(t, a.Store, nil), 8)
+	require.Len(t, storetest.ListIDs(t, a.Store, nil), 8)
 	plan.Force = true
 	report, err = a.Apply(t.Context(), plan)
 	require.NoError(t, err)
 	require.Len(t, report.Items, 3)
 	require.Positive(t, report.Freed)
 	require.Equal(t, plan.Freed, report.Freed)
-	require.Len(t, listed(t, a.Store, &session.ListOptions{State: session.Archived}), 3)
+	require.Len(t, storetest.ListIDs(t, a.Store, &session.ListOptions{State: session.Archived}), 3)
 }
 
 // Archived sessions are deleted by a plan that deletes.
 func TestDeleteArchivedByPlan(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
-	defer closed(t, a.Store)
+	defer storetest.Close(t, a.Store)
 	for i := range 10 {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*20*day, session.CreateOptions{})
 	}
@@ -310,7 +311,7 @@ func TestDeleteArchivedByPlan(t *testing.T) {
 		_, err = a.Apply(t.Context(), plan)
 		require.NoError(t, err)
 	}
-	require.Equal(t, []string{"s8"}, listed(t, a.Store, &session.ListOptions{State: session.Archived}))
+	require.Equal(t, []string{"s8"}, storetest.ListIDs(t, a.Store, &session.ListOptions{State: session.Archived}))
 	require.Len(t, all(t, a.Store), 9)
 }
 
@@ -318,7 +319,7 @@ func TestDeleteArchivedByPlan(t *testing.T) {
 // but it is found, loaded and continued, and is live again.
 func TestExpired(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
-	defer closed(t, a.Store)
+	defer storetest.Close(t, a.Store)
 	s := a.add(t, "s", 10*day, session.CreateOptions{TTL: 20 * day})
 	empty, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "empty"}, &session.CreateOptions{ID: "empty", TTL: 20 * day})
 	require.NoError(t, err)
@@ -327,17 +328,17 @@ func TestExpired(t *testing.T) {
 	require.Equal(t, session.Live, s.Info().State)
 	a.now = noon.Add(10 * day)
 	require.Equal(t, session.Expired, s.Info().State)
-	require.Equal(t, []string{"empty"}, listed(t, a.Store, nil))
-	require.Equal(t, []string{"s"}, listed(t, a.Store, &session.ListOptions{State: session.Expired}))
+	require.Equal(t, []string{"empty"}, storetest.ListIDs(t, a.Store, nil))
+	require.Equal(t, []string{"s"}, storetest.ListIDs(t, a.Store, &session.ListOptions{State: session.Expired}))
 	_, err = a.Find(t.Context(), "s", nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	info, err := a.Find(t.Context(), "s", &session.ListOptions{State: session.AnyState})
 	require.NoError(t, err)
 	require.Equal(t, session.Expired, info.State)
-	add(t, load(t, a.Store, session.Key{Agent: "main", Channel: "c", Peer: "s"}), answer("only an answer"))
+	storetest.Add(t, storetest.Load(t, a.Store, session.Key{Agent: "main", Channel: "c", Peer: "s"}), storetest.Answer("only an answer"))
 	require.Equal(t, session.Expired, s.Info().State)
-	add(t, s, transcript.UserText("hello"))
-	require.Len(t, listed(t, a.Store, nil), 2)
+	storetest.Add(t, s, transcript.UserText("hello"))
+	require.Len(t, storetest.ListIDs(t, a.Store, nil), 2)
 	for _, ttl := range []int64{1 << 60, -1, -1 << 34, -1 << 60} {
 		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{TTL: &ttl}))
 		require.True(t, s.Info().Expires.IsZero(), "no clock goes so far as %d s", ttl)
@@ -356,7 +357,7 @@ func TestRunRetention(t *testing.T) {
 		return errors.New("no space left on device")
 	}})
 	a := newAging(t, drv)
-	defer closed(t, a.Store)
+	defer storetest.Close(t, a.Store)
 	for i := range 10 {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*10*day, session.CreateOptions{})
 	}
@@ -373,15 +374,15 @@ func TestRunRetention(t *testing.T) {
 
 // A plan of a store whose transcripts nobody may read.
 func TestPlanOpensNoTranscript(t *testing.T) {
-	n := extent(*faults, 300, 10_000, 100_000)
+	n := storetest.Extent(*storetest.Faults, 300, 10_000, 100_000)
 	dir := t.TempDir()
 	manySessions(t, dir, n)
 	hidden := filepath.Join(dir, "agents/main/sessions")
 	files, err := os.ReadDir(hidden)
 	require.NoError(t, err)
 	require.Len(t, files, n)
-	st := open(t, dir, &session.Options{Now: func() time.Time { return noon.Add(100 * day) }})
-	defer closed(t, st)
+	st := storetest.Open(t, dir, &session.Options{Now: func() time.Time { return noon.Add(100 * day) }})
+	defer storetest.Close(t, st)
 	for _, file := range files { // a read of any of them would find garbage
 		path := filepath.Join(hidden, file.Name())
 		info, err := os.Stat(path)
@@ -399,11 +400,11 @@ func TestPlanOpensNoTranscript(t *testing.T) {
 // transcripts of a header and a message.
 func manySessions(t *testing.T, dir string, n int) {
 	t.Helper()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever, Now: func() time.Time { return noon }})
-	s, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "s"})
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever, Now: func() time.Time { return noon }})
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "s"})
 	require.NoError(t, err)
-	add(t, s, transcript.UserText("hello"))
-	closed(t, st)
+	storetest.Add(t, s, transcript.UserText("hello"))
+	storetest.Close(t, st)
 	path := filepath.Join(dir, "agents/main/sessions/s.jsonl")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -25,26 +26,26 @@ import (
 func TestScope(t *testing.T) {
 	t.Parallel()
 	for name, opened := range map[string]func(t *testing.T) *session.Store{
-		"files":  func(t *testing.T) *session.Store { t.Helper(); return open(t, scratch(t), nil) },
+		"files":  func(t *testing.T) *session.Store { t.Helper(); return storetest.Open(t, storetest.Scratch(t), nil) },
 		"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st := opened(t)
-			defer closed(t, st)
+			defer storetest.Close(t, st)
 			ada, err := st.Scope("ada")
 			require.NoError(t, err)
 			bert, err := st.Scope("bert")
 			require.NoError(t, err)
-			theirs := load(t, bert, cli)
-			add(t, theirs, transcript.UserText("bert says "+word), transcript.AssistantText("Yes."))
+			theirs := storetest.Load(t, bert, storetest.CLI)
+			storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word), transcript.AssistantText("Yes."))
 			require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
 			require.Equal(t, "bert", theirs.Info().Owner)
-			nobodys := load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
-			add(t, nobodys, transcript.UserText("nobody says "+word))
-			mine := load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"})
-			add(t, mine, transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
-			before := append(records(t, theirs), records(t, nobodys)...)
+			nobodys := storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
+			storetest.Add(t, nobodys, transcript.UserText("nobody says "+storetest.Word))
+			mine := storetest.Load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"})
+			storetest.Add(t, mine, transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
+			before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
 
 			methods := scopeMethods()
 			for m := range reflect.TypeFor[*session.Store]().Methods() {
@@ -56,7 +57,7 @@ func TestScope(t *testing.T) {
 						call(t, ada, s)
 					}
 				}
-				require.Equal(t, before, append(records(t, theirs), records(t, nobodys)...), name)
+				require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
 			}
 			infos, err := st.List(t.Context(), nil)
 			require.NoError(t, err)
@@ -139,7 +140,7 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			}
 		},
 		"Search": func(t *testing.T, scope *session.Store, _ *session.Session) {
-			for hit, err := range scope.Search(t.Context(), session.Query{Text: word}) {
+			for hit, err := range scope.Search(t.Context(), session.Query{Text: storetest.Word}) {
 				t.Errorf("a hit: %v, %v", hit, err)
 			}
 		},
@@ -176,7 +177,7 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			absent(t, err)
 			_, err = scope.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
 			require.ErrorIs(t, err, fs.ErrNotExist)
-			plan, err := scope.PlanErase(t.Context(), session.Erasure{Match: has})
+			plan, err := scope.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
 			require.NoError(t, err)
 			require.Empty(t, plan.Places)
 		},
@@ -225,13 +226,13 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 func TestScopedSession(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	st := open(t, scratch(t), nil)
-	defer closed(t, st)
+	st := storetest.Open(t, storetest.Scratch(t), nil)
+	defer storetest.Close(t, st)
 	ada, err := st.Scope("ada")
 	require.NoError(t, err)
-	s := load(t, ada, cli)
-	add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
-	lines := records(t, s)
+	s := storetest.Load(t, ada, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
+	lines := storetest.Lines(t, s)
 	require.Error(t, s.SetMeta(ctx, transcript.Meta{Owner: new("bert")}))
 	for _, item := range []transcript.Item{transcript.Meta{Owner: new("")}} {
 		_, err := s.Append(ctx, item)
@@ -245,7 +246,7 @@ func TestScopedSession(t *testing.T) {
 	}
 	_, err = s.AppendLines(ctx, end, transcript.Entry{ID: "x", Body: transcript.Current{Gen: 9}})
 	require.Error(t, err)
-	require.Equal(t, lines, records(t, s))
+	require.Equal(t, lines, storetest.Lines(t, s))
 	head, err := s.Head(ctx)
 	require.NoError(t, err)
 	_, err = s.Fork(ctx, head, &session.CreateOptions{Owner: "bert"})
@@ -269,12 +270,12 @@ func TestScopedSession(t *testing.T) {
 func TestScopedSessionGiven(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	st := open(t, scratch(t), nil)
-	defer closed(t, st)
+	st := storetest.Open(t, storetest.Scratch(t), nil)
+	defer storetest.Close(t, st)
 	ada, err := st.Scope("ada")
 	require.NoError(t, err)
-	s := load(t, ada, cli)
-	add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
+	s := storetest.Load(t, ada, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
 	other, err := st.Get(ctx, s.Ref())
 	require.NoError(t, err)
 	require.NoError(t, other.SetMeta(ctx, transcript.Meta{Owner: new("bert")}))
@@ -287,7 +288,7 @@ func TestScopedSessionGiven(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorIs(t, s.MakeCurrent(ctx), fs.ErrNotExist)
 
-	add(t, s, transcript.UserText("more"))
+	storetest.Add(t, s, transcript.UserText("more"))
 	h, err := s.History(ctx)
 	require.NoError(t, err)
 	require.Len(t, h.Messages, 3)
@@ -297,14 +298,14 @@ func TestScopedSessionGiven(t *testing.T) {
 // it was, not even to its owner, and the store finishes it.
 func TestScopeOfAHalfDeletedSession(t *testing.T) {
 	t.Parallel()
-	dir := scratch(t)
-	st := open(t, dir, nil)
-	defer closed(t, st)
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	ada, err := st.Scope("ada")
 	require.NoError(t, err)
 	bert, err := st.Scope("bert")
 	require.NoError(t, err)
-	ref := load(t, ada, cli).Ref()
+	ref := storetest.Load(t, ada, storetest.CLI).Ref()
 	inTheWay := filepath.Join(dir, "agents/main/archive", ref.ID+".jsonl.gz")
 	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
 	require.ErrorContains(t, ada.Delete(t.Context(), ref), "delete it again")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -18,13 +19,13 @@ import (
 // A loop that ends early leaves no goroutine behind, and sessions that are deleted
 // during a search are left out.
 func TestSearchEnds(t *testing.T) {
-	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
+	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
 	var all []*session.Session
 	for n := range 20 {
-		s := load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)})
+		s := storetest.Load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)})
 		for range 10 {
-			add(t, s, transcript.UserText("needle "+strings.Repeat("x ", 100)))
+			storetest.Add(t, s, transcript.UserText("needle "+strings.Repeat("x ", 100)))
 		}
 		all = append(all, s)
 	}
@@ -67,15 +68,15 @@ func TestSearchEnds(t *testing.T) {
 // Items that a compaction carries over are found where their entry is, and in the
 // compaction only if that is not there, as in a copy of the live lines.
 func TestSearchCarried(t *testing.T) {
-	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	ids := add(t, s, transcript.UserText("the zebra crossing"))
-	kept := add(t, s, transcript.UserText("go on"))
+	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("the zebra crossing"))
+	kept := storetest.Add(t, s, transcript.UserText("go on"))
 	c := transcript.Compaction{Summary: "About animals.", FirstKept: kept[0], CoversTo: ids[0], Said: []transcript.Carried{
 		{Entry: ids[0], Text: "the zebra crossing"}, {Entry: "elsewhere", Text: "a zebra elsewhere"},
 	}}
-	add(t, s, c)
+	storetest.Add(t, s, c)
 	require.Equal(t, []string{"system summary: zebra", "user text: zebra, compacted"}, found(hits(t, s, session.Query{Text: "zebra"})))
 	got := hits(t, s, session.Query{Text: "zebra"})
 	require.Equal(t, "a zebra elsewhere", got[0].Excerpt)
@@ -84,14 +85,14 @@ func TestSearchCarried(t *testing.T) {
 
 // A session in which nothing is found costs a search little memory.
 func TestSearchMissAllocs(t *testing.T) {
-	if brief {
+	if storetest.Brief {
 		t.Skip("the race detector allocates too")
 	}
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	const sessions = 200
 	for n := range sessions {
-		add(t, load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)}), transcript.UserText("hay"))
+		storetest.Add(t, storetest.Load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)}), transcript.UserText("hay"))
 	}
 	var before, after runtime.MemStats
 	for range 2 { // the second one finds everything warm

@@ -16,19 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-func init() {
-	children["searched"] = searchedChild
-}
+func init() { storetest.Register("searched", searchedChild) }
 
 // childTB fails a child process.
 type childTB struct{ testing.TB }
 
 func (childTB) Helper()                  {}
-func (childTB) Context() context.Context { return bg }
+func (childTB) Context() context.Context { return storetest.Background }
 
 func (childTB) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 func (childTB) FailNow()                          { os.Exit(2) }
@@ -90,14 +89,14 @@ func docsOf(t *testing.T, s *session.Session) (docs []*searchDoc) {
 func TestSearchNaiveKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	defer closed(t, st)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	all := searchSessions(t, st)
 	r := rand.New(rand.NewPCG(3, 3))
-	each := extent(*soakLength, 12, 25, 25) // queries after a kill
+	each := storetest.Extent(*storetest.Soak, 12, 25, 25) // queries after a kill
 	acked := map[string]bool{}
 	for round := range searchQueries() / each {
-		cmd := child(t, "searched", dir, strconv.Itoa(round))
+		cmd := storetest.Child(t, "searched", dir, strconv.Itoa(round))
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -97,7 +98,7 @@ func (w *searchWorld) write(t testing.TB, s *session.Session) {
 	case 0:
 		doc.role = "assistant"
 		w.add(doc)
-		w.ack(add(t, s, transcript.AssistantText(text))[0], doc)
+		w.ack(storetest.Add(t, s, transcript.AssistantText(text))[0], doc)
 	case 1:
 		w.calls++
 		id, tool := fmt.Sprint("c", w.calls%7), []string{"read", "bash", transcript.RecallSearch}[w.IntN(3)]
@@ -105,10 +106,10 @@ func (w *searchWorld) write(t testing.TB, s *session.Session) {
 		require.NoError(t, err)
 		said := fmt.Sprint(w.calls) + "\n" + text // members are in the order of their names
 		in := w.add(&searchDoc{ref: s.Ref(), text: said, role: "assistant", kind: "tool_use", tool: tool})
-		ids := add(t, s, useTool(id, tool, string(input)))
+		ids := storetest.Add(t, s, useTool(id, tool, string(input)))
 		w.ack(ids[len(ids)-1], in)
 		out := w.add(&searchDoc{ref: s.Ref(), text: w.text(), role: "tool", kind: "tool_result", tool: tool})
-		w.ack(add(t, s, transcript.ToolResult(id, out.text))[0], out)
+		w.ack(storetest.Add(t, s, transcript.ToolResult(id, out.text))[0], out)
 	case 2: // as another program may write it
 		w.calls++
 		doc.id = fmt.Sprintf("escaped-%d", w.calls)
@@ -136,7 +137,7 @@ func (w *searchWorld) write(t testing.TB, s *session.Session) {
 		w.ack("", doc)
 	default:
 		w.add(doc)
-		w.ack(add(t, s, transcript.UserText(text))[0], doc)
+		w.ack(storetest.Add(t, s, transcript.UserText(text))[0], doc)
 	}
 }
 
@@ -288,7 +289,7 @@ func (w *searchWorld) naive(q naiveQuery, all bool) map[string]string {
 // searchSessions are those that the tests below write to, of two agents.
 func searchSessions(t testing.TB, st *session.Store) (all []*session.Session) {
 	for n := range 6 {
-		all = append(all, load(t, st, session.Key{Agent: []string{"a", "b"}[n%2], Channel: "c", Peer: fmt.Sprint(n)}))
+		all = append(all, storetest.Load(t, st, session.Key{Agent: []string{"a", "b"}[n%2], Channel: "c", Peer: fmt.Sprint(n)}))
 	}
 	return all
 }
@@ -312,14 +313,14 @@ func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
 
 // searchQueries is how many queries each of four tests makes: 10,000 in all with
 // -soak=long.
-func searchQueries() int { return extent(*soakLength, 24, 250, 2_500) }
+func searchQueries() int { return storetest.Extent(*storetest.Soak, 24, 250, 2_500) }
 
 // A search finds what a naive one finds, in every script and however a line is
 // written; a torn last line changes nothing.
 func TestSearchNaive(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
+	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
 	w, all := newSearchWorld(t, st, 5)
 	for n := range searchQueries() {
 		w.compare(t, st, n)
@@ -337,7 +338,7 @@ func TestSearchNaive(t *testing.T) {
 // The same in memory.
 func TestSearchNaiveMemory(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	w, _ := newSearchWorld(t, st, 6)
 	for n := range searchQueries() {
 		w.compare(t, st, 200_000+n)
@@ -351,8 +352,8 @@ const mostWritten = 500
 // Beside a writer a search finds all that was there when it began, and nothing
 // that never came.
 func TestSearchNaiveBeside(t *testing.T) {
-	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
+	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
 	w, all := newSearchWorld(t, st, 7)
 	queries := searchQueries()
 	turn, done := make(chan struct{}), make(chan struct{})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -51,19 +52,19 @@ func useTool(id, name, input string) transcript.Response {
 }
 
 func TestSearch(t *testing.T) {
-	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("Please read the Budget of a/b/plan.go, 预算很重要"))
-	add(t, s, useTool("c1", "read_file", `{"path":"a/b/plan.go","n":17}`))
-	add(t, s, transcript.ToolResult("c1", "the budget is 4,200 for getUserByID"))
-	add(t, s, transcript.AssistantText("The budget\nis  4,200."))
-	add(t, s, useTool("c1", transcript.RecallSearch, `{"text":"budget"}`))
-	add(t, s, transcript.ToolResult("c1", "you said: read the budget"))
+	c := &storetest.Clock{Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.Tick})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("Please read the Budget of a/b/plan.go, 预算很重要"))
+	storetest.Add(t, s, useTool("c1", "read_file", `{"path":"a/b/plan.go","n":17}`))
+	storetest.Add(t, s, transcript.ToolResult("c1", "the budget is 4,200 for getUserByID"))
+	storetest.Add(t, s, transcript.AssistantText("The budget\nis  4,200."))
+	storetest.Add(t, s, useTool("c1", transcript.RecallSearch, `{"text":"budget"}`))
+	storetest.Add(t, s, transcript.ToolResult("c1", "you said: read the budget"))
 	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, &session.CreateOptions{Owner: "ann", Labels: []string{"x"}})
 	require.NoError(t, err)
-	add(t, other, transcript.UserText("no budget here"))
+	storetest.Add(t, other, transcript.UserText("no budget here"))
 
 	for _, tt := range []struct {
 		q    session.Query
@@ -133,10 +134,10 @@ func TestSearch(t *testing.T) {
 // Whatever happened to a conversation, a text is in the history iff its hit is
 // neither rewound nor compacted.
 func TestSearchMarks(t *testing.T) {
-	for seed := range uint64(extent(*soakLength, 15, 100, 1000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 15, 100, 1000)) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: compact.Options{Keep: compact.Keep{Turns: 2}}})
-		s := load(t, st, cli)
+		s := storetest.Load(t, st, storetest.CLI)
 		ids := []string{s.ID()}
 		texts := map[string]string{} // by entry
 		for n := range 40 {
@@ -193,6 +194,6 @@ func TestSearchMarks(t *testing.T) {
 			require.Equal(t, shown[hit.Entry], !hit.Rewound && !hit.Compacted, "seed %d: %s %+v", seed, texts[hit.Entry], hit)
 		}
 		require.Len(t, got, len(texts))
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,62 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
-
-var cli = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
-
-func open(t testing.TB, dir string, opts *session.Options) *session.Store {
-	t.Helper()
-	st, err := session.Open(dir, opts)
-	require.NoError(t, err)
-	return st
-}
-
-func load(t testing.TB, st *session.Store, key session.Key) *session.Session {
-	t.Helper()
-	s, err := st.Load(t.Context(), key)
-	require.NoError(t, err)
-	return s
-}
-
-func add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
-	t.Helper()
-	ids, err := s.Append(t.Context(), items...)
-	require.NoError(t, err)
-	return ids
-}
-
-// history is the JSON of what would be sent.
-func history(t testing.TB, s *session.Session) string {
-	t.Helper()
-	h, err := s.History(t.Context())
-	require.NoError(t, err)
-	data, err := json.Marshal(h)
-	require.NoError(t, err)
-	return string(data)
-}
-
-func closed(t testing.TB, st *session.Store) {
-	t.Helper()
-	require.NoError(t, st.Close())
-}
-
-// answer is a response with a text and tool calls.
-func answer(text string, calls ...string) *transcript.Response {
-	r := &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{Role: transcript.RoleAssistant}}
-	if text != "" {
-		r.Message.Content = append(r.Message.Content, transcript.TextBlock{Text: text})
-	}
-	for _, id := range calls {
-		r.StopReason = transcript.StopToolUse
-		r.Message.Content = append(r.Message.Content, transcript.ToolCallBlock{ID: id, Name: "read_file", Input: json.RawMessage(`{"path": "a.go"}`)})
-	}
-	return r
-}
 
 // The next request is the same, byte for byte, after every restart, wherever
 // summaries are shown.
@@ -80,21 +28,21 @@ func testRestart(t *testing.T, opts *session.Options) {
 	dir := t.TempDir()
 	script := [][]transcript.Item{
 		{transcript.UserText("read a.go")},
-		{answer("Let me look.", "c1", "c2")},
+		{storetest.Answer("Let me look.", "c1", "c2")},
 		{transcript.ToolResult("c2", "two")},
 		{transcript.ToolResult("c1", "one")},
-		{answer("done <&> \u2028 中文")},
-		{transcript.UserText("again"), answer("", "c1"), transcript.ToolError("c1", "gone"), answer("sorry")},
+		{storetest.Answer("done <&> \u2028 中文")},
+		{transcript.UserText("again"), storetest.Answer("", "c1"), transcript.ToolError("c1", "gone"), storetest.Answer("sorry")},
 		{transcript.Rewind{}},
 		{transcript.UserText("after the rewind")},
 		{transcript.Compaction{Summary: "S"}},
 		{transcript.UserText("after the compaction")},
-		{answer("", "c3")},
+		{storetest.Answer("", "c3")},
 		{transcript.Clip{}},
 	}
-	live := open(t, dir, opts)
-	defer closed(t, live)
-	s := load(t, live, cli)
+	live := storetest.Open(t, dir, opts)
+	defer storetest.Close(t, live)
+	s := storetest.Load(t, live, storetest.CLI)
 	var last []string
 	for i, items := range script {
 		switch b := items[0].(type) {
@@ -105,48 +53,38 @@ func testRestart(t *testing.T, opts *session.Options) {
 			b.CoversTo = last[0]
 			items = []transcript.Item{b}
 		case transcript.Clip:
-			ids := add(t, s, transcript.ToolResult("c3", strings.Repeat("long ", 100)))
+			ids := storetest.Add(t, s, transcript.ToolResult("c3", strings.Repeat("long ", 100)))
 			b.Clips = []transcript.Clipping{{Entry: ids[0], Content: "short"}}
 			items = []transcript.Item{b}
 		}
-		last = add(t, s, items...)
-		want, body := history(t, s), request(t, s)
-		other := open(t, dir, opts)
-		r := load(t, other, cli)
-		if got := history(t, r); got != want {
+		last = storetest.Add(t, s, items...)
+		want, body := storetest.History(t, s), storetest.Request(t, s)
+		other := storetest.Open(t, dir, opts)
+		r := storetest.Load(t, other, storetest.CLI)
+		if got := storetest.History(t, r); got != want {
 			t.Errorf("after step %d a restart sends\n%s\nnot\n%s", i, got, want)
 		}
-		if got := request(t, r); got != body {
+		if got := storetest.Request(t, r); got != body {
 			t.Errorf("after step %d a restart renders\n%s\nnot\n%s", i, got, body)
 		}
 		if r.ID() != s.ID() || r.Turns() != s.Turns() {
 			t.Errorf("after step %d: session %s with %d turns, want %s with %d", i, r.ID(), r.Turns(), s.ID(), s.Turns())
 		}
-		closed(t, other)
+		storetest.Close(t, other)
 	}
-}
-
-// request is the body of the next request.
-func request(t testing.TB, s *session.Session) string {
-	t.Helper()
-	h, err := s.History(t.Context())
-	require.NoError(t, err)
-	body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
-	require.NoError(t, err)
-	return string(body)
 }
 
 func TestListFindDelete(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	a := load(t, st, cli)
-	add(t, a, transcript.UserText("  Fix the\tparser \nplease"))
-	b, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
+	st := storetest.Open(t, dir, nil)
+	a := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, a, transcript.UserText("  Fix the\tparser \nplease"))
+	b, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
 	require.NoError(t, err)
-	add(t, b, transcript.UserText("hello"))
-	other := load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
-	add(t, other, transcript.UserText("other agent"))
-	require.Equal(t, "my-id", load(t, st, cli).ID())
+	storetest.Add(t, b, transcript.UserText("hello"))
+	other := storetest.Load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
+	storetest.Add(t, other, transcript.UserText("other agent"))
+	require.Equal(t, "my-id", storetest.Load(t, st, storetest.CLI).ID())
 	check := func(st *session.Store) {
 		t.Helper()
 		infos, err := st.List(t.Context(), nil)
@@ -178,62 +116,62 @@ func TestListFindDelete(t *testing.T) {
 		}
 	}
 	check(st)
-	closed(t, st)
-	st = open(t, dir, nil)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
 	check(st)
-	closed(t, st)
+	storetest.Close(t, st)
 
 	// The index is a cache.
 	for _, broken := range []string{"", "{", "[]", `{"main:cli:user":{"session_id":"x"}}`, "\x00\x00"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(broken), 0o600))
-		st = open(t, dir, nil)
+		st = storetest.Open(t, dir, nil)
 		check(st)
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 
-	st = open(t, dir, nil)
-	defer closed(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	require.NoError(t, st.Delete(t.Context(), b.Ref()))
 	_, err = st.Get(t.Context(), b.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.Equal(t, a.ID(), load(t, st, cli).ID())
+	require.Equal(t, a.ID(), storetest.Load(t, st, storetest.CLI).ID())
 }
 
 func TestMeta(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("first"))
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("first"))
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new("by hand"), Pinned: new(true)}))
-	add(t, s, answer("x"), transcript.UserText("second"))
-	closed(t, st)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
+	storetest.Add(t, s, storetest.Answer("x"), transcript.UserText("second"))
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
 	if i := s.Info(); i.Title != "by hand" || !i.TitleByHand || !i.Pinned || i.Messages != 3 || i.Turns != 2 || i.Tokens == 0 {
 		t.Errorf("Info = %+v", i)
 	}
 }
 
 func TestRewindTurns(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	empty := history(t, s)
-	add(t, s, transcript.UserText("one"), answer("1"))
-	one := history(t, s)
-	add(t, s, transcript.UserText("two"))
-	add(t, s, answer("", "c"))
-	add(t, s, transcript.ToolResult("c", "r"))
-	steering := add(t, s, transcript.UserText("steer"))
-	two := history(t, s)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	empty := storetest.History(t, s)
+	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("1"))
+	one := storetest.History(t, s)
+	storetest.Add(t, s, transcript.UserText("two"))
+	storetest.Add(t, s, storetest.Answer("", "c"))
+	storetest.Add(t, s, transcript.ToolResult("c", "r"))
+	steering := storetest.Add(t, s, transcript.UserText("steer"))
+	two := storetest.History(t, s)
 	require.NoError(t, s.RewindTurns(t.Context(), 1))
-	require.Equal(t, one, history(t, s))
+	require.Equal(t, one, storetest.History(t, s))
 	require.NoError(t, s.Rewind(t.Context(), steering[0]))
-	require.Equal(t, two, history(t, s))
+	require.Equal(t, two, storetest.History(t, s))
 	require.Error(t, s.RewindTurns(t.Context(), 3), "three of two turns were taken back")
 	require.NoError(t, s.RewindTurns(t.Context(), 2))
-	require.Equal(t, empty, history(t, s))
+	require.Equal(t, empty, storetest.History(t, s))
 	require.Error(t, s.Rewind(t.Context(), "nothing"), "a rewind to an entry that is not there was written")
 }
 
@@ -241,49 +179,49 @@ func TestRewindTurns(t *testing.T) {
 // also by a program that has read only what the history needs.
 func TestRewindTurnsBehindCompaction(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"), answer("1"))
-	one := history(t, s)
-	add(t, s, transcript.UserText("two"))
-	add(t, s, answer("", "c"))
-	covered := add(t, s, transcript.ToolResult("c", "r"))
-	kept := add(t, s, answer("", "d"))
-	add(t, s, transcript.ToolResult("d", "r"))
-	add(t, s, transcript.Compaction{Summary: "they began", FirstKept: kept[0], CoversTo: covered[0]})
-	add(t, s, answer("2"))
-	closed(t, st)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("1"))
+	one := storetest.History(t, s)
+	storetest.Add(t, s, transcript.UserText("two"))
+	storetest.Add(t, s, storetest.Answer("", "c"))
+	covered := storetest.Add(t, s, transcript.ToolResult("c", "r"))
+	kept := storetest.Add(t, s, storetest.Answer("", "d"))
+	storetest.Add(t, s, transcript.ToolResult("d", "r"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "they began", FirstKept: kept[0], CoversTo: covered[0]})
+	storetest.Add(t, s, storetest.Answer("2"))
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
 	require.NoError(t, s.RewindTurns(t.Context(), 1))
-	require.Equal(t, one, history(t, s))
+	require.Equal(t, one, storetest.History(t, s))
 }
 
 func TestAppendIf(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	done, err := s.AppendIf(t.Context(), session.Cond{Head: session.NoHead, Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	done, err := s.AppendIf(t.Context(), session.Cond{Head: session.NoHead, Idem: "k"}, transcript.UserText("a"), storetest.Answer("b", "c"))
 	ids := done.IDs
 	if err != nil || len(ids) != 3 || done.Repeated {
 		t.Fatalf("AppendIf = %v, %v", done, err)
 	}
 	_, err = s.AppendIf(t.Context(), session.Cond{Head: ids[0]}, transcript.UserText("x"))
 	require.ErrorIs(t, err, session.ErrConflict)
-	add(t, s, transcript.Custom{Name: "note"})
+	storetest.Add(t, s, transcript.Custom{Name: "note"})
 	_, err = s.AppendIf(t.Context(), session.Cond{Head: ids[2]}, transcript.ToolResult("c", "r"))
 	require.NoError(t, err)
-	closed(t, st)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
-	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), storetest.Answer("b", "c"))
 	if err != nil || strings.Join(again.IDs, " ") != strings.Join(ids, " ") || !again.Repeated || again.Rewound {
 		t.Errorf("the same key again = %+v, %v, want %v", again, err, ids)
 	}
 	require.NoError(t, s.Rewind(t.Context(), s.ID()))
-	again, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
+	again, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), storetest.Answer("b", "c"))
 	if err != nil || !again.Repeated || !again.Rewound {
 		t.Errorf("the same key after a rewind = %+v, %v", again, err)
 	}
@@ -291,17 +229,44 @@ func TestAppendIf(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrIdemMismatch)
 }
 
-// scratch returns an empty folder, in memory where that is possible.
-func scratch(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "convolog") //nolint:usetesting // t.TempDir is on a disk
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
+// Unfinished work of one process is pending in the next one.
+func TestPending(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		items []transcript.Item
+		owed  bool
+		user  string
+		calls int
+		cut   bool
+	}{
+		{[]transcript.Item{transcript.UserText("hello")}, true, "hello", 0, false},
+		{[]transcript.Item{storetest.Answer("", "a", "b")}, true, "", 2, false},
+		{[]transcript.Item{transcript.ToolResult("b", "r")}, true, "", 1, false},
+		{[]transcript.Item{transcript.ToolResult("a", "r")}, true, "", 0, false},
+		{[]transcript.Item{&transcript.Response{Message: transcript.AssistantText("half"), StopReason: transcript.StopAborted}}, false, "", 0, true},
+	} {
+		st := storetest.Open(t, dir, nil)
+		storetest.Add(t, storetest.Load(t, st, storetest.CLI), tt.items...)
+		storetest.Close(t, st)
+		st = storetest.Open(t, dir, nil)
+		p, err := storetest.Load(t, st, storetest.CLI).Pending(t.Context())
+		if err != nil || p.Owed != tt.owed || p.User != tt.user || len(p.Calls) != tt.calls || p.Cut != tt.cut {
+			t.Errorf("after %v: %+v, %v", tt.items, p, err)
 		}
-	})
-	return dir
+		storetest.Close(t, st)
+	}
+}
+
+// A history may be changed by who got it.
+func TestHistoryIsTheCallers(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
+	want := storetest.History(t, s)
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	h.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
+	_ = append(h.Messages[0].Content, transcript.TextBlock{Text: "more"})
+	require.Equal(t, want, storetest.History(t, s))
 }

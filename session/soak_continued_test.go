@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -117,15 +118,15 @@ func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns i
 	work := soakLoad{Seed: seed, Window: window}
 	drv := &editDriver{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(drv, &session.Options{Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
-	defer func() { closed(t, st) }()
-	sess := load(t, st, cli)
-	g := &guard.Guard{Model: s.model, System: agentSystem, Tools: work.tools(), Window: window}
+	defer func() { storetest.Close(t, st) }()
+	sess := storetest.Load(t, st, storetest.CLI)
+	g := &guard.Guard{Model: s.model, System: storetest.AgentSystem, Tools: storetest.AgentTools(), Window: window}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var prev []byte
 	edits := 0
 	for n := range turns {
 		turn, steps = work.turn(n), 0
-		add(t, sess, turn.User)
+		storetest.Add(t, sess, turn.User)
 		for ; steps <= len(turn.Steps); steps++ {
 			if steps == len(turn.Steps) && turn.Answer == "" {
 				break // given up
@@ -136,7 +137,7 @@ func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns i
 				then = drv.edits
 				body, answer, err = s.complete(ctx, model, call.Request)
 				if rng.IntN(10) == 0 {
-					add(t, sess, transcript.UserText("By the way, hurry."))
+					storetest.Add(t, sess, transcript.UserText("By the way, hurry."))
 				}
 				return answer, err
 			})
@@ -145,12 +146,12 @@ func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns i
 				c.note(t, prev, body, then > edits)
 			}
 			prev, edits = body, then
-			add(t, sess, resp)
+			storetest.Add(t, sess, resp)
 			if steps == len(turn.Steps) {
 				break
 			}
 			for _, r := range turn.Steps[steps].Results {
-				add(t, sess, r)
+				storetest.Add(t, sess, r)
 			}
 		}
 		_, err := sess.AfterTurn(t.Context())
@@ -176,9 +177,9 @@ func (c *continuation) note(t *testing.T, prev, next []byte, edited bool) {
 // clips and compacts, nearly every request is the one before and what is new,
 // unless an entry says why not.
 func TestSoakContinued(t *testing.T) {
-	conversations, turns := extent(*soakLength, 1, 1, 20), extent(*soakLength, 8, 50, 50)
+	conversations, turns := storetest.Extent(*storetest.Soak, 1, 1, 20), storetest.Extent(*storetest.Soak, 8, 50, 50)
 	for _, s := range speakers {
-		for name, window := range map[string]int{"plain": 0, "guarded": extent(*soakLength, 4_000, 16_000, 32_000)} {
+		for name, window := range map[string]int{"plain": 0, "guarded": storetest.Extent(*storetest.Soak, 4_000, 16_000, 32_000)} {
 			t.Run(s.name+" "+name, func(t *testing.T) {
 				t.Parallel()
 				var c continuation

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
@@ -64,7 +65,7 @@ func (m *soakModel) Complete(ctx context.Context, req transcript.Request) (resp 
 		m.judged++
 		return m.say(m.answer(), prompt), prompt, nil
 	}
-	resp, err = client{m.Model}.Complete(ctx, req)
+	resp, err = storetest.Client{Model: m.Model}.Complete(ctx, req)
 	if resp != nil {
 		prompt = resp.Usage.Prompt()
 	}

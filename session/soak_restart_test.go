@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -36,7 +37,7 @@ func (b byBytes) Count(system string, tools []transcript.Tool, msgs []transcript
 // and how often the summarizer has failed, is in the transcript.
 func TestSoakRestarts(t *testing.T) {
 	t.Parallel()
-	turns := extent(*soakLength, 16, 90, 90)
+	turns := storetest.Extent(*storetest.Soak, 16, 90, 90)
 	for _, name := range []string{"lossy", "adversarial"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

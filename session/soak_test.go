@@ -3,7 +3,6 @@ package session_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -14,16 +13,12 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
-
-// go test ./session has short conversations. -soak=gate has those that the gate
-// asks for, in a minute or two; -soak=long has conversations of 10,000 turns: see
-// CONTRIBUTING.md.
-var soakLength = flag.String("soak", "short", "how long the conversations of the soaks are: short, gate or long")
 
 // soaked is a conversation that goes on for as long as a test runs it.
 type soaked struct {
@@ -77,7 +72,7 @@ func newSoak(t *testing.T, window int) *soaked {
 		Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 3,
 		Answer: func(guardtest.Request) guardtest.Answer { return reply() },
 	}}
-	k.g = &guard.Guard{Model: "m", System: agentSystem, Tools: k.load.tools(), Window: window}
+	k.g = &guard.Guard{Model: "m", System: storetest.AgentSystem, Tools: storetest.AgentTools(), Window: window}
 	trigger := compact.Trigger{Window: window}
 	trigger.Overhead = tokens.Estimator{}.Count(k.g.System, k.g.Tools, nil)
 	k.opts = session.Options{
@@ -90,7 +85,7 @@ func newSoak(t *testing.T, window int) *soaked {
 // begin opens the session.
 func (k *soaked) begin() {
 	k.st = session.OpenDriver(k.drv, &k.opts)
-	k.s = load(k.t, k.st, cli)
+	k.s = storetest.Load(k.t, k.st, storetest.CLI)
 }
 
 // observe checks what is done about the length of the history.
@@ -123,7 +118,7 @@ func (k *soaked) observe(ctx context.Context, e session.Event) {
 }
 
 // next is the body of the request that another process would send.
-func (k *soaked) next() string { return request(k.t, k.s) }
+func (k *soaked) next() string { return storetest.Request(k.t, k.s) }
 
 // look looks for what the user has said and wants.
 func (k *soaked) look(ctx context.Context) {
@@ -302,7 +297,7 @@ func (k *soaked) summarizer(name string) compact.Summarizer {
 		k.report.Summarized += r.Tokens
 		k.report.Summarizer = m.Stats()
 	}
-	return compact.Model{Complete: client{m}.Complete, Window: 32_768}
+	return compact.Model{Complete: storetest.Client{Model: m}.Complete, Window: 32_768}
 }
 
 // lossy keeps the subject and no name, number or decision.
@@ -353,7 +348,7 @@ func TestSoak(t *testing.T) {
 		summarizers   []string
 	}
 	all := []string{"extractive", "lossy", "adversarial"}
-	soaks := extent(*soakLength,
+	soaks := storetest.Extent(*storetest.Soak,
 		[]soak{{32_000, 45, all}},
 		[]soak{{32_000, 250, all}, {200_000, 300, all[1:2]}},
 		[]soak{{32_000, 10_000, all}, {200_000, 10_000, all}})
@@ -363,7 +358,7 @@ func TestSoak(t *testing.T) {
 				t.Parallel()
 				k := newSoak(t, size.window)
 				k.opts.Compact.Summarizer = k.summarizer(name)
-				if *soakLength == "long" {
+				if *storetest.Soak == "long" {
 					k.model.every = 32
 				}
 				k.begin()
@@ -384,7 +379,7 @@ func TestSoak(t *testing.T) {
 func (k *soaked) check() {
 	r := &k.report
 	fail := func(format string, args ...any) { k.t.Helper(); k.t.Errorf(format, args...) }
-	checkAccepted(k.t, k.model.Model)
+	storetest.CheckAccepted(k.t, k.model.Model)
 	if r.Summarizer.Invalid > 0 || r.Summarizer.Overflows > 0 {
 		fail("%d requests of the summarizer were invalid, %d too long", r.Summarizer.Invalid, r.Summarizer.Overflows)
 	}

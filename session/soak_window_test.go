@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -43,7 +44,7 @@ var vocabularies = []tokens.Family{tokens.Default, tokens.Gemini, tokens.DeepSee
 // changes.
 func TestSoakVocabularies(t *testing.T) {
 	t.Parallel()
-	turns := extent(*soakLength, 12, 120, 1_500)
+	turns := storetest.Extent(*storetest.Soak, 12, 120, 1_500)
 	for _, family := range vocabularies[1:] {
 		k := newSoak(t, 32_000)
 		k.model.Counter = tokens.Estimator{Family: family}
@@ -52,7 +53,7 @@ func TestSoakVocabularies(t *testing.T) {
 		r := &k.report
 		t.Logf("family %d: %d of %d requests did not fit, %d recovered, %d compactions, at least %.0f %% of the window between two",
 			family, r.Asked.Overflows, r.Asked.Requests, r.Recovered, r.Compactions, 100*r.Closest)
-		checkAccepted(t, k.model.Model)
+		storetest.CheckAccepted(t, k.model.Model)
 		if r.Recovered < r.Asked.Overflows || r.RequestsLost > 0 || (r.Asked.Overflows-1)*200 > r.Asked.Requests {
 			t.Errorf("family %d\n%s", family, r)
 		}
@@ -64,8 +65,8 @@ func TestSoakVocabularies(t *testing.T) {
 // vocabularies than the estimate. Every overflow is recovered inside its Do.
 func TestSoakHiddenWindow(t *testing.T) {
 	t.Parallel()
-	sessions, least := extent(*soakLength, 36, 30, 72), extent(*soakLength, 5, 100, 200)
-	step := extent(*soakLength, 13, 1, 1) // 13: few vocabularies, each kind of refusal
+	sessions, least := storetest.Extent(*storetest.Soak, 36, 30, 72), storetest.Extent(*storetest.Soak, 5, 100, 200)
+	step := storetest.Extent(*storetest.Soak, 13, 1, 1) // 13: few vocabularies, each kind of refusal
 	all := &soakReport{Name: t.Name(), Closest: 1, Recall: map[string]*carriers{}}
 	for i := 0; i < sessions; i += step {
 		family := vocabularies[i/len(refusals)%len(vocabularies)]
@@ -94,9 +95,9 @@ func TestSoakHiddenWindow(t *testing.T) {
 		for j, window := range []int{48_000, 32_000, 24_000, 16_000, 12_000} {
 			k.window, k.model.Window = window, window
 			k.g.Model = fmt.Sprint("model-", j)
-			k.run(extent(*soakLength, 9, 14, 14), nil)
+			k.run(storetest.Extent(*storetest.Soak, 9, 14, 14), nil)
 		}
-		checkAccepted(t, k.model.Model)
+		storetest.CheckAccepted(t, k.model.Model)
 		r := &k.report
 		if r.Recovered < r.Asked.Overflows || r.Lost > 0 || r.RequestsLost > 0 {
 			t.Errorf("session %d: %d overflows, %d calls made again, %d turns failed, %d requests of the user lost", i, r.Asked.Overflows, r.Recovered, r.Lost, r.RequestsLost)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -29,13 +30,13 @@ func TestGoneSessionsTakeNoPlace(t *testing.T) {
 	mem := memdriver.New(nil)
 	d := &opened{Driver: mem}
 	st := session.OpenDriver(d, &session.Options{CachedSessions: 3})
-	defer closed(t, st)
+	defer storetest.Close(t, st)
 	other := session.OpenDriver(mem.Reopen(), nil)
-	defer closed(t, other)
+	defer storetest.Close(t, other)
 	peer := func(name string) session.Key { return session.Key{Agent: "main", Channel: "c", Peer: name} }
-	kept := []*session.Session{load(t, st, peer("a")), load(t, st, peer("b"))}
+	kept := []*session.Session{storetest.Load(t, st, peer("a")), storetest.Load(t, st, peer("b"))}
 	for range 5 {
-		gone := load(t, st, peer("gone"))
+		gone := storetest.Load(t, st, peer("gone"))
 		require.NoError(t, other.Delete(t.Context(), gone.Ref()))
 		_, err := gone.Append(t.Context(), transcript.UserText("q"))
 		require.Error(t, err)
@@ -58,10 +59,10 @@ func TestAppendEvents(t *testing.T) {
 			events = append(events, e)
 		}
 	}})
-	s := load(t, st, cli)
+	s := storetest.Load(t, st, storetest.CLI)
 	size := s.Info().Size
 	for range 2 {
-		_, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"), answer("a"))
+		_, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"), storetest.Answer("a"))
 		require.NoError(t, err)
 	}
 	_, err := s.AppendIf(t.Context(), session.Cond{Head: "other"}, transcript.UserText("q"))
@@ -78,5 +79,5 @@ func TestAppendEvents(t *testing.T) {
 	}
 	require.NoError(t, events[1].Err)
 	require.ErrorIs(t, events[2].Err, session.ErrConflict)
-	closed(t, st)
+	storetest.Close(t, st)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -38,28 +39,28 @@ func TestTails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			st := open(t, dir, nil)
-			s := load(t, st, cli)
-			add(t, s, transcript.UserText("q"))
-			closed(t, st)
+			st := storetest.Open(t, dir, nil)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("q"))
+			storetest.Close(t, st)
 			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 			before, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, append(before, tt.tail...), 0o600))
 
-			st = open(t, dir, nil)
-			s = load(t, st, cli)
-			add(t, s, transcript.UserText("next"))
+			st = storetest.Open(t, dir, nil)
+			s = storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("next"))
 			require.Equal(t, tt.want, shape(t, s))
 			h, err := s.Health(t.Context())
 			require.NoError(t, err)
 			require.Len(t, h.Damage, tt.damage)
-			checkRequest(t, s)
-			want := history(t, s)
-			closed(t, st)
-			st = open(t, dir, nil)
-			defer closed(t, st)
-			require.Equal(t, want, history(t, load(t, st, cli)))
+			storetest.CheckRequest(t, s)
+			want := storetest.History(t, s)
+			storetest.Close(t, st)
+			st = storetest.Open(t, dir, nil)
+			defer storetest.Close(t, st)
+			require.Equal(t, want, storetest.History(t, storetest.Load(t, st, storetest.CLI)))
 			after, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(string(after), string(before)+tt.tail), string(after))
@@ -101,25 +102,25 @@ func shape(t *testing.T, s *session.Session) string {
 // the index knows its key.
 func TestHeaderLost(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"))
-	want := history(t, s)
-	closed(t, st)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	want := storetest.History(t, s)
+	storetest.Close(t, st)
 	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(data), "\n")
 	require.NoError(t, os.WriteFile(path, []byte("damaged\n"+rest), 0o600))
-	st = open(t, dir, nil)
+	st = storetest.Open(t, dir, nil)
 	s, err = st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
-	require.Equal(t, want, history(t, s))
-	add(t, s, transcript.UserText("more"))
-	closed(t, st)
-	loseIndex(t, dir)
-	st = open(t, dir, nil)
-	defer closed(t, st)
+	require.Equal(t, want, storetest.History(t, s))
+	storetest.Add(t, s, transcript.UserText("more"))
+	storetest.Close(t, st)
+	storetest.LoseIndex(t, dir)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
 	s, err = st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
 	h, err := s.History(t.Context())
@@ -134,10 +135,10 @@ func TestHeaderLost(t *testing.T) {
 // for final that this one may go on with.
 func TestReadWhileLocked(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("q"))
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
 	require.NoError(t, err)
 	defer func() { _ = root.Close() }()
@@ -152,9 +153,9 @@ func TestReadWhileLocked(t *testing.T) {
 		require.NoError(t, err)
 	}
 	write(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half"}]}`)
-	other := open(t, dir, nil)
-	defer closed(t, other)
-	r := load(t, other, cli)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	r := storetest.Load(t, other, storetest.CLI)
 	for _, s := range []*session.Session{s, r} {
 		if got := shape(t, s); got != "[u:q]" {
 			t.Errorf("while a batch is written the history is %s", got)
@@ -175,23 +176,23 @@ func TestReadWhileLocked(t *testing.T) {
 // mixed up with the old one, and a file that became shorter is noticed.
 func TestMadeAgain(t *testing.T) {
 	dir := t.TempDir()
-	a, b := open(t, dir, nil), open(t, dir, nil)
-	defer closed(t, a)
-	defer closed(t, b)
-	s, err := a.Create(t.Context(), cli, &session.CreateOptions{ID: "chat"})
+	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, a)
+	defer storetest.Close(t, b)
+	s, err := a.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "chat"})
 	require.NoError(t, err)
-	add(t, s, transcript.UserText("old"))
+	storetest.Add(t, s, transcript.UserText("old"))
 	for range 200 { // so that the file is closed in between
 		other, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "p"}, nil)
 		require.NoError(t, err)
-		add(t, other, transcript.UserText("x"))
+		storetest.Add(t, other, transcript.UserText("x"))
 	}
 	require.NoError(t, b.Delete(t.Context(), s.Ref()))
-	made, err := b.Create(t.Context(), cli, &session.CreateOptions{ID: "chat"})
+	made, err := b.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "chat"})
 	require.NoError(t, err)
 	_, err = s.History(t.Context())
 	require.ErrorIs(t, err, session.ErrReplaced)
-	add(t, s, transcript.UserText("new"))
+	storetest.Add(t, s, transcript.UserText("new"))
 	for _, s := range []*session.Session{s, made} {
 		if got := shape(t, s); got != "[u:new]" {
 			t.Errorf("history %s, want the new one", got)
@@ -213,25 +214,25 @@ func TestIndexLost(t *testing.T) {
 		"removed": os.Remove,
 	} {
 		dir := t.TempDir()
-		st := open(t, dir, nil)
-		s := load(t, st, cli)
-		add(t, s, transcript.UserText("hi"))
+		st := storetest.Open(t, dir, nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("hi"))
 		require.NoError(t, spoil(filepath.Join(dir, "agents/main/sessions.jsonl")))
-		other := load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
-		if got := load(t, st, cli); got.ID() != s.ID() {
+		other := storetest.Load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
+		if got := storetest.Load(t, st, storetest.CLI); got.ID() != s.ID() {
 			t.Errorf("%s: session %s, want %s", name, got.ID(), s.ID())
 		}
-		add(t, s, transcript.UserText("more"))
+		storetest.Add(t, s, transcript.UserText("more"))
 		infos, err := st.List(t.Context(), nil)
 		if err != nil || len(infos) != 2 {
 			t.Errorf("%s: %d sessions, %v", name, len(infos), err)
 		}
 		require.NoError(t, st.Delete(t.Context(), other.Ref()))
-		closed(t, st)
-		st = open(t, dir, nil)
+		storetest.Close(t, st)
+		st = storetest.Open(t, dir, nil)
 		if infos, err := st.List(t.Context(), nil); err != nil || len(infos) != 1 || infos[0].Messages != 2 {
 			t.Errorf("%s: after a restart %+v, %v", name, infos, err)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }

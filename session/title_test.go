@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -31,34 +32,34 @@ func TestRetitleMilestones(t *testing.T) {
 	model.title = func([]transcript.Message, string) (string, error) { return fmt.Sprint("Title ", model.asked), nil }
 	dir := t.TempDir()
 	opts := &session.Options{Titler: model}
-	st := open(t, dir, opts)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, opts)
+	s := storetest.Load(t, st, storetest.CLI)
 	var asked []int
 	for i := range 100 {
 		was := model.asked
-		add(t, s, []transcript.Item{transcript.UserText(fmt.Sprint("text ", i)), answer("yes")}[i%2])
-		require.NoError(t, second(s.AfterTurn(t.Context())))
+		storetest.Add(t, s, []transcript.Item{transcript.UserText(fmt.Sprint("text ", i)), storetest.Answer("yes")}[i%2])
+		require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
 		if model.asked > was {
 			asked = append(asked, i+1)
 			require.Equal(t, fmt.Sprint("Title ", model.asked), s.Info().Title)
 			require.False(t, s.Info().TitleByHand)
 		}
 		if i == 50 { // a restart asks for nothing again
-			closed(t, st)
-			st = open(t, dir, opts)
-			s = load(t, st, cli)
+			storetest.Close(t, st)
+			st = storetest.Open(t, dir, opts)
+			s = storetest.Load(t, st, storetest.CLI)
 		}
 	}
 	require.Equal(t, []int{4, 12, 30, 80}, asked)
-	closed(t, st)
+	storetest.Close(t, st)
 }
 
 // A title that was set by hand stays, whenever that was done.
 func TestRetitleByHand(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	talk(t, s, 0, 3)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 3)
 	set := func(title string) { require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title})) }
 	meanwhile := &titler{title: func([]transcript.Message, string) (string, error) {
 		set("mine")
@@ -68,16 +69,16 @@ func TestRetitleByHand(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, changed)
 	require.Equal(t, "mine", s.Info().Title)
-	talk(t, s, 3, 20)
+	storetest.Talk(t, s, 3, 20)
 	changed, err = s.Retitle(t.Context(), meanwhile)
 	require.NoError(t, err)
 	require.False(t, changed)
 	require.Equal(t, 1, meanwhile.asked)
 
 	// By hand over that of a model.
-	s, err = st.Create(t.Context(), cli, nil)
+	s, err = st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	talk(t, s, 0, 3)
+	storetest.Talk(t, s, 0, 3)
 	changed, err = s.Retitle(t.Context(), &titler{title: func([]transcript.Message, string) (string, error) { return "The model's", nil }})
 	require.NoError(t, err)
 	require.True(t, changed)
@@ -107,8 +108,8 @@ func TestRetitleAnswers(t *testing.T) {
 		strings.Repeat("\n", 1<<20) + "a":  "",
 	} {
 		st := session.OpenDriver(memdriver.New(nil), nil)
-		s := load(t, st, cli)
-		talk(t, s, 0, 3)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Talk(t, s, 0, 3)
 		was := s.Info().Title
 		changed, err := s.Retitle(t.Context(), &titler{title: func(in []transcript.Message, current string) (string, error) {
 			require.Equal(t, was, current)
@@ -121,7 +122,7 @@ func TestRetitleAnswers(t *testing.T) {
 			want = was
 		}
 		require.Equal(t, want, s.Info().Title, "%.40q", answer)
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -129,8 +130,8 @@ func TestRetitleAnswers(t *testing.T) {
 // is given a bounded part of the conversation.
 func TestRetitleFails(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	failing := &titler{title: func(in []transcript.Message, _ string) (string, error) {
 		require.LessOrEqual(t, len(in), 12)
 		for _, m := range in {
@@ -138,8 +139,8 @@ func TestRetitleFails(t *testing.T) {
 		}
 		return "half", errors.New("no connection")
 	}}
-	add(t, s, transcript.UserText(strings.Repeat("long ", 10_000)))
-	talk(t, s, 0, 20)
+	storetest.Add(t, s, transcript.UserText(strings.Repeat("long ", 10_000)))
+	storetest.Talk(t, s, 0, 20)
 	_, err := s.Retitle(t.Context(), failing)
 	require.ErrorContains(t, err, "no connection")
 	changed, err := s.Retitle(t.Context(), failing)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -22,29 +23,29 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 	for seed := range uint64(12) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		dir := t.TempDir()
-		st := open(t, dir, unsynced)
-		s := load(t, st, cli)
+		st := storetest.Open(t, dir, storetest.Unsynced)
+		s := storetest.Load(t, st, storetest.CLI)
 		ref := s.Ref()
 		var ids []string
 		for step := range 40 {
 			switch rnd.IntN(8) {
 			case 0, 1:
-				ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("question ", step)))...)
+				ids = append(ids, storetest.Add(t, s, transcript.UserText(fmt.Sprint("question ", step)))...)
 			case 2:
-				ids = append(ids, add(t, s, answer(fmt.Sprint("answer ", step)))...)
+				ids = append(ids, storetest.Add(t, s, storetest.Answer(fmt.Sprint("answer ", step)))...)
 			case 3:
-				ids = append(ids, add(t, s, answer("look", fmt.Sprint("c", step)))...)
+				ids = append(ids, storetest.Add(t, s, storetest.Answer("look", fmt.Sprint("c", step)))...)
 			case 4:
-				ids = append(ids, add(t, s, transcript.ToolResult(fmt.Sprint("c", rnd.IntN(step+1)), strings.Repeat("out ", step)))...)
+				ids = append(ids, storetest.Add(t, s, transcript.ToolResult(fmt.Sprint("c", rnd.IntN(step+1)), strings.Repeat("out ", step)))...)
 			case 5:
-				_, _ = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1 + rnd.IntN(3)}, Summarizer: compact.SummarizerFunc(says("s"))})
+				_, _ = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1 + rnd.IntN(3)}, Summarizer: compact.SummarizerFunc(storetest.Says("s"))})
 			case 6:
 				if len(ids) > 0 && rnd.IntN(2) == 0 {
 					require.NoError(t, s.Rewind(t.Context(), append(ids, s.ID())[rnd.IntN(len(ids)+1)]))
 				}
 			case 7:
 				if len(ids) > 0 {
-					add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
+					storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
 				}
 			}
 			if rnd.IntN(5) > 0 {
@@ -61,11 +62,11 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 			}
 			info := s.Info()
 			require.Equal(t, want, info.Tokens, "seed %d, step %d", seed, step)
-			closed(t, st)
+			storetest.Close(t, st)
 			if rnd.IntN(2) == 0 {
-				loseIndex(t, dir)
+				storetest.LoseIndex(t, dir)
 			}
-			st = open(t, dir, unsynced)
+			st = storetest.Open(t, dir, storetest.Unsynced)
 			if rnd.IntN(2) == 0 {
 				infos, err := st.List(t.Context(), nil)
 				require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, info, s.Info(), "seed %d, step %d", seed, step)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -94,12 +95,12 @@ func (c counting) Count(system string, tools []transcript.Tool, msgs []transcrip
 func TestTokensAreCountedOnDemand(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	opts := &session.Options{Sync: session.SyncNever, Counter: counting{messages: &n}, Compact: compact.Options{Trigger: compact.Trigger{Window: 1 << 30}}}
-	st := open(t, dir, opts)
-	s := load(t, st, cli)
-	talk(t, s, 0, 100)
+	st := storetest.Open(t, dir, opts)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 100)
 	require.Zero(t, n)
 	for i := range 100 {
-		talk(t, s, 100+i, 1)
+		storetest.Talk(t, s, 100+i, 1)
 		_, err := s.AfterTurn(t.Context())
 		require.NoError(t, err)
 		require.LessOrEqual(t, n, 2*(101+i)+2)
@@ -109,11 +110,11 @@ func TestTokensAreCountedOnDemand(t *testing.T) {
 		s.Info()
 		require.Equal(t, before, n, "nothing is new")
 	}
-	closed(t, st)
+	storetest.Close(t, st)
 	n = 0
-	st = open(t, dir, opts)
-	defer closed(t, st)
-	load(t, st, cli)
+	st = storetest.Open(t, dir, opts)
+	defer storetest.Close(t, st)
+	storetest.Load(t, st, storetest.CLI)
 	require.Zero(t, n)
 }
 
@@ -123,17 +124,17 @@ func TestChecksums(t *testing.T) {
 		dir := t.TempDir()
 		var told []transcript.Damage
 		opts := &session.Options{Sync: session.SyncNever, NoChecksum: off, Observe: observeDamage(&told)}
-		st := open(t, dir, opts)
-		s := load(t, st, cli)
-		add(t, s, transcript.UserText("hello world"), answer("hi"))
-		closed(t, st)
+		st := storetest.Open(t, dir, opts)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("hello world"), storetest.Answer("hi"))
+		storetest.Close(t, st)
 		path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
 		sealed := strings.Count(string(data), `,"crc":"`)
 		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(data), "world", "would", 1)), 0o600))
-		st = open(t, dir, opts)
-		s = load(t, st, cli)
+		st = storetest.Open(t, dir, opts)
+		s = storetest.Load(t, st, storetest.CLI)
 		require.Equal(t, "[u:hello would][a:hi]", shape(t, s))
 		h, err := s.Health(t.Context())
 		require.NoError(t, err)
@@ -147,6 +148,6 @@ func TestChecksums(t *testing.T) {
 			require.Equal(t, transcript.DamageCRC, h.Damage[0].Kind)
 			require.Equal(t, h.Damage, told)
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -50,15 +51,15 @@ func TestUpdateBesideBusyWriters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			open := open(t)
 			st := open()
-			defer closed(t, st)
-			s := load(t, st, cli)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
 			var stop atomic.Bool
 			var group sync.WaitGroup
 			for range 2 {
 				group.Go(func() {
 					other := open()
 					defer other.Close()
-					theirs, err := other.Load(context.Background(), cli)
+					theirs, err := other.Load(context.Background(), storetest.CLI)
 					for err == nil && !stop.Load() {
 						_, err = theirs.Append(context.Background(), transcript.UserText("busy"))
 					}
@@ -92,9 +93,9 @@ func TestUpdateBesideBusyWriters(t *testing.T) {
 
 // Updates of one process take turns with its appends: each is decided once.
 func TestUpdateBesideAppends(t *testing.T) {
-	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -117,17 +118,17 @@ func TestCompactWhileErased(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
 		t.Run(fmt.Sprint("elsewhere ", elsewhere), func(t *testing.T) {
 			dir := t.TempDir()
-			st := open(t, dir, nil)
-			defer closed(t, st)
-			s := load(t, st, cli)
-			ids := add(t, s, transcript.UserText("my password is XYZZY-4711"))
+			st := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			ids := storetest.Add(t, s, transcript.UserText("my password is XYZZY-4711"))
 			for i := range 10 {
-				add(t, s, answer(strings.Repeat("a long answer ", 100)), transcript.UserText(fmt.Sprint("question ", i)))
+				storetest.Add(t, s, storetest.Answer(strings.Repeat("a long answer ", 100)), transcript.UserText(fmt.Sprint("question ", i)))
 			}
 			eraser := st
 			if elsewhere {
-				eraser = open(t, dir, nil)
-				defer closed(t, eraser)
+				eraser = storetest.Open(t, dir, nil)
+				defer storetest.Close(t, eraser)
 			}
 			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 500}, Summarizer: compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
 				p, err := eraser.PlanErase(ctx, session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids}}})
@@ -139,10 +140,10 @@ func TestCompactWhileErased(t *testing.T) {
 					_, err = s.History(t.Context())
 				}
 				require.NoError(t, err)
-				return "The user said that the password is XYZZY-4711. " + whole, nil
+				return "The user said that the password is XYZZY-4711. " + storetest.WholeSummary, nil
 			})})
 			require.ErrorIs(t, err, session.ErrReplaced)
-			require.NotContains(t, history(t, s), "XYZZY")
+			require.NotContains(t, storetest.History(t, s), "XYZZY")
 			for e, err := range s.Entries(t.Context()) {
 				require.NoError(t, err)
 				require.NotContains(t, string(e.Line()), "XYZZY")

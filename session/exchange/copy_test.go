@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/copytest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
@@ -21,22 +20,12 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 )
 
-// copierVar makes the test program a process that copies one folder to another.
-const copierVar = "CONVOLOG_COPIER"
+func TestMain(m *testing.M) { storetest.Main(m) }
 
-func TestMain(m *testing.M) {
-	if dirs := os.Getenv(copierVar); dirs != "" {
-		if err := copier(filepath.SplitList(dirs)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
+func init() { storetest.Register("copier", copier) }
 
 // copier copies a folder and says so after each session.
-func copier(dirs []string) error {
+func copier(dirs []string, _ io.Reader, stdout io.Writer) error {
 	var stores []*session.Store
 	for _, dir := range dirs {
 		st, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
@@ -45,7 +34,7 @@ func copier(dirs []string) error {
 		}
 		stores = append(stores, st)
 	}
-	_, err := exchange.Copy(context.Background(), stores[0], stores[1], &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Println(c.ID) }})
+	_, err := exchange.Copy(context.Background(), stores[0], stores[1], &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Fprintln(stdout, c.ID) }})
 	return err
 }
 
@@ -136,13 +125,9 @@ func TestCopyKilled(t *testing.T) {
 	infos, err := from.List(t.Context(), &session.ListOptions{State: session.AnyState})
 	require.NoError(t, err)
 	require.NoError(t, from.Close())
-	exe, err := os.Executable()
-	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
-		cmd := exec.CommandContext(t.Context(), exe)
-		cmd.Env = append(os.Environ(), copierVar+"="+folder+string(filepath.ListSeparator)+dir)
-		cmd.Stderr = os.Stderr
+		cmd := storetest.Child(t, "copier", folder, dir)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())

@@ -3,7 +3,6 @@ package memory
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,26 +16,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// go test ./session/memory kills some times; -faults=gate some hundred times, in half
-// a minute, -faults=long 2,000 times.
-var faults = flag.String("faults", "short", "how many kills the tests make: short, gate or long")
+func TestMain(m *testing.M) { storetest.Main(m) }
 
-// Children of the tests are this test binary with a role in the environment.
-const roleVar = "CONVOLOG_TEST_ROLE"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(roleVar) == "learner" {
-		if err := learner(os.Args[1], os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "learner:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
+func init() {
+	storetest.Register("learner", func(args []string, stdin io.Reader, stdout io.Writer) error {
+		return learner(args[0], stdin, stdout)
+	})
 }
 
 var (
@@ -114,6 +104,7 @@ func planted(t *testing.T) string {
 
 // A run is one child, and what it has said.
 type run struct {
+	dir   string
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines *bufio.Scanner
@@ -122,11 +113,8 @@ type run struct {
 
 func start(t *testing.T, dir string) *run {
 	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	r := &run{cmd: exec.CommandContext(t.Context(), exe, dir)}
-	r.cmd.Env = append(os.Environ(), roleVar+"=learner")
-	r.cmd.Stderr = os.Stderr
+	r := &run{dir: dir, cmd: storetest.Child(t, "learner", dir)}
+	var err error
 	r.in, err = r.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := r.cmd.StdoutPipe()
@@ -189,14 +177,14 @@ func learned(t *testing.T, dir string) map[string]string {
 // A learner that is killed at any step, again and again, learns in the end what one
 // learns that is not.
 func TestExtractSIGKILL(t *testing.T) {
-	kills := map[string]int{"short": 4, "gate": 200, "long": 2_000}[*faults]
+	kills := storetest.Extent(*storetest.Faults, 4, 200, 2_000)
 	from := planted(t)
 	whole := start(t, copied(t, from))
 	fmt.Fprintln(whole.in)
 	whole.listen(-1)
 	require.NoError(t, whole.cmd.Wait())
 	require.Equal(t, "done", whole.said[len(whole.said)-1])
-	want := learned(t, whole.cmd.Args[1])
+	want := learned(t, whole.dir)
 	require.Len(t, want, 5)
 
 	steps, twice, rounds := map[string]int{}, 0, 0
@@ -256,7 +244,7 @@ func copied(t *testing.T, from string) string {
 
 // Two processes that learn the same at once pay once.
 func TestTwoProcesses(t *testing.T) {
-	rounds := map[string]int{"short": 1, "gate": 20, "long": 100}[*faults]
+	rounds := storetest.Extent(*storetest.Faults, 1, 20, 100)
 	from := planted(t)
 	for range rounds {
 		dir := copied(t, from)
@@ -335,7 +323,7 @@ func TestStopped(t *testing.T) {
 // A person rewrites, edits, renames or deletes every memory after a kill at each step,
 // and no edit is lost.
 func TestPersonAfterKill(t *testing.T) {
-	stride := map[string]int{"short": 8, "gate": 1, "long": 1}[*faults]
+	stride := storetest.Extent(*storetest.Faults, 8, 1, 1)
 	for i, change := range []string{"edit", "rename", "delete", "rewrite"} {
 		for at := 1 + i*2%stride; ; at += stride {
 			dir, c := t.TempDir(), newTalk("anna")

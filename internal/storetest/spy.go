@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package session_test
+package storetest
 
 import (
 	"bytes"
@@ -14,15 +14,17 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-// A call is a system call on a file or folder below the spy's folder.
-type call struct {
-	kind string // see calls
-	path string // relative to the folder
+// A Call is a system call on a file or folder below the spy's folder.
+type Call struct {
+	Kind string // see calls
+	Path string // relative to the folder
 	to   string // of a rename or a link
 	off  int64  // of a write
 	data []byte // of a write
@@ -43,25 +45,25 @@ var looks = map[uint32]string{
 	unix.SYS_READ: "read", unix.SYS_PREAD64: "read", unix.SYS_GETDENTS64: "list", unix.SYS_FSTAT: "stat", unix.SYS_FCNTL: "lock",
 }
 
-// A verdict decides about a call. The zero verdict lets it happen.
-type verdict struct {
-	errno   syscall.Errno // it fails with this
-	short   bool          // a write that writes partial bytes
-	partial int
-	skip    bool // it does nothing and reports success
+// A Verdict decides about a call. The zero verdict lets it happen.
+type Verdict struct {
+	Errno   syscall.Errno // it fails with this
+	Short   bool          // a write that writes partial bytes
+	Partial int
+	Skip    bool // it does nothing and reports success
 }
 
-// A spy sees the system calls on files that one goroutine makes, tells the
+// A Spy sees the system calls on files that one goroutine makes, tells the
 // kernel's answer from what a fault makes of it, and records what has changed.
 // It stands below everything that is tested, so that nothing of that must be
 // made for it: a seccomp filter on the goroutine's thread hands the calls to
 // another thread, which makes them in its place.
-type spy struct {
-	dir    string
-	judge  func(c call) verdict // nil lets everything happen
-	looks  bool                 // judge is asked about looks too
+type Spy struct {
+	Dir    string
+	Judge  func(c Call) Verdict // nil lets everything happen
+	Looks  bool                 // judge is asked about looks too
 	mu     sync.Mutex           // guards what follows
-	calls  []call               // that have changed something
+	calls  []Call               // that have changed something
 	failed error                // of the spy itself
 }
 
@@ -83,11 +85,11 @@ type (
 	}
 )
 
-// errNoSpy says that this system cannot do what a spy needs.
-var errNoSpy = errors.New("system calls cannot be watched here")
+// ErrNoSpy says that this system cannot do what a spy needs.
+var ErrNoSpy = errors.New("system calls cannot be watched here")
 
-// run calls work in a goroutine of its own and returns when it has ended.
-func (s *spy) run(work func()) error {
+// Run calls work in a goroutine of its own and returns when it has ended.
+func (s *Spy) Run(work func()) error {
 	started, ended := make(chan error), make(chan struct{})
 	var listener int
 	go func() {
@@ -111,31 +113,31 @@ func (s *spy) run(work func()) error {
 }
 
 // watch puts the filter on this thread.
-func (s *spy) watch() (listener int, err error) {
+func (s *Spy) watch() (listener int, err error) {
 	// A signal would interrupt a call that was made already.
 	var set unix.Sigset_t
 	for i := range set.Val {
 		set.Val[i] = ^set.Val[i]
 	}
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil); err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoSpy, err)
+		return 0, fmt.Errorf("%w: %w", ErrNoSpy, err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoSpy, err)
+		return 0, fmt.Errorf("%w: %w", ErrNoSpy, err)
 	}
 	prog := s.filter()
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&fprog)))
 	if errno != 0 {
-		return 0, fmt.Errorf("%w: %w", errNoSpy, errno)
+		return 0, fmt.Errorf("%w: %w", ErrNoSpy, errno)
 	}
 	return int(fd), nil
 }
 
 // filter lets through what the runtime does with descriptors of its own: it
 // cannot wait for another thread then.
-func (s *spy) filter() []unix.SockFilter {
+func (s *Spy) filter() []unix.SockFilter {
 	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	var prog []unix.SockFilter
 	prog = append(prog, stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 16)) // the first argument
@@ -150,7 +152,7 @@ func (s *spy) filter() []unix.SockFilter {
 		nrs = append(nrs, nr)
 	}
 	for nr := range looks {
-		if s.looks {
+		if s.Looks {
 			nrs = append(nrs, nr)
 		}
 	}
@@ -181,7 +183,7 @@ func eventFDs() (fds []uint32) {
 }
 
 // serve makes the calls of the watched thread until it says that it is over.
-func (s *spy) serve(listener int) {
+func (s *Spy) serve(listener int) {
 	defer func() { _ = unix.Close(listener) }()
 	for {
 		var n notice
@@ -207,62 +209,69 @@ func (s *spy) serve(listener int) {
 }
 
 // make makes a call, or what the judge wants in its place.
-func (s *spy) make(n notice) (val uintptr, errno syscall.Errno) {
+func (s *Spy) make(n notice) (val uintptr, errno syscall.Errno) {
 	c, ours := s.describe(n)
-	var v verdict
-	if ours && s.judge != nil {
-		v = s.judge(c)
+	var v Verdict
+	if ours && s.Judge != nil {
+		v = s.Judge(c)
 	}
 	args := n.args
 	switch {
-	case v.skip:
+	case v.Skip:
 		return 0, 0
-	case v.short && v.partial < len(c.data):
-		args[2], c.data = uint64(v.partial), c.data[:v.partial]
-	case v.errno != 0:
-		return 0, v.errno
+	case v.Short && v.Partial < len(c.data):
+		args[2], c.data = uint64(v.Partial), c.data[:v.Partial]
+	case v.Errno != 0:
+		return 0, v.Errno
 	}
 	r, _, errno := unix.Syscall6(uintptr(n.nr), uintptr(args[0]), uintptr(args[1]), uintptr(args[2]), uintptr(args[3]), uintptr(args[4]), uintptr(args[5]))
 	if errno != 0 {
 		return 0, errno
 	}
-	if c.kind == "write" {
+	if c.Kind == "write" {
 		c.data = c.data[:min(int(r), len(c.data))]
 	}
-	if ours && looks[uint32(n.nr)] == "" && c.kind != "open" {
+	if ours && looks[uint32(n.nr)] == "" && c.Kind != "open" {
 		s.record(c)
 	}
 	return r, 0
 }
 
-func (s *spy) record(c call) {
+func (s *Spy) record(c Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, c)
 }
 
+// Made returns the calls so far that have changed something, in order.
+func (s *Spy) Made() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
 // describe says what a call is about, and whether that is below the folder.
-func (s *spy) describe(n notice) (c call, ours bool) {
+func (s *Spy) describe(n notice) (c Call, ours bool) {
 	nr, fd := uint32(n.nr), int(int32(n.args[0]))
-	c.kind = cmp.Or(calls[nr], looks[nr])
+	c.Kind = cmp.Or(calls[nr], looks[nr])
 	switch nr {
 	case unix.SYS_OPENAT, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT:
-		c.path, ours = s.path(fd, s.text(n.args[1]))
+		c.Path, ours = s.path(fd, s.text(n.args[1]))
 		if flags := int(n.args[2]); nr == unix.SYS_OPENAT {
 			c.trim = flags&unix.O_TRUNC != 0
 			if flags&unix.O_CREAT != 0 || c.trim {
-				c.kind = "create"
+				c.Kind = "create"
 			}
 		}
 	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT:
-		c.path, ours = s.path(fd, s.text(n.args[1]))
+		c.Path, ours = s.path(fd, s.text(n.args[1]))
 		c.to, _ = s.path(int(int32(n.args[2])), s.text(n.args[3]))
 	case unix.SYS_FCNTL:
 		if n.args[1] == unix.F_OFD_SETLK {
-			c.path, ours = s.path(fd, "")
+			c.Path, ours = s.path(fd, "")
 		}
 	default:
-		c.path, ours = s.path(fd, "")
+		c.Path, ours = s.path(fd, "")
 		if !ours {
 			break
 		}
@@ -278,7 +287,7 @@ func (s *spy) describe(n notice) (c call, ours bool) {
 }
 
 // offset returns where a write goes.
-func (s *spy) offset(fd int, nr uint32, at uint64) int64 {
+func (s *Spy) offset(fd int, nr uint32, at uint64) int64 {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	s.fail(err)
 	if flags&unix.O_APPEND != 0 { // pwrite appends then, too
@@ -295,7 +304,7 @@ func (s *spy) offset(fd int, nr uint32, at uint64) int64 {
 }
 
 // path returns the name of an open file, or of one below an open folder.
-func (s *spy) path(fd int, name string) (path string, ours bool) {
+func (s *Spy) path(fd int, name string) (path string, ours bool) {
 	if !filepath.IsAbs(name) && fd >= 0 {
 		folder, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
 		if err != nil {
@@ -303,14 +312,14 @@ func (s *spy) path(fd int, name string) (path string, ours bool) {
 		}
 		name = filepath.Join(folder, name)
 	}
-	if name == s.dir {
+	if name == s.Dir {
 		return ".", true
 	}
-	return strings.CutPrefix(filepath.Clean(name), s.dir+"/")
+	return strings.CutPrefix(filepath.Clean(name), s.Dir+"/")
 }
 
 // text returns the string at an address.
-func (s *spy) text(addr uint64) string {
+func (s *Spy) text(addr uint64) string {
 	var b []byte
 	for {
 		// Up to the end of the page: what follows may not be there.
@@ -323,7 +332,7 @@ func (s *spy) text(addr uint64) string {
 }
 
 // memory returns a copy of n bytes at an address.
-func (s *spy) memory(addr uint64, n int) []byte {
+func (s *Spy) memory(addr uint64, n int) []byte {
 	if n == 0 {
 		return nil
 	}
@@ -334,8 +343,18 @@ func (s *spy) memory(addr uint64, n int) []byte {
 	return b[:max(got, 0)]
 }
 
-func (s *spy) fail(err error) {
+func (s *Spy) fail(err error) {
 	if err != nil && s.failed == nil {
 		s.failed = err
 	}
+}
+
+// Spied fails the test with an error of a [Spy]. It skips the test if there are no spies on
+// this system.
+func Spied(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, ErrNoSpy) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
 }

@@ -1,26 +1,23 @@
 //go:build linux && (amd64 || arm64)
 
-package session_test
+package storetest
 
 import (
-	"bytes"
-	"hash/maphash"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 )
 
-// A disk knows which states a file system may show after a crash. It promises
+// A Disk knows which states a file system may show after a crash. It promises
 // no more than POSIX: synced data is there; any part of the rest may be there,
 // names in a folder independently of their files, and the size of a file
 // independently of its content. A rename is atomic.
-type disk struct {
+type Disk struct {
 	nodes   []*node
 	names   map[string]int // path: node or folderNode
 	folders map[string]*folder
 	seq     int
-	last    call
+	last    Call
 }
 
 const (
@@ -31,7 +28,7 @@ const (
 // A node is a file, which may have several names.
 type node struct {
 	safe []byte // on stable storage
-	todo []call // writes and truncates since
+	todo []Call // writes and truncates since
 }
 
 // A folder is the names in it.
@@ -46,53 +43,54 @@ type naming struct {
 	set map[string]int
 }
 
-func newDisk() *disk {
-	d := &disk{names: map[string]int{}, folders: map[string]*folder{}}
+// NewDisk returns an empty disk.
+func NewDisk() *Disk {
+	d := &Disk{names: map[string]int{}, folders: map[string]*folder{}}
 	d.folders["."] = &folder{safe: map[string]int{}}
 	return d
 }
 
-// apply takes the next call.
-func (d *disk) apply(c call) {
+// Apply takes the next call.
+func (d *Disk) Apply(c Call) {
 	d.last = c
-	switch c.kind {
+	switch c.Kind {
 	case "mkdir":
-		d.folders[c.path] = &folder{safe: map[string]int{}}
-		d.name(map[string]int{c.path: folderNode})
+		d.folders[c.Path] = &folder{safe: map[string]int{}}
+		d.name(map[string]int{c.Path: folderNode})
 	case "create":
-		n, ok := d.names[c.path]
+		n, ok := d.names[c.Path]
 		if !ok {
 			n = len(d.nodes)
 			d.nodes = append(d.nodes, &node{})
-			d.name(map[string]int{c.path: n})
+			d.name(map[string]int{c.Path: n})
 		}
 		if ok && c.trim {
-			d.nodes[n].todo = append(d.nodes[n].todo, call{kind: "truncate"})
+			d.nodes[n].todo = append(d.nodes[n].todo, Call{Kind: "truncate"})
 		}
 	case "write", "truncate":
-		if n, ok := d.names[c.path]; ok {
+		if n, ok := d.names[c.Path]; ok {
 			d.nodes[n].todo = append(d.nodes[n].todo, c)
 		}
 	case "sync":
-		if f := d.folders[c.path]; f != nil {
+		if f := d.folders[c.Path]; f != nil {
 			for _, n := range f.todo {
 				rename(f.safe, n.set)
 			}
 			f.todo = nil
-		} else if n, ok := d.names[c.path]; ok {
+		} else if n, ok := d.names[c.Path]; ok {
 			f := d.nodes[n]
 			f.safe, f.todo = f.after(len(f.todo)), nil
 		}
 	case "rename":
-		d.name(map[string]int{c.path: noNode, c.to: d.names[c.path]})
+		d.name(map[string]int{c.Path: noNode, c.to: d.names[c.Path]})
 	case "link":
-		d.name(map[string]int{c.to: d.names[c.path]})
+		d.name(map[string]int{c.to: d.names[c.Path]})
 	case "unlink":
-		d.name(map[string]int{c.path: noNode})
+		d.name(map[string]int{c.Path: noNode})
 	}
 }
 
-func (d *disk) name(set map[string]int) {
+func (d *Disk) name(set map[string]int) {
 	rename(d.names, set)
 	d.seq++
 	for path := range set { // all in one folder
@@ -122,15 +120,15 @@ func (f *node) after(n int) []byte {
 	return b
 }
 
-func change(b []byte, c call) []byte {
+func change(b []byte, c Call) []byte {
 	end := c.off + int64(len(c.data))
-	if c.kind == "truncate" {
+	if c.Kind == "truncate" {
 		end = c.size
 	}
 	if grow := end - int64(len(b)); grow > 0 {
 		b = append(b, make([]byte, grow)...)
 	}
-	if c.kind == "truncate" {
+	if c.Kind == "truncate" {
 		return b[:end]
 	}
 	copy(b[c.off:], c.data)
@@ -141,7 +139,7 @@ const sector = 512
 
 // tears reports whether a write is torn after cut bytes: a small one every
 // stride bytes and near its ends, a large one at its sectors and beside them.
-func tears(c call, cut, stride int) bool {
+func tears(c Call, cut, stride int) bool {
 	switch {
 	case cut < 3 || cut > len(c.data)-4:
 		return true
@@ -166,7 +164,7 @@ func (f *node) contents(stride int) [][]byte {
 	}
 	last := f.todo[n-1]
 	before := f.after(n - 1)
-	if last.kind == "write" {
+	if last.Kind == "write" {
 		for cut := range len(last.data) {
 			at := last.off + int64(cut)
 			if !tears(last, cut, stride) {
@@ -196,16 +194,12 @@ func (f *node) contents(stride int) [][]byte {
 	return all
 }
 
-// An image is all folders and files of one state. Folders have no content.
-// Images share contents, which never change.
-type image map[string][]byte
-
-// states calls yield with the states that the disk may show after a power cut.
+// States calls yield with the states that the disk may show after a power cut.
 // If kill is set, they are those after the end of the process: everything is
 // there but a part of the last write.
-func (d *disk) states(kill bool, stride int, yield func(image)) {
+func (d *Disk) States(kill bool, stride int, yield func(Image)) {
 	if kill {
-		if n, ok := d.names[d.last.path]; ok && d.last.kind == "write" {
+		if n, ok := d.names[d.last.Path]; ok && d.last.Kind == "write" {
 			f := d.nodes[n]
 			for cut := range d.last.data {
 				if c := d.last; tears(c, cut, stride) {
@@ -254,7 +248,7 @@ func (d *disk) states(kill bool, stride int, yield func(image)) {
 // namings yields the possible sets of names: any subset of the changes that
 // were not synced, in order. Of many changes it yields the first n, and all but
 // one.
-func (d *disk) namings(yield func(names map[string]int) bool) {
+func (d *Disk) namings(yield func(names map[string]int) bool) {
 	var todo []naming
 	safe := map[string]int{}
 	for _, f := range d.folders {
@@ -288,8 +282,8 @@ func (d *disk) namings(yield func(names map[string]int) bool) {
 
 // image makes an image. Files below a missing folder are missing too. Contents
 // are those of files that lack a part of their writes.
-func (d *disk) image(names map[string]int, contents map[int][]byte) image {
-	img := make(image, len(names))
+func (d *Disk) image(names map[string]int, contents map[int][]byte) Image {
+	img := make(Image, len(names))
 	for path, n := range names {
 		if orphan(names, path) {
 			continue
@@ -314,85 +308,4 @@ func (d *disk) image(names map[string]int, contents map[int][]byte) image {
 func orphan(names map[string]int, path string) bool {
 	dir := filepath.Dir(path)
 	return dir != "." && (names[dir] != folderNode || orphan(names, dir))
-}
-
-var imageSeed = maphash.MakeSeed()
-
-// sum distinguishes images. It is not a cryptographic hash: hashing is most of
-// what a state costs that is generated and not tried.
-func (img image) sum() uint64 {
-	var sum uint64
-	for path, b := range img {
-		var h maphash.Hash
-		h.SetSeed(imageSeed)
-		_, _ = h.WriteString(path)
-		maphash.WriteComparable(&h, b == nil)
-		_, _ = h.Write(b)
-		sum += h.Sum64() // in any order
-	}
-	return sum
-}
-
-// rebooted returns the image as the next boot of the system finds it: the index
-// names the one before.
-func (img image) rebooted() image {
-	img = maps.Clone(img)
-	for path, b := range img {
-		if filepath.Base(path) == "sessions.jsonl" && len(b) > 0 {
-			img[path] = bytes.Replace(b, []byte(`"boot":"`), []byte(`"boot":"-`), 1)
-		}
-	}
-	return img
-}
-
-// write puts an image into an empty folder.
-func (img image) write(dir string) error {
-	for _, path := range slices.Sorted(maps.Keys(img)) {
-		var err error
-		if b := img[path]; b == nil {
-			err = os.Mkdir(filepath.Join(dir, path), 0o700)
-		} else {
-			err = os.WriteFile(filepath.Join(dir, path), b, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readImage reads one from a folder.
-func readImage(dir string) (image, error) {
-	img := image{}
-	return img, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err != nil || path == dir {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			img[name] = nil
-			return nil
-		}
-		b, err := os.ReadFile(path)
-		img[name] = append(make([]byte, 0, 1), b...)
-		return err
-	})
-}
-
-// differs names a file in which two images differ.
-func (img image) differs(other image) (path string, ok bool) {
-	for path := range img {
-		if b, there := other[path]; !there || !bytes.Equal(b, img[path]) || (b == nil) != (img[path] == nil) {
-			return path, true
-		}
-	}
-	for path := range other {
-		if _, there := img[path]; !there {
-			return path, true
-		}
-	}
-	return "", false
 }

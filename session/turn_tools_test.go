@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -23,7 +24,7 @@ func asked(t *testing.T, s interface {
 	for i := range n {
 		ids = append(ids, fmt.Sprint("call", i))
 	}
-	a := answer("", ids...)
+	a := storetest.Answer("", ids...)
 	_, err := s.Append(t.Context(), transcript.UserText("go"), a)
 	require.NoError(t, err)
 	return a.Message.ToolCalls()
@@ -33,8 +34,8 @@ func asked(t *testing.T, s interface {
 // the history in the order of the calls.
 func TestRunTools(t *testing.T) {
 	for _, limit := range []int{0, 1, 3} {
-		st := open(t, t.TempDir(), nil)
-		s := load(t, st, cli)
+		st := storetest.Open(t, t.TempDir(), nil)
+		s := storetest.Load(t, st, storetest.CLI)
 		const n = 6
 		together := limit
 		if limit == 0 {
@@ -65,7 +66,7 @@ func TestRunTools(t *testing.T) {
 		for i, b := range h.Messages[len(h.Messages)-1].Content {
 			require.Equal(t, fmt.Sprint("result of call", i), b.(transcript.ToolResultBlock).Text())
 		}
-		closed(t, st)
+		storetest.Close(t, st)
 	}
 }
 
@@ -73,8 +74,8 @@ func TestRunTools(t *testing.T) {
 // what had not begun was not run.
 func TestRunToolsCancelled(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
 	all := asked(t, s, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := 0
@@ -85,10 +86,10 @@ func TestRunToolsCancelled(t *testing.T) {
 		return transcript.ToolError(c.ID, "stopped half way")
 	}))
 	require.Equal(t, 1, ran)
-	closed(t, st)
-	st = open(t, dir, nil)
-	defer closed(t, st)
-	s = load(t, st, cli)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	var said []string
@@ -102,9 +103,9 @@ func TestRunToolsCancelled(t *testing.T) {
 
 // If a result cannot be appended nothing further begins, and the error says why.
 func TestRunToolsNotSaved(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	all := asked(t, s, 4)
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	ran := 0

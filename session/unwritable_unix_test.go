@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/convolog/convolog/internal/storetest"
 )
 
-func init() {
-	children["nobody"] = nobodyChild
-}
+func init() { storetest.Register("nobody", nobodyChild) }
 
 // nobodyChild makes a store read-only for the user of this process, gives up
 // root if it has it, and looks at the store.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -21,34 +22,34 @@ func TestForkOfWhatWasErased(t *testing.T) {
 		is   error
 	}{
 		"entries": {func(s *session.Session, id string) session.Erasure { return chosen(s, id) }, session.ErrReplaced},
-		"match":   {func(*session.Session, string) session.Erasure { return session.Erasure{Match: has} }, session.ErrReplaced},
+		"match":   {func(*session.Session, string) session.Erasure { return session.Erasure{Match: storetest.HasWord} }, session.ErrReplaced},
 		"owner":   {func(*session.Session, string) session.Erasure { return session.Erasure{Owner: "ada"} }, fs.ErrNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := scratch(t)
+			dir := storetest.Scratch(t)
 			var read func() // once the fork has read its base
-			st := open(t, dir, &session.Options{Now: func() time.Time {
+			st := storetest.Open(t, dir, &session.Options{Now: func() time.Time {
 				if f := read; f != nil {
 					read = nil
 					f()
 				}
 				return time.Now()
 			}})
-			defer closed(t, st)
-			other := open(t, dir, nil)
-			defer closed(t, other)
-			s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+			defer storetest.Close(t, st)
+			other := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, other)
+			s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 			require.NoError(t, err)
-			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 			read = func() { erased(t, other, test.what(s, ids[0])) }
 			_, err = s.Fork(t.Context(), ids[1], nil)
 			require.ErrorIs(t, err, test.is)
 			require.Nil(t, read)
-			require.Empty(t, filesWith(t, dir))
+			require.Empty(t, storetest.FilesWith(t, dir))
 			_, err = s.Fork(t.Context(), ids[1], nil)
 			require.Equal(t, name != "owner", err == nil)
-			require.Empty(t, filesWith(t, dir))
+			require.Empty(t, storetest.FilesWith(t, dir))
 		})
 	}
 }
@@ -57,34 +58,34 @@ func TestForkOfWhatWasErased(t *testing.T) {
 // base was erased. The append stays, and the copied words go.
 func TestForkInUseOfWhatWasErased(t *testing.T) {
 	t.Parallel()
-	for name, what := range map[string]session.Erasure{"match": {Match: has}, "owner": {Owner: "ada"}} {
+	for name, what := range map[string]session.Erasure{"match": {Match: storetest.HasWord}, "owner": {Owner: "ada"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := scratch(t)
-			b, st := openBetween(t, dir)
-			defer closed(t, st)
-			other := open(t, dir, nil)
-			defer closed(t, other)
-			s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+			dir := storetest.Scratch(t)
+			b, st := storetest.OpenBetween(t, dir)
+			defer storetest.Close(t, st)
+			other := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, other)
+			s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 			require.NoError(t, err)
-			require.NoError(t, second(s.SetState(t.Context(), "pet", []byte(`"`+word+`"`), "")))
-			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
-			b.create = once(func() { erased(t, other, what) })
+			require.NoError(t, storetest.ErrOf(s.SetState(t.Context(), "pet", []byte(`"`+storetest.Word+`"`), "")))
+			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+			b.BeforeCreate = storetest.Once(func() { erased(t, other, what) })
 			var fork *session.Session
 			var said []string
-			b.created = once(func() {
-				fork = load(t, other, cli)
-				said = add(t, fork, transcript.UserText("Acknowledged."))
+			b.AfterCreate = storetest.Once(func() {
+				fork = storetest.Load(t, other, storetest.CLI)
+				said = storetest.Add(t, fork, transcript.UserText("Acknowledged."))
 			})
 			_, err = s.Fork(t.Context(), ids[1], nil)
 			require.ErrorIs(t, err, session.ErrReplaced)
 			require.ErrorContains(t, err, fork.ID())
-			require.Empty(t, filesWith(t, dir))
+			require.Empty(t, storetest.FilesWith(t, dir))
 			fork, err = st.Get(t.Context(), fork.Ref())
 			require.NoError(t, err)
-			require.Contains(t, history(t, fork), "Acknowledged.")
-			require.Contains(t, entryIDs(t, fork), said[0])
-			sound(t, st, fork.Ref())
+			require.Contains(t, storetest.History(t, fork), "Acknowledged.")
+			require.Contains(t, storetest.EntryIDs(t, fork), said[0])
+			storetest.CheckSound(t, st, fork.Ref())
 		})
 	}
 }
@@ -100,13 +101,13 @@ func TestForkOfWhatWasDeleted(t *testing.T) {
 		}
 		return time.Now()
 	}})
-	defer closed(t, st)
-	s := load(t, st, cli)
-	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	read = func() error { return st.Delete(t.Context(), s.Ref()) }
 	_, err := s.Fork(t.Context(), ids[1], nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = st.Lookup(t.Context(), cli)
+	_, err = st.Lookup(t.Context(), storetest.CLI)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -117,14 +118,14 @@ func TestForkOfWhatIsErased(t *testing.T) {
 	for _, owner := range []string{"", "ada"} {
 		t.Run("of "+owner, func(t *testing.T) {
 			t.Parallel()
-			dir := scratch(t)
-			b, st := openBetween(t, dir)
-			defer closed(t, st)
-			other := open(t, dir, nil)
-			defer closed(t, other)
-			s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+			dir := storetest.Scratch(t)
+			b, st := storetest.OpenBetween(t, dir)
+			defer storetest.Close(t, st)
+			other := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, other)
+			s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 			require.NoError(t, err)
-			ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 			forking := other
 			if owner != "" {
 				forking, err = other.Scope(owner)
@@ -132,12 +133,12 @@ func TestForkOfWhatIsErased(t *testing.T) {
 			}
 			base, err := forking.Get(t.Context(), s.Ref())
 			require.NoError(t, err)
-			b.remove = once(func() {
+			b.BeforeDelete = storetest.Once(func() {
 				_, err := base.Fork(t.Context(), ids[1], nil)
 				require.ErrorIs(t, err, session.ErrReplaced)
 			})
 			erased(t, st, session.Erasure{Sessions: []session.Ref{s.Ref()}})
-			require.Empty(t, filesWith(t, dir))
+			require.Empty(t, storetest.FilesWith(t, dir))
 			_, err = base.Fork(t.Context(), ids[1], nil)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 		})
@@ -151,14 +152,14 @@ func TestCreateOfWhatWasErased(t *testing.T) {
 	for _, name := range []string{"entries", "sessions", "in use", "being deleted"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := scratch(t)
-			b, st := openBetween(t, dir)
-			defer closed(t, st)
-			eraser, other := openBetween(t, dir)
-			defer closed(t, other)
-			s := load(t, st, cli)
-			require.NoError(t, second(s.SetState(t.Context(), session.KeyState+"food", []byte(`"hay"`), "")))
-			id, err := s.SetState(t.Context(), session.KeyState+"pet", []byte(`"`+word+`"`), "")
+			dir := storetest.Scratch(t)
+			b, st := storetest.OpenBetween(t, dir)
+			defer storetest.Close(t, st)
+			eraser, other := storetest.OpenBetween(t, dir)
+			defer storetest.Close(t, other)
+			s := storetest.Load(t, st, storetest.CLI)
+			require.NoError(t, storetest.ErrOf(s.SetState(t.Context(), session.KeyState+"food", []byte(`"hay"`), "")))
+			id, err := s.SetState(t.Context(), session.KeyState+"pet", []byte(`"`+storetest.Word+`"`), "")
 			require.NoError(t, err)
 			what, want := chosen(s, id), 1
 			if name == "sessions" || name == "being deleted" {
@@ -167,27 +168,29 @@ func TestCreateOfWhatWasErased(t *testing.T) {
 			var used []string
 			if name == "in use" {
 				want = 0
-				b.created = once(func() { used = add(t, load(t, other, cli), transcript.UserText("Acknowledged.")) })
+				b.AfterCreate = storetest.Once(func() {
+					used = storetest.Add(t, storetest.Load(t, other, storetest.CLI), transcript.UserText("Acknowledged."))
+				})
 			}
 			var next *session.Session
 			if name == "being deleted" {
-				eraser.remove = once(func() {
+				eraser.BeforeDelete = storetest.Once(func() {
 					var err error
-					next, err = st.Create(t.Context(), cli, nil)
+					next, err = st.Create(t.Context(), storetest.CLI, nil)
 					require.NoError(t, err)
 				})
 				erased(t, other, what)
 			} else {
-				b.create = once(func() { erased(t, other, what) })
-				next, err = st.Create(t.Context(), cli, nil)
+				b.BeforeCreate = storetest.Once(func() { erased(t, other, what) })
+				next, err = st.Create(t.Context(), storetest.CLI, nil)
 				require.NoError(t, err)
 			}
-			require.Empty(t, filesWith(t, dir))
+			require.Empty(t, storetest.FilesWith(t, dir))
 			values, err := next.State(t.Context())
 			require.NoError(t, err)
 			require.Len(t, values, want)
-			require.Subset(t, entryIDs(t, next), used)
-			current, err := other.Lookup(t.Context(), cli)
+			require.Subset(t, storetest.EntryIDs(t, next), used)
+			current, err := other.Lookup(t.Context(), storetest.CLI)
 			require.NoError(t, err)
 			require.Equal(t, next.Ref(), current.Ref())
 		})

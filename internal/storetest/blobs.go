@@ -1,0 +1,51 @@
+package storetest
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Blobs has the methods of session.Blobs.
+type Blobs interface {
+	// They are documented there.
+	Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error
+	Get(ctx context.Context, ref driver.Ref, hash string) ([]byte, error)
+	List(ctx context.Context, ref driver.Ref) ([]string, error)
+	Delete(ctx context.Context, ref driver.Ref, hashes ...string) error
+}
+
+// Watched counts what is asked of blobs, and can fail.
+type Watched struct {
+	Blobs
+	Puts, Gets atomic.Int64
+	Fail       func(op string) error
+}
+
+// Put implements session.Blobs.
+func (w *Watched) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
+	w.Puts.Add(1)
+	if w.Fail != nil {
+		if err := w.Fail("put"); err != nil {
+			return err
+		}
+	}
+	return w.Blobs.Put(ctx, ref, hash, data)
+}
+
+// Get implements session.Blobs.
+func (w *Watched) Get(ctx context.Context, ref driver.Ref, hash string) ([]byte, error) {
+	w.Gets.Add(1)
+	return w.Blobs.Get(ctx, ref, hash)
+}
+
+// Delete implements session.Blobs.
+func (w *Watched) Delete(ctx context.Context, ref driver.Ref, hashes ...string) error {
+	if w.Fail != nil {
+		if err := w.Fail("delete"); err != nil {
+			return err
+		}
+	}
+	return w.Blobs.Delete(ctx, ref, hashes...)
+}

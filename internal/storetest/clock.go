@@ -1,0 +1,12 @@
+package storetest
+
+import "time"
+
+// A Clock goes on by a second each time it is read.
+type Clock struct{ Now time.Time }
+
+// Tick reads the clock.
+func (c *Clock) Tick() time.Time {
+	c.Now = c.Now.Add(time.Second)
+	return c.Now
+}

@@ -1,0 +1,37 @@
+package storetest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// CutAppend writes the first n lines of an append to a transcript, as a crash may leave them.
+func CutAppend(t *testing.T, path, key string, n int, items ...transcript.Item) {
+	t.Helper()
+	entries, err := transcript.NewBatch(time.Now(), uuid.NewString, items...)
+	require.NoError(t, err)
+	entries, err = transcript.WithIdem(entries, key, session.IdemHash(entries))
+	require.NoError(t, err)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	for _, e := range entries[:n] {
+		_, err = f.Write(append(bytes.Clone(e.Line()), '\n'))
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
+}
+
+// LoseIndex removes the index of the agent main.
+func LoseIndex(t testing.TB, dir string) {
+	t.Helper()
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents", "main", "sessions.jsonl")))
+}

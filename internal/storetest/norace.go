@@ -1,0 +1,6 @@
+//go:build !race
+
+package storetest
+
+// Brief says that long tests do with less.
+const Brief = false

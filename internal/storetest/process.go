@@ -1,0 +1,79 @@
+package storetest
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+)
+
+// A Role is the program of a child process. The child fails with the error.
+type Role func(args []string, stdin io.Reader, stdout io.Writer) error
+
+var roles = map[string]Role{}
+
+// Children of the tests are the test binary itself, with a role.
+var roleOf = flag.String("role", "", "the test binary is a child process of a test, with this role")
+
+// Register gives a role its name. A test file registers the roles of its children in an
+// init function, and the TestMain of its package calls [Main].
+func Register(name string, role Role) {
+	if roles[name] != nil {
+		panic("two roles are named " + name)
+	}
+	roles[name] = role
+}
+
+// Main runs the tests of a package or, in a child process, the child's role:
+//
+//	func TestMain(m *testing.M) { storetest.Main(m) }
+func Main(m *testing.M) {
+	flag.Parse()
+	if *roleOf == "" {
+		os.Exit(m.Run())
+	}
+	role := roles[*roleOf]
+	if role == nil {
+		fmt.Fprintln(os.Stderr, "no role is named", *roleOf)
+		os.Exit(2)
+	}
+	if err := role(flag.Args(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, *roleOf+":", err)
+		os.Exit(1)
+	}
+}
+
+// Child returns a child process with a role that is registered. It ends with the test.
+func Child(t testing.TB, role string, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), exe, append([]string{"-role", role, "--"}, args...)...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// OpenSession opens a store and loads the session of [CLI] in a child. Most children are
+// killed and close neither.
+func OpenSession(dir string) (*session.Store, *session.Session, error) {
+	st, err := session.Open(dir, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := st.Load(Background, CLI)
+	return st, s, err
+}
+
+// A Report is one line of JSON in which a child says what it does.
+type Report struct {
+	Did  string   `json:"did"`
+	Text string   `json:"text,omitempty"`
+	IDs  []string `json:"ids,omitempty"`  // of what was acknowledged
+	Here bool     `json:"here,omitempty"` // it may be killed now
+}

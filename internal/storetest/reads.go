@@ -1,0 +1,27 @@
+package storetest
+
+import (
+	"context"
+	"iter"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// CountingDriver counts the records that are read.
+type CountingDriver struct {
+	driver.Driver
+	Records int
+}
+
+// Scan implements driver.Driver.
+func (d *CountingDriver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range d.Driver.Scan(ctx, ref, from, dir) {
+			d.Records++
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}

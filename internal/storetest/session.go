@@ -1,0 +1,80 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// CLI is the key of the session that most tests use.
+var CLI = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
+
+// Load loads the current session of a key.
+func Load(t testing.TB, st *session.Store, key session.Key) *session.Session {
+	t.Helper()
+	s, err := st.Load(t.Context(), key)
+	require.NoError(t, err)
+	return s
+}
+
+// Add appends items in one batch and returns the IDs of their entries.
+func Add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
+	t.Helper()
+	ids, err := s.Append(t.Context(), items...)
+	require.NoError(t, err)
+	return ids
+}
+
+// Entries returns the entries of a session.
+func Entries(t *testing.T, s *session.Session) (all []transcript.Entry) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// EntryIDs returns the IDs of the entries of a session.
+func EntryIDs(t *testing.T, s *session.Session) (ids []string) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// Lines returns the entries of a session as the lines of its transcript.
+func Lines(t *testing.T, s *session.Session) (lines []string) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		lines = append(lines, string(e.Line()))
+	}
+	return lines
+}
+
+// End is the place after the last record of a session.
+func End(t *testing.T, s *session.Session) (at int64) {
+	t.Helper()
+	for rec, err := range s.Records(t.Context()) {
+		require.NoError(t, err)
+		at = rec.End
+	}
+	return at
+}
+
+// PendingEntry is the entry of a pending call; empty if it is not pending.
+func PendingEntry(s *session.Session, callID string) string {
+	p, err := s.Pending(Background)
+	for _, c := range p.Calls {
+		if err == nil && c.Call.ID == callID {
+			return c.Entry
+		}
+	}
+	return ""
+}

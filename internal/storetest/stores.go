@@ -1,0 +1,60 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+)
+
+// EachStore calls f with a store in memory and with one in files.
+func EachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
+	t.Helper()
+	opts := &session.Options{Sync: session.SyncNever}
+	for name, st := range map[string]*session.Store{
+		"memory": session.OpenDriver(memdriver.New(nil), opts), "files": Open(t, t.TempDir(), opts),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer Close(t, st)
+			f(t, st)
+		})
+	}
+}
+
+// EachFollowed calls f in parallel with stores that learn of changes in different ways: from
+// files, in memory, by polling, and by polling after a watch has ended.
+func EachFollowed(t *testing.T, f func(t *testing.T, st *session.Store)) {
+	for name, make := range followed {
+		t.Run(name, func(t *testing.T) { t.Parallel(); f(t, make(t)) })
+	}
+}
+
+// followed are the ways in which a store can be followed.
+var followed = map[string]func(t *testing.T) *session.Store{
+	"files": func(t *testing.T) *session.Store {
+		return Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
+	},
+	"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
+	"polled": func(t *testing.T) *session.Store {
+		d, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: session.SyncNever})
+		require.NoError(t, err)
+		return session.OpenDriver(blind{d}, nil)
+	},
+	"dying": func(*testing.T) *session.Store { return session.OpenDriver(dying{memdriver.New(nil)}, nil) },
+}
+
+// blind hides that a driver can watch, so that followers poll.
+type blind struct{ driver.Driver }
+
+// dying begins to watch and cannot go on.
+type dying struct{ driver.Driver }
+
+func (dying) Watch(_ driver.Ref, changed func(driver.Ref, error)) (func(), error) {
+	changed(driver.Ref{}, errors.New("no more watches"))
+	return func() {}, nil
+}

@@ -1,0 +1,18 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/convolog/convolog/compact"
+)
+
+// Says returns a summarizer that always says the same.
+func Says(summary string) func(context.Context, compact.Input) (string, error) {
+	return func(context.Context, compact.Input) (string, error) { return summary, nil }
+}
+
+// Summaries that are long enough for fewer than 1,000 tokens, and for more.
+const (
+	ShortSummary = "They asked, and had an answer."
+	WholeSummary = ShortSummary + " They went through the questions one by one, and nothing is open; the user has no further wishes. What was said in detail stands in the transcript, where it can be looked up at any time."
+)

@@ -1,0 +1,208 @@
+//go:build linux && (amd64 || arm64)
+
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A World is everything that a store returns about its sessions.
+type World struct {
+	Sessions map[string]Seen   // by ID
+	current  map[string]string // ID by key
+}
+
+// Seen is what is known of one session.
+type Seen struct {
+	info    string // without the size, which damage counts for
+	size    int64
+	Entries []string // IDs
+	Types   []string
+	cut     bool // the last batch is not whole
+	repairs int  // that report a cut batch
+	History string
+}
+
+// Look reads everything. If listed is set, it compares the list of the index with the
+// sessions themselves.
+func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
+	w := World{Sessions: map[string]Seen{}, current: map[string]string{}}
+	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return w, err
+	}
+	for _, info := range infos { // ends what was left unfinished
+		if _, err := st.Get(ctx, info.Ref); err != nil {
+			return w, err
+		}
+	}
+	for _, info := range infos {
+		s, err := st.Get(ctx, info.Ref)
+		if err != nil {
+			return w, err
+		}
+		one, err := LookAt(ctx, s)
+		if err != nil {
+			return w, err
+		}
+		if now := s.Info(); listed {
+			info.Tokens, now.Tokens = 0, 0
+			info.State, now.State = "", "" // a TTL may have ended in between
+			if encode(info) != encode(now) {
+				return w, fmt.Errorf("the index says\n%s and the session\n%s", encode(info), encode(now))
+			}
+		}
+		w.Sessions[info.ID] = one
+		if info = s.Info(); info.Current {
+			if other, twice := w.current[info.Key]; twice {
+				return w, fmt.Errorf("key %s has the current sessions %s and %s", info.Key, other, info.ID)
+			}
+			w.current[info.Key] = info.ID
+		}
+	}
+	for _, info := range infos {
+		if w.current[info.Key] == "" && info.State != session.Archived {
+			return w, fmt.Errorf("key %s has sessions, and none is current", info.Key)
+		}
+	}
+	return w, nil
+}
+
+// LookAt reads everything of one session.
+func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
+	var one Seen
+	var b transcript.Batcher
+	count := func(batches []transcript.Batch) {
+		for _, batch := range batches {
+			one.cut = !batch.Complete
+		}
+	}
+	known := map[string]bool{}
+	for e, err := range s.Entries(ctx) {
+		if err != nil {
+			return one, err
+		}
+		if known[e.ID] {
+			return one, fmt.Errorf("entry %s is there twice", e.ID)
+		}
+		known[e.ID] = true
+		one.Entries = append(one.Entries, e.ID)
+		one.Types = append(one.Types, e.Type())
+		count(b.Add(e))
+	}
+	count(b.Break())
+	h, err := s.History(ctx)
+	if err != nil {
+		return one, err
+	}
+	health, err := s.Health(ctx)
+	if err != nil {
+		return one, err
+	}
+	for _, r := range health.Repairs {
+		if r.Rule == "incomplete-batch" || r.Rule == "cut-answer" || r.Rule == "superseded-batch" {
+			one.repairs++
+		}
+	}
+	one.History = encode(h)
+	info := s.Info()
+	one.size = info.Size
+	// An estimate also depends on when the history was last counted as a whole.
+	info.Size, info.Tokens = 0, 0
+	if info.State == session.Expired {
+		info.State = session.Live // the clock of a restart is another one
+	}
+	one.info = encode(info)
+	return one, nil
+}
+
+func encode(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+// Matches returns an error unless w is the world before a call or after it, or
+// the world before it plus, in one session, some lines of a cut batch that is
+// reported as cut. If no call was under way, before and after are equal.
+func (w World) Matches(before, after World) error {
+	errBefore, errAfter := w.Equal(before), w.Equal(after)
+	if errBefore == nil || errAfter == nil {
+		return nil
+	}
+	for id, one := range w.Sessions {
+		was, will := before.Sessions[id], after.Sessions[id]
+		n := len(one.Entries)
+		if n <= len(was.Entries) || n >= len(will.Entries) {
+			continue
+		}
+		if !within(one.Entries, will.Entries) || !slices.Equal(one.Entries[:len(was.Entries)], was.Entries) {
+			continue
+		}
+		if !one.cut || one.repairs == 0 && one.History != was.History {
+			return fmt.Errorf("session %s has %d of %d entries of a call that was cut, and does not say so", id, n-len(was.Entries), len(will.Entries)-len(was.Entries))
+		}
+		rest := World{Sessions: map[string]Seen{}, current: w.current}
+		maps.Copy(rest.Sessions, w.Sessions)
+		rest.Sessions[id] = was
+		return rest.Equal(before)
+	}
+	return fmt.Errorf("it is not what it was before the last call (%w) nor after it (%w)", errBefore, errAfter)
+}
+
+// within reports whether all of some are in others, in the same order.
+func within(some, others []string) bool {
+	for _, id := range others {
+		if len(some) > 0 && some[0] == id {
+			some = some[1:]
+		}
+	}
+	return len(some) == 0
+}
+
+// Equal compares two worlds, but for sizes.
+func (w World) Equal(other World) error {
+	for id, one := range other.Sessions {
+		got, ok := w.Sessions[id]
+		switch {
+		case !ok:
+			return fmt.Errorf("session %s is not there", id)
+		case !slices.Equal(got.Entries, one.Entries):
+			return fmt.Errorf("session %s has the entries %v, not %v", id, got.Types, one.Types)
+		case got.History != one.History:
+			return fmt.Errorf("the history of %s is\n%s, not\n%s", id, got.History, one.History)
+		case got.info != one.info:
+			return fmt.Errorf("session %s is\n%s, not\n%s", id, got.info, one.info)
+		}
+	}
+	for id := range w.Sessions {
+		if _, ok := other.Sessions[id]; !ok {
+			return fmt.Errorf("session %s is there", id)
+		}
+	}
+	for key, id := range other.current {
+		if w.current[key] != id {
+			return fmt.Errorf("the current session of %s is %s, not %s", key, w.current[key], id)
+		}
+	}
+	return nil
+}
+
+// SameAgain compares two worlds, sizes included.
+func (w World) SameAgain(other World) error {
+	for id, one := range other.Sessions {
+		if got := w.Sessions[id].size; got != one.size {
+			return fmt.Errorf("session %s has %d bytes, not %d", id, got, one.size)
+		}
+	}
+	return w.Equal(other)
+}

@@ -1,0 +1,45 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/redact"
+)
+
+// However a draft comes, no part of a secret is in a line of it, and what is
+// flushed is in the answer.
+func TestRedactDraft(t *testing.T) {
+	const key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEaB3dE5gH7jK9mN1pQ3sT5\nvW7yZ9bC1dE3fG5aB3dE5gH7j\n-----END RSA PRIVATE KEY-----"
+	text := "First line.\nThe token: " + storetest.Secret + " and more.\npassword:\nHunter27hunter\nHere:\n" + key + "\nDone.\nThe rest"
+	for _, size := range []int{1, 3, 7, 40, 1000} {
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("go"))
+		turn := begin(t, s)
+		d := turn.Draft("anthropic", "m", transcript.Made{})
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			require.NoError(t, d.Write(t.Context(), rest[:n]))
+			require.NoError(t, d.Flush(t.Context()))
+			rest = rest[n:]
+		}
+		require.NoError(t, turn.End())
+		require.NoError(t, begin(t, s).End()) // closes the draft, as after a crash
+		want := "First line.\nThe token: [masked] and more.\npassword:\n[masked]\nHere:\n[masked]\nDone.\n"
+		got := storetest.History(t, s)
+		require.Contains(t, got, storetest.JSON(t, want), "size %d", size)
+		for e, err := range s.Entries(t.Context()) {
+			require.NoError(t, err)
+			for _, word := range []string{storetest.Secret[:12], "MIIE", "vW7y", "Hunter27"} {
+				require.NotContains(t, string(e.Line()), word, "size %d", size)
+			}
+		}
+		storetest.Close(t, st)
+	}
+}

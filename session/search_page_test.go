@@ -1,0 +1,98 @@
+package session_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Pages in both directions are the conversation, whatever their size.
+func TestPage(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ctx := t.Context()
+	storetest.Talk(t, s, 0, 6)
+	twice := []transcript.Item{transcript.UserText("twice?"), storetest.Answer("once"), transcript.UserText("good")}
+	storetest.CutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
+	require.NoError(t, storetest.ErrOf(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
+	to := storetest.Add(t, s, transcript.UserText("stays"))[0]
+	gone := storetest.Add(t, s, transcript.UserText("gone"), storetest.Answer("gone"))[0]
+	require.NoError(t, s.Rewind(ctx, to))
+	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
+	storetest.Talk(t, s, 10, 3)
+	all, err := s.Page(ctx, "", 1000)
+	require.NoError(t, err)
+	require.Greater(t, len(all), 15)
+	ids := func(entries []transcript.Entry) (list []string) {
+		for _, e := range entries {
+			require.False(t, e.Time.IsZero())
+			list = append(list, e.ID)
+		}
+		return list
+	}
+	require.NotContains(t, ids(all), gone)
+	var texts []string
+	for _, e := range all {
+		if f, ok := e.Body.(transcript.Fragment); ok && (f.Message().Text() == "twice?" || f.Message().Text() == "once") {
+			texts = append(texts, f.Message().Text())
+		}
+	}
+	require.Equal(t, []string{"twice?", "once"}, texts, "what was cut and appended again is shown once")
+	for size := 1; size < 7; size++ {
+		for _, n := range []int{size, -size} {
+			var got []string
+			for at := ""; ; {
+				page, err := s.Page(ctx, at, n)
+				require.NoError(t, err)
+				if len(page) == 0 {
+					break
+				}
+				if n > 0 {
+					got, at = append(got, ids(page)...), page[len(page)-1].ID
+				} else {
+					got, at = append(ids(page), got...), page[0].ID
+				}
+			}
+			require.Equal(t, ids(all), got, "pages of %d", n)
+		}
+	}
+	_, err = s.Page(ctx, "nobody", 1)
+	require.ErrorIs(t, err, session.ErrNoEntry)
+}
+
+// A batch with damage inside that was appended again is shown alike in both directions.
+func TestPageOfDamagedBatch(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Close(t, st)
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	items := []transcript.Item{transcript.UserText("question"), storetest.Answer("answer")}
+	storetest.CutAppend(t, path, "k", 2, items...)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	last := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
+	require.NoError(t, os.WriteFile(path, slices.Insert(data, last, []byte("damage\n")...), 0o600))
+
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, items...)
+	require.NoError(t, err)
+	forward, err := s.Page(t.Context(), "", 9)
+	require.NoError(t, err)
+	backward, err := s.Page(t.Context(), "", -9)
+	require.NoError(t, err)
+	require.Equal(t, forward, backward)
+}

@@ -1,0 +1,74 @@
+package session_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A fork has the pins, the state and the decisions of its base, and nothing that
+// is queued or drafted there; what its copied answers have cost is the base's.
+func TestForkOfStandingThings(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ctx := t.Context()
+	resp := storetest.Answer("paid for")
+	resp.Model, resp.Usage = "m", transcript.Usage{Input: 10, Output: 1}
+	id := storetest.Add(t, s, transcript.UserText("keep this"), resp)[0]
+	require.NoError(t, s.Pin(ctx, id))
+	require.NoError(t, storetest.ErrOf(s.SetState(ctx, "a", json.RawMessage(`1`), "")))
+	require.NoError(t, storetest.ErrOf(s.Queue(ctx, transcript.UserText("queued"))))
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	require.NoError(t, d.Write(ctx, "half"))
+	require.NoError(t, d.Flush(ctx))
+	check := func(at string, state string) {
+		t.Helper()
+		fork, err := s.Fork(ctx, at, nil)
+		require.NoError(t, err)
+		p, err := fork.Pending(ctx)
+		require.NoError(t, err)
+		require.Empty(t, p.Queued)
+		pins, err := fork.Pins(ctx)
+		require.NoError(t, err)
+		require.Len(t, pins, 1)
+		values, err := fork.State(ctx)
+		require.NoError(t, err)
+		require.Len(t, values, 1)
+		require.Equal(t, state, string(values[0].Value))
+		usage, err := fork.Usage(ctx)
+		require.NoError(t, err)
+		require.Empty(t, usage)
+		turn := begin(t, fork)
+		require.NoError(t, turn.End())
+		require.NotContains(t, storetest.History(t, fork), "half")
+		storetest.Add(t, fork, transcript.UserText("more"), resp)
+		usage, err = fork.Usage(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, usage["m"].Answers)
+	}
+	check(storetest.Add(t, s, transcript.UserText("now"))[0], "1")
+	hits := 0
+	for _, err := range st.Search(ctx, session.Query{Text: "keep this"}) {
+		require.NoError(t, err)
+		hits++
+	}
+	require.Equal(t, 1, hits, "the fork has a copy")
+	require.NoError(t, storetest.ErrOf(s.SetState(ctx, "a", json.RawMessage(`2`), "")))
+	storetest.Talk(t, s, 0, 5)
+	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
+	head := storetest.Add(t, s, transcript.UserText("after"))[0]
+	check(head, "2")
+	p, err := s.Pending(ctx)
+	require.NoError(t, err)
+	require.Len(t, p.Queued, 1)
+	require.NoError(t, storetest.ErrOf(d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half and half")})))
+	require.NoError(t, turn.End())
+}
