@@ -241,3 +241,27 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 	}
 	return s.keep(ctx, entries)
 }
+
+// FilterWrite returns entries of one append as [Session.Append] would store them. It
+// stores nothing and does not modify entries.
+func (s *Session) FilterWrite(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
+	entries, err := s.store.redacted(ctx, entries)
+	return entries, s.store.wrap("filter", s.ref, err)
+}
+
+// LockTurn takes the turn lock of the session: in all processes one holder at a time.
+// It keeps out other holders, not appends. If wait is false and the lock is held, the
+// error matches [ErrBusy]; if wait is true LockTurn waits until ctx is done, and the
+// error then matches both. Unlock releases the lock and brings the index up to date;
+// calling it again does nothing. The lock also ends with the process.
+func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error, err error) {
+	release, err := s.store.drv.LockTurn(ctx, s.ref, wait)
+	if err = s.store.done(ctx, "lock turn", s.ref, err); err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := release()
+		s.turnEnded(context.Background())
+		return s.store.wrap("end turn", s.ref, err)
+	}, nil
+}
