@@ -218,6 +218,7 @@ func TestFollowFile(t *testing.T) {
 				_, err := file.WriteString(text)
 				require.NoError(t, err)
 			}
+			release := storetest.HoldAppends(t, dir, s)
 			end := now.Size()
 			taken := batch("t", "taken back", 3)
 			write(taken[:len(taken)-20]) // two whole lines of three and a part
@@ -229,6 +230,7 @@ func TestFollowFile(t *testing.T) {
 				pause()
 			}
 			write(whole[len(whole)-1:])
+			release()
 			f.want("w0", "w1", "w2", "w3")
 			cut := batch("c", "cut", 3)
 			write(cut[:strings.LastIndex(cut, "{")])
