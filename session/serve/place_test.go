@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -94,9 +95,9 @@ func TestResumeArchived(t *testing.T) {
 	s, err := store.Get(t.Context(), ref)
 	require.NoError(t, err)
 	for _, change := range []func(context.Context, session.Ref) error{store.Archive, store.Restore} {
-		turn, err := s.BeginTurn(t.Context()) // the answer is there before its turn is over
+		tn, err := turn.Begin(t.Context(), s) // the answer is there before its turn is over
 		if err == nil {
-			require.NoError(t, turn.End())
+			require.NoError(t, tn.End())
 		}
 		require.NoError(t, change(t.Context(), ref))
 		require.NoError(t, sv.Resume(t.Context(), &session.ListOptions{State: session.AnyState}))
