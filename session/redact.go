@@ -75,29 +75,6 @@ func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcr
 	return e, true, err
 }
 
-// probe is a line that belongs to a secret if one has begun before it.
-const probe = "q7Zr2Xk9Tb4Wm1\n"
-
-// settled returns the text of a draft that can be flushed, as it is and as it is
-// written. The cut is where no secret can span it: at the end of a line, behind which a
-// further line is redacted as it would be alone.
-func (d *Draft) settled(ctx context.Context) (text, written string) {
-	redact := d.turn.s.store.opts.Redact
-	if redact == nil {
-		return d.part.Text, d.part.Text
-	}
-	end := strings.LastIndexByte(d.part.Text, '\n') + 1
-	if end == d.tried {
-		return "", ""
-	}
-	text = d.part.Text[:end]
-	if written = redact(ctx, text); redact(ctx, text+probe) != written+redact(ctx, probe) {
-		d.tried = end
-		return "", ""
-	}
-	return text, written
-}
-
 // redactBody passes the texts of a body to the hook before it is measured or handed to
 // the caller and to observers, and not only when it is written.
 func redactBody[T transcript.Body](ctx context.Context, st *Store, body T) (T, error) {

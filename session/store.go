@@ -88,9 +88,9 @@ type Options struct {
 	// or returns "", requests have the bytes. The URL of a blob must not change, or
 	// providers no longer find the request in their caches.
 	BlobURL func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
-	// Titler makes titles when [Session.AfterTurn] asks it to, see [Session.Retitle].
-	// If it is nil, the title is the beginning of the first user message.
-	Titler Titler
+	// AfterTurn functions are called by [Session.AfterTurn], in this order, before it
+	// compacts. Their errors are joined.
+	AfterTurn []func(ctx context.Context, s *Session) error
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
 	// Now is the clock; nil means time.Now.
@@ -271,7 +271,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 		if err != nil {
 			return row, err
 		}
-		return st.createNext(ctx, key, st.header(key.Agent, text, o))
+		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil)
 	})
 }
 

@@ -38,7 +38,6 @@ type state struct {
 	wrote    driver.Cursor // the end of the last append of this process
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
-	titled   int           // the milestone of the last try to make a title
 	fresh    []fresh       // batches of this process that the reader was not given yet
 
 	uncommitted *uncommitted // nil unless there is a CommitTrigger

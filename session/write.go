@@ -197,6 +197,8 @@ func (s *state) writable(ctx context.Context) error {
 		}
 	}
 	switch {
+	case s.opts.ReadOnly:
+		return ErrReadOnly
 	case s.version == 0 && s.row.Key == "":
 		return errNoHeader
 	case s.version > transcript.Version:
@@ -243,7 +245,8 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 }
 
 // FilterWrite returns entries of one append as [Session.Append] would store them. It
-// stores nothing and does not modify entries.
+// stores nothing and does not modify entries. Without filters it returns entries itself,
+// and with one that masks texts never.
 func (s *Session) FilterWrite(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	entries, err := s.store.redacted(ctx, entries)
 	return entries, s.store.wrap("filter", s.ref, err)
@@ -264,4 +267,12 @@ func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error,
 		s.turnEnded(context.Background())
 		return s.store.wrap("end turn", s.ref, err)
 	}, nil
+}
+
+// turnEnded puts the row of the session.
+func (s *Session) turnEnded(ctx context.Context) {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	s.store.putRow(ctx, t, true)
+	s.store.tell(ctx, s.ref)
 }
