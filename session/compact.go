@@ -255,8 +255,9 @@ type work struct {
 	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
-	// also, if set, returns an item to append with the compaction, in front of it.
-	also func(*state) (transcript.Item, error)
+	// also, if set, returns an item to append before the compaction, in one batch, and
+	// may change the state that the compaction holds.
+	also func(*state, *transcript.Compaction) (transcript.Item, error)
 
 	history rebuild.History // that was planned for
 	base    driver.Cursor   // up to where it was read
@@ -409,22 +410,24 @@ type working struct {
 }
 
 // commit appends a compaction if what it summarises is still what it was.
-// Calibrations, the system prompt and what else stays in force are in front of it:
-// if the append is cut, the compaction is what is missing.
+// It holds the state that stays in force. The system prompt and the tools are appended
+// before it.
 func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (ids []string, err error) {
 	return s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
 		t := v.t
 		if t.moved > w.base || !t.measure(c, cut, w.history) {
 			return nil, ErrConflict
 		}
-		items := append(t.learned().carried(w, c.TokensAfter), t.fold.Prompts()...)
-		kept := t.fold.Standing()
-		if w.also == nil {
-			return append(append(items, kept.Items()...), *c), nil
+		c.Standing = slices.Concat([]transcript.Entry{}, t.learned().carried(w, c.TokensAfter), t.fold.Standing().Entries())
+		items := t.fold.Prompts()
+		if w.also != nil {
+			more, err := w.also(t, c)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, more)
 		}
-		kept.Commit, kept.Used = rebuild.Commit{}, nil // the new commit has counted it
-		more, err := w.also(t)
-		return append(append(items, kept.Items()...), more, *c), err
+		return append(items, *c), nil
 	})
 }
 
