@@ -86,6 +86,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	}
 	checked := context.WithoutCancel(ctx) // a fork that is made is checked and returned
 	if erased := s.store.standsAs(checked, base); erased != nil {
+		_, _ = firstEntry(s.store.scan(checked, s.ref)) // closes the replaced log, so that a next Fork finds the new one
 		stays, err := s.store.unmake(checked, row, lines)
 		if stays && !errors.Is(erased, ErrReplaced) {
 			erased = fmt.Errorf("%w: %w", ErrReplaced, erased)
