@@ -68,9 +68,10 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/abstract", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "transcript", "transcript/tokens",
 	},
+	"session/search": {"internal/jsontext", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {
 		"compact", "guard", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
-		"session", "transcript", "transcript/tokens",
+		"session", "session/search", "transcript", "transcript/tokens",
 	},
 	"session/memory/memorytest": {"session/memory"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
@@ -81,7 +82,7 @@ var imports = map[string][]string{
 		"session", "session/driver", "session/driver/filedriver", "session/driver/memdriver",
 		"transcript", "transcript/filelog",
 	},
-	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
+	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "session/search", "transcript", "transcript/dialect"},
 	"examples/...":  {"..."},
 }
 
@@ -106,10 +107,11 @@ var testImports = map[string][]string{
 	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
-	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
+	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/search", "transcript/convlog", "transcript/redact"}),
 	"session/blobs":                {"session"},
+	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver"}),
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/redact"}),
+	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/search", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
 }

@@ -374,9 +374,12 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			return err
 		}
 		w.history, w.base = t.fold.History(), t.next
-		if w.Pins, err = unrewound(t.fold, s.store.sift(ctx, s.ref), slices.Concat(w.Pins, t.fold.Standing().Pins)); err != nil {
+		pins := slices.Concat(w.Pins, t.fold.Standing().Pins)
+		where, err := v.where(entriesOf(pins))
+		if err != nil {
 			return err
 		}
+		w.Pins = unrewound(pins, where)
 		first, check := firstWaiting(t.fold), w.Check
 		w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
 		return nil

@@ -343,3 +343,7 @@ func valuesOf(e transcript.Entry) []transcript.State {
 	}
 	return nil
 }
+
+func carriedItems(c transcript.Compaction) []transcript.Carried {
+	return slices.Concat(c.Said, c.Errors, c.Files, c.IDs)
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
@@ -244,8 +245,7 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 		if open == "" {
 			standing = r.fold.Standing()
 			if lines, err = r.copies(until); err == nil { // the fork does not have what was rewound, nor the rewind
-				sift := func(driver.Keep) records { return until(0, driver.Backward) }
-				standing.Pins, err = unrewound(r.fold, sift, standing.Pins)
+				standing.Pins, err = r.livePins(until)
 			}
 			return lines, standing, err
 		}
@@ -253,6 +253,22 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 			return nil, standing, err
 		}
 	}
+}
+
+// livePins returns the pins of entries that no rewind has taken back up to the end of
+// a scan.
+func (r *reader) livePins(scan scan) ([]transcript.Carried, error) {
+	pins := slices.Clone(r.fold.Standing().Pins)
+	where, all := placesIn(r.fold, entriesOf(pins))
+	if !all && r.from > 0 {
+		var o outline
+		sift := func(driver.Keep) records { return scan(0, driver.Backward) }
+		if err := o.readTo(transcript.Record{End: math.MaxInt64}, sift); err != nil {
+			return nil, err
+		}
+		where, _ = placesIn(o.fold, entriesOf(pins))
+	}
+	return unrewound(pins, where), nil
 }
 
 // until returns a scan of the lines that end at a cursor or before it.

@@ -2,12 +2,9 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -64,32 +61,6 @@ func (s *Session) Pins(ctx context.Context) (pins []transcript.Carried, err erro
 		return nil
 	})
 	return pins, err
-}
-
-// unrewound returns the pins of a session without those of entries that a rewind has
-// taken back. It asks the fold, and only about entries that are older than what the fold
-// has it reads the transcript.
-func unrewound(fold *rebuild.Fold, sift sifting, pins []transcript.Carried) (live []transcript.Carried, err error) {
-	var m *marks
-	for _, p := range pins {
-		rewound := fold.Has(p.Entry) && !fold.Live(p.Entry)
-		if !fold.Has(p.Entry) {
-			if m == nil {
-				if m, err = readMarks(sift); err != nil {
-					return nil, err
-				}
-			}
-			rec, err := find(sift, p.Entry)
-			if err != nil && !errors.Is(err, ErrNoEntry) {
-				return nil, err
-			}
-			rewound = err == nil && m.rewound(driver.Cursor(rec.Offset))
-		}
-		if !rewound {
-			live = append(live, p)
-		}
-	}
-	return live, nil
 }
 
 // textOf returns the text of an entry of a message, that of a tool result included.

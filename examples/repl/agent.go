@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -90,7 +91,7 @@ func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript
 	run := func(ctx context.Context, input json.RawMessage) (string, error) {
 		return a.tools.run(ctx, call.Name, input)
 	}
-	for _, t := range session.RecallTools(s) {
+	for _, t := range search.RecallTools(s) {
 		if t.Name == call.Name {
 			run = t.Call
 		}

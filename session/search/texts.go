@@ -1,4 +1,4 @@
-package session
+package search
 
 import (
 	"strings"
@@ -31,7 +31,7 @@ const kindApp = "app"
 // passages returns what an entry says. This is the place that knows which lines
 // are not searched: of those that repeat others none is.
 func passages(e transcript.Entry) []passage {
-	if isRepeat(e) {
+	if e.Of != "" {
 		return nil
 	}
 	var list []passage
