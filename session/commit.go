@@ -275,7 +275,9 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 // state then lacks the entries that the commit has counted. It fails if the session has
 // changed in a way that the commit should know of. The caller holds t.mu.
 func (a *archiving) item(t *state, with *transcript.Compaction) (transcript.Item, error) {
-	counted := func(e transcript.Entry) bool { return holds([]transcript.Entry{e}, transcript.TypeCommit, transcript.TypeUsed) }
+	counted := func(e transcript.Entry) bool {
+		return holds([]transcript.Entry{e}, transcript.TypeCommit, transcript.TypeUsed)
+	}
 	with.Standing = slices.DeleteFunc(with.Standing, counted)
 	now := t.fold.Standing()
 	if t.moved > a.base || now.Commit.Entry != a.last.Entry {

@@ -362,9 +362,12 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			return err
 		}
 		w.history, w.base = t.fold.History(), t.next
-		if w.Pins, err = unrewound(t.fold, s.store.sift(ctx, s.ref), slices.Concat(w.Pins, t.fold.Standing().Pins)); err != nil {
+		pins := slices.Concat(w.Pins, t.fold.Standing().Pins)
+		where, err := v.where(entriesOf(pins))
+		if err != nil {
 			return err
 		}
+		w.Pins = unrewound(pins, where)
 		first, check := firstWaiting(t.fold), w.Check
 		w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
 		return nil
@@ -375,32 +378,6 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 		}
 	}
 	return cut, l, err
-}
-
-// unrewound returns the pins of a session without those of entries that a rewind has
-// taken back. It asks the fold, and only about entries that are older than what the fold
-// has it reads the transcript.
-func unrewound(fold *rebuild.Fold, sift sifting, pins []transcript.Carried) (live []transcript.Carried, err error) {
-	var m *marks
-	for _, p := range pins {
-		rewound := fold.Has(p.Entry) && !fold.Live(p.Entry)
-		if !fold.Has(p.Entry) {
-			if m == nil {
-				if m, err = readMarks(sift); err != nil {
-					return nil, err
-				}
-			}
-			rec, err := find(sift, p.Entry)
-			if err != nil && !errors.Is(err, ErrNoEntry) {
-				return nil, err
-			}
-			rewound = err == nil && m.rewound(driver.Cursor(rec.Offset))
-		}
-		if !rewound {
-			live = append(live, p)
-		}
-	}
-	return live, nil
 }
 
 // working is the key of a context of a running compaction.

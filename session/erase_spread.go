@@ -317,3 +317,7 @@ func (sp *spreading) inherited(ctx context.Context, said []transcript.Entry, for
 	}
 	return nil
 }
+
+func carriedItems(c transcript.Compaction) []transcript.Carried {
+	return slices.Concat(c.Said, c.Errors, c.Files, c.IDs)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
@@ -173,7 +174,7 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines, stan
 		open := r.openAnswer()
 		if open == "" {
 			if lines, err = st.copies(r, until); err == nil {
-				standing, err = inherited(r.fold, until)
+				standing, err = r.inherited(until)
 			}
 			return lines, standing, err
 		}
@@ -181,6 +182,22 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines, stan
 			return nil, standing, err
 		}
 	}
+}
+
+// livePins returns the pins of entries that no rewind has taken back up to the end of
+// a scan.
+func (r *reader) livePins(scan scan) ([]transcript.Carried, error) {
+	pins := slices.Clone(r.fold.Standing().Pins)
+	where, all := placesIn(r.fold, entriesOf(pins))
+	if !all && r.from > 0 {
+		var o outline
+		sift := func(driver.Keep) records { return scan(0, driver.Backward) }
+		if err := o.readTo(transcript.Record{End: math.MaxInt64}, sift); err != nil {
+			return nil, err
+		}
+		where, _ = placesIn(o.fold, entriesOf(pins))
+	}
+	return unrewound(pins, where), nil
 }
 
 // until returns a scan of the lines that end at a cursor or before it.
@@ -224,10 +241,9 @@ func (r *reader) openAnswer() string {
 // inherited returns the state that a fork takes over: calibrations, pins and values, but
 // no queued texts and drafts, and no commits. It has no pins of entries that a rewind
 // has taken back, as it lacks the rewind.
-func inherited(fold *rebuild.Fold, scan scan) (all []transcript.Entry, err error) {
-	s := fold.Standing()
-	sift := func(driver.Keep) records { return scan(0, driver.Backward) }
-	if s.Pins, err = unrewound(fold, sift, s.Pins); err != nil {
+func (r *reader) inherited(scan scan) (all []transcript.Entry, err error) {
+	s := r.fold.Standing()
+	if s.Pins, err = r.livePins(scan); err != nil {
 		return nil, err
 	}
 	for _, c := range s.Calibrations {
