@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	"internal/page":       {"session", "transcript", "transcript/tokens"},
 	"transcript":          {"internal/ahead", "internal/jsontext"},
 	"transcript/tokens":   {"transcript"},
-	"transcript/redact":   {"internal/lazy"},
+	"transcript/redact":   {"internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
 	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
@@ -62,18 +62,20 @@ var imports = map[string][]string{
 	"session/driver":                 {"transcript"},
 	"session/driver/memdriver":       {"session/driver", "transcript"},
 	"session/sessiontest":            {"session/driver", "transcript"},
-	"session/blobs":                  {"internal/filelog", "internal/filename", "session/driver"},
-	"session/blobs/blobstest":        {"session"},
+	"session/blobs": {
+		"internal/filelog", "internal/filename", "internal/jsontext", "rebuild", "session", "session/driver", "transcript", "transcript/tokens",
+	},
+	"session/blobs/blobstest": {"session", "session/blobs"},
 	"session": {
 		"compact", "guard", "internal/abstract", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
-		"session/driver", "transcript", "transcript/tokens",
+		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/memory": {
 		"compact", "guard", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
 		"session", "transcript", "transcript/tokens",
 	},
 	"session/memory/memorytest": {"session/memory"},
-	"session/exchange":          {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
+	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "transcript", "transcript/dialect"},
 	"internal/storetest": {
@@ -107,7 +109,7 @@ var testImports = map[string][]string{
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
 	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
-	"session/blobs":                {"session"},
+	"session/blobs":                {"compact", "session/driver/memdriver"},
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),

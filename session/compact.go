@@ -63,22 +63,16 @@ func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compa
 // estimate. It does nothing right after a compaction, see [TooSoon], and after
 // three failures of the summarizer, see [CoolingDown].
 //
-// If [Options].CommitTrigger says so it commits first, see [Session.Commit], with
-// [Options].Commit. After an error of the commit it goes on, and returns that error too.
-//
-// Finally it asks [Options].Titler for a title, see [Session.Retitle], and logs an
-// error of it.
+// Before the compaction it calls the functions of [Options].AfterTurn, all of them and in
+// their order. The error joins theirs.
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	defer s.turnEnded(ctx)
-	committing := s.commitIfDue(ctx)
-	done, err := s.compactIfDue(ctx)
-	err = errors.Join(committing, err)
-	if titler := s.store.opts.Titler; titler != nil {
-		if _, err := s.Retitle(ctx, titler); err != nil {
-			s.store.opts.Logger.Warn("the title was not made again", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-		}
+	var errs []error
+	for _, do := range s.store.opts.AfterTurn {
+		errs = append(errs, do(ctx, s))
 	}
-	return done, err
+	done, err := s.compactIfDue(ctx)
+	return done, errors.Join(append(errs, err)...)
 }
 
 // compactIfDue compacts the history if the trigger says so.
@@ -325,7 +319,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if !w.standIn {
 		failures = 0
 	}
-	if c, err = redactBody(ctx, s.store, c); err != nil {
+	if c, err = filterBody(ctx, s, c); err != nil {
 		return done, s.store.wrap(op, s.ref, err)
 	}
 	ids, err := s.commit(ctx, op, w, &c, done.Cut)

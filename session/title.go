@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -32,9 +33,38 @@ const titleTime = 30 * time.Second
 // The title is the first line of the answer that has a letter or a digit, without
 // control characters and surrounding quotes, cut to 60 runes. If there is no such line,
 // nothing changes. The Titler gets at most 30 seconds. An error is that of the Titler
-// or of the append; nothing was written then, and this process asks again at the next
-// of these numbers.
+// or of the append; nothing was written then, and the next call asks again.
 func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err error) {
+	return s.retitle(ctx, titler, func(at int) bool { return at > 0 })
+}
+
+// maxAsked is for how many sessions Titles keeps when it has asked.
+const maxAsked = 1024
+
+// Titles returns a function for the [Options].AfterTurn of one store, which calls
+// [Session.Retitle]. After an error it asks again at the next of the numbers.
+func Titles(titler Titler) func(ctx context.Context, s *Session) error {
+	var mu sync.Mutex      // guards asked
+	asked := map[Ref]int{} // the milestone of the last try
+	return func(ctx context.Context, s *Session) error {
+		_, err := s.retitle(ctx, titler, func(at int) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if at <= asked[s.ref] {
+				return false
+			}
+			if len(asked) >= maxAsked {
+				clear(asked)
+			}
+			asked[s.ref] = at
+			return true
+		})
+		return err
+	}
+}
+
+// retitle is Retitle if claim accepts the milestone, which is 0 if there is none.
+func (s *Session) retitle(ctx context.Context, titler Titler, claim func(at int) bool) (changed bool, err error) {
 	const op = "retitle"
 	if s.store.opts.ReadOnly {
 		return false, s.store.wrap(op, s.ref, ErrReadOnly)
@@ -47,9 +77,7 @@ func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err
 		if err != nil {
 			return err
 		}
-		at := v.t.milestone()
-		if due, current, rev = at > v.t.titled, info.Title, v.Rev(); due {
-			v.t.titled = at
+		if due, current, rev = claim(v.t.milestone()), info.Title, v.Rev(); due {
 			in = titled(v.Fold().History().Messages)
 		}
 		return nil

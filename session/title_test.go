@@ -31,7 +31,7 @@ func TestRetitleMilestones(t *testing.T) {
 	model := &titler{}
 	model.title = func([]transcript.Message, string) (string, error) { return fmt.Sprint("Title ", model.asked), nil }
 	dir := t.TempDir()
-	opts := &session.Options{Titler: model}
+	opts := &session.Options{AfterTurn: []func(context.Context, *session.Session) error{session.Titles(model)}}
 	st := storetest.Open(t, dir, opts)
 	s := storetest.Load(t, st, storetest.CLI)
 	var asked []int
@@ -129,9 +129,6 @@ func TestRetitleAnswers(t *testing.T) {
 // A titler that fails takes nothing from a turn, and is not asked again at once. It
 // is given a bounded part of the conversation.
 func TestRetitleFails(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
 	failing := &titler{title: func(in []transcript.Message, _ string) (string, error) {
 		require.LessOrEqual(t, len(in), 12)
 		for _, m := range in {
@@ -139,13 +136,15 @@ func TestRetitleFails(t *testing.T) {
 		}
 		return "half", errors.New("no connection")
 	}}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{AfterTurn: []func(context.Context, *session.Session) error{session.Titles(failing)}})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText(strings.Repeat("long ", 10_000)))
 	storetest.Talk(t, s, 0, 20)
-	_, err := s.Retitle(t.Context(), failing)
-	require.ErrorContains(t, err, "no connection")
-	changed, err := s.Retitle(t.Context(), failing)
-	require.NoError(t, err)
-	require.False(t, changed)
+	require.ErrorContains(t, storetest.ErrOf(s.AfterTurn(t.Context())), "no connection")
+	require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
 	require.Equal(t, 1, failing.asked)
+	require.ErrorContains(t, storetest.ErrOf(s.Retitle(t.Context(), failing)), "no connection")
+	require.Equal(t, 2, failing.asked, "it was called directly")
 	require.NotContains(t, s.Info().Title, "half")
 }
