@@ -78,13 +78,11 @@ const tiesFile = "testdata/session_ties.txt"
 var roomsToBe = []struct{ files, feature string }{
 	{"search*.go", "search"}, {"recall.go", "search"}, {"recall_*.go", "search"}, {"page.go", "search"},
 	{"retention*.go", "retain"}, {"archive.go", "retain"},
-	{"turn.go", "turn"}, {"draft.go", "turn"}, {"lifecycle.go", "turn"}, {"pin.go", "turn"}, {"state.go", "turn"}, {"title.go", "turn"},
 	{"erase*.go", "erase"},
 	{"blob*.go", "blobs"},
 	{"redact.go", "redact"}, // becomes a Filter
 	{"commit*.go", "memory"},
 	{"copy*.go", "exchange"},
-	{"uri.go", "other"}, {"usage.go", "other"},
 }
 
 // A tie is a name of a feature that the core of session or another feature uses.

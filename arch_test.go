@@ -75,15 +75,15 @@ var imports = map[string][]string{
 		"session", "transcript", "transcript/tokens",
 	},
 	"session/memory/memorytest": {"session/memory"},
+	"session/turn":              {"rebuild", "session", "transcript"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
-	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "transcript", "transcript/dialect"},
+	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
-		"compact", "guard/guardtest", "rebuild", "rebuild/wire", "rebuild/wire/anthropic", "rebuild/wire/wiretest",
-		"session", "session/driver", "session/driver/filedriver", "session/driver/memdriver",
-		"transcript", "transcript/filelog",
+		"compact", "guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire",
+		"rebuild/wire/anthropic", "session", "session/driver", "session/driver/memdriver", "session/exchange", "transcript",
 	},
-	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
+	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "session/turn", "transcript", "transcript/dialect"},
 	"examples/...":  {"..."},
 }
 
@@ -108,12 +108,13 @@ var testImports = map[string][]string{
 	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
-	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
-	"session/blobs":                {"compact", "session/driver/memdriver"},
+	"session":                      slices.Concat(formats, []string{"session/blobs", "session/exchange", "session/driver/memdriver", "session/turn", "transcript/convlog", "transcript/redact"}),
+	"session/blobs":                {"compact", "session/driver/memdriver", "session/exchange", "session/turn"},
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/redact"}),
+	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/turn", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
+	"session/turn":                 {"compact", "session/driver/memdriver", "transcript/redact"},
 }
 
 // forTests are packages that no running program imports, examples included: only

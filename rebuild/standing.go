@@ -65,10 +65,6 @@ func (s *Standing) add(b transcript.Batch) {
 		e := &b.Entries[i]
 		id := cmp.Or(e.Of, e.ID)
 		switch body := e.Body.(type) {
-		case transcript.Header:
-			for _, v := range body.State {
-				s.set(id, e.Time, v)
-			}
 		case transcript.Queued:
 			s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == id }) // of a compaction that was cut
 			if !body.Off {

@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -53,12 +54,12 @@ func TestWhenRowsArePut(t *testing.T) {
 	_, err = s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	puts(0, "AfterTurn with nothing new")
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
 	say()
 	puts(0, "an append in a turn")
-	require.NoError(t, turn.End())
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
+	require.NoError(t, tn.End())
 	puts(1, "End")
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("o")}))
 	puts(1, "SetMeta")

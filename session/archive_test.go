@@ -16,6 +16,8 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -35,18 +37,16 @@ func readable(t *testing.T, s *session.Session, id string) string {
 		}
 		return lines
 	}
-	full, err := s.FullHistory(ctx)
+	full, err := exchange.FullHistory(ctx, s)
 	require.NoError(t, err)
 	part, err := s.ReadResult(ctx, id, session.Slice{Max: 100})
 	require.NoError(t, err)
 	pending, err := s.Pending(ctx)
 	require.NoError(t, err)
-	usage, err := s.Usage(ctx)
-	require.NoError(t, err)
 	health, err := s.Health(ctx)
 	require.NoError(t, err)
 	return storetest.JSON(t, []any{
-		lines, storetest.History(t, s), full, part, pending, usage, health,
+		lines, storetest.History(t, s), full, part, pending, s.Info().Usage, health,
 		texts(s.Page(ctx, "", 5)), texts(s.Page(ctx, "", -5)), texts(s.Page(ctx, id, -3)), texts(s.Window(ctx, id, 2, 2)),
 	})
 }
@@ -80,8 +80,8 @@ func TestArchive(t *testing.T) {
 			require.Equal(t, info, now)
 			for name, err := range map[string]error{
 				"append":       storetest.ErrOf(s.Append(ctx, transcript.UserText("no"))),
-				"turn":         storetest.ErrOf(s.BeginTurn(ctx)),
-				"try":          storetest.ErrOf(s.TryBeginTurn(ctx)),
+				"turn":         storetest.ErrOf(turn.Begin(ctx, s)),
+				"try":          storetest.ErrOf(turn.TryBegin(ctx, s)),
 				"make current": s.MakeCurrent(ctx),
 				"meta":         s.SetMeta(ctx, transcript.Meta{Pinned: new(true)}),
 				"rewind":       s.Rewind(ctx, id),
@@ -158,11 +158,11 @@ func TestArchivedIsNotCurrent(t *testing.T) {
 func TestArchiveDuringTurn(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		s := storetest.Load(t, st, storetest.CLI)
-		turn, err := s.BeginTurn(t.Context())
+		tn, err := turn.Begin(t.Context(), s)
 		require.NoError(t, err)
 		require.ErrorIs(t, st.Archive(t.Context(), s.Ref()), session.ErrBusy)
 		storetest.Add(t, s, transcript.UserText("hello"))
-		require.NoError(t, turn.End())
+		require.NoError(t, tn.End())
 		require.NoError(t, st.Archive(t.Context(), s.Ref()))
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -191,7 +192,7 @@ func TestReadOnly(t *testing.T) {
 		"create": storetest.ErrOf(ro.Create(t.Context(), storetest.CLI, nil)),
 		"load":   storetest.ErrOf(ro.Load(t.Context(), session.Key{Agent: "new", Channel: "c", Peer: "p"})),
 		"delete": ro.Delete(t.Context(), r.Ref()),
-		"turn":   storetest.ErrOf(r.TryBeginTurn(t.Context())),
+		"turn":   storetest.ErrOf(turn.TryBegin(t.Context(), r)),
 	} {
 		if !errors.Is(err, session.ErrReadOnly) {
 			t.Errorf("%s = %v, want ErrReadOnly", name, err)

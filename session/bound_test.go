@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -309,12 +310,12 @@ func TestAnswerToOldRewoundEntries(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("one"))
 	asked := storetest.Add(t, s, storetest.Answer("two"), transcript.UserText("three"))[1]
 	late := transcript.Response{Message: transcript.AssistantText("late"), Made: transcript.Made{After: asked}}
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	d := turn.Draft("anthropic", "m", late.Made)
+	d := tn.Draft("anthropic", "m", late.Made)
 	require.NoError(t, d.Write(t.Context(), "half an answer"))
 	require.NoError(t, d.Flush(t.Context()))
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	require.NoError(t, s.Rewind(t.Context(), s.ID()))
 	storetest.Talk(t, s, 0, 3)
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
@@ -328,8 +329,8 @@ func TestAnswerToOldRewoundEntries(t *testing.T) {
 	before := storetest.History(t, s)
 	_, err = s.Append(t.Context(), late)
 	require.ErrorIs(t, err, session.ErrConflict)
-	turn, err = s.BeginTurn(t.Context())
+	tn, err = turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	require.Equal(t, before, storetest.History(t, s))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -277,11 +278,11 @@ func TestBreakerAfterRewind(t *testing.T) {
 		_, _ = s.AfterTurn(t.Context())
 	}
 	require.Equal(t, 3, asked)
-	require.NoError(t, s.RewindTurns(t.Context(), 4))
+	require.NoError(t, turn.Undo(t.Context(), s, 4))
 	done, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, session.CoolingDown, done.Cut.Nothing)
-	require.NoError(t, s.RewindTurns(t.Context(), 1))
+	require.NoError(t, turn.Undo(t.Context(), s, 1))
 	_, err = s.AfterTurn(t.Context())
 	require.Error(t, err)
 	require.Equal(t, 4, asked)

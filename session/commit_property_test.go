@@ -18,6 +18,8 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -100,7 +102,7 @@ func (k *talker) step() {
 			f, err := k.s.Fork(storetest.Background, k.ids[k.r.IntN(len(k.ids))], nil)
 			require.NoError(k.t, err, k.log)
 			k.s, k.ids, k.calls, k.least = f, nil, nil, f.Info().Size
-			h, err := f.FullHistory(storetest.Background)
+			h, err := exchange.FullHistory(storetest.Background, f)
 			require.NoError(k.t, err)
 			k.base = wordsOf(h)
 			for e, err := range f.Entries(storetest.Background) {
@@ -112,18 +114,18 @@ func (k *talker) step() {
 	case 12:
 		require.NoError(k.t, k.s.Use(storetest.Background, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
 	case 13:
-		require.NoError(k.t, storetest.ErrOf(k.s.Queue(storetest.Background, transcript.UserText(k.word()))))
-		turn, err := k.s.BeginTurn(k.t.Context())
+		require.NoError(k.t, storetest.ErrOf(turn.Queue(storetest.Background, k.s, transcript.UserText(k.word()))))
+		tn, err := turn.Begin(k.t.Context(), k.s)
 		require.NoError(k.t, err)
-		require.NoError(k.t, storetest.ErrOf(turn.Drain(storetest.Background)))
-		require.NoError(k.t, turn.End())
+		require.NoError(k.t, storetest.ErrOf(turn.Drain(storetest.Background, k.s, 0)))
+		require.NoError(k.t, tn.End())
 	case 14:
-		turn, err := k.s.BeginTurn(k.t.Context())
+		tn, err := turn.Begin(k.t.Context(), k.s)
 		require.NoError(k.t, err)
-		d := turn.Draft("anthropic", "m", transcript.Made{})
+		d := tn.Draft("anthropic", "m", transcript.Made{})
 		require.NoError(k.t, d.Write(storetest.Background, k.word()+"\n"))
 		require.NoError(k.t, d.Flush(storetest.Background))
-		require.NoError(k.t, turn.End())
+		require.NoError(k.t, tn.End())
 	case 15: // a text that came while an answer was being made
 		h, err := k.s.History(storetest.Background)
 		require.NoError(k.t, err)
@@ -135,7 +137,7 @@ func (k *talker) step() {
 		p, err := k.s.Pending(storetest.Background)
 		require.NoError(k.t, err)
 		for _, c := range p.Calls {
-			_ = k.s.Decide(storetest.Background, c.Entry, transcript.Hold, "policy", "") // it may be held already
+			_ = turn.Decide(storetest.Background, k.s, c.Entry, transcript.Hold, "policy", "") // it may be held already
 		}
 	default:
 		k.commit()
@@ -205,7 +207,7 @@ func (k *talker) check() {
 		require.NotContains(k.t, filed, w, k.log)
 		require.NotContains(k.t, k.base, w, k.log)
 	}
-	full, err := k.s.FullHistory(storetest.Background)
+	full, err := exchange.FullHistory(storetest.Background, k.s)
 	require.NoError(k.t, err)
 	for _, w := range wordsOf(full) {
 		if !slices.Contains(k.base, w) {

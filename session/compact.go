@@ -43,15 +43,6 @@ func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted
 	return s.compact(ctx, &work{Options: s.compactOptions(opts)})
 }
 
-// PlanCompact says what [Session.Compact] would do.
-func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compact.Cut, error) {
-	w := &work{Options: s.compactOptions(opts)}
-	if _, _, err := s.look(ctx, "read", w); err != nil {
-		return compact.Cut{}, err
-	}
-	return compact.Plan(w.history, &w.Options), nil
-}
-
 // AfterTurn is to be called after each turn. It compacts the history if the
 // trigger of [Options].Compact says that it is due, in the caller's time, and
 // brings the index up to date. If there is nothing to compact it costs what was
@@ -381,6 +372,32 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 		}
 	}
 	return cut, l, err
+}
+
+// unrewound returns the pins of a session without those of entries that a rewind has
+// taken back. It asks the fold, and only about entries that are older than what the fold
+// has it reads the transcript.
+func unrewound(fold *rebuild.Fold, sift sifting, pins []transcript.Carried) (live []transcript.Carried, err error) {
+	var m *marks
+	for _, p := range pins {
+		rewound := fold.Has(p.Entry) && !fold.Live(p.Entry)
+		if !fold.Has(p.Entry) {
+			if m == nil {
+				if m, err = readMarks(sift); err != nil {
+					return nil, err
+				}
+			}
+			rec, err := find(sift, p.Entry)
+			if err != nil && !errors.Is(err, ErrNoEntry) {
+				return nil, err
+			}
+			rewound = err == nil && m.rewound(driver.Cursor(rec.Offset))
+		}
+		if !rewound {
+			live = append(live, p)
+		}
+	}
+	return live, nil
 }
 
 // working is the key of a context of a running compaction.

@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -96,7 +97,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 	require.NotZero(t, compacted, "no compaction was made: the test shows nothing")
 
-	full, err := s.FullHistory(t.Context())
+	full, err := exchange.FullHistory(t.Context(), s)
 	require.NoError(t, err)
 	n := 0
 	for _, m := range full.Messages {

@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -40,19 +41,17 @@ func TestCompactForUnknownRoom(t *testing.T) {
 	}
 }
 
-// The plan that is asked for is that of the compaction, of whose room the pinned
-// texts take a part.
-func TestPlanHasRoomForPins(t *testing.T) {
+// Pinned texts take a part of the room of a compaction.
+func TestRoomForPins(t *testing.T) {
 	s := storetest.Load(t, storetest.Open(t, t.TempDir(), nil), storetest.CLI)
 	storetest.Talk(t, s, 0, 30)
 	id := storetest.Add(t, s, transcript.UserText(strings.Repeat("a word ", 300)), storetest.Answer("ok"))[0]
-	require.NoError(t, s.Pin(t.Context(), id))
+	require.NoError(t, turn.Pin(t.Context(), s, id))
 	storetest.Talk(t, s, 30, 30)
 	opts := &compact.Options{Room: 1_200}
-	plan, err := s.PlanCompact(t.Context(), opts)
-	require.NoError(t, err)
 	done, err := s.Compact(t.Context(), opts)
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)
-	require.Equal(t, done.Cut, plan)
+	require.Len(t, done.Compaction.Pins, 1)
+	require.LessOrEqual(t, done.Compaction.TokensAfter, opts.Room)
 }

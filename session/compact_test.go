@@ -17,6 +17,8 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -100,7 +102,7 @@ func TestZyHive(t *testing.T) {
 	got := storetest.Load(t, st, storetest.CLI).Info()
 	require.Equal(t, info.Tokens, got.Tokens)
 	require.Equal(t, 66, got.Turns)
-	full, err := storetest.Load(t, st, storetest.CLI).FullHistory(t.Context())
+	full, err := exchange.FullHistory(t.Context(), storetest.Load(t, st, storetest.CLI))
 	require.NoError(t, err)
 	require.Len(t, full.Messages, 132)
 }
@@ -185,11 +187,11 @@ func TestCompactWhileAppending(t *testing.T) {
 		{"a clip", func(t *testing.T, s *session.Session) {
 			storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: "x", Content: "y"}}})
 		}, false},
-		{"a rewind", func(t *testing.T, s *session.Session) { require.NoError(t, s.RewindTurns(t.Context(), 1)) }, true},
+		{"a rewind", func(t *testing.T, s *session.Session) { require.NoError(t, turn.Undo(t.Context(), s, 1)) }, true},
 		{"a rewind and back", func(t *testing.T, s *session.Session) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
-			require.NoError(t, s.RewindTurns(t.Context(), 1))
+			require.NoError(t, turn.Undo(t.Context(), s, 1))
 			require.NoError(t, s.Rewind(t.Context(), head))
 		}, true},
 		{"a compaction", func(t *testing.T, s *session.Session) {
@@ -343,14 +345,17 @@ func TestCompactOptions(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 6)
-	plan, err := s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})
-	require.NoError(t, err)
-	require.Equal(t, 8, plan.At)
+	plan := func(o compact.Options) compact.Cut {
+		o.Summarizer = compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "", errors.New("only the plan is wanted") })
+		done, err := s.Compact(t.Context(), &o)
+		require.ErrorContains(t, err, "only the plan")
+		return done.Cut
+	}
+	require.Equal(t, 8, plan(compact.Options{Keep: compact.Keep{Turns: 3}}).At)
 	refused := 0
-	plan, err = s.PlanCompact(t.Context(), &compact.Options{Check: func(c compact.Cut) bool { refused++; return c.At != 10 && storetest.ErrOf(s.Head(t.Context())) == nil }})
-	require.NoError(t, err)
-	if plan.At == 10 || plan.Nothing != "" || refused < 2 {
-		t.Errorf("the plan is %s after %d checks", plan, refused)
+	cut := plan(compact.Options{Check: func(c compact.Cut) bool { refused++; return c.At != 10 && storetest.ErrOf(s.Head(t.Context())) == nil }})
+	if cut.At == 10 || cut.Nothing != "" || refused < 2 {
+		t.Errorf("the plan is %s after %d checks", cut, refused)
 	}
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -31,7 +32,7 @@ func TestCompactSparesWaitingCalls(t *testing.T) {
 		opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))}
 		storetest.Talk(t, s, 0, 6)
 		storetest.Add(t, s, transcript.UserText("delete it"), storetest.Answer("", "d"))
-		require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "d"), transcript.Hold, "policy", ""))
+		require.NoError(t, turn.Decide(ctx, s, storetest.PendingEntry(s, "d"), transcript.Hold, "policy", ""))
 		storetest.Talk(t, s, 6, 6)
 		for _, want := range []rebuild.CallState{rebuild.Held, rebuild.Approved} {
 			done, err := s.Compact(ctx, opts)
@@ -41,13 +42,13 @@ func TestCompactSparesWaitingCalls(t *testing.T) {
 			require.Contains(t, state(), string(want))
 			storetest.Talk(t, s, 12, 1)
 			if want == rebuild.Held {
-				require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "d"), transcript.Approve, "anna", ""))
+				require.NoError(t, turn.Decide(ctx, s, storetest.PendingEntry(s, "d"), transcript.Approve, "anna", ""))
 			}
 		}
 		changed, err := s.CompactFor(ctx, guard.Need{Refused: true, Room: 8_000, Counter: thousands{}})
 		require.NoError(t, err)
 		require.True(t, changed)
 		require.Equal(t, "0 []", state())
-		require.ErrorIs(t, s.Decide(ctx, "d", transcript.Reject, "anna", ""), session.ErrConflict)
+		require.ErrorIs(t, turn.Decide(ctx, s, "d", transcript.Reject, "anna", ""), session.ErrConflict)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/convlog"
 )
@@ -24,17 +25,26 @@ import (
 // channel log or changes one.
 func TestChannelLogsStayApart(t *testing.T) {
 	t.Parallel()
-	for _, typ := range []reflect.Type{reflect.TypeFor[*session.Store](), reflect.TypeFor[*session.Session](), reflect.TypeFor[*session.Turn]()} {
-		for m := range typ.Methods() {
-			w := newWalk(t)
-			for variant := range 6 {
-				w.call(m, typ, variant)
-			}
-			require.NotContains(t, w.said.String(), told, "%v.%s", typ, m.Name)
-			data, err := os.ReadFile(w.log)
-			require.NoError(t, err, "%v.%s", typ, m.Name)
-			require.Equal(t, w.before, string(data), "%v.%s", typ, m.Name)
+	check := func(name string, f reflect.Value) {
+		w := newWalk(t)
+		for variant := range 6 {
+			w.call(f, variant)
 		}
+		require.NotContains(t, w.said.String(), told, name)
+		data, err := os.ReadFile(w.log)
+		require.NoError(t, err, name)
+		require.Equal(t, w.before, string(data), name)
+	}
+	for _, typ := range []reflect.Type{reflect.TypeFor[*session.Store](), reflect.TypeFor[*session.Session](), reflect.TypeFor[*turn.Turn]()} {
+		for m := range typ.Methods() {
+			check(fmt.Sprint(typ, ".", m.Name), m.Func)
+		}
+	}
+	for i, f := range []any{
+		turn.Begin, turn.TryBegin, turn.RunTools, turn.Dispatch, turn.Decide, turn.Queue, turn.Drain, turn.Undo,
+		turn.Pin, turn.Unpin, turn.Pins, turn.SetValue, turn.Values, turn.Retitle,
+	} {
+		check(fmt.Sprint("function ", i, " of turn"), reflect.ValueOf(f))
 	}
 }
 
@@ -76,29 +86,33 @@ func newWalk(t *testing.T) *walk {
 // strangers are names that could lead to the log.
 var strangers = []string{"", "telegram-42", "../convlogs/telegram-42", "convlogs", "agent:main:telegram:direct:42", storetest.Word}
 
-// call calls a method with arguments of its types, which depend on the variant.
-func (w *walk) call(m reflect.Method, typ reflect.Type, variant int) {
+// call calls a function with arguments of its types, which depend on the variant. Of a
+// method the first one is the receiver.
+func (w *walk) call(f reflect.Value, variant int) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Millisecond)
 	defer cancel()
-	receiver := map[string]any{"*session.Store": w.st, "*session.Session": w.s}[typ.String()]
-	if receiver == nil {
-		turn, err := w.s.BeginTurn(ctx)
-		if err != nil {
-			return
-		}
-		defer func() { _ = turn.End() }() // it may be over
-		receiver = turn
-	}
-	args := []reflect.Value{reflect.ValueOf(receiver)}
-	for i := 1; i < m.Type.NumIn(); i++ {
-		if m.Type.IsVariadic() && i == m.Type.NumIn()-1 {
+	var args []reflect.Value
+	for i := range f.Type().NumIn() {
+		if f.Type().IsVariadic() && i == f.Type().NumIn()-1 {
 			break
 		}
-		args = append(args, w.arg(ctx, m.Type.In(i), variant))
+		args = append(args, w.arg(ctx, f.Type().In(i), variant))
 	}
 	defer func() { _ = recover() }() // a nil function that it was given
-	for _, out := range m.Func.Call(args) {
-		w.hear(out)
+	defer w.end(args)
+	out := f.Call(args)
+	w.end(out)
+	for _, v := range out {
+		w.hear(v)
+	}
+}
+
+// end ends turns.
+func (w *walk) end(values []reflect.Value) {
+	for _, v := range values {
+		if tn, ok := reflect.TypeAssert[*turn.Turn](v); ok && tn != nil {
+			_ = tn.End() // it may be over
+		}
 	}
 }
 
@@ -107,6 +121,13 @@ func (w *walk) arg(ctx context.Context, typ reflect.Type, variant int) reflect.V
 	name := strangers[variant%len(strangers)]
 	var v any
 	switch reflect.New(typ).Elem().Interface().(type) {
+	case *session.Store:
+		v = w.st
+	case *session.Session:
+		v = w.s
+	case *turn.Turn:
+		tn, _ := turn.Begin(ctx, w.s) // without a store nothing can be told
+		v = tn
 	case session.Ref:
 		v = session.Ref{Agent: "main", ID: name}
 	case session.Key:

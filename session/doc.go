@@ -96,22 +96,18 @@
 // leaves no word of a session behind. Package exchange, below this one, imports
 // sessions of other programs and writes sessions in other forms.
 //
-// # Wait for a person's approval
+// # Run turns
 //
-// [Session.Decide] holds a call, and later approves or rejects it, from any
-// process. [Turn.RunTools] runs the calls that may be run and records each before
-// it starts ([Turn.Dispatch]), so that after a crash [Session.Pending] tells a tool
-// that may have run from one that was not started. [Session.Queue] keeps what the
-// user says meanwhile, until [Turn.Drain], and [Turn.Draft] an answer that is still
-// being streamed.
+// Package turn, below this one, lets one turn at a time run on a session, records
+// calls before their tools start, holds them for a person, keeps answers that are being
+// streamed and texts that wait, pins texts, keeps values that no model sees, takes turns
+// back, and has a model write titles. [Options].AfterTurn lets such packages run after
+// each turn.
 //
 // # Keep things beside the conversation
 //
-// [Session.Pin] lets a text survive every compaction, [Session.SetState] keeps
-// values that no model sees, [transcript.WithApp] puts data on a message,
-// [Session.Retitle] has a model write the title,
-// [Session.Usage] sums up what answers have cost, and [Session.Page] turns the
-// pages of the conversation for people.
+// [transcript.WithApp] puts data on a message, [Info].Usage sums up what answers have
+// cost, and [Session.Page] turns the pages of the conversation for people.
 //
 // [Store], [Session.Append] and FORMAT.md say what a nil error means, which errors
 // there are, and what survives which crash.

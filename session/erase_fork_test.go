@@ -11,6 +11,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -68,7 +69,7 @@ func TestForkInUseOfWhatWasErased(t *testing.T) {
 			defer storetest.Close(t, other)
 			s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 			require.NoError(t, err)
-			require.NoError(t, storetest.ErrOf(s.SetState(t.Context(), "pet", []byte(`"`+storetest.Word+`"`), "")))
+			require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, "pet", []byte(`"`+storetest.Word+`"`), "")))
 			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 			b.BeforeCreate = storetest.Once(func() { erased(t, other, what) })
 			var fork *session.Session
@@ -141,58 +142,6 @@ func TestForkOfWhatIsErased(t *testing.T) {
 			require.Empty(t, storetest.FilesWith(t, dir))
 			_, err = base.Fork(t.Context(), ids[1], nil)
 			require.ErrorIs(t, err, fs.ErrNotExist)
-		})
-	}
-}
-
-// A new session of a key does not bring back values that were erased while it was made,
-// and has the others. If somebody has used it already it stays, without the values.
-func TestCreateOfWhatWasErased(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"entries", "sessions", "in use", "being deleted"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := storetest.Scratch(t)
-			b, st := storetest.OpenBetween(t, dir)
-			defer storetest.Close(t, st)
-			eraser, other := storetest.OpenBetween(t, dir)
-			defer storetest.Close(t, other)
-			s := storetest.Load(t, st, storetest.CLI)
-			require.NoError(t, storetest.ErrOf(s.SetState(t.Context(), session.KeyState+"food", []byte(`"hay"`), "")))
-			id, err := s.SetState(t.Context(), session.KeyState+"pet", []byte(`"`+storetest.Word+`"`), "")
-			require.NoError(t, err)
-			what, want := chosen(s, id), 1
-			if name == "sessions" || name == "being deleted" {
-				what, want = session.Erasure{Sessions: []session.Ref{s.Ref()}}, 0
-			}
-			var used []string
-			if name == "in use" {
-				want = 0
-				b.AfterCreate = storetest.Once(func() {
-					used = storetest.Add(t, storetest.Load(t, other, storetest.CLI), transcript.UserText("Acknowledged."))
-				})
-			}
-			var next *session.Session
-			if name == "being deleted" {
-				eraser.BeforeDelete = storetest.Once(func() {
-					var err error
-					next, err = st.Create(t.Context(), storetest.CLI, nil)
-					require.NoError(t, err)
-				})
-				erased(t, other, what)
-			} else {
-				b.BeforeCreate = storetest.Once(func() { erased(t, other, what) })
-				next, err = st.Create(t.Context(), storetest.CLI, nil)
-				require.NoError(t, err)
-			}
-			require.Empty(t, storetest.FilesWith(t, dir))
-			values, err := next.State(t.Context())
-			require.NoError(t, err)
-			require.Len(t, values, want)
-			require.Subset(t, storetest.EntryIDs(t, next), used)
-			current, err := other.Lookup(t.Context(), storetest.CLI)
-			require.NoError(t, err)
-			require.Equal(t, next.Ref(), current.Ref())
 		})
 	}
 }

@@ -236,17 +236,13 @@ func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error 
 		sp.ask(ref, id)
 	}
 	own, here := sp.row[ref]
-	var others, heirs []Ref // those that may have lines of it, and other sessions of its key
+	var others []Ref // those that may have lines of it
 	for _, row := range sp.rows {
-		switch other := row.Ref(); {
-		case other == ref || sp.whole[other]:
-		case sp.root(other) == sp.root(ref):
+		if other := row.Ref(); other != ref && !sp.whole[other] && sp.root(other) == sp.root(ref) {
 			others = append(others, other)
-		case other.Agent == ref.Agent && row.Key == own.Key:
-			heirs = append(heirs, other)
 		}
 	}
-	if !here || len(others)+len(heirs) == 0 {
+	if !here || len(others) == 0 {
 		return nil
 	}
 	at, n, lines := map[string]int{}, 0, 0 // batches
@@ -263,8 +259,7 @@ func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error 
 		copied[e.ID] = lines > 0 && lines <= own.Base.Lines
 		lines++
 		same.add(e)
-		switch e.Body.(type) {
-		case transcript.State, transcript.Header:
+		if _, ok := e.Body.(transcript.State); ok {
 			said = append(said, e)
 		}
 	}
@@ -282,7 +277,7 @@ func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error 
 		}
 	}
 	said = slices.DeleteFunc(said, func(e transcript.Entry) bool { return !gone[e.ID] && entries != nil })
-	return sp.inherited(ctx, said, heirs, others)
+	return sp.inherited(ctx, said, others)
 }
 
 // taken reports whether a session has copies of lines of another one, and up to
@@ -305,41 +300,28 @@ func (sp *spreading) taken(ref, base Ref, at map[string]int) (end int, descends 
 	return math.MaxInt, broken && !slices.Contains(theirs, bases[len(bases)-1])
 }
 
-// inherited asks for what says the same as some entries: headers of sessions that
-// begin with values of their key, and those of forks and their values.
-func (sp *spreading) inherited(ctx context.Context, said []transcript.Entry, heirs, forks []Ref) error {
+// inherited asks for values of forks that are the same as some entries: a fork begins
+// with lines of its own for values of its base.
+func (sp *spreading) inherited(ctx context.Context, said []transcript.Entry, forks []Ref) error {
 	values := map[string]bool{}
 	name := func(v transcript.State) string { return v.Name + "\x00" + string(v.Value) }
 	for _, e := range said {
-		for _, v := range valuesOf(e) {
-			values[name(v)] = v.Value != nil || values[name(v)]
+		if v, ok := e.Body.(transcript.State); ok && v.Value != nil {
+			values[name(v)] = true
 		}
 	}
 	if len(values) == 0 {
 		return nil
 	}
-	for i, ref := range slices.Concat(heirs, forks) {
-		for rec, err := range sp.st.recordsOf(ctx, ref) {
+	for _, ref := range forks {
+		for e, err := range sp.entries(ctx, ref) {
 			if err != nil {
-				return sp.st.wrap("erase", ref, err)
+				return err
 			}
-			if rec.HasEntry() && slices.ContainsFunc(valuesOf(rec.Entry), func(v transcript.State) bool { return values[name(v)] }) {
-				sp.ask(ref, rec.Entry.ID)
-			}
-			if i < len(heirs) {
-				break // the rest was said there
+			if v, ok := e.Body.(transcript.State); ok && values[name(v)] {
+				sp.ask(ref, e.ID)
 			}
 		}
-	}
-	return nil
-}
-
-func valuesOf(e transcript.Entry) []transcript.State {
-	switch b := e.Body.(type) {
-	case transcript.State:
-		return []transcript.State{b}
-	case transcript.Header:
-		return b.State
 	}
 	return nil
 }

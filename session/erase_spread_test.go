@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -183,32 +184,6 @@ func TestEraseSummaryOfBaseDeleted(t *testing.T) {
 	require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
 }
 
-// The next session of a key begins with its values.
-func TestEraseInheritedValue(t *testing.T) {
-	t.Parallel()
-	for _, how := range []string{"entry", "session"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			dir := storetest.Scratch(t)
-			st := storetest.Open(t, dir, nil)
-			defer storetest.Close(t, st)
-			s := storetest.Load(t, st, storetest.CLI)
-			id, err := s.SetState(t.Context(), session.KeyState+"pet", json.RawMessage(`"`+storetest.Word+`"`), "")
-			require.NoError(t, err)
-			for range 2 {
-				_, err = st.Create(t.Context(), storetest.CLI, nil)
-				require.NoError(t, err)
-			}
-			what := chosen(s, id)
-			if how == "session" {
-				what = session.Erasure{Sessions: []session.Ref{s.Ref()}}
-			}
-			erased(t, st, what)
-			require.Empty(t, storetest.FilesWith(t, dir))
-		})
-	}
-}
-
 // A fork that goes takes nothing from the session that it was made of, and what
 // one says later costs the other nothing.
 func TestEraseLeavesBase(t *testing.T) {
@@ -275,7 +250,7 @@ func TestEraseReason(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	call := transcript.ToolCallBlock{ID: "call", Name: "look_up", Input: json.RawMessage(`{}`)}
 	ids := storetest.Add(t, s, transcript.UserText("Look."), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
-	require.NoError(t, s.Decide(t.Context(), ids[len(ids)-1], transcript.Reject, "eve", "It is a "+storetest.Word+"."))
+	require.NoError(t, turn.Decide(t.Context(), s, ids[len(ids)-1], transcript.Reject, "eve", "It is a "+storetest.Word+"."))
 	storetest.Add(t, s, transcript.AssistantText("I see."))
 	summed(t, s)
 	for _, e := range storetest.Entries(t, s) {

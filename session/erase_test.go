@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -41,21 +42,21 @@ func plant(t *testing.T, st *session.Store, k session.Key) *session.Session {
 	result := storetest.Add(t, s, transcript.ToolResult("call", "The "+storetest.Word+" had wings of ten metres. "+strings.Repeat("Long. ", 50)))[0]
 	storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: result, Content: "The " + storetest.Word + " had wings [clipped]"}}})
 	storetest.Add(t, s, transcript.AssistantText("It could fly."))
-	require.NoError(t, s.Pin(ctx, first))
-	_, err = s.SetState(ctx, "pet", json.RawMessage(`"`+storetest.Word+`"`), "")
+	require.NoError(t, turn.Pin(ctx, s, first))
+	_, err = turn.SetValue(ctx, s, "pet", json.RawMessage(`"`+storetest.Word+`"`), "")
 	require.NoError(t, err)
-	_, err = s.Queue(ctx, transcript.UserText("And my "+storetest.Word+" is hungry."))
+	_, err = turn.Queue(ctx, s, transcript.UserText("And my "+storetest.Word+" is hungry."))
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"about":"` + storetest.Word + `"}`)})
 	storetest.Add(t, s, transcript.WithApp(transcript.UserText("What does it eat?"), json.RawMessage(`{"pet":"`+storetest.Word+`"}`)))
-	turn, err := s.BeginTurn(ctx)
+	tn, err := turn.Begin(ctx, s)
 	require.NoError(t, err)
-	d := turn.Draft("anthropic", "m", transcript.Made{})
+	d := tn.Draft("anthropic", "m", transcript.Made{})
 	for _, part := range []string{"A ", storetest.Word[:5], storetest.Word[5:], " eats fish."} { // no line has all of it
 		require.NoError(t, d.Write(ctx, part))
 		require.NoError(t, d.Flush(ctx))
 	}
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}})
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)

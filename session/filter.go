@@ -21,15 +21,18 @@ import (
 // goroutines, must not modify what they are given except where it says so, and return as
 // many entries as they get. An error fails the call.
 type Filter struct {
-	// Write returns entries as they are to be stored. They are those of one append, or
-	// of a new session; then the header is the first, and the next Base.Lines entries
-	// are copies from the session that the header calls Base. Copies are stored as they
-	// are, whatever Write returns. The session gets its name after Write, which copies
-	// what the lines need from Base; ctx ends when the session is there or was not made.
+	// Write returns entries as they are to be stored. The entries are those of one append
+	// or of a new session. A new session begins with its header, and the next Base.Lines
+	// entries are copies from the session that the header calls Base; they are stored as
+	// they are, whatever Write returns. The session gets its name after Write, which
+	// copies the parts of Base that the lines need. Then ctx ends, also if the session was
+	// not made.
 	//
-	// Write is called again with entries that it has returned, when a call is retried,
-	// and with entries that are not stored in the end. So it depends on nothing but the
-	// entries, changes nothing that it has returned, and removes nothing.
+	// Write is called again when a call is retried, with entries that it has returned,
+	// and with entries that are not stored in the end. So its result depends on nothing
+	// but the entries, it changes nothing that it has returned, and it removes nothing. A
+	// filter that can change texts returns another slice each time, even if it has
+	// changed nothing: drafts then hold back text, see [Redact].
 	Write func(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error)
 	// Model changes a history before a request is made from it. It may replace the
 	// Content of messages, and must not modify it.
@@ -84,7 +87,8 @@ func copiesIn(entries []transcript.Entry) int {
 }
 
 // FilterWrite returns entries of one append as [Session.Append] would store them. It
-// stores no entry and does not modify entries.
+// stores no entry and does not modify entries. If no filter can change their texts, it
+// returns entries itself.
 func (s *Session) FilterWrite(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	entries, err := s.store.filterWrite(ctx, s.ref, entries)
 	return entries, s.store.wrap("filter", s.ref, err)

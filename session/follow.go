@@ -69,7 +69,7 @@ type follower struct {
 
 	first string        // what the first line says, which tells sessions with one ID apart
 	next  driver.Cursor // the line to read on at
-	seen  int64         // the offset of the first record that was not decided
+	seen  int64         // the offset of the first record after next that was not given
 	after string        // the entry to begin behind, until it was passed
 	at    int64         // where that is
 }
@@ -114,7 +114,7 @@ func (f *follower) begin() (err error) {
 const replacedTries = 4
 
 func (f *follower) firstLine() (string, error) {
-	for rec, err := range f.scan(0, driver.Live) {
+	for rec, err := range f.scan(0, driver.Forward) {
 		if err != nil || rec.HasEntry() {
 			return string(rec.Entry.Line()), err
 		}
@@ -158,28 +158,20 @@ func (f *follower) same() error {
 	return err
 }
 
-// read reads the records behind next once. An append whose last lines are missing
-// is read again each time until something follows: it may be in the writing, or
-// a failed write that will be taken back.
+// read reads the records after next once.
 func (f *follower) read() error {
 	var batcher transcript.Batcher
-	line, end := f.next, f.next // the line of the record
-	known := false
-	for rec, err := range f.scan(f.next, driver.Live) {
+	var last transcript.Record
+	for rec, err := range f.scan(f.next, driver.Forward) {
 		if err != nil {
 			return err
 		}
-		if at := driver.Cursor(rec.Offset); at >= end {
-			line = end
-		}
-		end = driver.Cursor(rec.End)
-		if !known { // what this scan reads may be another session with the ID
+		if last.End == 0 { // this scan may read another session with the ID
 			if err := f.same(); err != nil {
 				return err
 			}
-			known = true
 		}
-		if rec.Offset < f.seen {
+		if last = rec; rec.Offset < f.seen {
 			continue
 		}
 		for _, b := range batcher.Take(rec) {
@@ -189,17 +181,20 @@ func (f *follower) read() error {
 		}
 		switch {
 		case !batcher.Open():
-			f.next, f.seen = line, rec.Offset+1
+			f.seen = rec.Offset + 1
 		case rec.Entry.Batch > 1:
-			f.next, f.seen = line, rec.Offset
+			f.seen = rec.Offset
 		}
 	}
-	if !batcher.Open() {
-		f.next = end
+	for _, b := range batcher.Break() {
+		if err := f.give(b, last); err != nil || f.stopped {
+			return err
+		}
 	}
-	if !known {
+	if last.End == 0 {
 		return f.same()
 	}
+	f.next = driver.Cursor(last.End)
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -218,6 +219,7 @@ func TestFollowFile(t *testing.T) {
 				_, err := file.WriteString(text)
 				require.NoError(t, err)
 			}
+			release := storetest.HoldAppends(t, dir, s)
 			end := now.Size()
 			taken := batch("t", "taken back", 3)
 			write(taken[:len(taken)-20]) // two whole lines of three and a part
@@ -229,6 +231,7 @@ func TestFollowFile(t *testing.T) {
 				pause()
 			}
 			write(whole[len(whole)-1:])
+			release()
 			f.want("w0", "w1", "w2", "w3")
 			cut := batch("c", "cut", 3)
 			write(cut[:strings.LastIndex(cut, "{")])
@@ -340,7 +343,7 @@ func TestFollowSeesWhatEnds(t *testing.T) {
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
 		defer storetest.Close(t, st)
 		s := storetest.Load(t, st, storetest.CLI)
-		id, err := s.Queue(t.Context(), transcript.UserText("later"))
+		id, err := turn.Queue(t.Context(), s, transcript.UserText("later"))
 		require.NoError(t, err)
 		off := storetest.Add(t, s, transcript.Repeat(transcript.Queued{Off: true}, id))
 		p, err := s.Pending(t.Context())

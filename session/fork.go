@@ -70,9 +70,6 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	o.Owner = cmp.Or(o.Owner, base.Owner)
 	header := s.store.header(s.ref.Agent, base.Key, o)
 	h, _ := header.Body.(transcript.Header)
-	first, _ := firstEntry(scan) // a header that cannot be read says nothing
-	began, _ := first.Body.(transcript.Header)
-	h.State = began.State
 	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
 	header.Body = h
 	if holds(lines, transcript.TypeMeta) {
@@ -89,7 +86,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	}
 	checked := context.WithoutCancel(ctx) // a fork that is made is checked and returned
 	if erased := s.store.standsAs(checked, base); erased != nil {
-		stays, err := s.store.unmake(checked, row, append(lines, header))
+		stays, err := s.store.unmake(checked, row, lines)
 		if stays && !errors.Is(erased, ErrReplaced) {
 			erased = fmt.Errorf("%w: %w", ErrReplaced, erased)
 		}
@@ -151,9 +148,7 @@ func (st *Store) unmake(ctx context.Context, row driver.Row, lines []transcript.
 	}
 	ids := map[string]bool{}
 	for _, e := range lines {
-		if h, isHeader := e.Body.(transcript.Header); !isHeader || len(h.State) > 0 {
-			ids[e.ID] = true
-		}
+		ids[e.ID] = true
 	}
 	failed := st.eraseEntries(ctx, st.eraser(ref, ids, new(ErasePlan)), new(EraseReport))
 	if errors.Is(failed, fs.ErrNotExist) {

@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -78,24 +79,24 @@ func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) 
 		case 0, 1, 2, 3:
 			storetest.Talk(t, s, n, 1)
 		case 4:
-			_ = s.Pin(ctx, pick()) // many have no text
+			_ = turn.Pin(ctx, s, pick()) // many have no text
 		case 5:
-			require.NoError(t, s.Unpin(ctx, pick()))
+			require.NoError(t, turn.Unpin(ctx, s, pick()))
 		case 6, 7:
 			value := []json.RawMessage{nil, fmt.Append(nil, n)}[rnd.IntN(2)]
-			require.NoError(t, storetest.ErrOf(s.SetState(ctx, fmt.Sprint("v", rnd.IntN(3)), value, "")))
+			require.NoError(t, storetest.ErrOf(turn.SetValue(ctx, s, fmt.Sprint("v", rnd.IntN(3)), value, "")))
 		case 8:
-			require.NoError(t, storetest.ErrOf(s.Queue(ctx, transcript.UserText(fmt.Sprint("queued ", n)))))
+			require.NoError(t, storetest.ErrOf(turn.Queue(ctx, s, transcript.UserText(fmt.Sprint("queued ", n)))))
 		case 9:
-			turn, err := s.BeginTurn(ctx)
+			tn, err := turn.Begin(ctx, s)
 			require.NoError(t, err)
 			if rnd.IntN(2) == 0 {
-				require.NoError(t, storetest.ErrOf(turn.Drain(ctx)))
+				require.NoError(t, storetest.ErrOf(turn.Drain(ctx, s, 0)))
 			}
-			d := turn.Draft("anthropic", "m", transcript.Made{})
+			d := tn.Draft("anthropic", "m", transcript.Made{})
 			require.NoError(t, d.Write(ctx, fmt.Sprint("drafted ", n)))
 			require.NoError(t, d.Flush(ctx))
-			require.NoError(t, turn.End())
+			require.NoError(t, tn.End())
 		case 10:
 			_, _ = s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1 + rnd.IntN(2)}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})
 		case 11:

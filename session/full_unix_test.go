@@ -206,9 +206,10 @@ func fullCure(dir string) error {
 	return fullReading(dir, 6, func(path string) error { return os.Chmod(path, 0o600|os.ModeSticky) })
 }
 
-// There is no room to end the line that a dead writer left: its batch is not complete.
+// There is no room to end the line that a dead writer left without its line break: it is
+// read as it is.
 func fullEnd(dir string) error {
-	return fullReading(dir, 4, func(path string) error {
+	return fullReading(dir, 6, func(path string) error {
 		info, err := os.Stat(path)
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -285,7 +286,7 @@ func TestLongConversation(t *testing.T) {
 		t.Errorf("%d of %d requests did not fit, %d compactions", stats.Overflows, stats.Requests, compactions)
 	}
 	require.Equal(t, turns, s.Turns())
-	full, err := s.FullHistory(t.Context())
+	full, err := exchange.FullHistory(t.Context(), s)
 	require.NoError(t, err)
 	n := 0
 	for _, msg := range full.Messages {

@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -322,7 +323,7 @@ func TestSummaryAlone(t *testing.T) {
 		if got := storetest.History(t, s); got != want {
 			t.Errorf("form %d: %s, want %s", form, got, want)
 		}
-		if h, err := s.FullHistory(t.Context()); err != nil || len(h.Messages) != 2 || !strings.HasPrefix(h.Messages[0].Text(), "a long story a long") {
+		if h, err := exchange.FullHistory(t.Context(), s); err != nil || len(h.Messages) != 2 || !strings.HasPrefix(h.Messages[0].Text(), "a long story a long") {
 			t.Errorf("full history %+v, %v", h, err)
 		}
 		if s.Turns() != 1 {

@@ -45,6 +45,10 @@ type Info struct {
 	Parent transcript.Link `json:"parent,omitzero"`
 }
 
+// Usage is the cost of answers by the model that they name, in tokens as the providers
+// have reported them. Rewound answers count, and so do cut ones.
+type Usage map[string]driver.Usage
+
 func infoOf(row driver.Row, now func() time.Time) Info {
 	return Info{
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,

@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -128,13 +129,13 @@ func TestObserveWait(t *testing.T) {
 
 	other := storetest.Open(t, dir, nil)
 	defer storetest.Close(t, other)
-	turn, err := storetest.Load(t, other, storetest.CLI).BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), storetest.Load(t, other, storetest.CLI))
 	require.NoError(t, err)
 	waited(session.TurnLock, func(ctx context.Context) error {
-		_, err := s.BeginTurn(ctx)
+		_, err := turn.Begin(ctx, s)
 		return err
 	})
-	require.NoError(t, errors.Join(turn.End(), l.Close(), root.Close()))
+	require.NoError(t, errors.Join(tn.End(), l.Close(), root.Close()))
 }
 
 // An unfinished line that was ended, whole or torn, and a cut append whose

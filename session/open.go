@@ -38,7 +38,7 @@ type Lock = driver.Lock
 // The locks.
 const (
 	AppendLock = driver.AppendLock
-	TurnLock   = driver.TurnLock // see [Session.BeginTurn]
+	TurnLock   = driver.TurnLock // see [Session.LockTurn]
 )
 
 // LongWait is the shortest wait for a lock that is an [EventWait].

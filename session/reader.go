@@ -98,7 +98,10 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 		}
 	}
 	if err == nil && len(w.records) == 0 {
-		err = r.readLines(scan)
+		return r.readLines(scan)
+	}
+	if err == nil {
+		err = r.add(r.batcher.Break())
 	}
 	return err
 }
@@ -112,7 +115,8 @@ func firstEntry(scan scan) (transcript.Entry, error) {
 	return transcript.Entry{}, nil
 }
 
-// readLines reads on from where the reader is. The error may be errRewound.
+// readLines reads on from where the reader is, up to the end: the last batch is then
+// all that will be there of it. The error may be errRewound.
 func (r *reader) readLines(scan scan) error {
 	for rec, err := range scan(r.next, driver.Forward) {
 		if err == nil && r.refersBack(rec.Entry) {
@@ -125,7 +129,7 @@ func (r *reader) readLines(scan scan) error {
 			return err
 		}
 	}
-	return nil
+	return r.add(r.batcher.Break())
 }
 
 // refersBack reports whether e makes lines part of the history, or of its turns, that
@@ -148,7 +152,7 @@ func (r *reader) refersBack(e transcript.Entry) bool {
 // read. In every other case own does nothing: the next call that reads finds the
 // batch in the transcript.
 func (r *reader) own(res driver.Result, entries []transcript.Entry) error {
-	if r.fold == nil || res.Start != r.next || r.batcher.Open() || slices.ContainsFunc(entries, r.refersBack) {
+	if r.fold == nil || res.Start != r.next || slices.ContainsFunc(entries, r.refersBack) {
 		return nil
 	}
 	for _, e := range entries {

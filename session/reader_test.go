@@ -3,13 +3,10 @@ package session_test
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"iter"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -53,98 +50,73 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.Equal(t, 2, infos[0].Messages)
 }
 
-// unsettled is a driver that never knows whether somebody is still writing, or
-// fails when it is asked.
-type unsettled struct {
+// still is a driver that nothing may ask to settle a session.
+type still struct {
 	driver.Driver
-	err error
+	t *testing.T
 }
 
-func (d unsettled) Settle(context.Context, driver.Ref) (driver.Cursor, error) { return 0, d.err }
+func (d still) Settle(context.Context, driver.Ref) (driver.Cursor, error) {
+	d.t.Error("a reader settles the session")
+	return 0, errNoRead
+}
 
-// A reader goes on without knowing what is final where somebody is writing, and where
-// writing fails, which goes to the logger. It fails if the session is gone, the store is
-// closed or its own context is done.
-func TestSettleFails(t *testing.T) {
-	mem := memdriver.New(nil)
-	storetest.Add(t, storetest.Load(t, session.OpenDriver(mem, nil), storetest.CLI), transcript.UserText("q"))
-	for _, test := range []struct {
-		err, want error
-		logged    bool
-	}{
-		{err: context.DeadlineExceeded},
-		{err: errNoRead, logged: true},
-		{err: syscall.ENOSPC, logged: true},
-		{err: &session.NotDurableError{Err: syscall.EIO}, logged: true},
-		{err: fs.ErrNotExist, want: fs.ErrNotExist},
-		{err: driver.ErrReplaced, want: driver.ErrReplaced},
-		{err: driver.ErrArchived, want: driver.ErrArchived},
-		{err: driver.ErrClosed, want: driver.ErrClosed},
+// A reader takes what a dead writer has left as it is, and writes nothing: neither an
+// unterminated line nor a batch that was cut is ended before the next append.
+func TestReadersWriteNothing(t *testing.T) {
+	for name, left := range map[string]struct{ text, shape, then string }{
+		"nothing":     {"", `[u:q]`, `[u:q u:next]`},
+		"a cut batch": {cutBatch, `[u:q][a:half of an answer]`, `[u:q][a:half of an answer][u:next]`},
+		"a line":      {`{"type":"user","id":"U","ts":"2026-11-20T08:00:00Z","content":"whole"}`, `[u:q u:whole]`, `[u:q u:whole u:next]`},
+		"half a line": {`{"type":"user","id":"U","ts":"2026-11-2`, `[u:q]`, `[u:q u:next]`},
 	} {
-		var log strings.Builder
-		opts := &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		s, err := session.OpenDriver(unsettled{mem, test.err}, opts).Load(t.Context(), storetest.CLI)
-		require.ErrorIs(t, err, test.want)
-		require.Equal(t, test.logged, strings.Contains(log.String(), test.err.Error()), "%v: %s", test.err, log.String())
-		if err == nil {
-			require.Equal(t, `[u:q]`, shape(t, s))
-		}
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			drv, err := filedriver.Open(dir, &filedriver.Options{Sync: storetest.Unsynced.Sync})
+			require.NoError(t, err)
+			st := session.OpenDriver(still{drv, t}, storetest.Unsynced)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("q"))
+			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = f.WriteString(left.text)
+			require.NoError(t, errors.Join(err, f.Close()))
+			before, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, left.shape, shape(t, s))
+			require.NoError(t, storetest.ErrOf(st.List(t.Context(), nil)))
+			for _, err := range s.Entries(t.Context()) {
+				require.NoError(t, err)
+			}
+			after, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(before), string(after))
+			storetest.Add(t, s, transcript.UserText("next"))
+			require.Equal(t, left.then, shape(t, s))
+		})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := session.OpenDriver(leaving{mem, cancel}, nil).Load(ctx, storetest.CLI)
-	require.ErrorIs(t, err, context.Canceled)
 }
 
-// leaving is a driver whose Settle is interrupted by its caller.
-type leaving struct {
-	driver.Driver
-	cancel func()
-}
-
-func (d leaving) Settle(ctx context.Context, _ driver.Ref) (driver.Cursor, error) {
-	d.cancel()
-	return 0, ctx.Err()
-}
-
-// settling counts the calls of Settle.
-type settling struct {
-	driver.Driver
-	calls int
-}
-
-func (d *settling) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	d.calls++
-	return d.Driver.Settle(ctx, ref)
-}
-
-// Reading on takes no lock unless a batch is incomplete.
-func TestReadingOnSettlesNothing(t *testing.T) {
-	mem := memdriver.New(nil)
-	d := &settling{Driver: mem}
-	s := storetest.Load(t, session.OpenDriver(d, nil), storetest.CLI)
-	require.Equal(t, ``, shape(t, s))
-	require.Equal(t, 1, d.calls)
-	storetest.Add(t, storetest.Load(t, session.OpenDriver(mem, nil), storetest.CLI), transcript.UserText("q"))
-	require.Equal(t, `[u:q]`, shape(t, s))
-	require.Equal(t, 1, d.calls)
-}
-
-// An append directly behind the first lines of another one, which somebody may
-// still be writing when they are read: both are in the history in their order.
+// An append directly after the first lines of another one, whose writer holds the append
+// lock when they are read: both are in the history in their order.
 func TestAppendBehindAnOpenBatch(t *testing.T) {
 	dir := t.TempDir()
 	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: storetest.Unsynced.Sync})
 	require.NoError(t, err)
-	st := session.OpenDriver(unsettled{drv, nil}, storetest.Unsynced)
+	st := session.OpenDriver(drv, storetest.Unsynced)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("q"))
+	release := storetest.HoldAppends(t, dir, s)
 	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(cutBatch)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	require.Equal(t, `[u:q]`, shape(t, s))
+	release()
 	storetest.Add(t, s, transcript.UserText("next"))
 	require.Equal(t, `[u:q][a:half of an answer][u:next]`, shape(t, s))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -103,9 +104,9 @@ func TestDraftAfterRecover(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("go"))
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	d := turn.Draft("anthropic", "m", transcript.Made{})
+	d := tn.Draft("anthropic", "m", transcript.Made{})
 	flush := func(ctx context.Context, text string, fails bool) {
 		t.Helper()
 		if err := cmp.Or(d.Write(ctx, text), d.Flush(ctx)); fails == (err == nil) {
@@ -124,11 +125,11 @@ func TestDraftAfterRecover(t *testing.T) {
 	flush(done, "three ", true) // not written
 	flush(t.Context(), "four", false)
 	for range 2 { // the second one closes the draft
-		require.NoError(t, turn.End())
-		turn, err = s.BeginTurn(t.Context())
+		require.NoError(t, tn.End())
+		tn, err = turn.Begin(t.Context(), s)
 		require.NoError(t, err)
 	}
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "zero one two three four", h.Messages[len(h.Messages)-1].Text())

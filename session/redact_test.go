@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
 )
@@ -45,17 +46,17 @@ func TestRedactEverywhere(t *testing.T) {
 	ids := storetest.Add(t, s, &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.ThinkingBlock{Thinking: "the key is " + storetest.Secret, Signature: "sig"}, transcript.TextBlock{Text: "I run it."}, call,
 	}}, API: "anthropic", Model: "m"}, transcript.WithApp(transcript.ToolResult("c1", "out: "+storetest.Secret), json.RawMessage(`{"note":"`+storetest.Secret+`"}`)))
-	require.NoError(t, s.Decide(ctx, storetest.Add(t, s, storetest.Answer("", "c2"))[1], transcript.Reject, "me", "because "+storetest.Secret))
+	require.NoError(t, turn.Decide(ctx, s, storetest.Add(t, s, storetest.Answer("", "c2"))[1], transcript.Reject, "me", "because "+storetest.Secret))
 	storetest.Add(t, s, transcript.UserText("cut"), &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.ToolCallBlock{ID: "c3", Name: "run", Input: json.RawMessage(`{"password":"Hunter27`)},
 	}}}, transcript.ToolError("c3", storetest.Secret))
 	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title}))
-	require.NoError(t, storetest.ErrOf(s.SetState(ctx, session.KeyState+"a", json.RawMessage(`{"token":"`+storetest.Secret+`"}`), "")))
-	require.NoError(t, storetest.ErrOf(s.Queue(ctx, transcript.UserText("later "+storetest.Secret))))
+	require.NoError(t, storetest.ErrOf(turn.SetValue(ctx, s, "a", json.RawMessage(`{"token":"`+storetest.Secret+`"}`), "")))
+	require.NoError(t, storetest.ErrOf(turn.Queue(ctx, s, transcript.UserText("later "+storetest.Secret))))
 	storetest.Add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"deep":{"er":"` + storetest.Secret + `"}}`)}, transcript.System{Text: "You know " + storetest.Secret},
 		transcript.Used{Contexts: []string{"x://" + storetest.Secret}, Skill: &transcript.SkillUse{URI: "s", Input: storetest.Secret, Output: storetest.Secret}}, transcript.Commit{Archive: "a", Abstract: storetest.Secret, Overview: storetest.Secret},
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[len(ids)-1], Content: "cut: " + storetest.Secret}}})
-	require.NoError(t, s.Pin(ctx, ids[0]))
+	require.NoError(t, turn.Pin(ctx, s, ids[0]))
 	storetest.Talk(t, s, 0, 4)
 	summary := storetest.WholeSummary + " " + storetest.Secret
 	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(summary))})
@@ -63,11 +64,10 @@ func TestRedactEverywhere(t *testing.T) {
 	require.Contains(t, done.Compaction.Summary, "[masked]")
 	require.NotContains(t, storetest.JSON(t, done.Compaction), storetest.Secret)
 	require.NoError(t, storetest.ErrOf(s.Fork(ctx, ids[0], &session.CreateOptions{Title: title})))
-	require.NoError(t, storetest.ErrOf(st.Create(ctx, storetest.CLI, nil))) // begins with the values of its key
-	turn, err := s.BeginTurn(ctx)
+	tn, err := turn.Begin(ctx, s)
 	require.NoError(t, err)
-	require.NoError(t, storetest.ErrOf(turn.Drain(ctx)))
-	require.NoError(t, turn.End())
+	require.NoError(t, storetest.ErrOf(turn.Drain(ctx, s, 0)))
+	require.NoError(t, tn.End())
 	require.Equal(t, "about [masked]", s.Info().Title)
 	storetest.Close(t, st)
 	for _, word := range []string{storetest.Secret, "swordfish", "Hunter27"} {

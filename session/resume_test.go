@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -151,7 +152,7 @@ func TestResumeBeforeAForeignCompaction(t *testing.T) {
 			kept := storetest.Add(t, s, storetest.Answer("a"), transcript.UserText("kept"))[1]
 			storetest.Add(t, s, storetest.Answer("b"), transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 4})
 			rewound := storetest.Add(t, s, transcript.UserText("rewound"))[0]
-			require.NoError(t, s.RewindTurns(t.Context(), 1))
+			require.NoError(t, turn.Undo(t.Context(), s, 1))
 			last := storetest.Add(t, s, transcript.UserText("last"))[0]
 			storetest.Close(t, st)
 
@@ -202,19 +203,19 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 				storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
 			}
 		case 12:
-			require.NoError(t, storetest.ErrOf(s.Queue(t.Context(), transcript.UserText(fmt.Sprint("queued ", step)))))
+			require.NoError(t, storetest.ErrOf(turn.Queue(t.Context(), s, transcript.UserText(fmt.Sprint("queued ", step)))))
 		case 13:
-			turn, err := s.BeginTurn(t.Context())
+			tn, err := turn.Begin(t.Context(), s)
 			require.NoError(t, err)
-			done, err := turn.Drain(t.Context())
+			done, err := turn.Drain(t.Context(), s, 0)
 			require.NoError(t, err)
 			ids = append(ids, done...)
 			if rnd.IntN(2) == 0 { // of a turn that dies
-				d := turn.Draft("anthropic", "m", transcript.Made{})
+				d := tn.Draft("anthropic", "m", transcript.Made{})
 				require.NoError(t, d.Write(t.Context(), fmt.Sprint("drafted ", step)))
 				require.NoError(t, d.Flush(t.Context()))
 			}
-			require.NoError(t, turn.End())
+			require.NoError(t, tn.End())
 		case 14, 15:
 			if p, err := s.Pending(t.Context()); err == nil && len(p.Calls) > 0 {
 				c := p.Calls[rnd.IntN(len(p.Calls))]
@@ -227,13 +228,13 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		case 16:
 			if len(ids) > 0 {
 				if id := ids[rnd.IntN(len(ids))]; rnd.IntN(3) == 0 {
-					require.NoError(t, s.Unpin(t.Context(), id))
+					require.NoError(t, turn.Unpin(t.Context(), s, id))
 				} else {
-					_ = s.Pin(t.Context(), id) // a call has no text
+					_ = turn.Pin(t.Context(), s, id) // a call has no text
 				}
 			}
 		case 17:
-			require.NoError(t, storetest.ErrOf(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, fmt.Append(nil, step)}[rnd.IntN(2)], "")))
+			require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, fmt.Append(nil, step)}[rnd.IntN(2)], "")))
 		case 11: // an append with an idempotency key, and again
 			cond, item := session.Cond{Idem: fmt.Sprint("k", rnd.IntN(5))}, transcript.AssistantText("once")
 			done, err := s.AppendIf(t.Context(), cond, item)
@@ -279,9 +280,9 @@ func compareWithWhole(t testing.TB, where string, s *session.Session, form rebui
 	require.NoError(t, err)
 	p, err := s.Pending(t.Context())
 	require.NoError(t, err)
-	pins, err := s.Pins(t.Context())
+	pins, err := turn.Pins(t.Context(), s)
 	require.NoError(t, err)
-	values, err := s.State(t.Context())
+	values, err := turn.Values(t.Context(), s)
 	require.NoError(t, err)
 	standing := whole.Standing()
 	got := fmt.Sprint(storetest.JSON(t, h), s.Turns(), storetest.JSON(t, p), pins, storetest.JSON(t, values))

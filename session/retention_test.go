@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -158,7 +159,7 @@ func TestApply(t *testing.T) {
 			require.NoError(t, a.Delete(t.Context(), made["gone"].Ref()))
 			storetest.Add(t, made["said"], transcript.UserText("I am back"))
 			require.NoError(t, made["pinned"].SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
-			turn, err := made["turn"].BeginTurn(t.Context())
+			tn, err := turn.Begin(t.Context(), made["turn"])
 			require.NoError(t, err)
 			plan.Items[4].Protected = "kept"
 
@@ -170,7 +171,7 @@ func TestApply(t *testing.T) {
 			}
 			want := []string{gone, "said changed", "pinned changed", "turn protected turn", "mine protected kept", "over1 done", "over2 done"}
 			require.Equal(t, want, outcomes(report))
-			require.NoError(t, turn.End())
+			require.NoError(t, tn.End())
 			again, err := a.Apply(t.Context(), plan)
 			require.NoError(t, err)
 			require.Contains(t, outcomes(again), "turn done")

@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -144,11 +145,6 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 				t.Errorf("a hit: %v, %v", hit, err)
 			}
 		},
-		"Usage": func(t *testing.T, scope *session.Store, _ *session.Session) {
-			usage, err := scope.Usage(t.Context(), nil)
-			require.NoError(t, err)
-			require.Empty(t, usage)
-		},
 		"Follow": func(t *testing.T, scope *session.Store, s *session.Session) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
@@ -253,7 +249,7 @@ func TestScopedSession(t *testing.T) {
 	require.Error(t, err)
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = s.BeginTurn(over)
+	_, err = turn.Begin(over, s)
 	require.ErrorIs(t, err, session.ErrBusy)
 	require.ErrorIs(t, err, context.Canceled)
 	fork, err := s.Fork(ctx, head, nil)
@@ -284,7 +280,7 @@ func TestScopedSessionGiven(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = s.Page(ctx, "", 2)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = s.TryBeginTurn(ctx)
+	_, err = turn.TryBegin(ctx, s)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorIs(t, s.MakeCurrent(ctx), fs.ErrNotExist)
 

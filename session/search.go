@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -213,10 +215,12 @@ func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.
 
 // each calls f for every session, some at the same time.
 func (s *search) each(ctx context.Context, f func(ctx context.Context, r *reading) error) error {
-	err := each(ctx, s.refs, s.workers(), func(running context.Context, ref Ref) error {
-		return s.wrap(ref, f(running, &reading{search: s, ref: ref}))
-	})
-	return cmp.Or(err, ctx.Err())
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(s.workers())
+	for _, ref := range s.refs {
+		group.Go(func() error { return s.wrap(ref, f(running, &reading{search: s, ref: ref})) })
+	}
+	return cmp.Or(group.Wait(), ctx.Err())
 }
 
 // found is a hit of a session, or why there are no further ones.

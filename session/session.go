@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"github.com/convolog/convolog/rebuild"
@@ -45,22 +44,6 @@ func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 		err = s.FilterModel(ctx, &h)
 	}
 	return h, err
-}
-
-// FullHistory returns the history as if nothing had ever been compacted or
-// clipped. It reads the whole transcript.
-func (s *Session) FullHistory(ctx context.Context) (rebuild.History, error) {
-	fold := rebuild.New(&rebuild.Options{Full: true})
-	for b, err := range transcript.Batches(s.Records(ctx)) {
-		if err != nil {
-			return rebuild.History{}, err
-		}
-		if err = fold.Add(b); err != nil {
-			return rebuild.History{}, s.store.wrap("read", s.ref, err)
-		}
-	}
-	h := fold.History()
-	return h, s.FilterModel(ctx, &h)
 }
 
 // Entries yields the entries of the transcript in order, the rewound and the
@@ -111,25 +94,6 @@ func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 // entries stay in the transcript; rewinding to one of them undoes the rewind. The session's own ID stands for the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	_, err := s.Append(ctx, transcript.Rewind{To: entryID})
-	return err
-}
-
-// RewindTurns takes back the last n turns: the history ends before the n-th
-// user text from the end that started a turn. If a compaction stands for that
-// text, the compaction is taken back too. It fails, and names the entry, if no
-// rewind gives that history: an answer that was written behind the text is shown
-// in front of it when its request did not have it.
-func (s *Session) RewindTurns(ctx context.Context, n int) error {
-	_, err := s.Update(ctx, "rewind", func(v *View) ([]transcript.Item, error) {
-		if err := v.readAll(); err != nil {
-			return nil, err
-		}
-		to, err := v.Fold().BeforeTurn(n)
-		if err != nil {
-			return nil, fmt.Errorf("take back %d turns: nothing was written: %w", n, err)
-		}
-		return []transcript.Item{transcript.Rewind{To: to}}, nil
-	})
 	return err
 }
 

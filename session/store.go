@@ -54,8 +54,8 @@ type Options struct {
 	// entries comes after one that masks words: [Redact], then blobs.Filter of package
 	// session/blobs. Every process that uses the store needs the same filters.
 	Filters []Filter
-	// AfterTurn are the functions that [Session.AfterTurn] calls before it compacts;
-	// [Commits] and [Titles] return ones. A commit comes before what reads its overview.
+	// AfterTurn functions are called by [Session.AfterTurn], in this order, before it
+	// compacts. Their errors are joined. [Commits] and turn.Titles return such functions.
 	AfterTurn []func(ctx context.Context, s *Session) error
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
@@ -239,7 +239,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 		if err != nil {
 			return row, err
 		}
-		return st.createNext(ctx, key, st.header(key.Agent, text, o))
+		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil)
 	})
 }
 

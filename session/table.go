@@ -117,7 +117,6 @@ func (s *state) catchUp(ctx context.Context) error {
 
 // readOn begins reading if nothing was read yet, and reads up to the end.
 func (s *state) readOn(ctx context.Context, whole bool) (err error) {
-	var end driver.Cursor
 	first := s.fold == nil
 	defer func() {
 		// Half of a beginning cannot be continued, and what this program does not
@@ -127,28 +126,12 @@ func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 		}
 	}()
 	if first {
-		end, err = s.start(ctx, whole)
+		if err := s.start(ctx, whole); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = s.readLines(s.scan(ctx))
-	}
-	if err != nil {
+	if err := s.readLines(s.scan(ctx)); err != nil {
 		return err
-	}
-	if s.batcher.Open() && !first {
-		// Lines of an unfinished append. If nobody holds the lock, nobody will
-		// write the rest.
-		if end, err = s.settle(ctx); err != nil {
-			return err
-		}
-		if err := s.readLines(s.scan(ctx)); err != nil {
-			return err
-		}
-	}
-	if s.batcher.Open() && s.next <= end {
-		if err := s.add(s.batcher.Break()); err != nil {
-			return err
-		}
 	}
 	if first && s.version == 0 && s.row.LastID == "" {
 		return errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
@@ -156,49 +139,21 @@ func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 	return nil
 }
 
-// start begins reading and returns the cursor that settle gives.
-func (s *state) start(ctx context.Context, whole bool) (end driver.Cursor, err error) {
+// start begins reading.
+func (s *state) start(ctx context.Context, whole bool) error {
 	row, err := s.store.drv.Get(ctx, s.ref)
 	if err != nil {
-		return 0, err
-	}
-	// Settling ends an unfinished line of a dead writer. Lines that are still
-	// unfinished afterwards belong to a living one.
-	if end, err = s.settle(ctx); err != nil {
-		return 0, err
-	}
-	if row.Size > int64(end) {
-		row = driver.Row{Key: row.Key, Gen: row.Gen}
+		return err
 	}
 	row.ID, row.Agent = s.ref.ID, s.ref.Agent
-	return end, s.begin(s.scan(ctx), row, whole)
+	if err := s.begin(s.scan(ctx), row, whole); err != nil || s.counted <= s.next {
+		return err
+	}
+	s.reset() // the row is about lines that the transcript lacks
+	return s.begin(s.scan(ctx), driver.Row{ID: row.ID, Agent: row.Agent, Key: row.Key, Gen: row.Gen}, whole)
 }
 
 var errNoHeader = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
-
-// settleWait is how long a reader waits for a writer. An append takes far
-// less; one that takes longer is left alone.
-const settleWait = 100 * time.Millisecond
-
-// settle ends what a dead writer left and returns the cursor behind it. While somebody
-// is writing, and where ending it fails on a full disk for example, it returns 0:
-// nothing is known to be final, and the lines that are there can be read all the same.
-// An append comes upon the failure itself.
-func (s *state) settle(ctx context.Context) (driver.Cursor, error) {
-	short, cancel := context.WithTimeout(ctx, settleWait)
-	defer cancel()
-	end, err := s.store.drv.Settle(short, s.ref)
-	switch {
-	case err == nil:
-		return end, nil
-	case ctx.Err() != nil, isGone(err), errors.Is(err, ErrArchived), errors.Is(err, ErrClosed):
-		return 0, err
-	case !errors.Is(err, context.DeadlineExceeded):
-		s.store.opts.Logger.Warn("a session is read although its end cannot be written: make room, or make the folder writable",
-			"agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-	}
-	return 0, nil
-}
 
 // table holds the states of the sessions in use and of those used lately.
 // Handles find their state here.

@@ -198,6 +198,8 @@ func (s *state) writable(ctx context.Context) error {
 		}
 	}
 	switch {
+	case s.opts.ReadOnly:
+		return ErrReadOnly
 	case s.version == 0 && s.row.Key == "":
 		return errNoHeader
 	case s.version > transcript.Version:
@@ -257,4 +259,12 @@ func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error,
 		s.turnEnded(context.Background())
 		return s.store.wrap("end turn", s.ref, err)
 	}, nil
+}
+
+// turnEnded puts the row of the session.
+func (s *Session) turnEnded(ctx context.Context) {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	s.store.putRow(ctx, t, true)
+	s.store.tell(ctx, s.ref)
 }

@@ -56,7 +56,6 @@ type Header struct {
 	Rev     int
 	Created time.Time
 	Meta    Meta    // what was known at creation; written as members of the line
-	State   []State // values that the session begins with
 	// Base is the place that a fork was copied from: the session, the entry that
 	// was asked for, and how many of the lines behind the header are copies.
 	Base Link

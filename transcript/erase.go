@@ -33,7 +33,7 @@ func (e Entry) Erase() Entry {
 func erasedBody(body Body) Body {
 	switch b := body.(type) {
 	case Header:
-		b.Meta, b.State = Meta{Owner: b.Meta.Owner, TTL: b.Meta.TTL, Pinned: b.Meta.Pinned}, nil
+		b.Meta = Meta{Owner: b.Meta.Owner, TTL: b.Meta.TTL, Pinned: b.Meta.Pinned}
 		return b
 	case Fragment:
 		b.Ext = nil

@@ -32,7 +32,6 @@ func (h *Header) members(c *codec) {
 	c.optNum("rev", &h.Rev)
 	c.optTime("created", &h.Created)
 	h.Meta.members(c)
-	optList(c, "state", &h.State, (*State).members)
 	optObject(c, "base", &h.Base, (*Link).members)
 	optObject(c, "parent", &h.Parent, (*Link).members)
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -29,11 +31,11 @@ type agent struct {
 // turn answers a text, or if that is empty what has no answer yet. Whatever
 // happens is on disk before the next step begins, so it can be killed anywhere.
 func (a *agent) turn(ctx context.Context, s *session.Session, text string) error {
-	turn, err := s.TryBeginTurn(ctx) // one at a time, in all processes
+	t, err := turn.TryBegin(ctx, s) // one at a time, in all processes
 	if err != nil {
 		return err
 	}
-	defer func() { _ = turn.End() }() // it ends with the process at the latest
+	defer func() { _ = t.End() }() // it ends with the process at the latest
 	if text == "" {
 		p, err := s.Pending(ctx)
 		if err != nil || !p.Owed {
@@ -43,7 +45,7 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 	} else if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {
 		return err
 	}
-	if err := a.answer(ctx, turn, s); err != nil {
+	if err := a.answer(ctx, s); err != nil {
 		return err
 	}
 	_, err = s.AfterTurn(ctx) // compacts the history if it is time
@@ -51,7 +53,7 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 }
 
 // answer lets the model speak until it calls no more tools.
-func (a *agent) answer(ctx context.Context, turn *session.Turn, s *session.Session) error {
+func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, &a.guard, s, a.ask)
 		// An answer that was cut is kept as far as it came. If nothing came it
@@ -77,10 +79,10 @@ func (a *agent) answer(ctx context.Context, turn *session.Turn, s *session.Sessi
 		for _, call := range calls {
 			a.say("[%s %.100s]", call.Name, call.Input)
 		}
-		run := func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
-			return a.runTool(ctx, s, call)
+		run := func(ctx context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+			return a.runTool(ctx, s, c.Call), nil
 		}
-		if err := turn.RunTools(ctx, parallel, run); err != nil {
+		if err := turn.RunTools(ctx, s, parallel, run); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -380,7 +381,7 @@ func TestBusy(t *testing.T) {
 	m := &guardtest.Model{}
 	c := testConfig(t, "anthropic", m)
 	withSession(t, c, func(s *session.Session) {
-		turn, err := s.BeginTurn(t.Context())
+		tn, err := turn.Begin(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +393,7 @@ func TestBusy(t *testing.T) {
 		if strings.Contains(out, "Going on") || m.Stats().Requests > 0 {
 			t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
 		}
-		if err := turn.End(); err != nil {
+		if err := tn.End(); err != nil {
 			t.Fatal(err)
 		}
 	})

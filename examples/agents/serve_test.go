@@ -15,14 +15,16 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
 // parrot repeats what was said, word by word. If that is "drop", it calls a tool that
 // a person must allow.
-func parrot(ctx context.Context, s *session.Session, turn *session.Turn) error {
+func parrot(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 	h, err := s.History(ctx)
 	if err != nil {
 		return err
@@ -36,10 +38,10 @@ func parrot(ctx context.Context, s *session.Session, turn *session.Turn) error {
 		if err != nil {
 			return err
 		}
-		return s.Decide(ctx, ids[len(ids)-1], transcript.Hold, "policy", "")
+		return turn.Decide(ctx, s, ids[len(ids)-1], transcript.Hold, "policy", "")
 	}
-	if err := turn.RunTools(ctx, 1, func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
-		return transcript.ToolResult(c.ID, "dropped")
+	if err := turn.RunTools(ctx, s, 1, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+		return transcript.ToolResult(c.Call.ID, "dropped"), nil
 	}); err != nil {
 		return err
 	}
@@ -47,7 +49,7 @@ func parrot(ctx context.Context, s *session.Session, turn *session.Turn) error {
 	if said == "" {
 		said = "the table is gone"
 	}
-	d := turn.Draft("test", "parrot", transcript.Made{})
+	d := tn.Draft("test", "parrot", transcript.Made{})
 	for _, word := range strings.SplitAfter(said, " ") {
 		if err := d.Write(ctx, word); err != nil {
 			return err
@@ -56,7 +58,7 @@ func parrot(ctx context.Context, s *session.Session, turn *session.Turn) error {
 			return err
 		}
 	}
-	_, err = d.Commit(ctx, &transcript.Response{
+	_, err = d.Finish(ctx, &transcript.Response{
 		Message: transcript.AssistantText(said), API: "test", Model: "parrot", StopReason: transcript.StopEndTurn,
 		Usage: transcript.Usage{Input: 10, Output: 3},
 	})

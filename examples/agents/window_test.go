@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 )
 
 // The conversation goes on in a window that is far too small for it, whether
@@ -64,7 +65,7 @@ func TestSmallWindow(t *testing.T) {
 				t.Errorf("a restart makes %d requests for one answer", got-before)
 			}
 			withSession(t, c, func(s *session.Session) {
-				full, err := s.FullHistory(t.Context())
+				full, err := exchange.FullHistory(t.Context(), s)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,7 +12,9 @@ import (
 	"os"
 
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -60,11 +62,10 @@ func run(ctx context.Context, dir string, m guard.Client, in io.Reader, out io.W
 			if err != nil {
 				return err
 			}
-			calls := answer.Message.ToolCalls()
-			if len(calls) == 0 {
+			if len(answer.Message.ToolCalls()) == 0 {
 				break
 			}
-			if err := s.RunTools(ctx, calls, 4, runTool); err != nil { // four at a time; each result is on disk at once
+			if err := turn.RunTools(ctx, s, 4, runTool); err != nil { // four at a time; each result is on disk at once
 				return err
 			}
 		}
@@ -73,6 +74,6 @@ func run(ctx context.Context, dir string, m guard.Client, in io.Reader, out io.W
 }
 
 // runTool is yours, too.
-func runTool(_ context.Context, call transcript.ToolCallBlock) transcript.Message {
-	return transcript.ToolError(call.ID, "There is no tool "+call.Name+".")
+func runTool(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+	return transcript.Message{}, fmt.Errorf("there is no tool %s", c.Call.Name)
 }

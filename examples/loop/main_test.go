@@ -73,7 +73,7 @@ func TestRestart(t *testing.T) {
 				guardtest.Always(guardtest.Call(transcript.ToolCallBlock{ID: "a", Name: "read", Input: []byte("{}")}))), nil)}
 	}
 	printed, once := talk(t, dir+"/one", service(), "hello", "look at the file", "thanks")
-	require.Equal(t, "Restored: 0 previous turns\nhello\n\nThere is no tool read.\nthanks\n", printed)
+	require.Equal(t, "Restored: 0 previous turns\nhello\n\nthere is no tool read\nthanks\n", printed)
 	talk(t, dir+"/two", service(), "hello", "look at the file")
 	printed, twice := talk(t, dir+"/two", service(), "thanks")
 	require.Equal(t, "Restored: 2 previous turns\nthanks\n", printed)

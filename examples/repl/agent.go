@@ -8,8 +8,10 @@ import (
 
 	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -32,7 +34,7 @@ type agent struct {
 // answer runs one turn on a session whose history ends with what is to be
 // answered, and prints it as it comes. Whatever happens is on disk before the
 // next step begins, so it can be killed at any point.
-func (a *agent) answer(ctx context.Context, turn *session.Turn, s *session.Session) error {
+func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, a.guard, s, a.ask())
 		a.out.end()
@@ -51,10 +53,10 @@ func (a *agent) answer(ctx context.Context, turn *session.Turn, s *session.Sessi
 		if len(resp.Message.ToolCalls()) == 0 {
 			return nil
 		}
-		run := func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
-			return a.runTool(ctx, s, call)
+		run := func(ctx context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+			return a.runTool(ctx, s, c.Call), nil
 		}
-		if err := errors.Join(turn.RunTools(ctx, parallel, run), ctx.Err()); err != nil {
+		if err := errors.Join(turn.RunTools(ctx, s, parallel, run), ctx.Err()); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -219,7 +222,7 @@ func rewind(ctx context.Context, r *repl, arg string) error {
 			return nil
 		}
 	}
-	if err := r.session.RewindTurns(ctx, n); err != nil {
+	if err := turn.Undo(ctx, r.session, n); err != nil {
 		return err
 	}
 	r.out.say("Rewound %d turn(s); %d left. Nothing was erased from the transcript.", n, r.session.Turns())
@@ -255,7 +258,7 @@ func showHistory(ctx context.Context, r *repl, _ string) error {
 // userTexts returns what the user of a session has said, oldest first. Without
 // a history there is just nothing to recall.
 func userTexts(ctx context.Context, s *session.Session) (texts []string) {
-	h, err := s.FullHistory(ctx)
+	h, err := exchange.FullHistory(ctx, s)
 	if err != nil {
 		return nil
 	}
@@ -293,10 +296,7 @@ func showContext(ctx context.Context, r *repl, _ string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := r.session.PlanCompact(ctx, nil)
-	if err != nil {
-		return err
-	}
+	plan := compact.Plan(h, &r.compact)
 	used := overhead + tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages)
 	r.out.say("%s", usageLine(used, r.window))
 	r.out.say("%s", usageBar(used, r.window))

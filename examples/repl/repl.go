@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -178,7 +179,7 @@ func (r *repl) handle(ctx context.Context, line string) bool {
 // compacts the history if that is due. One turn at a time runs on a session, in
 // whatever program.
 func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
-	turn, err := r.session.TryBeginTurn(ctx)
+	t, err := turn.TryBegin(ctx, r.session)
 	switch {
 	case errors.Is(err, session.ErrBusy):
 		r.out.say("Another program is in the middle of a turn on this session. Nothing was sent; try again later.")
@@ -188,7 +189,7 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 		return
 	}
 	defer func() {
-		if err := turn.End(); err != nil {
+		if err := t.End(); err != nil {
 			r.fail(err)
 		}
 	}()
@@ -196,7 +197,7 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 		if err := begin(ctx); err != nil {
 			return err
 		}
-		if err := r.agent.answer(ctx, turn, r.session); err != nil {
+		if err := r.agent.answer(ctx, r.session); err != nil {
 			return err
 		}
 		if _, err := r.session.AfterTurn(ctx); err != nil {

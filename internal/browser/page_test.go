@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -87,10 +88,10 @@ func TestLive(t *testing.T) {
 	s := talk(t, store, "live", transcript.UserText("Tell me a story."))
 	tb := newTab(t, 1200, "light")
 	tb.open(url, "live")
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	defer func() { _ = turn.End() }()
-	d := turn.Draft("test", "scripted", transcript.Made{})
+	defer func() { _ = tn.End() }()
+	d := tn.Draft("test", "scripted", transcript.Made{})
 	said := ""
 	write := func(text string) {
 		t.Helper()
@@ -110,7 +111,7 @@ func TestLive(t *testing.T) {
 	tb.until(shown())
 	write(" there was a log")
 	tb.until(shown())
-	_, err = d.Commit(t.Context(), answer(said))
+	_, err = d.Finish(t.Context(), answer(said))
 	require.NoError(t, err)
 	tb.until(`!document.querySelector("#feed .draft")`)
 	require.Equal(t, []string{"Tell me a story.", said}, tb.texts())
@@ -122,7 +123,7 @@ func TestLive(t *testing.T) {
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
 	tb.until(`document.getElementById("title").textContent === "A story"`)
 	tb.until(`document.querySelector("#list b").textContent === "A story"`)
-	require.NoError(t, s.RewindTurns(t.Context(), 1))
+	require.NoError(t, turn.Undo(t.Context(), s, 1))
 	tb.until(`document.querySelectorAll("#feed article").length === 2`)
 	require.Equal(t, []string{"Tell me a story.", said}, tb.texts())
 	tb.reload()

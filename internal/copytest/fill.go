@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -135,21 +136,21 @@ func (f *filler) call() error {
 		if err != nil {
 			return err
 		}
-		turn, err := s.BeginTurn(f.ctx)
+		t, err := turn.Begin(f.ctx, s)
 		if err != nil {
 			return err
 		}
 		if len(pending.Calls) > 0 {
 			call := pending.Calls[0].Entry
 			verdicts := []transcript.Verdict{transcript.Hold, transcript.Approve, transcript.Reject}
-			if err = s.Decide(f.ctx, call, verdicts[f.r.IntN(3)], "ada", "why not"); err == nil && f.r.IntN(2) == 0 {
-				err = turn.Dispatch(f.ctx, call)
+			if err = turn.Decide(f.ctx, s, call, verdicts[f.r.IntN(3)], "ada", "why not"); err == nil && f.r.IntN(2) == 0 {
+				err = turn.Dispatch(f.ctx, s, call)
 			}
 		}
 		if f.r.IntN(3) > 0 && (err == nil || errors.Is(err, session.ErrConflict)) {
 			_, err = s.Append(f.ctx, transcript.ToolResult(a, f.word()), transcript.ToolError(b, f.word()))
 		}
-		return errors.Join(err, turn.End())
+		return errors.Join(err, t.End())
 	})
 }
 
@@ -227,12 +228,12 @@ func (f *filler) commit() error {
 // stand appends what stands beside the conversation: pins, values, queued texts.
 func (f *filler) stand() error {
 	return f.at(func(s *session.Session, id string) error {
-		_, err := s.SetState(f.ctx, fmt.Sprint(session.KeyState, f.r.IntN(3)), json.RawMessage(`{"a": 1}`), "")
+		_, err := turn.SetValue(f.ctx, s, fmt.Sprint("name", f.r.IntN(3)), json.RawMessage(`{"a": 1}`), "")
 		if err == nil {
-			_, err = s.Queue(f.ctx, transcript.UserText(f.word()))
+			_, err = turn.Queue(f.ctx, s, transcript.UserText(f.word()))
 		}
 		if err == nil && id != s.ID() {
-			_ = s.Pin(f.ctx, id) // some entries have no text
+			_ = turn.Pin(f.ctx, s, id) // some entries have no text
 		}
 		return err
 	})
@@ -241,16 +242,16 @@ func (f *filler) stand() error {
 // draft leaves an answer that was being streamed.
 func (f *filler) draft() error {
 	return f.with(func(s *session.Session) error {
-		turn, err := s.BeginTurn(f.ctx)
+		t, err := turn.Begin(f.ctx, s)
 		if err != nil {
 			return err
 		}
-		d := turn.Draft("anthropic", "m", transcript.Made{})
+		d := t.Draft("anthropic", "m", transcript.Made{})
 		err = errors.Join(d.Write(f.ctx, f.word()+"\n"), d.Flush(f.ctx))
 		if err == nil && f.r.IntN(2) == 0 {
-			_, err = d.Commit(f.ctx, f.answer())
+			_, err = d.Finish(f.ctx, f.answer())
 		}
-		return errors.Join(err, turn.End())
+		return errors.Join(err, t.End())
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -86,11 +87,11 @@ func foreign(ctx context.Context, s *session.Session, w io.Writer) error {
 
 // standing writes what stands beside the conversation.
 func standing(ctx context.Context, s *session.Session, w io.Writer) error {
-	pins, err := s.Pins(ctx)
+	pins, err := turn.Pins(ctx, s)
 	if err != nil {
 		return err
 	}
-	state, err := s.State(ctx)
+	state, err := turn.Values(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -265,9 +265,7 @@ type still struct {
 }
 
 // still keeps a session as it is until release is called, and asks check about it.
-// Lock takes its append lock. If lock does not end an unfinished last line, the row is
-// about the lines before it; that line was never acknowledged. The caller holds the
-// turn lock and the lock of the index.
+// Lock takes its append lock. The caller holds the turn lock and the lock of the index.
 func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error, lock func(*filelog.Log, context.Context) (func(), error)) (_ *still, err error) {
 	s := &still{release: func() {}}
 	defer func() {
@@ -292,13 +290,14 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 			return nil, x.a.cause(ref, x.a.d.logs.release(o, err))
 		}
 		s.log, s.release = o, func() {
+			x.held = ""
 			held()
 			_ = x.a.d.logs.release(o, nil) // nil stays nil
 		}
+		x.held = f.id
 		if f.size, err = s.log.log.Size(); err != nil {
 			return nil, err
 		}
-		f.size = wholeLines(s.log.log, f.size)
 	}
 	if s.row, err = x.stillRow(ctx, f); err == nil && check != nil {
 		err = check(s.row)

@@ -72,6 +72,7 @@ type index struct {
 	busy    map[string][]busyMark
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
+	held    string          // the session that is kept still
 	remake  bool            // the next writer must rewrite the file
 	// Nobody has written to the file under this boot of the system: the page cache has
 	// nothing of what its dead writers left but what the disk has.

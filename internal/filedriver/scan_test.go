@@ -23,7 +23,7 @@ func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
 	scans := map[string]func(driver.Ref) iter.Seq2[transcript.Record, error]{
-		"forward":  func(ref driver.Ref) iter.Seq2[transcript.Record, error] { return d.Scan(ctx, ref, 0, driver.Live) },
+		"forward":  func(ref driver.Ref) iter.Seq2[transcript.Record, error] { return d.Scan(ctx, ref, 0, driver.Forward) },
 		"backward": func(ref driver.Ref) iter.Seq2[transcript.Record, error] { return d.Scan(ctx, ref, 0, driver.Backward) },
 		"sift": func(ref driver.Ref) iter.Seq2[transcript.Record, error] {
 			return d.Sift(ctx, ref, func(driver.Cursor, []byte) bool { return true })

@@ -1,7 +1,6 @@
 package filedriver
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -28,27 +27,35 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 		scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
 			return transcript.Sift(in, size, keepLines, opts)
 		}
-		size, opts := f.size, new(transcript.ScanOptions)
-		if d.opts.ReadOnly {
-			size, opts.Final = tail(ctx, f, size, f.Wait)
-		}
-		end, endErr := int64(0), error(nil) // of the lines that will stay, once that matters
-		err = d.scanAll(ctx, scan, f, size, driver.Backward, opts, func(rec transcript.Record) bool {
-			if end == 0 {
-				end, endErr = d.decided(ctx, f, size, opts.Final)
+		end := int64(-1) // of the decided lines, once that matters
+		r := reading{d: d, ctx: ctx, in: f, size: f.size, yield: yield}
+		return r.attempt(func() error {
+			if !endsLine(f, r.size) {
+				r.ask()
 			}
-			return endErr == nil && (rec.End > end || yield(rec))
+			to := r.size
+			if end >= 0 {
+				to = min(end, r.size)
+			}
+			return r.scan(scan, 0, to, func(rec transcript.Record) (err error) {
+				if end < 0 {
+					end, err = r.decidedEnd()
+				}
+				if err != nil || rec.End > end {
+					return err
+				}
+				end = min(end, rec.Offset)
+				return r.give(rec)
+			})
 		})
-		return cmp.Or(endErr, err)
 	})
 }
 
-// decided returns the end of the lines up to size that will stay what they are.
-func (d *Driver) decided(ctx context.Context, in source, size int64, final bool) (end int64, err error) {
-	opts := &transcript.ScanOptions{Final: final}
-	err = d.scanDecided(ctx, transcript.ScanBackward, in, size, driver.Backward, opts, func(rec transcript.Record) bool {
+// decidedEnd returns the end of the last record that a backward scan yields.
+func (r *reading) decidedEnd() (end int64, err error) {
+	last := reading{d: r.d, ctx: r.ctx, in: r.in, size: r.size, yield: func(rec transcript.Record) bool {
 		end = rec.End
 		return false
-	})
-	return end, err
+	}}
+	return end, last.backward(0)
 }

@@ -266,6 +266,7 @@ type found struct {
 	// It is an archive: file is its name in the folder of the agent, size is not
 	// known.
 	archived bool
+	still    bool // this process holds its append lock: see index.still
 }
 
 // files returns the transcripts in the folder of an agent, or the archives.
@@ -339,7 +340,9 @@ func (x *index) stat(id string) (found, error) {
 	if x.deletes[id] {
 		return found{}, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: id})
 	}
-	return x.a.stat(id)
+	f, err := x.a.stat(id)
+	f.still = x.held == id
+	return f, err
 }
 
 // live is stat for a session that must not be archived.
@@ -386,9 +389,8 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 	return e, h, err
 }
 
-// read calls do with a transcript. Before that it ends a last line that a dead
-// writer has left without its '\n', which may be what makes the session current. A
-// driver that only reads takes that line as it is.
+// read calls do with a transcript. A last line that a dead writer has left without its
+// '\n' is part of it: it may be what makes the session current.
 func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	o, err := a.open(f)
 	if err != nil {
@@ -396,8 +398,10 @@ func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	}
 	defer o.close()
 	final := false
-	if a.d.opts.ReadOnly || o.id != "" {
-		if o.size, final = tail(context.Background(), o, o.size, o.settle); !final {
+	if !endsLine(o, o.size) {
+		if size, ok, err := o.TrySize(); ok && err == nil {
+			o.size, final = size, true
+		} else if final = f.still; !final {
 			o.size = wholeLines(o, o.size)
 		}
 	}

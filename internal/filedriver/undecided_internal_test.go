@@ -2,13 +2,11 @@ package filedriver
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -34,7 +32,10 @@ func (f *retried) Size() (int64, error) {
 	return int64(len(f.text)), nil
 }
 
-func (f *retried) Wait(context.Context) (int64, error) { return f.Size() }
+func (f *retried) TrySize() (int64, bool, error) {
+	size, err := f.Size()
+	return size, true, err
+}
 
 // A scan gives no batch of lines of a failed append and of its retry.
 func TestScanMixesNoAppends(t *testing.T) {
@@ -52,11 +53,11 @@ func TestScanMixesNoAppends(t *testing.T) {
 		cut:   len(first),
 	}
 	var ids []string
-	err = d.scanDecided(t.Context(), transcript.Scan, f, int64(len(f.text)), driver.Forward, &transcript.ScanOptions{}, func(rec transcript.Record) bool {
+	r := reading{d: d, ctx: t.Context(), in: f, size: int64(len(f.text)), yield: func(rec transcript.Record) bool {
 		ids = append(ids, rec.Entry.ID)
 		return true
-	})
-	require.NoError(t, err)
+	}}
+	require.NoError(t, r.forward(0))
 	require.Equal(t, []string{"first", "new1", "new2"}, ids)
 	require.NoError(t, d.Close())
 }

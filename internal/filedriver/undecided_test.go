@@ -59,8 +59,6 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 	add(t, d, ref, "1")
 	all := func(from driver.Cursor) (ids []string, next driver.Cursor) {
 		ids, next = readAll(t, d.Scan(ctx, ref, from, driver.Forward))
-		live, _ := readAll(t, d.Scan(ctx, ref, from, driver.Live))
-		require.Equal(t, ids, live)
 		if from == 0 {
 			sifted, _ := readAll(t, d.Sift(ctx, ref, func(driver.Cursor, []byte) bool { return true }))
 			slices.Reverse(sifted)
@@ -109,7 +107,7 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 
 // A scan does not go on in the middle of a line that was written while it was reading.
 func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
-	for _, direction := range []driver.Direction{driver.Forward, driver.Live} {
+	{
 		dir, ctx := t.TempDir(), t.Context()
 		d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
 		ref := create(t, d, "a", "k").Ref()
@@ -123,7 +121,7 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 		require.NoError(t, err)
 		appendText(t, d.Path(ref), []byte(text("taken back", 3, 60_000)))
 		var ids []string
-		for rec, err := range d.Scan(ctx, ref, 0, direction) {
+		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward) {
 			require.NoError(t, err)
 			if len(ids) == 0 { // the first 64 KiB were read
 				require.NoError(t, os.Truncate(d.Path(ref), info.Size()))
@@ -131,7 +129,7 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 			}
 			ids = append(ids, rec.Entry.ID)
 		}
-		rest, _ := readAll(t, d.Scan(ctx, ref, driver.Cursor(info.Size()), direction))
+		rest, _ := readAll(t, d.Scan(ctx, ref, driver.Cursor(info.Size()), driver.Forward))
 		require.Equal(t, []string{"second", "third"}, rest)
 		require.Subset(t, []string{"a", "first", "second", "third"}, ids)
 		require.NoError(t, d.Close())
@@ -147,26 +145,24 @@ func TestScanOfAnAppendThatIsTakenBack(t *testing.T) {
 		return string(e.Line()) + "\n"
 	}
 	for _, next := range []string{"", text("second", 0, 0, 3_000), text("new1", 2, 0, 10_000) + text("new2", 0, 2, 60_000)} {
-		for _, direction := range []driver.Direction{driver.Forward, driver.Live} {
-			dir, ctx := t.TempDir(), t.Context()
-			d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
-			ref := create(t, d, "a", "k").Ref()
-			appendText(t, d.Path(ref), []byte(text("first", 0, 0, 50_000)))
-			info, err := os.Stat(d.Path(ref))
+		dir, ctx := t.TempDir(), t.Context()
+		d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+		ref := create(t, d, "a", "k").Ref()
+		appendText(t, d.Path(ref), []byte(text("first", 0, 0, 50_000)))
+		info, err := os.Stat(d.Path(ref))
+		require.NoError(t, err)
+		appendText(t, d.Path(ref), []byte(text("old1", 2, 0, 10_000)+text("old2", 0, 2, 60_000)[:50_000]))
+		var ids []string
+		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward) {
 			require.NoError(t, err)
-			appendText(t, d.Path(ref), []byte(text("old1", 2, 0, 10_000)+text("old2", 0, 2, 60_000)[:50_000]))
-			var ids []string
-			for rec, err := range d.Scan(ctx, ref, 0, direction) {
-				require.NoError(t, err)
-				if ids = append(ids, rec.Entry.ID); rec.Entry.ID == "first" {
-					require.NoError(t, os.Truncate(d.Path(ref), info.Size()))
-					appendText(t, d.Path(ref), []byte(next))
-				}
+			if ids = append(ids, rec.Entry.ID); rec.Entry.ID == "first" {
+				require.NoError(t, os.Truncate(d.Path(ref), info.Size()))
+				appendText(t, d.Path(ref), []byte(next))
 			}
-			require.Equal(t, []string{"a", "first"}, ids[:2])
-			require.Subset(t, []string{"second", "new1", "new2"}, ids[2:])
-			require.NoError(t, d.Close())
 		}
+		require.Equal(t, []string{"a", "first"}, ids[:2])
+		require.Subset(t, []string{"second", "new1", "new2"}, ids[2:])
+		require.NoError(t, d.Close())
 	}
 }
 
@@ -182,7 +178,7 @@ func TestScanOfAMarkedFile(t *testing.T) {
 	require.NoError(t, err)
 	d = open(t, dir, nil)
 	ids, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Forward))
-	require.Equal(t, []string{"a", "damage", "1"}, ids)
+	require.Equal(t, []string{"a", "damage", "1", "damage"}, ids)
 	after, err := os.Stat(d.Path(ref))
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))

@@ -146,6 +146,38 @@ func (l *Log) Wait(ctx context.Context) (size int64, err error) {
 	return size, err
 }
 
+// TrySize returns the size of the file at a moment when nothing is being appended: every
+// byte before it stays as it is. Ok is false if an append is in progress. It waits for
+// nothing and writes nothing, so the file may end with an unterminated line.
+func (l *Log) TrySize() (size int64, ok bool, err error) {
+	const op = "read size"
+	if err := l.begin(op); err != nil {
+		return 0, false, err
+	}
+	defer l.ops.Done()
+	select {
+	case l.appending <- struct{}{}:
+	default:
+		return 0, false, nil
+	}
+	if l.shut {
+		if err := l.reopen(); err != nil {
+			<-l.appending
+			return 0, false, l.fail(op, err)
+		}
+	}
+	if ok, err = l.file().Lock(appendLock, true); err != nil {
+		err = l.fail(op, err)
+	}
+	if !ok || err != nil {
+		<-l.appending
+		return 0, false, err
+	}
+	defer l.unlock()
+	now, err := l.lookup(op)
+	return now.size, err == nil, err
+}
+
 // Hold takes the append lock, settles the tail as [Log.Settle] does without
 // syncing it, and returns with the lock held: in every process, appends to the
 // file wait until release is called, once. An Append on the same Log by the

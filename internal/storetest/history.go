@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -53,7 +54,7 @@ func CheckSound(t *testing.T, st *session.Store, ref session.Ref) {
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, wiretest.Validate(transcript.Request{Messages: h.Messages}))
-	full, err := s.FullHistory(t.Context())
+	full, err := exchange.FullHistory(t.Context(), s)
 	require.NoError(t, err)
 	require.Empty(t, wiretest.Validate(transcript.Request{Messages: full.Messages}))
 	health, err := s.Health(t.Context())

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -34,4 +35,23 @@ func CutAppend(t *testing.T, path, key string, n int, items ...transcript.Item) 
 func LoseIndex(t testing.TB, dir string) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents", "main", "sessions.jsonl")))
+}
+
+// appendLock is the byte of a transcript that its writers lock.
+const appendLock = 1 << 62
+
+// HoldAppends takes the append lock of a session as a writer in another process does,
+// until release is called.
+func HoldAppends(t *testing.T, dir string, s *session.Session) (release func()) {
+	t.Helper()
+	root, err := os.OpenRoot(filepath.Join(dir, "agents", s.Ref().Agent, "sessions"))
+	require.NoError(t, err)
+	lock, err := filelog.OpenLockFile(root, s.Ref().ID+".jsonl")
+	require.NoError(t, err)
+	require.NoError(t, lock.Lock(t.Context(), appendLock))
+	return func() {
+		require.NoError(t, lock.Unlock(appendLock))
+		require.NoError(t, lock.Close())
+		require.NoError(t, root.Close())
+	}
 }

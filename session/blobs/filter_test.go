@@ -20,6 +20,8 @@ import (
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -51,7 +53,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 		storetest.Add(t, s, pictures()...)
 		storetest.Add(t, p, pictures()...)
 	}
-	require.NoError(t, storetest.ErrOf(s.Queue(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(50_000, 6)}})))
+	require.NoError(t, storetest.ErrOf(turn.Queue(t.Context(), s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(50_000, 6)}})))
 	want := storetest.History(t, p)
 	require.Equal(t, want, storetest.History(t, s))
 	found, err := kept.List(t.Context(), s.Ref())
@@ -66,7 +68,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 	st = storetest.Open(t, dir, opts)
 	s = storetest.Load(t, st, storetest.CLI)
 	require.Equal(t, want, storetest.History(t, s))
-	full, err := s.FullHistory(t.Context())
+	full, err := exchange.FullHistory(t.Context(), s)
 	require.NoError(t, err)
 	require.Contains(t, storetest.JSON(t, full.Messages), storetest.Screenshot(60_000, 1).Source.Data[:100])
 
@@ -118,7 +120,6 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	for _, err := range st.Search(t.Context(), session.Query{Text: "look"}) {
 		require.NoError(t, err)
 	}
-	require.NoError(t, storetest.ErrOf(s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}})))
 	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	require.NoError(t, storetest.ErrOf(s.Health(t.Context())))
 	require.Zero(t, kept.Gets.Load(), "a blob was read for what needs none")

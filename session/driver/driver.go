@@ -133,10 +133,6 @@ type Direction int
 const (
 	Forward Direction = iota
 	Backward
-	// Live is Forward for a follower. Where Forward takes an unfinished line at the
-	// end of a session for final because the storage is only read and nobody is
-	// writing, Live leaves it out.
-	Live
 )
 
 // Cond is what must hold for an append. The zero value always holds.

@@ -104,7 +104,7 @@ func TestDamagedViking(t *testing.T) {
 				live, err := s.Live(t.Context())
 				require.NoError(t, err)
 				count("live", live)
-				full, err := s.FullHistory(t.Context())
+				full, err := exchange.FullHistory(t.Context(), s)
 				require.NoError(t, err)
 				for _, m := range full.Messages {
 					for _, o := range m.Origins {

@@ -87,7 +87,7 @@ func saidIn(t *testing.T, st *session.Store, ref session.Ref, whole bool) []stri
 	require.NoError(t, err)
 	h, err := s.History(t.Context())
 	if whole {
-		h, err = s.FullHistory(t.Context())
+		h, err = exchange.FullHistory(t.Context(), s)
 	}
 	require.NoError(t, err)
 	var said []string

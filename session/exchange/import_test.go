@@ -124,7 +124,7 @@ func importedHistory(t *testing.T, st *session.Store, ref session.Ref) (history,
 	require.NoError(t, err)
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	f, err := s.FullHistory(t.Context())
+	f, err := exchange.FullHistory(t.Context(), s)
 	require.NoError(t, err)
 	return historyText(t, h), historyText(t, f)
 }

@@ -48,8 +48,8 @@ type Hit struct {
 	// Kind is memory; archive, an archive of a session; context or skill, the URI of
 	// one that a session has used; or entry, a place in a transcript.
 	Kind string `json:"kind"`
-	// URI is that of the Memory, of the archive, of what was used, or of the session
-	// followed by a number sign and the ID of the entry.
+	// URI is that of the Memory, of the archive, or of what was used; an entry has its
+	// agent, session and ID: main/<session>#<entry>.
 	URI string `json:"uri"`
 	// Score is comparable between the hits of one search; more is better.
 	Score float64 `json:"score"`
@@ -278,7 +278,7 @@ func (f *finding) entries(ctx context.Context, s *session.Session) error {
 		}
 		n++
 		f.add(document{
-			Hit:   Hit{Kind: kindEntry, URI: session.URI(h.Session) + "#" + h.Entry, Time: h.Time, Session: h.Session, Entry: h.Entry},
+			Hit:   Hit{Kind: kindEntry, URI: h.Session.Agent + "/" + h.Session.ID + "#" + h.Entry, Time: h.Time, Session: h.Session, Entry: h.Entry},
 			texts: []string{h.Excerpt},
 		})
 	}
@@ -368,11 +368,11 @@ func (d *document) shown() string {
 	return d.first() + "\n\n… " + strings.TrimSpace(part) + " …"
 }
 
-// archiveURI returns the URI of an archive of a session.
+// archiveURI returns the URI of an archive of a session, in the form of OpenViking.
 func archiveURI(ref session.Ref, name string) string {
-	base, query, more := strings.Cut(session.URI(ref), "?")
-	if more {
-		query = "?" + query
+	uri := "viking://session/" + url.PathEscape(ref.ID) + "/history/" + url.PathEscape(name) + "/"
+	if ref.Agent != "main" {
+		uri += "?agent=" + url.QueryEscape(ref.Agent)
 	}
-	return base + "history/" + url.PathEscape(name) + "/" + query
+	return uri
 }

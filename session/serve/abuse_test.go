@@ -18,6 +18,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -143,12 +144,12 @@ func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	patience := 300 * time.Millisecond
 	ts, _, _ := served(t, &serve.Options{Open: true, Patience: patience, Respond: serve.ResponderFunc(
-		func(ctx context.Context, s *session.Session, turn *session.Turn) error {
+		func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 			select {
 			case <-time.After(3 * patience):
 			case <-ctx.Done():
 			}
-			return echo(ctx, s, turn)
+			return echo(ctx, s, tn)
 		})})
 	all := chat(t, ts.URL, map[string]any{"message": "after a while"})
 	require.Equal(t, "after a while", text(all))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -363,11 +364,11 @@ func (q *request) agentsArchive() error {
 		if !errors.Is(err, session.ErrBusy) {
 			break
 		}
-		turn, lockErr := s.BeginTurn(q.Context())
+		t, lockErr := turn.Begin(q.Context(), s)
 		if lockErr != nil {
 			return lockErr
 		}
-		if endErr := turn.End(); endErr != nil {
+		if endErr := t.End(); endErr != nil {
 			return endErr
 		}
 	}

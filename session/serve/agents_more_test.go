@@ -17,6 +17,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -97,7 +98,7 @@ func TestAgentsRewritten(t *testing.T) {
 	before := listed(t, url, "")
 	s, err := store.Get(t.Context(), session.Ref{Agent: "main", ID: id})
 	require.NoError(t, err)
-	require.NoError(t, s.RewindTurns(t.Context(), 1))
+	require.NoError(t, turn.Undo(t.Context(), s, 1))
 	second := slices.IndexFunc(before, func(e obj) bool { return strings.Contains(fmt.Sprint(e["content"]), "secret") }) + 1
 	kept, _, _ := strings.Cut(before[second]["id"].(string), "/") // the message of the second turn
 	_, err = s.Append(t.Context(), transcript.Compaction{Summary: "so far", FirstKept: kept})
@@ -189,19 +190,19 @@ func appendAnything(t *testing.T, s *session.Session, rng *rand.Rand) {
 		return &transcript.Response{Message: m, StopReason: stop}
 	}
 	for range 60 {
-		turn, err := s.BeginTurn(t.Context())
+		tn, err := turn.Begin(t.Context(), s)
 		require.NoError(t, err)
 		switch rng.IntN(10) {
 		case 0:
-			_, err = s.Queue(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{text()}})
+			_, err = turn.Queue(t.Context(), s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{text()}})
 		case 1:
-			_, err = turn.Drain(t.Context())
+			_, err = turn.Drain(t.Context(), s, 0)
 		case 2:
 			_, err = s.Append(t.Context(), transcript.UserText("said"), answer(0), transcript.UserText("more"), answer(rng.IntN(2)))
 		case 3, 4:
 			_, err = s.Append(t.Context(), answer(rng.IntN(3)))
 		case 5:
-			d := turn.Draft("", "", transcript.Made{})
+			d := tn.Draft("", "", transcript.Made{})
 			require.NoError(t, d.Write(t.Context(), "text 1"))
 			require.NoError(t, d.Flush(t.Context()))
 			if rng.IntN(2) == 0 {
@@ -209,7 +210,7 @@ func appendAnything(t *testing.T, s *session.Session, rng *rand.Rand) {
 				require.NoError(t, err)
 			}
 			if rng.IntN(2) == 0 { // otherwise the next turn ends it
-				_, err = d.Commit(t.Context(), answer(rng.IntN(2)))
+				_, err = d.Finish(t.Context(), answer(rng.IntN(2)))
 			}
 		case 6:
 			_, err = s.Append(t.Context(), transcript.Interrupt{Ended: []string{"", "failed", "stopped"}[rng.IntN(3)]})
@@ -225,11 +226,11 @@ func appendAnything(t *testing.T, s *session.Session, rng *rand.Rand) {
 				break
 			}
 			verdict := []transcript.Verdict{transcript.Hold, transcript.Approve, transcript.Reject}[rng.IntN(3)]
-			if err = s.Decide(t.Context(), c.Entry, verdict, "anna", ""); errors.Is(err, session.ErrConflict) {
+			if err = turn.Decide(t.Context(), s, c.Entry, verdict, "anna", ""); errors.Is(err, session.ErrConflict) {
 				err = nil
 			}
 		}
 		require.NoError(t, err)
-		require.NoError(t, turn.End())
+		require.NoError(t, tn.End())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -161,7 +162,7 @@ func (q *request) confirm(ctx context.Context, s *session.Session, in agentsInpu
 	if in.Result == "deny" {
 		verdict = transcript.Reject
 	}
-	decideErr := s.Decide(ctx, call, verdict, q.who.Owner, in.DenyMessage)
+	decideErr := turn.Decide(ctx, s, call, verdict, q.who.Owner, in.DenyMessage)
 	if decideErr != nil && !errors.Is(decideErr, session.ErrConflict) {
 		return nil, decideErr
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,9 +21,9 @@ func TestAgentsAnswerWithinDraft(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := served(t, &serve.Options{Open: true})
 	s := talk(t, store, "one")
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	d := turn.Draft("", "", transcript.Made{})
+	d := tn.Draft("", "", transcript.Made{})
 	write := func(text string) {
 		require.NoError(t, d.Write(t.Context(), text))
 		require.NoError(t, d.Flush(t.Context()))
@@ -32,9 +33,9 @@ func TestAgentsAnswerWithinDraft(t *testing.T) {
 	require.NoError(t, err)
 	write(" c")
 	write(" d")
-	_, err = d.Commit(t.Context(), &transcript.Response{Message: transcript.AssistantText("a c d"), StopReason: transcript.StopEndTurn})
+	_, err = d.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("a c d"), StopReason: transcript.StopEndTurn})
 	require.NoError(t, err)
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	_, err = s.Append(t.Context(), transcript.UserText("last"))
 	require.NoError(t, err)
 	untilLast := func(f frame) bool {
@@ -70,13 +71,13 @@ func TestAgentsEndOfAppend(t *testing.T) {
 func TestAgentsDecidedAndStopped(t *testing.T) {
 	t.Parallel()
 	var failures atomic.Int32
-	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(ctx context.Context, s *session.Session, turn *session.Turn) error {
+	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		h, err := s.History(ctx)
 		if err != nil || h.Messages[len(h.Messages)-1].Text() == "fail" {
 			failures.Add(1)
 			return errors.Join(err, errors.New("it fails"))
 		}
-		return careful(ctx, s, turn)
+		return careful(ctx, s, tn)
 	})})
 	base := ts.URL + "/v1/sessions"
 	url := base + "/" + ask(t, http.StatusOK, "POST", base, obj{"agent": "main"})["id"].(string)
@@ -95,16 +96,16 @@ func TestAgentsDecidedAndStopped(t *testing.T) {
 func TestAgentsDecidedAndKilled(t *testing.T) {
 	t.Parallel()
 	asked := false
-	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(context.Context, *session.Session, *session.Turn) error {
+	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(context.Context, *session.Session, *turn.Turn) error {
 		asked = true
 		return nil
 	})})
 	s := talk(t, store, "one")
-	_, err := s.Queue(t.Context(), transcript.UserText("danger"))
+	_, err := turn.Queue(t.Context(), s, transcript.UserText("danger"))
 	require.NoError(t, err)
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	_, err = turn.Drain(t.Context())
+	_, err = turn.Drain(t.Context(), s, 0)
 	require.NoError(t, err)
 	call := func(id string) string {
 		ids, err := s.Append(t.Context(), &transcript.Response{StopReason: transcript.StopToolUse, Message: transcript.Message{
@@ -115,12 +116,12 @@ func TestAgentsDecidedAndKilled(t *testing.T) {
 	}
 	first := call("c1")
 	for _, v := range []transcript.Verdict{transcript.Hold, transcript.Approve} {
-		require.NoError(t, s.Decide(t.Context(), first, v, "anna", ""))
+		require.NoError(t, turn.Decide(t.Context(), s, first, v, "anna", ""))
 	}
 	_, err = s.Append(t.Context(), transcript.ToolResult("c1", "dropped"))
 	require.NoError(t, err)
 	call("c2")
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	require.NoError(t, sv.Resume(t.Context(), nil))
 	all := listed(t, ts.URL+"/v1/sessions/one", "")
 	require.Equal(t, obj{"type": "retries_exhausted"}, all[len(all)-1]["stop_reason"])

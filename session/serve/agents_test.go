@@ -16,8 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -25,7 +27,7 @@ var updateAgents = flag.Bool("update-agents", false, "rewrite testdata/agents.tx
 
 // careful is echo with a tool that a person has to allow, if the text begins with
 // "danger". It returns while the call is held.
-func careful(ctx context.Context, s *session.Session, turn *session.Turn) error {
+func careful(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 	h, err := s.History(ctx)
 	if err != nil {
 		return err
@@ -42,7 +44,7 @@ func careful(ctx context.Context, s *session.Session, turn *session.Turn) error 
 		}
 		calls := len(strings.Fields(last.Text())) - 1
 		for _, id := range ids[len(ids)-calls:] {
-			if err := s.Decide(ctx, id, transcript.Hold, "policy", ""); err != nil {
+			if err := turn.Decide(ctx, s, id, transcript.Hold, "policy", ""); err != nil {
 				return err
 			}
 		}
@@ -53,15 +55,15 @@ func careful(ctx context.Context, s *session.Session, turn *session.Turn) error 
 		return err
 	}
 	if len(pending.Calls) > 0 || slices.ContainsFunc(last.Content, func(b transcript.Block) bool { return b.BlockType() == "tool_result" }) {
-		if err := turn.RunTools(ctx, 1, func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
-			return transcript.ToolResult(c.ID, "dropped")
+		if err := turn.RunTools(ctx, s, 1, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+			return transcript.ToolResult(c.Call.ID, "dropped"), nil
 		}); err != nil {
 			return err
 		}
 		_, err = s.Append(ctx, &transcript.Response{Message: transcript.AssistantText("done"), StopReason: transcript.StopEndTurn})
 		return err
 	}
-	return echo(ctx, s, turn)
+	return echo(ctx, s, tn)
 }
 
 // agentsServer is a server with sessions of managed agents.
@@ -345,9 +347,9 @@ func TestAgentsErrors(t *testing.T) {
 	t.Parallel()
 	keys := serve.Keys(map[string]serve.Principal{"a": {Owner: "anna"}, "b": {Owner: "ben"}, "m": {Owner: "mia", Agents: []string{"other"}}})
 	var turns atomic.Int32
-	ts, _, _ := served(t, &serve.Options{Auth: keys, Respond: serve.ResponderFunc(func(ctx context.Context, s *session.Session, turn *session.Turn) error {
+	ts, _, _ := served(t, &serve.Options{Auth: keys, Respond: serve.ResponderFunc(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		turns.Add(1)
-		return echo(ctx, s, turn)
+		return echo(ctx, s, tn)
 	})})
 	base := ts.URL + "/v1/sessions"
 	kind := func(status int, want, method, url string, body any, header ...string) {

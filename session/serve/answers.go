@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -23,15 +24,15 @@ type Responder interface {
 	//
 	// The turn is ended by the server. If Respond leaves no answer behind, the
 	// clients get an event that says so; its error is logged and not sent.
-	Respond(ctx context.Context, s *session.Session, turn *session.Turn) error
+	Respond(ctx context.Context, s *session.Session, t *turn.Turn) error
 }
 
 // ResponderFunc is a function that is a [Responder].
-type ResponderFunc func(ctx context.Context, s *session.Session, turn *session.Turn) error
+type ResponderFunc func(ctx context.Context, s *session.Session, t *turn.Turn) error
 
 // Respond calls f.
-func (f ResponderFunc) Respond(ctx context.Context, s *session.Session, turn *session.Turn) error {
-	return f(ctx, s, turn)
+func (f ResponderFunc) Respond(ctx context.Context, s *session.Session, t *turn.Turn) error {
+	return f(ctx, s, t)
 }
 
 // Why a turn has ended without an answer: the Ended of an interrupt.
@@ -114,12 +115,12 @@ func (sv *Server) log(what string, s *session.Session, err error) {
 // answerAll answers until nothing is queued.
 func (sv *Server) answerAll(s *session.Session) error {
 	for {
-		turn, err := sv.begin(s)
+		t, err := sv.begin(s)
 		if err != nil {
 			return err
 		}
-		said, err := sv.oneTurn(s, turn)
-		err = errors.Join(err, turn.End())
+		said, err := sv.oneTurn(s, t)
+		err = errors.Join(err, t.End())
 		sv.slots.Release(1)
 		if err != nil || !said {
 			return err
@@ -133,14 +134,14 @@ const maxPause = time.Second
 // begin begins a turn, which closes the drafts of turns that are over, and takes one of
 // the slots of this server. It waits for both, but holds no slot while another server
 // has the turn.
-func (sv *Server) begin(s *session.Session) (*session.Turn, error) {
+func (sv *Server) begin(s *session.Session) (*turn.Turn, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, maxPause) {
 		if err := sv.slots.Acquire(sv.life, 1); err != nil {
 			return nil, err
 		}
-		turn, err := s.TryBeginTurn(sv.life)
+		t, err := turn.TryBegin(sv.life, s)
 		if err == nil {
-			return turn, nil
+			return t, nil
 		}
 		sv.slots.Release(1)
 		if !errors.Is(err, session.ErrBusy) {
@@ -156,7 +157,7 @@ func (sv *Server) begin(s *session.Session) (*session.Turn, error) {
 
 // oneTurn ends what the turn before has left open, and answers what is queued. It
 // reports whether anything was.
-func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, err error) {
+func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err error) {
 	keep := context.WithoutCancel(sv.life)
 	held, err := suspended(keep, s)
 	if err != nil || held.waits {
@@ -171,7 +172,7 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 		return false, nil // what is queued waits for the next server
 	}
 	if !held.goesOn {
-		if id, err := turn.DrainOne(sv.life); err != nil || id == "" {
+		if ids, err := turn.Drain(sv.life, s, 1); err != nil || len(ids) == 0 {
 			return false, err
 		}
 	}
@@ -179,7 +180,7 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 	if err != nil {
 		return false, err
 	}
-	why := sv.respond(s, turn, text)
+	why := sv.respond(s, t, text)
 	if _, err := s.AfterTurn(keep); err != nil {
 		sv.log("after the turn", s, err)
 	}
@@ -194,10 +195,10 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 		why = now.or(why)
 	}
 	// A draft that the responder has left is closed by the next turn.
-	if err := turn.End(); err != nil {
+	if err := t.End(); err != nil {
 		return false, err
 	}
-	next, err := s.TryBeginTurn(keep)
+	next, err := turn.TryBegin(keep, s)
 	if errors.Is(err, session.ErrBusy) {
 		return true, nil // another server has the turn, and ends this one first
 	}
@@ -239,7 +240,7 @@ func suspended(ctx context.Context, s *session.Session) (h suspension, err error
 }
 
 // respond lets the application answer, and says why it has stopped if it was not done.
-func (sv *Server) respond(s *session.Session, turn *session.Turn, text transcript.Entry) (why string) {
+func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entry) (why string) {
 	ctx, cancel := context.WithCancelCause(sv.life)
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, sv.opts.Timeout, errTimeout)
@@ -252,7 +253,7 @@ func (sv *Server) respond(s *session.Session, turn *session.Turn, text transcrip
 			cancel(errStopped)
 		}
 	}()
-	err := sv.call(ctx, s, turn)
+	err := sv.call(ctx, s, t)
 	done()
 	<-ended
 	switch cause := context.Cause(ctx); {
@@ -293,13 +294,13 @@ func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) b
 }
 
 // call calls the responder; a panic is an error.
-func (sv *Server) call(ctx context.Context, s *session.Session, turn *session.Turn) (err error) {
+func (sv *Server) call(ctx context.Context, s *session.Session, t *turn.Turn) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return sv.opts.Respond.Respond(ctx, s, turn)
+	return sv.opts.Respond.Respond(ctx, s, t)
 }
 
 // endOpen says of the last text that was drained, if it has no answer, that there will
@@ -379,7 +380,7 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if sv.opts.Respond == nil || sv.isAnswering(s) {
 		return nil
 	}
-	turn, err := s.TryBeginTurn(ctx)
+	t, err := turn.TryBegin(ctx, s)
 	switch {
 	case errors.Is(err, session.ErrArchived):
 		return nil
@@ -393,7 +394,7 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if err == nil && !held.waits && !held.goesOn {
 		err = sv.endOpen(ctx, s, held.or(endLost))
 	}
-	if err = errors.Join(err, turn.End()); err != nil || held.waits {
+	if err = errors.Join(err, t.End()); err != nil || held.waits {
 		return err
 	}
 	pending, err := s.Pending(ctx)

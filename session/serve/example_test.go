@@ -13,12 +13,13 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
 // agent is your loop: this one says hello, and keeps the text as it comes.
-func agent(ctx context.Context, _ *session.Session, turn *session.Turn) error {
-	draft := turn.Draft("", "", transcript.Made{})
+func agent(ctx context.Context, _ *session.Session, tn *turn.Turn) error {
+	draft := tn.Draft("", "", transcript.Made{})
 	for _, text := range []string{"Hello,", " you."} {
 		if err := draft.Write(ctx, text); err != nil {
 			return err
@@ -27,7 +28,7 @@ func agent(ctx context.Context, _ *session.Session, turn *session.Turn) error {
 			return err
 		}
 	}
-	_, err := draft.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("Hello, you.")})
+	_, err := draft.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("Hello, you.")})
 	return err
 }
 

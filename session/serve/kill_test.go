@@ -19,6 +19,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -42,12 +43,12 @@ func TestMain(m *testing.M) {
 }
 
 // slowly is echo with time to be killed in.
-func slowly(ctx context.Context, s *session.Session, turn *session.Turn) error {
+func slowly(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 	h, err := s.History(ctx)
 	if err != nil {
 		return err
 	}
-	d := turn.Draft("test", "slow", transcript.Made{})
+	d := tn.Draft("test", "slow", transcript.Made{})
 	content := h.Messages[len(h.Messages)-1].Content // with those in front of it that have no answer
 	said, _ := content[len(content)-1].(transcript.TextBlock)
 	var text strings.Builder
@@ -61,7 +62,7 @@ func slowly(ctx context.Context, s *session.Session, turn *session.Turn) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	_, err = d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText(text.String()), StopReason: transcript.StopEndTurn})
+	_, err = d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText(text.String()), StopReason: transcript.StopEndTurn})
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -30,15 +31,15 @@ func TestLoad(t *testing.T) {
 	var words atomic.Int64
 	enough := make(chan struct{})
 	ts, store, _ := served(t, &serve.Options{Open: true, Generations: generations, Respond: serve.ResponderFunc(
-		func(ctx context.Context, _ *session.Session, turn *session.Turn) error {
-			d := turn.Draft("test", "slow", transcript.Made{})
+		func(ctx context.Context, _ *session.Session, tn *turn.Turn) error {
+			d := tn.Draft("test", "slow", transcript.Made{})
 			text := ""
 			for {
 				select {
 				case <-ctx.Done():
 					return context.Cause(ctx)
 				case <-enough:
-					_, err := d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText(text), StopReason: transcript.StopEndTurn})
+					_, err := d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText(text), StopReason: transcript.StopEndTurn})
 					return err
 				case <-time.After(10 * time.Millisecond):
 				}

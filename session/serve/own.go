@@ -6,6 +6,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -121,7 +122,9 @@ func (q *request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	infos, err := q.list(&opts)
 	sum := session.Usage{}
 	for _, i := range infos {
-		sum.Add(i.Usage)
+		for model, more := range i.Usage {
+			sum[model] = sum[model].Plus(more)
+		}
 	}
 	return sum, err
 }
@@ -213,7 +216,7 @@ func (q *request) ownRewind(s *session.Session, r struct {
 	case r.Entry != "" && r.Turns == 0:
 		err = s.Rewind(q.Context(), r.Entry)
 	case r.Entry == "" && r.Turns > 0:
-		err = s.RewindTurns(q.Context(), r.Turns)
+		err = turn.Undo(q.Context(), s, r.Turns)
 	default:
 		err = invalid("give an entry, or a number of turns")
 	}
@@ -242,7 +245,7 @@ type ownPinned struct {
 }
 
 func (q *request) ownPins(s *session.Session, _ none) ([]ownPinned, error) {
-	pins, err := s.Pins(q.Context())
+	pins, err := turn.Pins(q.Context(), s)
 	out := []ownPinned{}
 	for _, p := range pins {
 		out = append(out, ownPinned{p.Entry, p.Text})
@@ -251,9 +254,9 @@ func (q *request) ownPins(s *session.Session, _ none) ([]ownPinned, error) {
 }
 
 func (q *request) ownPin(s *session.Session, _ none) (n none, err error) {
-	return n, s.Pin(q.Context(), q.PathValue("entry"))
+	return n, turn.Pin(q.Context(), s, q.PathValue("entry"))
 }
 
 func (q *request) ownUnpin(s *session.Session, _ none) (n none, err error) {
-	return n, s.Unpin(q.Context(), q.PathValue("entry"))
+	return n, turn.Unpin(q.Context(), s, q.PathValue("entry"))
 }

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -84,6 +86,27 @@ func TestRewindWhileStreaming(t *testing.T) {
 	require.Equal(t, http.StatusOK, call(t, "DELETE", ts.URL+"/api/agents/main/chat?sessionId=one", nil).StatusCode)
 }
 
+// Clients drop the text of a stream that failed and is tried again.
+func TestRetriedDraft(t *testing.T) {
+	t.Parallel()
+	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(ctx context.Context, _ *session.Session, tn *turn.Turn) error {
+		var d *turn.Draft
+		for _, text := range []string{"cut of", "whole"} {
+			d = tn.Draft("test", "model", transcript.Made{})
+			if err := errors.Join(d.Write(ctx, text), d.Flush(ctx)); err != nil {
+				return err
+			}
+		}
+		_, err := d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("whole"), StopReason: transcript.StopEndTurn})
+		return err
+	})})
+	var types []string
+	for _, f := range chat(t, ts.URL, map[string]any{"message": "go"}) {
+		types = append(types, f.typ())
+	}
+	require.Equal(t, []string{"text_delta", "reset", "text_delta", "done"}, types)
+}
+
 // A stream goes on where it was also when the session was archived or restored meanwhile.
 func TestResumeArchived(t *testing.T) {
 	t.Parallel()
@@ -94,9 +117,9 @@ func TestResumeArchived(t *testing.T) {
 	s, err := store.Get(t.Context(), ref)
 	require.NoError(t, err)
 	for _, change := range []func(context.Context, session.Ref) error{store.Archive, store.Restore} {
-		turn, err := s.BeginTurn(t.Context()) // the answer is there before its turn is over
+		tn, err := turn.Begin(t.Context(), s) // the answer is there before its turn is over
 		if err == nil {
-			require.NoError(t, turn.End())
+			require.NoError(t, tn.End())
 		}
 		require.NoError(t, change(t.Context(), ref))
 		require.NoError(t, sv.Resume(t.Context(), &session.ListOptions{State: session.AnyState}))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -115,11 +116,11 @@ func TestServerOutlivesAnother(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Append(t.Context(), transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "hello"}}})
 	require.NoError(t, err)
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	_, err = turn.DrainOne(t.Context())
+	_, err = turn.Drain(t.Context(), s, 1)
 	require.NoError(t, err)
-	draft := turn.Draft("test", "model", transcript.Made{})
+	draft := tn.Draft("test", "model", transcript.Made{})
 	require.NoError(t, draft.Write(t.Context(), "so far"))
 	require.NoError(t, draft.Flush(t.Context()))
 
@@ -128,7 +129,7 @@ func TestServerOutlivesAnother(t *testing.T) {
 	require.NoError(t, frames(resp.Body, func(f frame) bool {
 		if all = append(all, f); f.typ() == "text_delta" {
 			require.Equal(t, "elsewhere", text(chat(t, ts.URL, map[string]any{"message": "elsewhere"})))
-			require.NoError(t, turn.End()) // as the end of its process would
+			require.NoError(t, tn.End()) // as the end of its process would
 		}
 		return true
 	}))

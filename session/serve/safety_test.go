@@ -19,6 +19,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -397,7 +398,7 @@ func TestHostileContent(t *testing.T) {
 	}
 	entries, err := s.Page(t.Context(), "", -2)
 	require.NoError(t, err)
-	require.NoError(t, s.Pin(t.Context(), entries[0].ID))
+	require.NoError(t, turn.Pin(t.Context(), s, entries[0].ID))
 	_, err = s.Commit(t.Context(), nil)
 	require.NoError(t, err)
 	media := map[string]bool{}

@@ -16,14 +16,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
 // echo streams the last text of the user, word by word, and calls a tool first if the
 // text begins with "tool".
-func echo(ctx context.Context, s *session.Session, turn *session.Turn) error {
+func echo(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 	h, err := s.History(ctx)
 	if err != nil {
 		return err
@@ -35,13 +37,13 @@ func echo(ctx context.Context, s *session.Session, turn *session.Turn) error {
 		if _, err := s.Append(ctx, &transcript.Response{Message: m, StopReason: transcript.StopToolUse}); err != nil {
 			return err
 		}
-		if err := turn.RunTools(ctx, 1, func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
-			return transcript.ToolResult(c.ID, "seen")
+		if err := turn.RunTools(ctx, s, 1, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+			return transcript.ToolResult(c.Call.ID, "seen"), nil
 		}); err != nil {
 			return err
 		}
 	}
-	d := turn.Draft("test", "echo", transcript.Made{})
+	d := tn.Draft("test", "echo", transcript.Made{})
 	var text strings.Builder
 	for i, word := range strings.Fields(said) {
 		switch word {
@@ -62,7 +64,7 @@ func echo(ctx context.Context, s *session.Session, turn *session.Turn) error {
 			return err
 		}
 	}
-	_, err = d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText(text.String()), API: "test", Model: "echo", StopReason: transcript.StopEndTurn})
+	_, err = d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText(text.String()), API: "test", Model: "echo", StopReason: transcript.StopEndTurn})
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 )
 
 // Tabs that post at once get a whole turn each.
@@ -39,7 +40,7 @@ func TestFull(t *testing.T) {
 	ts, store, _ := served(t, &serve.Options{Open: true, Queue: 1, Respond: serve.ResponderFunc(echo)})
 	s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "x"}, nil)
 	require.NoError(t, err)
-	turn, err := s.BeginTurn(t.Context()) // somebody else
+	tn, err := turn.Begin(t.Context(), s) // somebody else
 	require.NoError(t, err)
 	url, body := ts.URL+"/api/agents/main/chat", map[string]any{"sessionId": s.ID(), "message": "first"}
 	first := call(t, "POST", url, body)
@@ -47,7 +48,7 @@ func TestFull(t *testing.T) {
 	second := call(t, "POST", url, body)
 	require.Equal(t, http.StatusServiceUnavailable, second.StatusCode)
 	require.NotEmpty(t, second.Header.Get("Retry-After"))
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	var last frame
 	require.NoError(t, frames(first.Body, func(f frame) bool { last = f; return true }))
 	require.Equal(t, "done", last.typ())

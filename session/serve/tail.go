@@ -111,6 +111,7 @@ func (t *tail) take(batch []transcript.Entry) (frames []frame) {
 				m.add(e, frame{kind: frameFailed, text: b.Ended}, frame{kind: frameEnd})
 			}
 		case transcript.Rewind:
+			clear(t.drafts)
 			m.add(e, frame{kind: frameReset}, frame{kind: frameEnd})
 		}
 	}
@@ -130,6 +131,9 @@ func (t *tail) take(batch []transcript.Entry) (frames []frame) {
 // draft shows the text that has come.
 func (t *tail) draft(m *maker, e transcript.Entry, d transcript.Draft) {
 	if d.Off {
+		if t.drafts[d.Key] != "" {
+			m.add(e, frame{kind: frameReset})
+		}
 		delete(t.drafts, d.Key)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -248,9 +249,9 @@ func (q *request) stop(s *session.Session) error {
 		return err
 	}
 	if begin == "" {
-		turn, err := s.TryBeginTurn(q.Context())
+		t, err := turn.TryBegin(q.Context(), s)
 		if err == nil {
-			return turn.End()
+			return t.End()
 		}
 		if !errors.Is(err, session.ErrBusy) {
 			return err

@@ -86,7 +86,7 @@ func archiveRead(c *check) {
 		from driver.Cursor
 		dir  driver.Direction
 	}
-	readings := []reading{{0, driver.Forward}, {0, driver.Backward}, {driver.Cursor(half), driver.Forward}, {driver.Cursor(half), driver.Backward}, {end, driver.Forward}, {0, driver.Live}}
+	readings := []reading{{0, driver.Forward}, {0, driver.Backward}, {driver.Cursor(half), driver.Forward}, {driver.Cursor(half), driver.Backward}, {end, driver.Forward}}
 	var before []lines
 	for _, r := range readings {
 		before = append(before, c.lines(d, ref, r.from, r.dir))

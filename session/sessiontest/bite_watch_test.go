@@ -3,21 +3,11 @@ package sessiontest_test
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
 )
 
 var watchMistakes = []mistake{
-	{"yields nothing to a follower", "scan/live", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-			if dir == driver.Live {
-				return func(func(transcript.Record, error) bool) {}
-			}
-			return b.Driver.Scan(ctx, ref, from, dir)
-		}
-	}},
 	{"says nothing about other drivers", "watch/changed", func(b *broken) {
 		watch := b.watch
 		b.watch = func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {

@@ -12,7 +12,6 @@ import (
 var scanRules = []Rule{
 	{"scan/direction", "Scan yields the records of a session in the given direction.", scanDirection},
 	{"scan/cursor", "Forward it starts at the cursor from, backward it ends there; 0 is the beginning.", scanCursor},
-	{"scan/live", "Live is Forward for a follower.", scanLive},
 	{"cursor/order", "Of two cursors of one session the greater one is later", cursorOrder},
 	{"scan/stable", "a line that was yielded never changes", scanStable},
 	{"scan/prefix", "lines of an append that is not finished may be missing at the end", scanPrefix},
@@ -20,16 +19,6 @@ var scanRules = []Rule{
 	{"scan/error", "The sequence ends after the first pair with an error.", scanError},
 	{"scan/sift", "Sift is a backward Scan of the records on lines that keep accepts.", scanSift},
 	{"scan/context", "The context is honoured until a write begins", scanContext},
-}
-
-func scanLive(c *check) {
-	d := c.start()
-	ref := c.filled(d)
-	recs := c.scan(d, ref, 0, driver.Forward)
-	for _, rec := range recs {
-		from := driver.Cursor(rec.End)
-		c.wantIDs("Scan live", idsOf(c.scan(d, ref, from, driver.Live)), idsOf(c.scan(d, ref, from, driver.Forward)))
-	}
 }
 
 // filled returns a session of 31 lines.

@@ -15,7 +15,6 @@ import (
 // of session.Store are the same here.
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
-	Usage(ctx context.Context, opts *session.ListOptions) (session.Usage, error)
 	Search(ctx context.Context, q session.Query) iter.Seq2[session.Hit, error]
 	Archive(ctx context.Context, ref session.Ref) error
 	Restore(ctx context.Context, ref session.Ref) error

@@ -56,24 +56,27 @@ func stats(ctx context.Context, c *call) error {
 }
 
 func usage(ctx context.Context, c *call) error {
-	var sum session.Usage
+	var infos []session.Info
 	var err error
 	if len(c.args) > 0 {
 		var d described
 		d, err = c.backend.describe(ctx, c.ref)
-		sum = d.Info.Usage
+		infos = append(infos, d.Info)
 	} else {
 		opts := c.list
 		if c.state == "" {
 			opts.State = session.AnyState
 		}
-		sum, err = c.backend.Usage(ctx, &opts)
+		infos, err = c.backend.List(ctx, &opts)
 	}
 	if err != nil {
 		return err
 	}
-	if sum == nil {
-		sum = session.Usage{}
+	sum := session.Usage{}
+	for _, i := range infos {
+		for model, more := range i.Usage {
+			sum[model] = sum[model].Plus(more)
+		}
 	}
 	return c.value(sum, func() {
 		if len(sum) == 0 {

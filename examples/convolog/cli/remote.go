@@ -186,10 +186,6 @@ func (r *remote) describe(ctx context.Context, ref session.Ref) (described, erro
 	return ask[described](ctx, r, http.MethodGet, at(ref, ""), nil)
 }
 
-func (r *remote) Usage(ctx context.Context, opts *session.ListOptions) (session.Usage, error) {
-	return ask[session.Usage](ctx, r, http.MethodGet, "/usage", opts)
-}
-
 func (r *remote) create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error) {
 	return ask[session.Info](ctx, r, http.MethodPost, "/sessions", struct {
 		Key string `json:"key"`

@@ -11,8 +11,10 @@ import (
 	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -41,22 +43,22 @@ func newAgent(c Config) *agent {
 }
 
 // Respond implements serve.Responder.
-func (a *agent) Respond(ctx context.Context, s *session.Session, turn *session.Turn) error {
+func (a *agent) Respond(ctx context.Context, s *session.Session, t *turn.Turn) error {
 	for range maxRounds {
-		var draft *session.Draft
+		var draft *turn.Draft
 		answer, err := guard.Do(ctx, a.guard, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
-			draft = turn.Draft("anthropic", a.guard.Model, c.Made)
+			draft = t.Draft("anthropic", a.guard.Model, c.Made)
 			return a.stream(ctx, c, draft)
 		})
 		if answer != nil { // also the part of one that came before an error
-			if _, saveErr := draft.Commit(context.WithoutCancel(ctx), answer); saveErr != nil {
+			if _, saveErr := draft.Finish(context.WithoutCancel(ctx), answer); saveErr != nil {
 				return errors.Join(err, saveErr)
 			}
 		}
 		if err != nil || len(answer.Message.ToolCalls()) == 0 {
 			return err
 		}
-		if err := errors.Join(turn.RunTools(ctx, 4, runTool), ctx.Err()); err != nil {
+		if err := errors.Join(turn.RunTools(ctx, s, 4, runTool), ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -65,7 +67,7 @@ func (a *agent) Respond(ctx context.Context, s *session.Session, turn *session.T
 
 // stream asks the model once, and keeps the text that comes in a draft, which is what
 // clients are shown.
-func (a *agent) stream(ctx context.Context, c guard.Call, draft *session.Draft) (*transcript.Response, error) {
+func (a *agent) stream(ctx context.Context, c guard.Call, draft *turn.Draft) (*transcript.Response, error) {
 	var failed error
 	last := time.Now()
 	answer, err := a.model.Stream(ctx, c.Request, func(d wire.Delta) {
@@ -83,11 +85,11 @@ func (a *agent) stream(ctx context.Context, c guard.Call, draft *session.Draft) 
 // clock is the one tool.
 var clock = transcript.Tool{Name: "current_time", Description: "Tell the time, in UTC.", InputSchema: []byte(`{"type":"object","properties":{}}`)}
 
-func runTool(_ context.Context, call transcript.ToolCallBlock) transcript.Message {
-	if call.Name != clock.Name {
-		return transcript.ToolError(call.ID, "There is no tool "+call.Name+".")
+func runTool(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+	if c.Call.Name != clock.Name {
+		return transcript.Message{}, fmt.Errorf("there is no tool %s", c.Call.Name)
 	}
-	return transcript.ToolResult(call.ID, time.Now().UTC().Format(time.RFC1123))
+	return transcript.ToolResult(c.Call.ID, time.Now().UTC().Format(time.RFC1123)), nil
 }
 
 // scripted is a model that needs no network. It refuses every request that the real

@@ -12,9 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -56,15 +58,15 @@ func live(t *testing.T, st *session.Store) string {
 	call := transcript.ToolCallBlock{ID: "c1", Name: "map", Input: []byte(`{"city":"Porto"}`)}
 	_, err = s.Append(ctx, transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
 	require.NoError(t, err)
-	turn, err := s.BeginTurn(ctx)
+	tn, err := turn.Begin(ctx, s)
 	require.NoError(t, err)
-	require.NoError(t, s.RunTools(ctx, []transcript.ToolCallBlock{call}, 1, func(context.Context, transcript.ToolCallBlock) transcript.Message {
-		return transcript.ToolResult("c1", "41.15 N")
+	require.NoError(t, turn.RunTools(ctx, s, 1, func(context.Context, rebuild.PendingCall) (transcript.Message, error) {
+		return transcript.ToolResult("c1", "41.15 N"), nil
 	}))
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	title, ttl := "Travel", int64(3600)
 	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title, TTL: &ttl, Labels: []string{"a", "b"}}))
-	require.NoError(t, s.Pin(ctx, first[0]))
+	require.NoError(t, turn.Pin(ctx, s, first[0]))
 
 	fork, err := s.Fork(ctx, first[0], &session.CreateOptions{Title: "Fork"})
 	require.NoError(t, err)

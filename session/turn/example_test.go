@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"log"
 	"os"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
 // A call that a person has to approve waits over restarts, and is run once.
-func ExampleSession_Decide() {
+func ExampleDecide() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
 		log.Fatal(err)
@@ -31,14 +33,14 @@ func ExampleSession_Decide() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		turn, err := s.BeginTurn(ctx)
+		tn, err := turn.Begin(ctx, s)
 		if err != nil {
 			log.Fatal(err)
 		}
-		defer func() { _ = turn.End() }()
-		err = turn.RunTools(ctx, 4, func(_ context.Context, call transcript.ToolCallBlock) transcript.Message {
-			fmt.Println("running", call.Name)
-			return transcript.ToolResult(call.ID, "done")
+		defer func() { _ = tn.End() }()
+		err = turn.RunTools(ctx, s, 4, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+			fmt.Println("running", c.Call.Name)
+			return transcript.ToolResult(c.Call.ID, "done"), nil
 		})
 		if err != nil {
 			log.Fatal(err)
@@ -68,12 +70,12 @@ func ExampleSession_Decide() {
 		log.Fatal(err)
 	}
 	call := ids[len(ids)-1] // the entry of the call; Pending has it, too
-	if err := s.Decide(ctx, call, transcript.Hold, "policy", ""); err != nil {
+	if err := turn.Decide(ctx, s, call, transcript.Hold, "policy", ""); err != nil {
 		log.Fatal(err)
 	}
 
 	agent() // another process, or this one after a restart
-	if err := s.Decide(ctx, call, transcript.Approve, "anna", ""); err != nil {
+	if err := turn.Decide(ctx, s, call, transcript.Approve, "anna", ""); err != nil {
 		log.Fatal(err)
 	}
 	agent()

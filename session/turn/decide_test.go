@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"context"
@@ -13,14 +13,15 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
-func begin(t *testing.T, s *session.Session) *session.Turn {
+func begin(t *testing.T, s *session.Session) *turn.Turn {
 	t.Helper()
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	return turn
+	return tn
 }
 
 // The first approval or rejection holds, over processes, and nothing is decided
@@ -34,15 +35,15 @@ func TestFirstDecisionHolds(t *testing.T) {
 	ctx := t.Context()
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "x", "y"))
 	x, y := storetest.PendingEntry(s, "x"), storetest.PendingEntry(s, "y")
-	require.NoError(t, s.Decide(ctx, x, transcript.Hold, "policy", ""))
-	require.ErrorIs(t, other.Decide(ctx, x, transcript.Hold, "policy", ""), session.ErrConflict)
+	require.NoError(t, turn.Decide(ctx, s, x, transcript.Hold, "policy", ""))
+	require.ErrorIs(t, turn.Decide(ctx, other, x, transcript.Hold, "policy", ""), session.ErrConflict)
 
 	var wg sync.WaitGroup
 	won := make(chan transcript.Verdict, 8)
 	for i, s := range []*session.Session{s, other, s, other, s, other, s, other} {
 		v := []transcript.Verdict{transcript.Approve, transcript.Reject}[i/2%2]
 		wg.Go(func() {
-			if err := s.Decide(ctx, x, v, fmt.Sprint("person ", i), "because"); err == nil {
+			if err := turn.Decide(ctx, s, x, v, fmt.Sprint("person ", i), "because"); err == nil {
 				won <- v
 			} else if !errors.Is(err, session.ErrConflict) {
 				t.Error(err)
@@ -58,15 +59,15 @@ func TestFirstDecisionHolds(t *testing.T) {
 	require.Equal(t, want, p.Calls[0].State)
 	require.Equal(t, "because", p.Calls[0].Reason)
 
-	turn := begin(t, s)
-	require.NoError(t, turn.Dispatch(ctx, y))
-	require.ErrorIs(t, other.Decide(ctx, y, transcript.Reject, "late", ""), session.ErrConflict)
-	require.ErrorIs(t, turn.Dispatch(ctx, y), session.ErrConflict)
-	require.ErrorIs(t, turn.Dispatch(ctx, "nobody"), session.ErrConflict)
-	require.Error(t, s.Decide(ctx, y, "maybe", "", ""))
+	tn := begin(t, s)
+	require.NoError(t, turn.Dispatch(ctx, s, y))
+	require.ErrorIs(t, turn.Decide(ctx, other, y, transcript.Reject, "late", ""), session.ErrConflict)
+	require.ErrorIs(t, turn.Dispatch(ctx, s, y), session.ErrConflict)
+	require.ErrorIs(t, turn.Dispatch(ctx, s, "nobody"), session.ErrConflict)
+	require.Error(t, turn.Decide(ctx, s, y, "maybe", "", ""))
 	storetest.Add(t, other, transcript.ToolResult("y", "done"))
-	require.ErrorIs(t, turn.Dispatch(ctx, y), session.ErrConflict)
-	require.NoError(t, turn.End())
+	require.ErrorIs(t, turn.Dispatch(ctx, s, y), session.ErrConflict)
+	require.NoError(t, tn.End())
 }
 
 // The model is shown how far a call without a result has come.
@@ -78,11 +79,11 @@ func TestShownStates(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "new", "held", "approved", "rejected", "dispatched"))
 	for id, verdicts := range map[string][]transcript.Verdict{"held": {transcript.Hold}, "approved": {transcript.Hold, transcript.Approve}, "rejected": {transcript.Reject}} {
 		for _, v := range verdicts {
-			require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, id), v, "anna", "too dear"))
+			require.NoError(t, turn.Decide(ctx, s, storetest.PendingEntry(s, id), v, "anna", "too dear"))
 		}
 	}
-	turn := begin(t, s)
-	require.NoError(t, turn.Dispatch(ctx, storetest.PendingEntry(s, "dispatched")))
+	tn := begin(t, s)
+	require.NoError(t, turn.Dispatch(ctx, s, storetest.PendingEntry(s, "dispatched")))
 	h, err := s.History(ctx)
 	require.NoError(t, err)
 	var got []string
@@ -98,12 +99,12 @@ func TestShownStates(t *testing.T) {
 	// A decision after the model has answered edits nothing.
 	storetest.Add(t, s, &transcript.Response{Message: transcript.AssistantText("I wait."), Made: transcript.Made{After: h.After}})
 	before := storetest.History(t, s)
-	require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "held"), transcript.Reject, "anna", "no"))
+	require.NoError(t, turn.Decide(ctx, s, storetest.PendingEntry(s, "held"), transcript.Reject, "anna", "no"))
 	after := storetest.History(t, s)
 	require.Equal(t, strings.TrimSuffix(before, "]}"), after[:len(before)-2])
 	require.Contains(t, after, "[late error of tool call held")
 	require.Contains(t, after, "denied, not run: no")
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 }
 
 // Tools are run once each, those that nobody has to decide about.
@@ -113,23 +114,23 @@ func TestTurnRunTools(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "a", "b", "c"))
-	require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "b"), transcript.Hold, "policy", ""))
-	turn := begin(t, s)
+	require.NoError(t, turn.Decide(ctx, s, storetest.PendingEntry(s, "b"), transcript.Hold, "policy", ""))
+	tn := begin(t, s)
 	ran := map[string]int{}
 	var mu sync.Mutex
-	run := func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
+	run := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		ran[c.ID]++
-		return transcript.ToolResult(c.ID, "ok")
+		ran[c.Call.ID]++
+		return transcript.ToolResult(c.Call.ID, "ok"), nil
 	}
-	require.NoError(t, turn.RunTools(ctx, 1, run))
-	require.NoError(t, turn.RunTools(ctx, 0, run))
+	require.NoError(t, turn.RunTools(ctx, s, 1, run))
+	require.NoError(t, turn.RunTools(ctx, s, 0, run))
 	require.Equal(t, map[string]int{"a": 1, "c": 1}, ran)
-	require.NoError(t, s.Decide(ctx, storetest.PendingEntry(s, "b"), transcript.Approve, "anna", ""))
-	require.NoError(t, turn.RunTools(ctx, 0, run))
+	require.NoError(t, turn.Decide(ctx, s, storetest.PendingEntry(s, "b"), transcript.Approve, "anna", ""))
+	require.NoError(t, turn.RunTools(ctx, s, 0, run))
 	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1}, ran)
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 }
 
 // Several calls in one line, as other programs write them, share an entry ID and
@@ -156,15 +157,15 @@ func TestCallsInOneLine(t *testing.T) {
 			}
 			return list
 		}
-		turn := begin(t, s)
+		tn := begin(t, s)
 		var ran sync.Map
-		run := func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
-			_, again := ran.LoadOrStore(c.ID+c.Name, true)
+		run := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+			_, again := ran.LoadOrStore(c.Call.ID+c.Call.Name, true)
 			require.False(t, again)
-			return transcript.ToolResult(c.ID, "ok")
+			return transcript.ToolResult(c.Call.ID, "ok"), nil
 		}
 		ask("one")
-		require.NoError(t, turn.RunTools(ctx, 0, run))
+		require.NoError(t, turn.RunTools(ctx, s, 0, run))
 		require.Empty(t, states())
 		for _, want := range []string{"ax", "by"} {
 			_, ok := ran.Load(want)
@@ -172,13 +173,13 @@ func TestCallsInOneLine(t *testing.T) {
 		}
 
 		ask("two")
-		require.NoError(t, s.Decide(ctx, "two", transcript.Hold, "policy", ""))
+		require.NoError(t, turn.Decide(ctx, s, "two", transcript.Hold, "policy", ""))
 		require.Equal(t, []rebuild.CallState{rebuild.Held, rebuild.Held}, states())
-		require.ErrorIs(t, turn.Dispatch(ctx, "two"), session.ErrConflict)
-		require.NoError(t, s.Decide(ctx, "two", transcript.Approve, "anna", ""))
-		require.NoError(t, turn.Dispatch(ctx, "two"))
+		require.ErrorIs(t, turn.Dispatch(ctx, s, "two"), session.ErrConflict)
+		require.NoError(t, turn.Decide(ctx, s, "two", transcript.Approve, "anna", ""))
+		require.NoError(t, turn.Dispatch(ctx, s, "two"))
 		require.Equal(t, []rebuild.CallState{rebuild.Dispatched, rebuild.Dispatched}, states())
-		require.ErrorIs(t, turn.Dispatch(ctx, "two"), session.ErrConflict)
-		require.NoError(t, turn.End())
+		require.ErrorIs(t, turn.Dispatch(ctx, s, "two"), session.ErrConflict)
+		require.NoError(t, tn.End())
 	})
 }

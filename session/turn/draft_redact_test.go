@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"testing"
@@ -18,18 +18,18 @@ func TestRedactDraft(t *testing.T) {
 	const key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEaB3dE5gH7jK9mN1pQ3sT5\nvW7yZ9bC1dE3fG5aB3dE5gH7j\n-----END RSA PRIVATE KEY-----"
 	text := "First line.\nThe token: " + storetest.Secret + " and more.\npassword:\nHunter27hunter\nHere:\n" + key + "\nDone.\nThe rest"
 	for _, size := range []int{1, 3, 7, 40, 1000} {
-		st := session.OpenDriver(memdriver.New(nil), masking(redact.Secrets))
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{session.Redact(redact.Secrets)}})
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Add(t, s, transcript.UserText("go"))
-		turn := begin(t, s)
-		d := turn.Draft("anthropic", "m", transcript.Made{})
+		tn := begin(t, s)
+		d := tn.Draft("anthropic", "m", transcript.Made{})
 		for rest := text; rest != ""; {
 			n := min(size, len(rest))
 			require.NoError(t, d.Write(t.Context(), rest[:n]))
 			require.NoError(t, d.Flush(t.Context()))
 			rest = rest[n:]
 		}
-		require.NoError(t, turn.End())
+		require.NoError(t, tn.End())
 		require.NoError(t, begin(t, s).End()) // closes the draft, as after a crash
 		want := "First line.\nThe token: [masked] and more.\npassword:\n[masked]\nHere:\n[masked]\nDone.\n"
 		got := storetest.History(t, s)

@@ -1,4 +1,4 @@
-package session_test
+package serve_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -22,15 +23,15 @@ func TestURI(t *testing.T) {
 		"viking://session/":                     {},
 		"viking://session/?agent=main":          {Agent: "main"},
 	} {
-		got, err := session.ParseURI(uri)
+		got, err := serve.ParseURI(uri)
 		if err != nil || got != want {
 			t.Errorf("ParseURI(%q) = %+v, %v, want %+v", uri, got, err, want)
 		}
-		if back := session.URI(want); back != uri {
+		if back := serve.URI(want); back != uri {
 			t.Errorf("URI(%+v) = %q, want %q", want, back, uri)
 		}
 	}
-	ref, err := session.ParseURI("viking://session/a1b2c3d4")
+	ref, err := serve.ParseURI("viking://session/a1b2c3d4")
 	require.NoError(t, err)
 	require.Equal(t, "a1b2c3d4", ref.ID)
 	for _, uri := range []string{
@@ -39,7 +40,7 @@ func TestURI(t *testing.T) {
 		"viking://session//", "viking://session/%zz/", "viking://session/a/?agent=", "viking://session/a/?agent=main", "viking://session/a/?user=x",
 		"viking://session/a/?agent=b&agent=c", "viking://session/a?agent=b", "viking://session/a b/", "viking://session/a/#top", " viking://session/a/",
 	} {
-		if ref, err := session.ParseURI(uri); !errors.Is(err, session.ErrURI) || ref != (session.Ref{}) {
+		if ref, err := serve.ParseURI(uri); !errors.Is(err, serve.ErrURI) || ref != (session.Ref{}) {
 			t.Errorf("ParseURI(%q) = %+v, %v", uri, ref, err)
 		}
 	}
@@ -53,11 +54,11 @@ func FuzzURI(f *testing.F) {
 		if agent == "" && id != "" {
 			ref.Agent = "main"
 		}
-		if back, err := session.ParseURI(session.URI(ref)); err != nil || back != ref {
-			t.Errorf("%+v became %q and then %+v, %v", ref, session.URI(ref), back, err)
+		if back, err := serve.ParseURI(serve.URI(ref)); err != nil || back != ref {
+			t.Errorf("%+v became %q and then %+v, %v", ref, serve.URI(ref), back, err)
 		}
-		if got, err := session.ParseURI(uri); err == nil && session.URI(got) != uri && session.URI(got) != uri+"/" {
-			t.Errorf("%q is %+v, which is %q", uri, got, session.URI(got))
+		if got, err := serve.ParseURI(uri); err == nil && serve.URI(got) != uri && serve.URI(got) != uri+"/" {
+			t.Errorf("%q is %+v, which is %q", uri, got, serve.URI(got))
 		}
 	})
 }
@@ -73,19 +74,19 @@ func TestURIOfSession(t *testing.T) {
 		_, err = s.Append(ctx, transcript.UserText("I am the session of "+agent))
 		require.NoError(t, err)
 	}
-	all, err := session.ParseURI("viking://session/")
+	all, err := serve.ParseURI("viking://session/")
 	require.NoError(t, err)
 	infos, err := st.List(ctx, &session.ListOptions{Agent: all.Agent})
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
 	for _, info := range infos {
-		ref, err := session.ParseURI(session.URI(info.Ref))
+		ref, err := serve.ParseURI(serve.URI(info.Ref))
 		require.NoError(t, err)
 		s, err := st.Get(ctx, ref)
 		require.NoError(t, err)
 		require.Equal(t, info.Ref, s.Ref())
 	}
-	ref, err := session.ParseURI("viking://session/a1b2c3d4/")
+	ref, err := serve.ParseURI("viking://session/a1b2c3d4/")
 	require.NoError(t, err)
 	require.NoError(t, st.Delete(ctx, ref))
 	_, err = st.Get(ctx, ref)

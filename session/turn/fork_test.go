@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -22,11 +23,11 @@ func TestForkOfStandingThings(t *testing.T) {
 	resp := storetest.Answer("paid for")
 	resp.Model, resp.Usage = "m", transcript.Usage{Input: 10, Output: 1}
 	id := storetest.Add(t, s, transcript.UserText("keep this"), resp)[0]
-	require.NoError(t, s.Pin(ctx, id))
-	require.NoError(t, storetest.ErrOf(s.SetState(ctx, "a", json.RawMessage(`1`), "")))
-	require.NoError(t, storetest.ErrOf(s.Queue(ctx, transcript.UserText("queued"))))
-	turn := begin(t, s)
-	d := turn.Draft("anthropic", "m", transcript.Made{})
+	require.NoError(t, turn.Pin(ctx, s, id))
+	require.NoError(t, storetest.ErrOf(turn.SetValue(ctx, s, "a", json.RawMessage(`1`), "")))
+	require.NoError(t, storetest.ErrOf(turn.Queue(ctx, s, transcript.UserText("queued"))))
+	tn := begin(t, s)
+	d := tn.Draft("anthropic", "m", transcript.Made{})
 	require.NoError(t, d.Write(ctx, "half"))
 	require.NoError(t, d.Flush(ctx))
 	check := func(at string, state string) {
@@ -36,23 +37,19 @@ func TestForkOfStandingThings(t *testing.T) {
 		p, err := fork.Pending(ctx)
 		require.NoError(t, err)
 		require.Empty(t, p.Queued)
-		pins, err := fork.Pins(ctx)
+		pins, err := turn.Pins(ctx, fork)
 		require.NoError(t, err)
 		require.Len(t, pins, 1)
-		values, err := fork.State(ctx)
+		values, err := turn.Values(ctx, fork)
 		require.NoError(t, err)
 		require.Len(t, values, 1)
 		require.Equal(t, state, string(values[0].Value))
-		usage, err := fork.Usage(ctx)
-		require.NoError(t, err)
-		require.Empty(t, usage)
-		turn := begin(t, fork)
-		require.NoError(t, turn.End())
+		require.Empty(t, fork.Info().Usage)
+		tn := begin(t, fork)
+		require.NoError(t, tn.End())
 		require.NotContains(t, storetest.History(t, fork), "half")
 		storetest.Add(t, fork, transcript.UserText("more"), resp)
-		usage, err = fork.Usage(ctx)
-		require.NoError(t, err)
-		require.Equal(t, 1, usage["m"].Answers)
+		require.Equal(t, 1, fork.Info().Usage["m"].Answers)
 	}
 	check(storetest.Add(t, s, transcript.UserText("now"))[0], "1")
 	hits := 0
@@ -61,7 +58,7 @@ func TestForkOfStandingThings(t *testing.T) {
 		hits++
 	}
 	require.Equal(t, 1, hits, "the fork has a copy")
-	require.NoError(t, storetest.ErrOf(s.SetState(ctx, "a", json.RawMessage(`2`), "")))
+	require.NoError(t, storetest.ErrOf(turn.SetValue(ctx, s, "a", json.RawMessage(`2`), "")))
 	storetest.Talk(t, s, 0, 5)
 	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	head := storetest.Add(t, s, transcript.UserText("after"))[0]
@@ -69,6 +66,6 @@ func TestForkOfStandingThings(t *testing.T) {
 	p, err := s.Pending(ctx)
 	require.NoError(t, err)
 	require.Len(t, p.Queued, 1)
-	require.NoError(t, storetest.ErrOf(d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half and half")})))
-	require.NoError(t, turn.End())
+	require.NoError(t, storetest.ErrOf(d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("half and half")})))
+	require.NoError(t, tn.End())
 }

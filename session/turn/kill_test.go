@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -56,31 +57,33 @@ func turnChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	turn, err := s.BeginTurn(storetest.Background)
-	if err != nil {
+	if _, err := turn.Begin(storetest.Background, s); err != nil {
 		return err
 	}
 	add := func(items ...transcript.Item) func() error {
 		return func() error { _, err := s.Append(storetest.Background, items...); return err }
 	}
-	run := func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
-		_ = out.Encode(storetest.Report{Did: "started", Text: c.ID})
+	run := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+		_ = out.Encode(storetest.Report{Did: "started", Text: c.Call.ID})
 		step()
-		return transcript.ToolResult(c.ID, "result of "+c.ID)
+		return transcript.ToolResult(c.Call.ID, "result of "+c.Call.ID), nil
 	}
 	return storetest.Chain(nil,
 		add(transcript.UserText("do it")),
 		add(storetest.Answer("", "a", "b", "careful")),
 		func() error {
-			return s.Decide(storetest.Background, storetest.PendingEntry(s, "careful"), transcript.Hold, "policy", "")
+			return turn.Decide(storetest.Background, s, storetest.PendingEntry(s, "careful"), transcript.Hold, "policy", "")
 		},
-		func() error { return turn.RunTools(storetest.Background, 0, run) },
-		func() error { _, err := s.Queue(storetest.Background, transcript.UserText("and be quick")); return err },
+		func() error { return turn.RunTools(storetest.Background, s, 0, run) },
 		func() error {
-			return s.Decide(storetest.Background, storetest.PendingEntry(s, "careful"), transcript.Approve, "anna", "")
+			_, err := turn.Queue(storetest.Background, s, transcript.UserText("and be quick"))
+			return err
 		},
-		func() error { return turn.RunTools(storetest.Background, 0, run) },
-		func() error { _, err := turn.Drain(storetest.Background); return err },
+		func() error {
+			return turn.Decide(storetest.Background, s, storetest.PendingEntry(s, "careful"), transcript.Approve, "anna", "")
+		},
+		func() error { return turn.RunTools(storetest.Background, s, 0, run) },
+		func() error { _, err := turn.Drain(storetest.Background, s, 0); return err },
 		add(storetest.Answer("done")),
 		func() error { return out.Encode(storetest.Report{Did: "over"}) },
 	)
@@ -126,7 +129,7 @@ func TestKilledTurn(t *testing.T) {
 
 		st := storetest.Open(t, dir, nil)
 		s := storetest.Load(t, st, storetest.CLI)
-		turn, err := s.BeginTurn(t.Context())
+		tn, err := turn.Begin(t.Context(), s)
 		require.NoError(t, err)
 		h, err := s.History(t.Context())
 		require.NoError(t, err)
@@ -146,17 +149,17 @@ func TestKilledTurn(t *testing.T) {
 			}
 			if state == rebuild.Dispatched {
 				require.Contains(t, text, rebuild.MayHaveRun)
-				require.ErrorIs(t, turn.Dispatch(t.Context(), storetest.PendingEntry(s, id)), session.ErrConflict)
+				require.ErrorIs(t, turn.Dispatch(t.Context(), s, storetest.PendingEntry(s, id)), session.ErrConflict)
 			}
 			if state == rebuild.Held {
 				require.Contains(t, text, rebuild.Waiting)
-				require.ErrorIs(t, turn.Dispatch(t.Context(), storetest.PendingEntry(s, id)), session.ErrConflict)
+				require.ErrorIs(t, turn.Dispatch(t.Context(), s, storetest.PendingEntry(s, id)), session.ErrConflict)
 			}
 		}
-		ids, err := turn.Drain(t.Context())
+		ids, err := turn.Drain(t.Context(), s, 0)
 		require.NoError(t, err)
 		require.Len(t, ids, len(p.Queued), "step %d", n)
-		require.Empty(t, second2(turn.Drain(t.Context())))
+		require.Empty(t, second2(turn.Drain(t.Context(), s, 0)))
 		said := 0
 		for e, err := range s.Entries(t.Context()) {
 			require.NoError(t, err)
@@ -166,7 +169,7 @@ func TestKilledTurn(t *testing.T) {
 		}
 		require.LessOrEqual(t, said, 1, "step %d", n)
 		require.True(t, !over || said == 1)
-		require.NoError(t, turn.End())
+		require.NoError(t, tn.End())
 		storetest.Close(t, st)
 	}
 }

@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"encoding/json"
@@ -10,48 +10,45 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 )
 
-func TestState(t *testing.T) {
+func TestValues(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
-	first, err := s.SetState(ctx, "step", json.RawMessage(`{"n":1}`), session.NoHead)
+	first, err := turn.SetValue(ctx, s, "step", json.RawMessage(`{"n":1}`), turn.NoValue)
 	require.NoError(t, err)
-	_, err = s.SetState(ctx, "step", json.RawMessage(`2`), session.NoHead)
+	_, err = turn.SetValue(ctx, s, "step", json.RawMessage(`2`), turn.NoValue)
 	require.ErrorIs(t, err, session.ErrConflict)
-	next, err := s.SetState(ctx, "step", json.RawMessage(`2`), first)
+	next, err := turn.SetValue(ctx, s, "step", json.RawMessage(`2`), first)
 	require.NoError(t, err)
-	_, err = s.SetState(ctx, "step", json.RawMessage(`3`), first)
+	_, err = turn.SetValue(ctx, s, "step", json.RawMessage(`3`), first)
 	require.ErrorIs(t, err, session.ErrConflict)
-	_, err = s.SetState(ctx, "bad", json.RawMessage(`{`), "")
+	_, err = turn.SetValue(ctx, s, "bad", json.RawMessage(`{`), "")
 	require.Error(t, err)
-	_, err = s.SetState(ctx, "large", json.RawMessage(`"`+strings.Repeat("x", session.MaxState)+`"`), "")
+	_, err = turn.SetValue(ctx, s, "large", json.RawMessage(`"`+strings.Repeat("x", turn.MaxValues)+`"`), "")
 	require.ErrorContains(t, err, "limit")
 	storetest.Talk(t, s, 0, 5)
 	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
-	values, err := s.State(ctx)
+	values, err := turn.Values(ctx, s)
 	require.NoError(t, err)
 	require.Len(t, values, 1)
 	require.Equal(t, []string{next, "step", "2"}, []string{values[0].Entry, values[0].Name, string(values[0].Value)})
-	_, err = s.SetState(ctx, "step", nil, next)
+	_, err = turn.SetValue(ctx, s, "step", nil, next)
 	require.NoError(t, err)
-	values, err = s.State(ctx)
+	values, err = turn.Values(ctx, s)
 	require.NoError(t, err)
 	require.Empty(t, values)
 	require.NotContains(t, storetest.History(t, s), "step")
 
-	// The values of the key go over to its next session.
-	for _, name := range []string{"key/language", "other"} {
-		require.NoError(t, storetest.ErrOf(s.SetState(ctx, name, json.RawMessage(`"de"`), "")))
-	}
+	// The next session of the key begins without any.
+	require.NoError(t, storetest.ErrOf(turn.SetValue(ctx, s, "language", json.RawMessage(`"de"`), "")))
+	require.ErrorContains(t, storetest.ErrOf(turn.SetValue(ctx, s, "\xff", json.RawMessage(`1`), "")), "UTF-8")
 	s, err = st.Create(ctx, storetest.CLI, nil)
 	require.NoError(t, err)
-	values, err = s.State(ctx)
+	values, err = turn.Values(ctx, s)
 	require.NoError(t, err)
-	require.Len(t, values, 1)
-	require.Equal(t, "key/language", values[0].Name)
-	require.NoError(t, storetest.ErrOf(s.SetState(ctx, "key/language", json.RawMessage(`"en"`), values[0].Entry)))
-	require.ErrorContains(t, storetest.ErrOf(s.SetState(ctx, "\xff", json.RawMessage(`1`), "")), "UTF-8")
+	require.Empty(t, values)
 }

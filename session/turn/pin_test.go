@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -24,22 +25,22 @@ func TestPins(t *testing.T) {
 	ctx := t.Context()
 	rule := "Never touch the production database. " + strings.Repeat("Not even on Sundays. ", 100) + "This is the end of the rule."
 	id := storetest.Add(t, s, transcript.UserText(rule), storetest.Answer("Understood."))[0]
-	require.NoError(t, s.Pin(ctx, id))
-	require.NoError(t, s.Pin(ctx, id))
-	require.ErrorIs(t, s.Pin(ctx, "nobody"), session.ErrNoEntry)
-	require.ErrorIs(t, s.Pin(ctx, ""), session.ErrNoEntry)
-	require.Error(t, s.Pin(ctx, s.ID()))
+	require.NoError(t, turn.Pin(ctx, s, id))
+	require.NoError(t, turn.Pin(ctx, s, id))
+	require.ErrorIs(t, turn.Pin(ctx, s, "nobody"), session.ErrNoEntry)
+	require.ErrorIs(t, turn.Pin(ctx, s, ""), session.ErrNoEntry)
+	require.Error(t, turn.Pin(ctx, s, s.ID()))
 	for i := range 3 {
 		storetest.Talk(t, s, i*20, 20)
 		require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary)), MaxCarried: -1})))
 		require.Equal(t, 1, strings.Count(storetest.History(t, s), "This is the end of the rule."), "compaction %d", i)
 	}
-	pins, err := s.Pins(ctx)
+	pins, err := turn.Pins(ctx, s)
 	require.NoError(t, err)
 	require.Equal(t, []transcript.Carried{{Entry: id, Text: rule}}, pins)
 	large := storetest.Add(t, s, transcript.UserText(strings.Repeat("large ", 3000)))[0]
-	require.ErrorContains(t, s.Pin(ctx, large), "limit")
-	require.NoError(t, s.Unpin(ctx, id))
+	require.ErrorContains(t, turn.Pin(ctx, s, large), "limit")
+	require.NoError(t, turn.Unpin(ctx, s, id))
 	storetest.Talk(t, s, 100, 20)
 	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary)), MaxCarried: -1})))
 	require.NotContains(t, storetest.History(t, s), "This is the end of the rule.")
@@ -57,7 +58,7 @@ func TestRewoundPinAfterRestart(t *testing.T) {
 			head := storetest.EntryIDs(t, s)[4]
 			for _, text := range []string{"taken back", "kept"} {
 				id := storetest.Add(t, s, transcript.UserText(text), storetest.Answer("ok"))[0]
-				require.NoError(t, s.Pin(t.Context(), id))
+				require.NoError(t, turn.Pin(t.Context(), s, id))
 				if text == "taken back" {
 					require.NoError(t, s.Rewind(t.Context(), head))
 				}
@@ -81,7 +82,7 @@ func TestRewoundPinInADamagedBatch(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	ids := storetest.Add(t, s, transcript.UserText("one"), transcript.AssistantText("damaged"), transcript.UserText("taken back"))
-	require.NoError(t, s.Pin(t.Context(), ids[2]))
+	require.NoError(t, turn.Pin(t.Context(), s, ids[2]))
 	storetest.Close(t, st)
 	files, err := filepath.Glob(filepath.Join(dir, "agents", "*", "sessions", "*.jsonl"))
 	require.NoError(t, err)
@@ -121,8 +122,8 @@ func TestForkRewoundPin(t *testing.T) {
 		ctx := t.Context()
 		said := storetest.Add(t, s, transcript.UserText("remember the blue door"), storetest.Answer("yes"))
 		said = append(said, storetest.Add(t, s, transcript.UserText("and the red one"), storetest.Answer("yes"))...)
-		require.NoError(t, s.Pin(ctx, said[0]))
-		require.NoError(t, s.Pin(ctx, said[2]))
+		require.NoError(t, turn.Pin(ctx, s, said[0]))
+		require.NoError(t, turn.Pin(ctx, s, said[2]))
 		require.NoError(t, s.Rewind(ctx, said[1]))
 		for n := range 4 {
 			storetest.Talk(t, s, n, 1)
@@ -134,7 +135,7 @@ func TestForkRewoundPin(t *testing.T) {
 		for range 2 { // the second one is a fork of the fork
 			s, err = s.Fork(ctx, last, nil)
 			require.NoError(t, err)
-			pins, err := s.Pins(ctx)
+			pins, err := turn.Pins(ctx, s)
 			require.NoError(t, err)
 			require.Equal(t, []transcript.Carried{{Entry: said[0], Text: "remember the blue door"}}, pins)
 			last = storetest.Add(t, s, transcript.UserText("on"), storetest.Answer("on"))[1]

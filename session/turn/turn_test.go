@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,14 +21,14 @@ func TestBeginTurn(t *testing.T) {
 	defer storetest.Close(t, a)
 	defer storetest.Close(t, b)
 	s, other := storetest.Load(t, a, storetest.CLI), storetest.Load(t, b, storetest.CLI)
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	_, err = other.TryBeginTurn(t.Context())
+	_, err = turn.TryBegin(t.Context(), other)
 	require.ErrorIs(t, err, session.ErrBusy)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := other.BeginTurn(ctx)
+		_, err := turn.Begin(ctx, other)
 		done <- err
 	}()
 	storetest.Add(t, other, transcript.UserText("an append goes on"))
@@ -35,14 +36,14 @@ func TestBeginTurn(t *testing.T) {
 	err = <-done
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, session.ErrBusy)
-	_, err = other.BeginTurn(ctx)
+	_, err = turn.Begin(ctx, other)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, session.ErrBusy)
-	require.NoError(t, turn.End())
-	require.NoError(t, turn.End())
-	turn, err = other.BeginTurn(t.Context())
+	require.NoError(t, tn.End())
+	require.NoError(t, tn.End())
+	tn, err = turn.Begin(t.Context(), other)
 	require.NoError(t, err)
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	require.NoError(t, s.Flush(t.Context()))
 }
 
@@ -54,7 +55,7 @@ func holderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.BeginTurn(storetest.Background); err != nil {
+	if _, err := turn.Begin(storetest.Background, s); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "held")
@@ -73,11 +74,11 @@ func TestTurnOfAKilledProcess(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	_, err = out.Read(make([]byte, 1))
 	require.NoError(t, err)
-	_, err = s.TryBeginTurn(t.Context())
+	_, err = turn.TryBegin(t.Context(), s)
 	require.ErrorIs(t, err, session.ErrBusy)
 	require.NoError(t, cmd.Process.Kill())
-	turn, err := s.BeginTurn(t.Context())
+	tn, err := turn.Begin(t.Context(), s)
 	require.NoError(t, err)
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	_ = cmd.Wait() // it was killed
 }

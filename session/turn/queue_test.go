@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -17,13 +18,13 @@ func TestQueue(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	ctx := t.Context()
 	first := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("1"))[1]
-	id, err := s.Queue(ctx, transcript.UserText("two"))
+	id, err := turn.Queue(ctx, s, transcript.UserText("two"))
 	require.NoError(t, err)
-	_, err = s.Queue(ctx, transcript.UserText("three"))
+	_, err = turn.Queue(ctx, s, transcript.UserText("three"))
 	require.NoError(t, err)
-	_, err = s.Queue(ctx, transcript.AssistantText("no"))
+	_, err = turn.Queue(ctx, s, transcript.AssistantText("no"))
 	require.Error(t, err)
-	_, err = s.Queue(ctx, transcript.ToolResult("c", "no"))
+	_, err = turn.Queue(ctx, s, transcript.ToolResult("c", "no"))
 	require.Error(t, err)
 	require.NotContains(t, storetest.History(t, s), "two")
 	p, err := s.Pending(ctx)
@@ -39,27 +40,27 @@ func TestQueue(t *testing.T) {
 	require.Len(t, p.Queued, 2)
 	require.Equal(t, id, p.Queued[0].Entry)
 
-	turn := begin(t, s)
-	ids, err := turn.Drain(ctx)
+	tn := begin(t, s)
+	ids, err := turn.Drain(ctx, s, 0)
 	require.NoError(t, err)
 	require.Len(t, ids, 2)
 	require.Contains(t, storetest.History(t, s), "two")
 	require.NoError(t, s.Rewind(ctx, first))
 	require.NotContains(t, storetest.History(t, s), "two")
-	ids, err = turn.Drain(ctx)
+	ids, err = turn.Drain(ctx, s, 0)
 	require.NoError(t, err)
 	require.Empty(t, ids)
 
 	// A restart behind a rewind to the beginning knows that it was taken over.
-	_, err = s.Queue(ctx, transcript.UserText("four"))
+	_, err = turn.Queue(ctx, s, transcript.UserText("four"))
 	require.NoError(t, err)
-	ids, err = turn.Drain(ctx)
+	ids, err = turn.Drain(ctx, s, 0)
 	require.NoError(t, err)
 	require.Len(t, ids, 1)
-	_, err = s.Queue(ctx, transcript.UserText("five"))
+	_, err = turn.Queue(ctx, s, transcript.UserText("five"))
 	require.NoError(t, err)
 	require.NoError(t, s.Rewind(ctx, s.ID()))
-	require.NoError(t, turn.End())
+	require.NoError(t, tn.End())
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)

@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -31,7 +32,7 @@ func TestRetitleMilestones(t *testing.T) {
 	model := &titler{}
 	model.title = func([]transcript.Message, string) (string, error) { return fmt.Sprint("Title ", model.asked), nil }
 	dir := t.TempDir()
-	opts := &session.Options{AfterTurn: []func(context.Context, *session.Session) error{session.Titles(model)}}
+	opts := &session.Options{AfterTurn: []func(context.Context, *session.Session) error{turn.Titles(model)}}
 	st := storetest.Open(t, dir, opts)
 	s := storetest.Load(t, st, storetest.CLI)
 	var asked []int
@@ -65,12 +66,12 @@ func TestRetitleByHand(t *testing.T) {
 		set("mine")
 		return "The model's", nil
 	}}
-	changed, err := s.Retitle(t.Context(), meanwhile)
+	changed, err := turn.Retitle(t.Context(), s, meanwhile)
 	require.NoError(t, err)
 	require.False(t, changed)
 	require.Equal(t, "mine", s.Info().Title)
 	storetest.Talk(t, s, 3, 20)
-	changed, err = s.Retitle(t.Context(), meanwhile)
+	changed, err = turn.Retitle(t.Context(), s, meanwhile)
 	require.NoError(t, err)
 	require.False(t, changed)
 	require.Equal(t, 1, meanwhile.asked)
@@ -79,7 +80,7 @@ func TestRetitleByHand(t *testing.T) {
 	s, err = st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
 	storetest.Talk(t, s, 0, 3)
-	changed, err = s.Retitle(t.Context(), &titler{title: func([]transcript.Message, string) (string, error) { return "The model's", nil }})
+	changed, err = turn.Retitle(t.Context(), s, &titler{title: func([]transcript.Message, string) (string, error) { return "The model's", nil }})
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Equal(t, "The model's", s.Info().Title)
@@ -111,7 +112,7 @@ func TestRetitleAnswers(t *testing.T) {
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Talk(t, s, 0, 3)
 		was := s.Info().Title
-		changed, err := s.Retitle(t.Context(), &titler{title: func(in []transcript.Message, current string) (string, error) {
+		changed, err := turn.Retitle(t.Context(), s, &titler{title: func(in []transcript.Message, current string) (string, error) {
 			require.Equal(t, was, current)
 			require.NotEmpty(t, in)
 			return answer, nil
@@ -126,8 +127,8 @@ func TestRetitleAnswers(t *testing.T) {
 	}
 }
 
-// A titler that fails takes nothing from a turn, and is not asked again at once. It
-// is given a bounded part of the conversation.
+// A titler that fails takes nothing from a turn, and Titles does not ask it again at
+// once. It gets a bounded part of the conversation.
 func TestRetitleFails(t *testing.T) {
 	failing := &titler{title: func(in []transcript.Message, _ string) (string, error) {
 		require.LessOrEqual(t, len(in), 12)
@@ -136,15 +137,40 @@ func TestRetitleFails(t *testing.T) {
 		}
 		return "half", errors.New("no connection")
 	}}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{AfterTurn: []func(context.Context, *session.Session) error{session.Titles(failing)}})
+	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText(strings.Repeat("long ", 10_000)))
 	storetest.Talk(t, s, 0, 20)
-	require.ErrorContains(t, storetest.ErrOf(s.AfterTurn(t.Context())), "no connection")
-	require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
+	titles := turn.Titles(failing)
+	require.ErrorContains(t, titles(t.Context(), s), "no connection")
+	require.NoError(t, titles(t.Context(), s))
 	require.Equal(t, 1, failing.asked)
-	require.ErrorContains(t, storetest.ErrOf(s.Retitle(t.Context(), failing)), "no connection")
-	require.Equal(t, 2, failing.asked, "it was called directly")
+	require.ErrorContains(t, storetest.ErrOf(turn.Retitle(t.Context(), s, failing)), "no connection")
+	require.Equal(t, 2, failing.asked)
 	require.NotContains(t, s.Info().Title, "half")
+}
+
+// The Titler is not asked for a session that takes no writes, nor about words that are
+// erased while it works.
+func TestRetitleUnwritten(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("the code is 4711"), storetest.Answer("yes"))
+	storetest.Talk(t, s, 0, 2)
+	erasing := &titler{title: func([]transcript.Message, string) (string, error) {
+		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids[:1]}}})
+		require.NoError(t, err)
+		require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+		return "4711", nil
+	}}
+	require.ErrorIs(t, storetest.ErrOf(turn.Retitle(t.Context(), s, erasing)), session.ErrReplaced)
+	require.NotContains(t, s.Info().Title, "4711")
+	storetest.Close(t, st)
+
+	st = storetest.Open(t, dir, &session.Options{ReadOnly: true})
+	defer storetest.Close(t, st)
+	require.ErrorIs(t, storetest.ErrOf(turn.Retitle(t.Context(), storetest.Load(t, st, storetest.CLI), erasing)), session.ErrReadOnly)
+	require.Equal(t, 1, erasing.asked)
 }

@@ -1,0 +1,84 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Dispatch records that the tools of calls are about to be started. When it returns nil
+// the record is on stable storage, whatever the sync policy of the store: a call that
+// was started is never taken for one that was not. After a restart it is
+// [rebuild.Dispatched] until its result is appended. Whether its tool has run is then
+// unknown; the application must know whether running it again does harm.
+//
+// The error matches [session.ErrConflict], and nothing was written, if a call has a
+// result, is held or rejected, or was dispatched before.
+func Dispatch(ctx context.Context, s *session.Session, calls ...string) error {
+	return dispatch(ctx, s, "", calls...)
+}
+
+// dispatch is Dispatch. A tool-use ID that is not empty leaves out the other calls of
+// the entries.
+func dispatch(ctx context.Context, s *session.Session, id string, entries ...string) error {
+	err := mark(ctx, s, "dispatch", id, entries, func(c rebuild.PendingCall) (transcript.Item, bool) {
+		return transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID}, startable(c)
+	})
+	if err != nil {
+		return err
+	}
+	return s.Flush(context.WithoutCancel(ctx))
+}
+
+// startable reports whether a call may be dispatched.
+func startable(c rebuild.PendingCall) bool {
+	return c.State == rebuild.NotStarted || c.State == rebuild.Approved
+}
+
+// Decide records whether a call may be run: Hold leaves it to a person, Approve and
+// Reject are decisions. By and reason are free texts; the model sees the reason of a
+// rejection, which is the result of the call.
+//
+// The first approval or rejection holds. After it, and once the call was dispatched or
+// has a result, the error matches [session.ErrConflict] and nothing was written.
+func Decide(ctx context.Context, s *session.Session, call string, verdict transcript.Verdict, by, reason string) error {
+	if !slices.Contains([]transcript.Verdict{transcript.Hold, transcript.Approve, transcript.Reject}, verdict) {
+		return failed("decide", s, fmt.Errorf("a decision %q: want hold, approve or reject; nothing was written", verdict))
+	}
+	return mark(ctx, s, "decide", "", []string{call}, func(c rebuild.PendingCall) (transcript.Item, bool) {
+		d := transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: verdict, By: by, Reason: reason}
+		return d, c.State == rebuild.NotStarted || c.State == rebuild.Held && verdict != transcript.Hold
+	})
+}
+
+// mark appends what item returns for each call of the entries, if it allows that. A
+// tool-use ID that is not empty leaves out the other calls of the entries.
+func mark(
+	ctx context.Context, s *session.Session, op, id string, entries []string, item func(rebuild.PendingCall) (transcript.Item, bool),
+) error {
+	_, err := s.Update(ctx, op, func(v *session.View) (items []transcript.Item, err error) {
+		pending := v.Fold().Pending().Calls
+		for _, entry := range entries {
+			n := len(items)
+			for _, c := range pending {
+				if c.Entry != entry || id != "" && c.Call.ID != id {
+					continue
+				}
+				it, ok := item(c)
+				if !ok {
+					return nil, fmt.Errorf("%w: the call %s of entry %s is %s: nothing was written", session.ErrConflict, c.Call.Name, c.Entry, c.State)
+				}
+				items = append(items, it)
+			}
+			if len(items) == n {
+				return nil, fmt.Errorf("%w: there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending returns", session.ErrConflict, entry)
+			}
+		}
+		return items, nil
+	})
+	return err
+}

@@ -1,0 +1,182 @@
+package turn_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The answer takes the place of its draft; of a turn that died the draft becomes
+// an aborted answer.
+func TestDraft(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	ctx := t.Context()
+	storetest.Add(t, s, transcript.UserText("write"))
+	tn := begin(t, s)
+	d := tn.Draft("anthropic", "m", transcript.Made{})
+	for range 3 {
+		require.NoError(t, d.Write(ctx, strings.Repeat("x", 3<<10)))
+	}
+	messages := s.Info().Messages
+	require.NotContains(t, storetest.History(t, s), "xxx")
+	ids, err := d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
+	require.NoError(t, err)
+	again, err := d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
+	require.NoError(t, err)
+	require.Equal(t, ids, again)
+	require.Equal(t, messages+1, s.Info().Messages)
+
+	storetest.Add(t, s, transcript.UserText("more"))
+	d = tn.Draft("anthropic", "m", transcript.Made{})
+	require.NoError(t, d.Write(ctx, "half of "))
+	require.NoError(t, d.Flush(ctx))
+	require.NoError(t, d.Write(ctx, "it"))
+	require.NoError(t, d.Flush(ctx))
+	require.NoError(t, tn.End())
+
+	tn = begin(t, s)
+	h, err := s.History(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "half of it", h.Messages[len(h.Messages)-1].Text())
+	p, err := s.Pending(ctx)
+	require.NoError(t, err)
+	require.True(t, p.Cut)
+	_, err = d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("half of it and the rest")})
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.NoError(t, tn.End())
+	storetest.Close(t, st)
+
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	tn = begin(t, storetest.Load(t, st, storetest.CLI))
+	require.NoError(t, tn.End())
+	h, err = storetest.Load(t, st, storetest.CLI).History(ctx)
+	require.NoError(t, err)
+	require.Len(t, h.Messages, 4)
+}
+
+// A draft of an answer to what a rewind has taken back keeps no turn from beginning,
+// becomes no answer, and cannot be committed any more.
+func TestDraftOfARewoundTurn(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"), transcript.AssistantText("two"))
+	before := storetest.History(t, s)
+	asked := storetest.Add(t, s, transcript.UserText("three"))[0]
+	tn := begin(t, s)
+	d := tn.Draft("anthropic", "m", transcript.Made{After: asked})
+	require.NoError(t, d.Write(t.Context(), "half an answer"))
+	require.NoError(t, d.Flush(t.Context()))
+	require.NoError(t, tn.End())
+	require.NoError(t, turn.Undo(t.Context(), s, 1))
+
+	require.NoError(t, begin(t, s).End())
+	require.Equal(t, before, storetest.History(t, s))
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.NoError(t, s.Rewind(t.Context(), asked))
+	_, err := d.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("four"), Made: transcript.Made{After: asked}})
+	require.ErrorIs(t, err, session.ErrConflict)
+}
+
+// A draft that goes on after a later turn has closed it is over with the next one,
+// and one without a key is none.
+func TestLateDraft(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("hi"), transcript.Draft{Text: "no key"})
+	tn := begin(t, s)
+	d := tn.Draft("anthropic", "m", transcript.Made{})
+	for _, text := range []string{"early", "late"} {
+		require.NoError(t, d.Write(t.Context(), text))
+		require.NoError(t, d.Flush(t.Context()))
+		require.NoError(t, tn.End())
+		tn = begin(t, s)
+	}
+	require.NoError(t, tn.End())
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, storetest.History(t, s))
+}
+
+// A discarded draft is in no history and cannot go on.
+func TestDiscardedDraft(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"))
+	tn := begin(t, s)
+	for _, text := range []string{"half", ""} { // one without a text leaves no line
+		lines := len(storetest.Lines(t, s))
+		d := tn.Draft("anthropic", "m", transcript.Made{})
+		require.NoError(t, d.Write(t.Context(), text))
+		require.NoError(t, d.Flush(t.Context()))
+		require.NoError(t, d.Discard(t.Context()))
+		require.NoError(t, d.Discard(t.Context()))
+		require.Len(t, storetest.Lines(t, s), lines+2*min(1, len(text)))
+		require.NoError(t, d.Write(t.Context(), "more"))
+		require.ErrorContains(t, d.Flush(t.Context()), "has ended")
+		_, err := d.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("whole")})
+		require.ErrorIs(t, err, session.ErrConflict)
+	}
+	d := tn.Draft("anthropic", "m", transcript.Made{})
+	require.NoError(t, d.Write(t.Context(), "closed"))
+	require.NoError(t, d.Flush(t.Context()))
+	require.NoError(t, tn.End())
+	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	require.NoError(t, begin(t, s).End())
+	require.ErrorIs(t, d.Discard(t.Context()), session.ErrConflict)
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.NotContains(t, storetest.History(t, s), "half")
+}
+
+// A draft of a request that is sent again replaces the one before, and no other.
+func TestReplacedDraft(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	one := transcript.Made{After: storetest.Add(t, s, transcript.UserText("one"))[0]}
+	tn := begin(t, s)
+	open := func() (texts []string) {
+		for _, d := range storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts {
+			texts = append(texts, d.Text)
+		}
+		return texts
+	}
+	var last *turn.Draft
+	for _, text := range []string{"first", "", "second"} {
+		last = tn.Draft("anthropic", "m", one)
+		require.NoError(t, last.Write(t.Context(), text))
+		require.NoError(t, last.Flush(t.Context()))
+	}
+	require.Equal(t, []string{"second"}, open())
+	require.NoError(t, storetest.ErrOf(last.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("an answer"), Made: one})))
+	require.Empty(t, open())
+
+	// The answer of a request that is sent again and streams nothing.
+	two := transcript.Made{After: storetest.Add(t, s, transcript.UserText("two"))[0]}
+	d := tn.Draft("anthropic", "m", two)
+	require.NoError(t, d.Write(t.Context(), "third"))
+	require.NoError(t, d.Flush(t.Context()))
+	d = tn.Draft("anthropic", "m", transcript.Made{After: two.After, PromptHash: "another request"})
+	require.NoError(t, storetest.ErrOf(d.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("another answer"), Made: two})))
+	require.Equal(t, []string{"third"}, open())
+	require.NoError(t, tn.End())
+	require.NoError(t, begin(t, s).End())
+	require.Empty(t, open())
+	require.NotContains(t, storetest.History(t, s), "first")
+	require.Contains(t, storetest.History(t, s), "third", "as an aborted answer")
+}

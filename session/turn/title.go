@@ -1,0 +1,184 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Titler makes the title of a conversation, with a model for example.
+type Titler interface {
+	// Title returns a title for a conversation. Messages are its first four and its
+	// last eight messages with a text, in order, each cut to 1,000 runes. Current is
+	// the present title, which may be empty. Title must return when ctx is done, and
+	// must not modify messages.
+	Title(ctx context.Context, messages []transcript.Message, current string) (string, error)
+}
+
+// milestones are the numbers of messages at which a title is made.
+var milestones = []int{4, 12, 30, 80}
+
+// titleTime is how long a Titler may take.
+const titleTime = 30 * time.Second
+
+// Titles returns a function that calls [Retitle] with the Titler, which must not be nil,
+// for the AfterTurn of [session.Options]. After an error of the Titler it asks again at
+// the next of the numbers of messages.
+func Titles(t Titler) func(ctx context.Context, s *session.Session) error {
+	const most = 4_096 // sessions that are remembered
+	var mu sync.Mutex
+	asked := map[session.Ref]int{}
+	return func(ctx context.Context, s *session.Session) error {
+		_, err := retitle(ctx, s, t, func(milestone int) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if asked[s.Ref()] >= milestone {
+				return false
+			}
+			if len(asked) == most {
+				clear(asked)
+			}
+			asked[s.Ref()] = milestone
+			return true
+		})
+		return err
+	}
+}
+
+// Retitle asks the Titler, which must not be nil, for a title if the session has reached
+// 4, 12, 30 or 80 messages since its title was set, and reports whether the title
+// changed. A title that was set by hand is never replaced, not even one that is set
+// while the Titler works. A title by a Titler has TitleBy in its [transcript.Meta].
+//
+// The title is the first line of the answer that has a letter or a digit, without
+// control characters and surrounding quotes, cut to 60 runes. If there is no such line,
+// nothing changes. The Titler gets at most 30 seconds. After an error, of the Titler or of
+// the append, nothing was written.
+func Retitle(ctx context.Context, s *session.Session, t Titler) (changed bool, err error) {
+	return retitle(ctx, s, t, func(int) bool { return true })
+}
+
+// retitle is Retitle, unless want refuses the milestone that the session has reached.
+func retitle(ctx context.Context, s *session.Session, t Titler, want func(milestone int) bool) (changed bool, err error) {
+	const op = "retitle"
+	var in []transcript.Message
+	var info session.Info
+	rev, due := 0, false
+	look := func(v *session.View) (err error) {
+		if info, err = v.Info(); err != nil {
+			return err
+		}
+		if at := milestone(info); at > 0 && want(at) {
+			in, rev, due = texts(v.Fold().History().Messages), v.Rev(), true
+		}
+		return nil
+	}
+	// An Update, because it fails if nothing can be appended to the session.
+	_, err = s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) { return nil, look(v) })
+	if err != nil || !due {
+		return false, err
+	}
+	asking, cancel := context.WithTimeout(ctx, titleTime)
+	defer cancel()
+	text, err := t.Title(asking, in, info.Title)
+	if err != nil {
+		return false, failed(op, s, err)
+	}
+	title := cleanTitle(text)
+	if title == "" {
+		return false, nil
+	}
+	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
+		if v.Rev() != rev {
+			return nil, fmt.Errorf("%w: something was erased from it, and nothing was written", session.ErrReplaced)
+		}
+		info, err := v.Info()
+		if err != nil || info.TitleByHand {
+			return nil, err
+		}
+		changed = title != info.Title
+		return []transcript.Item{transcript.Meta{Title: &title, TitleBy: transcript.ByModel}}, nil
+	})
+	return changed && len(ids) > 0, err
+}
+
+// milestone returns the last milestone that was reached since the title was set; 0 if
+// there is none, or the title was set by hand.
+func milestone(info session.Info) (at int) {
+	for _, m := range milestones {
+		if info.Messages >= m && info.TitledAt < m && !info.TitleByHand {
+			at = m
+		}
+	}
+	return at
+}
+
+// titleRunes is the length of a title.
+const titleRunes = 60
+
+// cleanTitle returns the title in the answer of a model.
+func cleanTitle(text string) string {
+	const longest = 4 << 10 // bytes that are read
+	text = strings.ToValidUTF8(text[:min(len(text), longest)], "")
+	text = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return -1
+		}
+		return r
+	}, text)
+	for line := range strings.Lines(text) {
+		line = strings.TrimLeft(line, "#*-> \t")
+		if name, rest, ok := strings.Cut(line, ":"); ok && strings.EqualFold(strings.TrimSpace(name), "title") {
+			line = rest
+		}
+		line = strings.Trim(line, "\"'`*_“”„«» \t\n")
+		line = strings.Join(strings.Fields(line), " ")
+		if !strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+			continue
+		}
+		if strings.HasPrefix(line, "<") || strings.HasPrefix(line, "[") {
+			return "" // a tag
+		}
+		return cut(line, titleRunes)
+	}
+	return ""
+}
+
+// cut cuts a text after most runes.
+func cut(text string, most int) string {
+	for i := range text {
+		if most--; most < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// The part of a conversation that a Titler gets.
+const (
+	firstTexts = 4
+	lastTexts  = 8
+	textRunes  = 1_000
+)
+
+// texts returns the texts of the first and the last messages.
+func texts(messages []transcript.Message) (all []transcript.Message) {
+	for _, m := range messages {
+		text := strings.TrimSpace(m.Text())
+		if text == "" {
+			continue
+		}
+		one := transcript.UserText(cut(text, textRunes))
+		if one.Role = m.Role; len(all) == firstTexts+lastTexts {
+			all = append(all[:firstTexts], all[firstTexts+1:]...)
+		}
+		all = append(all, one)
+	}
+	return all
+}

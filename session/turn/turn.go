@@ -1,0 +1,48 @@
+package turn
+
+import (
+	"context"
+	"errors"
+
+	"github.com/convolog/convolog/session"
+)
+
+// A Turn is a held turn lock. It is for one goroutine.
+type Turn struct {
+	s      *session.Session
+	unlock func() error
+	draft  *Draft // the last one, until it has ended
+}
+
+// Begin takes the turn lock of the session, the opt-in rule that one turn at a time
+// runs on it, in all processes. It waits until the lock is free or ctx is done; the
+// error then matches [session.ErrBusy] and the error of ctx. The lock ends with End or
+// with the process. It keeps out other turns, not appends.
+//
+// Begin closes the drafts of turns that have died, see [Draft].
+func Begin(ctx context.Context, s *session.Session) (*Turn, error) { return begin(ctx, s, true) }
+
+// TryBegin is Begin without the wait: if another turn is running the error matches
+// [session.ErrBusy].
+func TryBegin(ctx context.Context, s *session.Session) (*Turn, error) { return begin(ctx, s, false) }
+
+// begin takes the turn lock, and waits for it if wait is set.
+func begin(ctx context.Context, s *session.Session, wait bool) (*Turn, error) {
+	unlock, err := s.LockTurn(ctx, wait)
+	if err != nil {
+		return nil, err
+	}
+	if err := closeDrafts(ctx, s); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return &Turn{s: s, unlock: unlock}, nil
+}
+
+// End releases the lock and brings the index up to date. Calling it again does
+// nothing.
+func (t *Turn) End() error { return t.unlock() }
+
+// failed returns an error that names a session.
+func failed(op string, s *session.Session, err error) error {
+	return &session.Error{Op: op, Session: s.Ref(), Err: err}
+}

@@ -1,0 +1,56 @@
+package turn_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session/turn"
+	"github.com/convolog/convolog/transcript"
+)
+
+func TestUndo(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	empty := storetest.History(t, s)
+	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("1"))
+	one := storetest.History(t, s)
+	storetest.Add(t, s, transcript.UserText("two"))
+	storetest.Add(t, s, storetest.Answer("", "c"))
+	storetest.Add(t, s, transcript.ToolResult("c", "r"))
+	steering := storetest.Add(t, s, transcript.UserText("steer"))
+	two := storetest.History(t, s)
+	require.NoError(t, turn.Undo(t.Context(), s, 1))
+	require.Equal(t, one, storetest.History(t, s))
+	require.NoError(t, s.Rewind(t.Context(), steering[0]))
+	require.Equal(t, two, storetest.History(t, s))
+	require.Error(t, turn.Undo(t.Context(), s, 3), "three of two turns were taken back")
+	require.NoError(t, turn.Undo(t.Context(), s, 2))
+	require.Equal(t, empty, storetest.History(t, s))
+	require.Error(t, s.Rewind(t.Context(), "nothing"), "a rewind to an entry that is not there was written")
+}
+
+// The beginning of the last turn is in a summary: it is taken back all the same,
+// also by a program that has read only what the history needs.
+func TestUndoBehindCompaction(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("1"))
+	one := storetest.History(t, s)
+	storetest.Add(t, s, transcript.UserText("two"))
+	storetest.Add(t, s, storetest.Answer("", "c"))
+	covered := storetest.Add(t, s, transcript.ToolResult("c", "r"))
+	kept := storetest.Add(t, s, storetest.Answer("", "d"))
+	storetest.Add(t, s, transcript.ToolResult("d", "r"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "they began", FirstKept: kept[0], CoversTo: covered[0]})
+	storetest.Add(t, s, storetest.Answer("2"))
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	require.NoError(t, turn.Undo(t.Context(), s, 1))
+	require.Equal(t, one, storetest.History(t, s))
+}

@@ -1,0 +1,72 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// MaxValues is the size in bytes that the values of a session may have together, names
+// included.
+const MaxValues = 64 << 10
+
+// NoValue is the after of a [SetValue] that must set the first value of a name.
+const NoValue = "-"
+
+// SetValue sets a value of the application, any JSON; nil removes it. No model sees
+// it. A rewind and a compaction leave it as it is.
+//
+// If after is empty the value is set whatever the name had. Otherwise after is the entry
+// ID that [Values] returns with the present value, or [NoValue] if the name must not have
+// one; if that does not hold the error matches [session.ErrConflict]. SetValue returns
+// the entry ID of the new value. Values that would have more than [MaxValues] bytes
+// together are refused. After an error nothing was written, as for
+// [session.Session.Append].
+func SetValue(ctx context.Context, s *session.Session, name string, value json.RawMessage, after string) (string, error) {
+	const op = "set value"
+	if !utf8.ValidString(name) {
+		return "", failed(op, s, fmt.Errorf("the name %q is not valid UTF-8: nothing was written", name))
+	}
+	if value != nil && !json.Valid(value) {
+		return "", failed(op, s, errors.New("the value is not valid JSON: nothing was written"))
+	}
+	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
+		now, size := NoValue, len(name)+len(value)
+		for _, v := range v.Fold().Standing().State {
+			if v.Name == name {
+				now = v.Entry
+			} else {
+				size += len(v.Name) + len(v.Value)
+			}
+		}
+		switch {
+		case after != "" && after != now:
+			return nil, fmt.Errorf("%w: the value %q was set by entry %s: nothing was written", session.ErrConflict, name, now)
+		case size > MaxValues && value != nil:
+			return nil, fmt.Errorf("all values would have %d bytes, the limit is %d: nothing was written", size, MaxValues)
+		}
+		return []transcript.Item{transcript.State{Name: name, Value: value}}, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+// Values returns the values that [SetValue] has set, the last one at the end. They
+// belong to the session: the next session of a key begins without any, and a fork has
+// copies.
+func Values(ctx context.Context, s *session.Session) (values []rebuild.Value, err error) {
+	err = s.View(ctx, func(v *session.View) error {
+		values = slices.Clone(v.Fold().Standing().State)
+		return nil
+	})
+	return values, err
+}
