@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	"internal/page":       {"session", "transcript", "transcript/tokens"},
 	"transcript":          {"internal/ahead", "internal/jsontext"},
 	"transcript/tokens":   {"transcript"},
-	"transcript/redact":   {"internal/lazy"},
+	"transcript/redact":   {"internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
 	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
@@ -62,11 +62,13 @@ var imports = map[string][]string{
 	"session/driver":                 {"transcript"},
 	"session/driver/memdriver":       {"session/driver", "transcript"},
 	"session/sessiontest":            {"session/driver", "transcript"},
-	"session/blobs":                  {"internal/filelog", "internal/filename", "session/driver"},
-	"session/blobs/blobstest":        {"session"},
+	"session/blobs": {
+		"internal/filelog", "internal/filename", "internal/jsontext", "rebuild", "session", "session/driver", "transcript", "transcript/tokens",
+	},
+	"session/blobs/blobstest": {"session", "session/blobs"},
 	"session": {
 		"compact", "guard", "internal/abstract", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
-		"session/driver", "transcript", "transcript/tokens",
+		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/search": {"internal/jsontext", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {
@@ -75,7 +77,7 @@ var imports = map[string][]string{
 	},
 	"session/memory/memorytest": {"session/memory"},
 	"session/turn":              {"rebuild", "session", "transcript"},
-	"session/exchange":          {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
+	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
@@ -108,7 +110,7 @@ var testImports = map[string][]string{
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
 	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/exchange", "session/search", "session/turn", "transcript/convlog", "transcript/redact"}),
-	"session/blobs":                {"session"},
+	"session/blobs":                {"compact", "session/driver/memdriver", "session/exchange", "session/search", "session/turn"},
 	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver"}),
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/search", "session/turn", "transcript/redact"}),

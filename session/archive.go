@@ -69,7 +69,7 @@ func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error
 	st.looks.Add(1)
 	if err == nil {
 		st.table.forget(ref)
-		err = st.removeBlobs(ctx, ref) // of one that was deleted
+		err = st.sweepDeleted(ctx, ref) // it may have been deleted
 	}
 	return st.done(ctx, op, ref, err)
 }

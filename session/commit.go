@@ -15,8 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CommitOptions says how [Session.Commit] archives. Nil and zero fields are those
-// of [Options].Commit.
+// CommitOptions says how [Session.Commit] archives.
 type CommitOptions struct {
 	// Keep is how much of what is archived the history goes on to show verbatim.
 	// The zero value shows none of it: the overview takes its place.
@@ -88,24 +87,11 @@ func (s *Session) Commit(ctx context.Context, opts *CommitOptions) (done Committ
 	defer free()
 	const tries = 5
 	for range tries {
-		if done, err = s.commitOnce(ctx, s.commitOptions(opts)); !errors.Is(err, ErrConflict) {
+		if done, err = s.commitOnce(ctx, *cmp.Or(opts, new(CommitOptions))); !errors.Is(err, ErrConflict) {
 			break
 		}
 	}
 	return done, err
-}
-
-// commitOptions returns opts with what the store says where they say nothing.
-func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
-	o, d := CommitOptions{}, s.store.opts.Commit
-	if opts != nil {
-		o = *opts
-	}
-	o.Keep = cmp.Or(o.Keep, d.Keep)
-	o.Summarizer = cmp.Or(o.Summarizer, d.Summarizer)
-	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
-	o.KeepHistory = o.KeepHistory || d.KeepHistory
-	return o
 }
 
 // archiving is one commit.
@@ -225,7 +211,7 @@ func (s *Session) overview(ctx context.Context, a *archiving, l learned) (c tran
 	}
 	try := func(ctx context.Context) (c transcript.Compaction, err error) {
 		if c, a.extract, err = compact.Overview(ctx, h, to, a.cut.At, &a.Options); err == nil {
-			c, err = redactBody(ctx, s.store, c)
+			c, err = filterBody(ctx, s, c)
 		}
 		return c, err
 	}
@@ -268,7 +254,7 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 		Archive: fmt.Sprintf("archive_%03d", a.last.N+1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
 		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.owner,
 	}
-	return redactBody(ctx, s.store, c)
+	return filterBody(ctx, s, c)
 }
 
 // item returns the commit as it is to be appended now, perhaps with a compaction, whose

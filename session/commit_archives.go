@@ -151,7 +151,7 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 	if err != nil {
 		return h, s.store.wrap("read", s.ref, err)
 	}
-	return h, s.inlineHistory(ctx, &h)
+	return h, s.FilterModel(ctx, &h)
 }
 
 // startOf returns the place of the batch of an entry.
@@ -198,7 +198,7 @@ func (s *Session) Live(ctx context.Context) (h rebuild.History, err error) {
 	if err != nil {
 		return h, s.store.wrap("read", s.ref, err)
 	}
-	return h, s.inlineHistory(ctx, &h)
+	return h, s.FilterModel(ctx, &h)
 }
 
 // Summary returns the summary that the history begins with. If it begins with none

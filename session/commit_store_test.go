@@ -62,7 +62,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 func TestCommitRedact(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	opts := &session.Options{Redact: redact.Secrets, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says("**It**: the key is " + storetest.Secret + "\n" + storetest.WholeSummary))}}
+	opts := &session.Options{Filters: []session.Filter{session.Redact(redact.Secrets)}, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says("**It**: the key is " + storetest.Secret + "\n" + storetest.WholeSummary))}}
 	st := storetest.Open(t, dir, opts)
 	s := storetest.Load(t, st, storetest.CLI)
 	for _, keep := range []bool{true, false} {

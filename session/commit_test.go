@@ -397,7 +397,8 @@ func TestCommitTrigger(t *testing.T) {
 		"messages": {Messages: 6}, "tokens": {Tokens: 85}, "idle": {Idle: time.Hour}, "never": {},
 	} {
 		opts := vikingly()
-		opts.CommitTrigger, opts.Now = trigger, func() time.Time { return now }
+		opts.AfterTurn = []func(context.Context, *session.Session) error{session.Commits(trigger, nil)}
+		opts.Now = func() time.Time { return now }
 		st := storetest.Open(t, t.TempDir(), opts)
 		s := storetest.Load(t, st, storetest.CLI)
 		for i := range 7 {

@@ -3,14 +3,15 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// CommitTrigger says when [Session.AfterTurn] commits: when what was said since the
-// last commit reaches one of the limits. Rewound messages count. The zero value is
+// CommitTrigger says when [Commits] commits: when what was said since the last commit
+// reaches one of the limits. Rewound messages count. The zero value is
 // never.
 type CommitTrigger struct {
 	Messages int // texts of the user and answers
@@ -30,21 +31,41 @@ type uncommitted struct {
 	idle             time.Duration // the longest time without a message
 }
 
-// commitIfDue commits if the trigger of the store says so.
-func (s *Session) commitIfDue(ctx context.Context) error {
-	if s.store.opts.CommitTrigger == (CommitTrigger{}) {
-		return nil
-	}
-	due := false
-	err := s.view(ctx, opCommit, func(v *View) error {
-		err := v.t.countUncommitted(ctx)
-		due = err == nil && v.t.uncommitted.due(s.store.opts.CommitTrigger, s.store.opts.Now())
+// maxCounted is for how many sessions Commits keeps what it has counted.
+const maxCounted = 1024
+
+// Commits returns a function for the [Options].AfterTurn of one store, which calls
+// [Session.Commit] if the trigger says so.
+func Commits(trigger CommitTrigger, opts *CommitOptions) func(ctx context.Context, s *Session) error {
+	var mu sync.Mutex // guards counted
+	counted := map[Ref]uncommitted{}
+	return func(ctx context.Context, s *Session) error {
+		if trigger == (CommitTrigger{}) {
+			return nil
+		}
+		due := false
+		err := s.view(ctx, opCommit, func(v *View) error {
+			mu.Lock()
+			u := counted[s.ref]
+			mu.Unlock()
+			u, err := v.t.countUncommitted(ctx, u, trigger)
+			if err != nil {
+				return err
+			}
+			due = u.due(trigger, s.store.opts.Now())
+			mu.Lock()
+			defer mu.Unlock()
+			if len(counted) >= maxCounted {
+				clear(counted)
+			}
+			counted[s.ref] = u
+			return nil
+		})
+		if err == nil && due {
+			_, err = s.Commit(ctx, opts)
+		}
 		return err
-	})
-	if err == nil && due {
-		_, err = s.Commit(ctx, nil)
 	}
-	return err
 }
 
 func (u *uncommitted) due(t CommitTrigger, now time.Time) bool {
@@ -53,24 +74,22 @@ func (u *uncommitted) due(t CommitTrigger, now time.Time) bool {
 		t.Idle > 0 && max(u.idle, now.Sub(u.last)) >= t.Idle)
 }
 
-// countUncommitted counts what was added since the last time. The caller holds s.mu.
-func (s *state) countUncommitted(ctx context.Context) error {
-	u, last := s.uncommitted, s.fold.Standing().Commit
-	copies := 0
-	if u == nil || u.commit != last.Entry || u.next > s.next {
-		u = &uncommitted{commit: last.Entry}
+// countUncommitted adds what came since u was counted. The caller holds s.mu.
+func (s *state) countUncommitted(ctx context.Context, u uncommitted, trigger CommitTrigger) (uncommitted, error) {
+	last, copies := s.fold.Standing().Commit, 0
+	if u.commit != last.Entry || u.next > s.next {
+		u = uncommitted{commit: last.Entry}
 		if last.LastEntry != "" {
 			p, err := locate(s.scan(ctx), last.LastEntry)
 			if err != nil && !errors.Is(err, ErrNoEntry) {
-				return err
+				return u, err
 			}
 			u.next = p.end
 		}
 	}
-	add := *u
 	for rec, err := range until(s.scan(ctx), s.next)(u.next, driver.Forward) {
 		if err != nil {
-			return err
+			return u, err
 		}
 		if copies > 0 {
 			copies--
@@ -80,16 +99,15 @@ func (s *state) countUncommitted(ctx context.Context) error {
 		case transcript.Header:
 			copies = b.Base.Lines
 		case transcript.Fragment:
-			add.message(rec.Entry, b, s.opts)
+			u.message(rec.Entry, b, trigger, s.opts)
 		}
 	}
-	add.next = s.next
-	s.uncommitted = &add
-	return nil
+	u.next = s.next
+	return u, nil
 }
 
-func (u *uncommitted) message(e transcript.Entry, f transcript.Fragment, opts *Options) {
-	if opts.CommitTrigger.Tokens > 0 {
+func (u *uncommitted) message(e transcript.Entry, f transcript.Fragment, trigger CommitTrigger, opts *Options) {
+	if trigger.Tokens > 0 {
 		u.tokens += opts.Counter.Count("", nil, []transcript.Message{f.Message()})
 	}
 	if f.Of != "" || f.Kind != transcript.TypeUser && f.Kind != transcript.TypeAssistant {

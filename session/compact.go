@@ -54,16 +54,14 @@ func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted
 // estimate. It does nothing right after a compaction, see [TooSoon], and after
 // three failures of the summarizer, see [CoolingDown].
 //
-// Before that it calls [Options].AfterTurn, and commits if [Options].CommitTrigger says
-// so, see [Session.Commit], with [Options].Commit. After an error of these it goes on, and
-// returns that error too.
+// Before the compaction it calls the functions of [Options].AfterTurn, all of them and in
+// their order. The error joins theirs.
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	defer s.turnEnded(ctx)
 	var errs []error
-	for _, hook := range s.store.opts.AfterTurn {
-		errs = append(errs, hook(ctx, s))
+	for _, do := range s.store.opts.AfterTurn {
+		errs = append(errs, do(ctx, s))
 	}
-	errs = append(errs, s.commitIfDue(ctx))
 	done, err := s.compactIfDue(ctx)
 	return done, errors.Join(append(errs, err)...)
 }
@@ -313,7 +311,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if !w.standIn {
 		failures = 0
 	}
-	if c, err = redactBody(ctx, s.store, c); err != nil {
+	if c, err = filterBody(ctx, s, c); err != nil {
 		return done, s.store.wrap(op, s.ref, err)
 	}
 	ids, err := s.commit(ctx, op, w, &c, done.Cut)

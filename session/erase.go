@@ -3,6 +3,8 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,7 +164,8 @@ func (st *Store) noteOf(p *ErasePlan) string {
 	if st.owner == "" {
 		return eraseNote + p.ID
 	}
-	return eraseNote + p.ID + "-" + hashOf([]byte(st.owner))[:16]
+	sum := sha256.Sum256([]byte(st.owner))
+	return eraseNote + p.ID + "-" + hex.EncodeToString(sum[:8])
 }
 
 // Erase carries out a plan. When the error is nil, nothing that the plan selects is
@@ -311,11 +314,11 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	}
 	if err == nil && len(places) == 0 && len(x.asked) > 0 { // an earlier try may have ended before the blobs went
 		s := &Session{store: st, ref: x.ref}
-		if err = s.sweepBlobs(ctx); !errors.Is(err, ErrArchived) {
+		if err = s.sweepErased(ctx); !errors.Is(err, ErrArchived) {
 			return err
 		}
 		if err = st.Restore(ctx, x.ref); err == nil {
-			err = cmp.Or(s.sweepBlobs(ctx), st.Archive(ctx, x.ref))
+			err = cmp.Or(s.sweepErased(ctx), st.Archive(ctx, x.ref))
 		}
 		return err
 	}
@@ -360,7 +363,7 @@ func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
 	}
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
-	err = s.sweepBlobs(ctx)
+	err = s.sweepErased(ctx)
 	t.rowDue.Store(true)
 	st.putRow(ctx, t, true)
 	return err

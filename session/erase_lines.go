@@ -129,8 +129,8 @@ func (x *eraser) rewrite(recs records, write func([]byte) error) error {
 			continue
 		}
 		e := x.changed(rec.Entry, n)
-		maps.Insert(there, blobsOf(rec.Entry))
-		maps.Insert(named, blobsOf(e))
+		addBlobs(there, rec.Entry)
+		addBlobs(named, e)
 		if write == nil {
 			continue
 		}
@@ -154,6 +154,13 @@ func (x *eraser) rewrite(recs records, write func([]byte) error) error {
 		}
 	}
 	return nil
+}
+
+// addBlobs adds the hashes of the blobs that an entry names to a set.
+func addBlobs(set map[string]bool, e transcript.Entry) {
+	for blob := range transcript.Blobs(e) {
+		set[blob.SHA256] = true
+	}
 }
 
 // understood reports that a newer program has written an entry, whose words this

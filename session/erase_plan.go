@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -167,10 +168,16 @@ func (st *Store) wholeOf(ctx context.Context, ref Ref) (places []transcript.Plac
 		kind = "archive"
 	}
 	places = append(places, transcript.Place{Kind: kind, Agent: ref.Agent, Session: ref.ID})
-	if st.opts.Blobs != nil {
-		if hashes, err := st.opts.Blobs.List(ctx, ref); err == nil && len(hashes) > 0 {
-			places = append(places, transcript.Place{Kind: "blob", Agent: ref.Agent, Session: ref.ID, Count: len(hashes)})
+	named := map[string]bool{}
+	if st.sweeps() {
+		for rec, err := range st.sift(ctx, ref)(func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, []byte(`"sha256"`)) }) {
+			if err == nil {
+				addBlobs(named, rec.Entry)
+			}
 		}
+	}
+	if len(named) > 0 {
+		places = append(places, transcript.Place{Kind: "blob", Agent: ref.Agent, Session: ref.ID, Count: len(named)})
 	}
 	return places
 }

@@ -413,7 +413,7 @@ func TestEraseNewerFormat(t *testing.T) {
 func TestEraseBlob(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)
-	st := storetest.Open(t, dir, &session.Options{Blobs: blobs.New(dir)})
+	st := storetest.Open(t, dir, &session.Options{Filters: []session.Filter{blobs.Filter(blobs.Folder(dir), nil)}})
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	picture := func(seed uint64) transcript.Message {
@@ -423,7 +423,7 @@ func TestEraseBlob(t *testing.T) {
 	storetest.Add(t, s, picture(2), transcript.AssistantText("Nice."))
 	again := storetest.Add(t, s, picture(1))[0]
 	files := func() int {
-		all, err := blobs.New(dir).List(t.Context(), s.Ref())
+		all, err := blobs.Folder(dir).List(t.Context(), s.Ref())
 		require.NoError(t, err)
 		return len(all)
 	}
@@ -453,8 +453,8 @@ func TestEraseBlob(t *testing.T) {
 func TestEraseBlobAgain(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("the disk is full")
-	kept := &storetest.Watched{Blobs: blobs.NewMemory()}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept})
+	kept := &storetest.Watched{Blobs: blobs.Memory()}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{blobs.Filter(kept, nil)}})
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	id := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 1)}})[0]

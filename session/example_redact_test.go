@@ -14,12 +14,12 @@ import (
 
 // Keep secrets out: what the hook masks is never written. This one knows the common
 // secrets, and the account numbers of the application.
-func ExampleOptions_redact() {
+func ExampleRedact() {
 	hook := func(ctx context.Context, text string) string {
 		return strings.ReplaceAll(redact.Secrets(ctx, text), "4711-0815", "[account]")
 	}
 	ctx := context.Background()
-	store := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: hook})
+	store := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{session.Redact(hook)}})
 	defer store.Close()
 	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
 	if err != nil {

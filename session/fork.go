@@ -91,14 +91,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		}
 		return nil, s.store.wrap(op, s.ref, errors.Join(erased, err))
 	}
-	fork, err := s.store.open(checked, op, row)
-	if err != nil {
-		return nil, err
-	}
-	if err := fork.sweepBlobs(ctx); err != nil { // those of the base are read meanwhile
-		s.store.opts.Logger.Warn("the blobs of a fork were not all copied", "agent", row.Agent, "session", row.ID, "err", err)
-	}
-	return fork, nil
+	return s.store.open(checked, op, row)
 }
 
 // standsAs returns an error unless a session still has the lines that it had when a

@@ -40,8 +40,8 @@ func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, erro
 // anyone has appended since, other than to make the session current, the error
 // matches [ErrConflict] and nothing was written. The meaning of the entries is
 // not checked: IDs must be new, and a cut batch stays cut. An entry that no
-// reader would take from its line is refused. [Options].Redact is called for them,
-// the lines of other programs in them included, and only changes texts.
+// reader would take from its line is refused. The filters of [Options] get them, with
+// the lines of other programs in them.
 //
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.
@@ -110,11 +110,13 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 	if source, ok := header.Source(); ok {
 		bare = bare.WithSource(source)
 	}
-	redacted, err := st.redacted(ctx, []transcript.Entry{bare})
-	if err != nil {
-		return row, err
-	}
-	header = redacted[0]
+	return st.filterNew(ctx, Ref{Agent: agent, ID: bare.ID}, append([]transcript.Entry{bare}, lines...), func(entries []transcript.Entry) (driver.Row, error) {
+		return st.createOf(ctx, agent, key, entries[0], entries[1:])
+	})
+}
+
+// createOf makes a session of a key, of entries that went through the filters.
+func (st *Store) createOf(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)

@@ -20,10 +20,15 @@ import (
 	"github.com/convolog/convolog/transcript/redact"
 )
 
+// masking returns options with a filter that masks texts.
+func masking(hook func(context.Context, string) string) *session.Options {
+	return &session.Options{Filters: []session.Filter{session.Redact(hook)}}
+}
+
 // No byte of a secret is written, whichever call brings it.
 func TestRedactEverywhere(t *testing.T) {
 	dir := t.TempDir()
-	st := storetest.Open(t, dir, &session.Options{Redact: redact.Secrets})
+	st := storetest.Open(t, dir, masking(redact.Secrets))
 	ctx := t.Context()
 	title := "about " + storetest.Secret
 	s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Title: title})
@@ -83,7 +88,7 @@ func TestRedactEverywhere(t *testing.T) {
 
 // An append that is tried again is the same append, whatever was redacted.
 func TestRedactRetry(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
+	st := session.OpenDriver(memdriver.New(nil), masking(redact.Secrets))
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	for i := range 2 {
@@ -96,7 +101,7 @@ func TestRedactRetry(t *testing.T) {
 
 // An answer that stays as it was keeps its reasoning, to the byte.
 func TestRedactLeavesAnswers(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
+	st := session.OpenDriver(memdriver.New(nil), masking(redact.Secrets))
 	defer storetest.Close(t, st)
 	plain := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, plain)
@@ -122,7 +127,7 @@ func TestRedactAnyHook(t *testing.T) {
 		"quotes":  func(_ context.Context, s string) string { return strings.ReplaceAll(s, "a", "\"\\\n\x00") },
 		"invalid": func(_ context.Context, s string) string { return strings.ReplaceAll(s, "a", "\xff") },
 	} {
-		st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: hook})
+		st := session.OpenDriver(memdriver.New(nil), masking(hook))
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Add(t, s, transcript.UserText("a banana"), storetest.Answer("a", "c"), transcript.ToolResult("c", "abc"), transcript.UserText("a"))
 		h, err := s.Health(t.Context())
@@ -132,46 +137,13 @@ func TestRedactAnyHook(t *testing.T) {
 	}
 }
 
-// Whatever a line says, it is a line of the same shape afterwards.
-func FuzzRedacted(f *testing.F) {
-	for _, line := range []string{
-		`{"type":"user","id":"a","content":"password=Hunter27"}`,
-		`{"type":"assistant","id":"a","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"token=aB3dE5gH7jK9"}],"src":"{\"type\":\"x\",\"password\":\"secretword1\"}"}`,
-		`{"type":"tool_use","id":"a","tool_use_id":"t","name":"n","input":{"password":"x\ud800y1","a":[[{"b":"c"}]]}}`,
-		`{"type":"custom","id":"a","name":"n","data":"xyz","crc":"00000000"}`,
-	} {
-		f.Add(line)
-	}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: func(ctx context.Context, s string) string {
-		return strings.ReplaceAll(redact.Secrets(ctx, s), "x", "\"")
-	}})
-	s, err := st.Load(f.Context(), storetest.CLI)
-	require.NoError(f, err)
-	f.Fuzz(func(t *testing.T, line string) {
-		e, err := transcript.ParseEntry([]byte(line))
-		if err != nil {
-			return
-		}
-		got, err := s.Redacted(t.Context(), []transcript.Entry{e})
-		require.NoError(t, err)
-		again, err := transcript.ParseEntry(got[0].Line())
-		require.NoError(t, err, string(got[0].Line()))
-		require.True(t, transcript.Intact(got[0].Line()) || !transcript.Intact(e.Line()))
-		require.Equal(t, e.Type(), again.Type())
-		require.Equal(t, e.ID, again.ID)
-		twice, err := s.Redacted(t.Context(), got)
-		require.NoError(t, err)
-		require.Equal(t, string(got[0].Line()), string(twice[0].Line()))
-	})
-}
-
 // A model that binds reasoning to what it was made from refuses nothing, whichever
 // answers, texts and results are redacted, and with pictures in blobs.
 func TestRedactBoundReasoning(t *testing.T) {
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 1, 20, 200)) {
 		b := newBoundTurn(t, seed, 40_000)
 		storetest.Close(t, b.store)
-		b.opts.Redact, b.opts.Blobs = redact.Secrets, blobs.New(b.dir)
+		b.opts.Filters = []session.Filter{session.Redact(redact.Secrets), blobs.Filter(blobs.Folder(b.dir), nil)}
 		b.store = storetest.Open(t, b.dir, b.opts)
 		b.s = storetest.Load(t, b.store, storetest.CLI)
 		answer := b.model.Answer
@@ -212,7 +184,7 @@ func TestRedactBoundReasoning(t *testing.T) {
 // defines them does.
 func TestRedactKeepsToolNames(t *testing.T) {
 	hook := func(_ context.Context, text string) string { return strings.ReplaceAll(text, "secret", "[masked]") }
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: hook})
+	st := session.OpenDriver(memdriver.New(nil), masking(hook))
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.System{Text: "a secret"}, transcript.Tools{Names: []string{"read_secret"}})

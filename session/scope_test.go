@@ -101,9 +101,9 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		},
 		"CopyTo": func(t *testing.T, scope *session.Store, s *session.Session) {
 			to := session.OpenDriver(memdriver.New(nil), nil)
-			_, err := scope.CopyTo(t.Context(), to, s.Ref(), false)
+			_, err := scope.CopyTo(t.Context(), to, s.Ref(), nil, false)
 			absent(t, err)
-			_, err = to.CopyTo(t.Context(), scope, s.Ref(), false)
+			_, err = to.CopyTo(t.Context(), scope, s.Ref(), nil, false)
 			require.ErrorIs(t, err, errors.ErrUnsupported)
 		},
 		"Create": func(t *testing.T, scope *session.Store, s *session.Session) {

@@ -33,15 +33,15 @@ func (s *Session) ID() string { return s.ref.ID }
 // History returns the messages of the next model request: the canonical history
 // of the session, by the rules of package rebuild. The slices are the caller's; the
 // blocks are shared and must not be modified. While calls are running it has an
-// error result for each that has no result yet. Media that are kept as blobs are
-// read, see [Options].Blobs.
+// error result for each that has no result yet. The filters of [Options] change it for
+// the model.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 	err = s.View(ctx, func(v *View) error {
 		h = v.Fold().History()
 		return nil
 	})
 	if err == nil {
-		err = s.inlineHistory(ctx, &h)
+		err = s.FilterModel(ctx, &h)
 	}
 	return h, err
 }

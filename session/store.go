@@ -49,47 +49,13 @@ type Options struct {
 	// does it. The zero value keeps the newest 20,000 tokens and needs no model
 	// for the summary.
 	Compact compact.Options
-	// Commit says how [Session.Commit] archives, and CommitTrigger when AfterTurn
-	// calls it.
-	Commit        CommitOptions
-	CommitTrigger CommitTrigger
-	// Redact returns the text to write in place of a text; nil writes texts as they
-	// are. It is called with every text before it is written, imported or exported
-	// (see package exchange): messages, reasoning, results, summaries, titles, drafts
-	// and whatever else a line says. In the input of a call, in data of the
-	// application, and in the lines of other programs that an import keeps, every
-	// string is a text; Redact is called with each of them a second time behind the
-	// name of its member, as in password="x". It is not called with IDs, names, types,
-	// signatures, numbers and the bytes of media.
-	//
-	// An answer that Redact changes is stored without its reasoning. Lines that were
-	// written before, and their copies in a fork, stay as they are.
-	//
-	// Redact must depend on nothing but the text, so that an append that is repeated
-	// under its idempotency key is the same, and must not change text that it has
-	// returned. It is called from several goroutines, without a lock. A draft holds
-	// back its last line until that is complete, and text that Redact would mask
-	// together with text after it: where a secret of several lines has no end, Redact
-	// must mask it up to the end of the text. Package transcript/redact has a ready
-	// hook, redact.Secrets.
-	Redact func(ctx context.Context, text string) string
-	// Blobs keeps the bytes of images, documents and audio beside the transcripts if
-	// their base64 is at least 16 KiB long; nil keeps them in the lines. A line names
-	// its blobs by their hashes. A blob is on stable storage before the line that
-	// names it, and is deleted with its session. A blob that a kill leaves without a
-	// line is removed by the next append of media. A fork has copies.
-	//
-	// [Session.History] and the exports read blobs; loading, searching, compacting
-	// and counting tokens do not. A short text stands for a blob that is missing.
-	// blobs.New in package session/blobs keeps blobs in the folder of the store. Every
-	// process that uses the store needs the same Blobs.
-	Blobs Blobs
-	// BlobURL returns the URL that requests have for a blob of an entry. If it is nil
-	// or returns "", requests have the bytes. The URL of a blob must not change, or
-	// providers no longer find the request in their caches.
-	BlobURL func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
+	// Filters see entries before they are stored, in this order, and histories and
+	// entries before they leave, in the reverse order. A filter that moves words out of
+	// entries comes after one that masks words: [Redact], then blobs.Filter of package
+	// session/blobs. Every process that uses the store needs the same filters.
+	Filters []Filter
 	// AfterTurn functions are called by [Session.AfterTurn], in this order, before it
-	// compacts. Their errors are joined.
+	// compacts. Their errors are joined. [Commits] and turn.Titles return such functions.
 	AfterTurn []func(ctx context.Context, s *Session) error
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
@@ -186,9 +152,11 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 	for n := 0; ; n++ {
 		found := false
 		s, err := st.keyed(ctx, "load", key, func(text string) (row driver.Row, err error) {
-			row, _, err = st.drv.LoadOrCreate(ctx, key.Agent, text, func(gen int64) (driver.Row, driver.Line) {
-				return st.first(st.header(key.Agent, text, CreateOptions{}))(gen)
-			})
+			header := []transcript.Entry{st.header(key.Agent, text, CreateOptions{})}
+			if header, err = st.filterWrite(ctx, Ref{Agent: key.Agent, ID: header[0].ID}, header); err != nil {
+				return row, err
+			}
+			row, _, err = st.drv.LoadOrCreate(ctx, key.Agent, text, st.first(header[0]))
 			found = err == nil
 			return row, err
 		})
@@ -371,7 +339,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	err := st.drv.Delete(ctx, refs...)
-	err = errors.Join(err, st.removeBlobs(ctx, refs...))
+	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
 	st.looks.Add(1)
 	for _, ref := range refs {
 		st.tell(ctx, ref)

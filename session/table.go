@@ -27,7 +27,6 @@ type state struct {
 	compacting chan struct{}       // holds a value while a compaction runs
 	turns      *semaphore.Weighted // of appends, see Update
 
-	swept  atomic.Bool // the blobs were put in order, see keep
 	rowDue atomic.Bool // the index lacks an append of this process, or says that one is coming
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
@@ -39,8 +38,6 @@ type state struct {
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
 	fresh    []fresh       // batches of this process that the reader was not given yet
-
-	uncommitted *uncommitted // nil unless there is a CommitTrigger
 }
 
 // fresh is a batch that this process has appended.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -228,28 +229,19 @@ func (s *state) appended(res driver.Result, w *write) (put bool) {
 	return w.at.Sub(s.rowAt) >= rowAge
 }
 
-// prepared returns entries as the options and the scope let them be written.
+// prepared returns entries as the scope and the filters let them be written.
 func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	st := s.store
-	if st.owner == "" && st.opts.Redact == nil && st.opts.Blobs == nil {
+	if st.owner == "" && len(st.opts.Filters) == 0 {
 		return entries, nil
+	}
+	if holds(entries, transcript.TypeSession) { // filters would take it for that of a new session
+		return nil, errors.New("a header begins a session and is not appended: nothing was written")
 	}
 	if err := st.permits(entries); err != nil {
 		return nil, err
 	}
-	entries, err := st.redacted(ctx, entries)
-	if err != nil {
-		return nil, err
-	}
-	return s.keep(ctx, entries)
-}
-
-// FilterWrite returns entries of one append as [Session.Append] would store them. It
-// stores nothing and does not modify entries. Without filters it returns entries itself,
-// and with one that masks texts never.
-func (s *Session) FilterWrite(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
-	entries, err := s.store.redacted(ctx, entries)
-	return entries, s.store.wrap("filter", s.ref, err)
+	return st.filterWrite(ctx, s.ref, entries)
 }
 
 // LockTurn takes the turn lock of the session: in all processes one holder at a time.

@@ -25,6 +25,19 @@ func (e Entry) Sealed() Entry {
 	return e
 }
 
+// ParseChanged is [ParseEntry] for a line that a program has changed: if the line ends
+// with a checksum, the entry's line ends with a new one.
+func ParseChanged(line []byte) (Entry, error) {
+	if !isSealed(line) {
+		return ParseEntry(line)
+	}
+	e, err := ParseEntry(append(slices.Clip(line[:len(line)-sealSize]), '}'))
+	if err != nil {
+		return e, err
+	}
+	return e.Sealed(), nil
+}
+
 // seal appends a checksum to a line. It overwrites the last byte of the slice,
 // so the caller must own it.
 func seal(line []byte) []byte {

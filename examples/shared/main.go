@@ -27,6 +27,7 @@ import (
 
 	"github.com/convolog/convolog/examples/internal/server"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 )
 
@@ -47,6 +48,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return session.OpenDriver(d, &session.Options{Blobs: d.Blobs()}), nil
+		return session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}}), nil
 	})
 }

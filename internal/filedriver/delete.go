@@ -136,9 +136,10 @@ func (a *agent) unlink(id string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if err == nil { // what is kept beside the transcript, see package blobs
+	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
+	if err == nil { // what is kept beside the transcript; package blobs relies on the order
 		blobs := blobFolder + "/" + EncodeName(id)
 		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), a.root.RemoveAll(blobs), "")
 	}
-	return cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
+	return err
 }

@@ -1,9 +1,3 @@
-// Package blobs keeps the bytes of images, documents and the like beside the
-// transcripts of a store: see Options.Blobs of package session.
-//
-//	store, err := session.Open(dir, &session.Options{Blobs: blobs.New(dir)})
-//
-// A [Folder] keeps them in files, a [Memory] for tests.
 package blobs
 
 import (
@@ -14,62 +8,98 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A Folder keeps blobs in files: agents/<agent>/blobs/<session>/<hash> below a
-// folder, each with the mode 0600. It is safe for several goroutines and processes.
-// It keeps no file open and need not be closed.
-type Folder struct{ dir string }
+// Folder returns the Store that keeps blobs in files of the mode 0600, below dir:
+// agents/<agent>/blobs/<session>/<hash>. Dir must be the folder that the sessions are
+// in, so that their deletion takes the blobs along, even if a kill interrupts it. Folder
+// does not touch the disk, and the Store need not be closed. Several processes may use
+// one folder.
+//
+// A Put makes the folder of a session that has a transcript or an archive, and fails if
+// the session is gone. The first Put and the first Delete for an agent remove the
+// folders of sessions that killed processes did not finish making.
+func Folder(dir string) Store { return &folder{dir: dir} }
 
-// New returns the Folder below dir, which must be the folder of the store, so that a
-// deletion that a kill interrupts is finished for the blobs of the session too. New
-// does not touch the disk.
-func New(dir string) *Folder { return &Folder{dir} }
+type folder struct {
+	dir string
 
-// Put keeps data under its hash. A nil error means that it is on stable storage.
-func (f *Folder) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
-	return f.with(ctx, ref, "keep", hash, func(root *os.Root, folder string) error {
-		if err := makeFolders(root, folder); err != nil {
-			return err
+	mu   sync.Mutex // guards tidy
+	tidy map[string]bool
+}
+
+func (f *folder) Put(ctx context.Context, ref session.Ref, hash string, data []byte) error {
+	return f.with(ctx, ref, "keep", hash, func(root *os.Root, p place) error {
+		f.clean(root, p.agent)
+		for {
+			if err := p.ready(root); err != nil {
+				return err
+			}
+			if err := removeTemps(root, p.folder); err != nil {
+				return err
+			}
+			name := path.Join(p.folder, hash)
+			info, err := root.Lstat(name)
+			if err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
+				err = filelog.SyncDir(root, p.folder) // a kill may have come before that
+			} else {
+				err = filelog.WriteFileAtomic(root, name, data, true)
+			}
+			if !errors.Is(err, fs.ErrNotExist) { // else the folder was removed
+				return err
+			}
 		}
-		if err := removeTemps(root, folder); err != nil {
-			return err
-		}
-		name := path.Join(folder, hash)
-		info, err := root.Lstat(name)
-		if err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
-			return filelog.SyncDir(root, folder) // a kill may have come before that
-		}
-		return filelog.WriteFileAtomic(root, name, data, true)
 	})
 }
 
-// Get returns the data with that hash. If it is not there the error matches
-// [fs.ErrNotExist].
-func (f *Folder) Get(ctx context.Context, ref driver.Ref, hash string) (data []byte, err error) {
-	err = f.with(ctx, ref, "read", hash, func(root *os.Root, folder string) error {
-		info, err := root.Lstat(path.Join(folder, hash))
+// Make implements [Maker]. The folder of the session has a file with a lock beside it
+// until ctx ends: that of a killed process is free.
+func (f *folder) Make(ctx context.Context, ref session.Ref) error {
+	return f.with(ctx, ref, "make folder", "", func(root *os.Root, p place) error {
+		if err := makeFolders(root, path.Dir(p.folder)); err != nil {
+			return err
+		}
+		own, err := os.OpenRoot(f.dir)
+		if err != nil {
+			return err
+		}
+		mark, err := filelog.NewDraft(own, p.folder)
+		if err != nil {
+			return errors.Join(err, own.Close())
+		}
+		context.AfterFunc(ctx, func() {
+			mark.Discard()
+			_ = own.Close() // it was only looked up in
+		})
+		return makeFolders(root, p.folder)
+	})
+}
+
+func (f *folder) Get(ctx context.Context, ref session.Ref, hash string) (data []byte, err error) {
+	err = f.with(ctx, ref, "read", hash, func(root *os.Root, p place) error {
+		info, err := root.Lstat(path.Join(p.folder, hash))
 		if err == nil && !info.Mode().IsRegular() { // a FIFO would make open wait
 			err = fs.ErrInvalid
 		}
 		if err == nil {
-			data, err = root.ReadFile(path.Join(folder, hash))
+			data, err = root.ReadFile(path.Join(p.folder, hash))
 		}
 		return err
 	})
 	return data, err
 }
 
-// List returns the hashes of the blobs of a session, in no order; none if it has
-// none.
-func (f *Folder) List(ctx context.Context, ref driver.Ref) (hashes []string, err error) {
-	err = f.with(ctx, ref, "list", "", func(root *os.Root, folder string) error {
-		names, err := namesIn(root, folder)
+func (f *folder) List(ctx context.Context, ref session.Ref) (hashes []string, err error) {
+	err = f.with(ctx, ref, "list", "", func(root *os.Root, p place) error {
+		names, err := namesIn(root, p.folder)
 		for _, name := range names {
 			if isHash(name) {
 				hashes = append(hashes, name)
@@ -80,41 +110,40 @@ func (f *Folder) List(ctx context.Context, ref driver.Ref) (hashes []string, err
 	return hashes, err
 }
 
-// Delete removes blobs of a session; without hashes it removes none. A blob that is
-// not there is no error. A nil error means that it is gone for good.
-func (f *Folder) Delete(ctx context.Context, ref driver.Ref, hashes ...string) error {
+func (f *folder) Delete(ctx context.Context, ref session.Ref, hashes ...string) error {
 	if len(hashes) == 0 {
 		return nil
 	}
-	return f.with(ctx, ref, "delete", hashes[0], func(root *os.Root, folder string) error {
+	return f.with(ctx, ref, "delete", hashes[0], func(root *os.Root, p place) error {
+		f.clean(root, p.agent)
 		for _, hash := range hashes {
 			if err := checkHash(hash); err != nil {
 				return err
 			}
-			if err := root.Remove(path.Join(folder, hash)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := root.Remove(path.Join(p.folder, hash)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
-		if err := removeTemps(root, folder); err != nil {
+		if err := removeTemps(root, p.folder); err != nil {
 			return err
 		}
-		err := filelog.SyncDir(root, folder)
+		err := filelog.SyncDir(root, p.folder)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		_ = root.Remove(folder) // if it is empty
+		_ = root.Remove(p.folder) // if it is empty
 		return err
 	})
 }
 
-// with calls do with the folder of the store, and the name of that of a session in
-// it. The error names the session.
-func (f *Folder) with(ctx context.Context, ref driver.Ref, op, hash string, do func(root *os.Root, folder string) error) error {
+// with calls do with the folder of the store, and the place of a session in it. The
+// error names the session.
+func (f *folder) with(ctx context.Context, ref session.Ref, op, hash string, do func(root *os.Root, p place) error) error {
 	err := cmp.Or(ctx.Err(), driver.CheckRef(ref), checkHash(hash))
 	if err == nil {
 		var root *os.Root
 		if root, err = os.OpenRoot(f.dir); err == nil {
-			err = do(root, path.Join("agents", filename.Encode(ref.Agent), "blobs", filename.Encode(ref.ID)))
+			err = do(root, placeOf(path.Join("agents", filename.Encode(ref.Agent)), filename.Encode(ref.ID)))
 			_ = root.Close() // it was only looked up in
 		}
 	}
@@ -123,6 +152,77 @@ func (f *Folder) with(ctx context.Context, ref driver.Ref, op, hash string, do f
 	}
 	return nil
 }
+
+// place is where a session is in the folder of a store.
+type place struct {
+	agent, folder, transcript, archive string
+}
+
+func placeOf(agent, name string) place {
+	return place{agent, path.Join(agent, "blobs", name), path.Join(agent, "sessions", name+".jsonl"), path.Join(agent, "archive", name+".jsonl.gz")}
+}
+
+// there reports whether the session is there.
+func (p place) there(root *os.Root) bool {
+	for _, name := range []string{p.transcript, p.archive, p.transcript} { // one may become the other meanwhile
+		if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// ready makes the folder of a session that is there.
+func (p place) ready(root *os.Root) error {
+	if info, err := root.Lstat(p.folder); err == nil && info.IsDir() {
+		return nil
+	}
+	if !p.there(root) {
+		return fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
+	}
+	if err := makeFolders(root, p.folder); err != nil || p.there(root) {
+		return err // a later deletion finds the folder: it removes the transcript first
+	}
+	return cmp.Or(root.RemoveAll(p.folder), fmt.Errorf("the session was deleted: %w", fs.ErrNotExist))
+}
+
+// clean removes the folders of sessions that killed processes were making, the first
+// time that it is called for an agent. A folder that cannot be removed stays.
+func (f *folder) clean(root *os.Root, agent string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tidy[agent] {
+		return
+	}
+	if f.tidy == nil {
+		f.tidy = map[string]bool{}
+	}
+	f.tidy[agent] = true
+	names, _ := namesIn(root, path.Join(agent, "blobs"))
+	for _, name := range names {
+		session, _, marked := strings.Cut(name, tempMark)
+		if !marked {
+			continue
+		}
+		// In this order: a session that is made has its transcript before the lock ends.
+		if p := placeOf(agent, session); !making(root, p.folder) && !p.there(root) {
+			_ = root.RemoveAll(p.folder)
+		}
+	}
+}
+
+// making reports whether a living process is making a session, and removes the marks
+// of others.
+func making(root *os.Root, folder string) bool {
+	if filelog.RemoveTemps(root, folder) != nil {
+		return true // it is not known
+	}
+	names, err := namesIn(root, path.Dir(folder))
+	return err != nil || slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, path.Base(folder)+tempMark) })
+}
+
+// tempMark is in the names of temporary files, and in no name of a session.
+const tempMark = ".tmp-"
 
 // makeFolders makes a folder, and puts the names of new ones on stable storage.
 func makeFolders(root *os.Root, folder string) error {
@@ -149,7 +249,7 @@ func makeFolders(root *os.Root, folder string) error {
 func removeTemps(root *os.Root, folder string) error {
 	names, err := namesIn(root, folder)
 	for _, name := range names {
-		if hash, _, ok := strings.Cut(name, ".tmp-"); ok {
+		if hash, _, ok := strings.Cut(name, tempMark); ok {
 			err = cmp.Or(err, filelog.RemoveTemps(root, path.Join(folder, hash)))
 		}
 	}

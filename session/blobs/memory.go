@@ -9,21 +9,20 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session"
 )
 
-// A Memory keeps blobs in memory, for tests of applications beside the memory
-// driver. It is safe for several goroutines.
-type Memory struct {
+// memory is a Store in memory.
+type memory struct {
 	mu  sync.Mutex // guards all
-	all map[driver.Ref]map[string][]byte
+	all map[session.Ref]map[string][]byte
 }
 
-// NewMemory returns a Memory without blobs.
-func NewMemory() *Memory { return &Memory{all: map[driver.Ref]map[string][]byte{}} }
+// Memory returns an empty Store that keeps blobs in memory, for tests of applications
+// beside the memory driver.
+func Memory() Store { return &memory{all: map[session.Ref]map[string][]byte{}} }
 
-// Put keeps a copy of data under its hash.
-func (m *Memory) Put(_ context.Context, ref driver.Ref, hash string, data []byte) error {
+func (m *memory) Put(_ context.Context, ref session.Ref, hash string, data []byte) error {
 	if err := checkHash(hash); err != nil {
 		return fmt.Errorf("blobs: keep: %w", err)
 	}
@@ -36,9 +35,7 @@ func (m *Memory) Put(_ context.Context, ref driver.Ref, hash string, data []byte
 	return nil
 }
 
-// Get returns the data with that hash. If it is not there the error matches
-// [fs.ErrNotExist].
-func (m *Memory) Get(_ context.Context, ref driver.Ref, hash string) ([]byte, error) {
+func (m *memory) Get(_ context.Context, ref session.Ref, hash string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	data, ok := m.all[ref][hash]
@@ -48,15 +45,13 @@ func (m *Memory) Get(_ context.Context, ref driver.Ref, hash string) ([]byte, er
 	return bytes.Clone(data), nil
 }
 
-// List returns the hashes of the blobs of a session.
-func (m *Memory) List(_ context.Context, ref driver.Ref) ([]string, error) {
+func (m *memory) List(_ context.Context, ref session.Ref) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.all[ref])), nil
 }
 
-// Delete removes blobs of a session; without hashes it removes none.
-func (m *Memory) Delete(_ context.Context, ref driver.Ref, hashes ...string) error {
+func (m *memory) Delete(_ context.Context, ref session.Ref, hashes ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, hash := range hashes {

@@ -27,8 +27,8 @@ func TestBlobsImportAndExport(t *testing.T) {
 {"type":"message","id":"a","parentId":null,"timestamp":"2026-03-01T09:00:01Z","message":{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","data":%q,"mimeType":"image/png"}]}}
 {"type":"message","id":"b","parentId":"a","timestamp":"2026-03-01T09:00:02Z","message":{"role":"assistant","content":[{"type":"text","text":"I see."}]}}
 `, data)
-	kept := blobs.NewMemory()
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept})
+	kept := blobs.Memory()
+	st := session.OpenDriver(memdriver.New(nil), with(kept))
 	plain := inMemory()
 	var want string
 	var ref session.Ref
@@ -68,7 +68,7 @@ func TestBlobsImportAndExport(t *testing.T) {
 	require.Contains(t, strings.ReplaceAll(out.String(), `\/`, "/"), data)
 
 	// The exported lines are a session of their own anywhere.
-	other := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: blobs.NewMemory()})
+	other := session.OpenDriver(memdriver.New(nil), with(blobs.Memory()))
 	im := importAll(t, other, sessionsIn(t, fstest.MapFS{"s1.jsonl": {Data: lines.Bytes()}}), nil)[0]
 	history, _ := importedHistory(t, other, im.Session)
 	require.Equal(t, want, history)

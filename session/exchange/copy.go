@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 )
 
 // CopyOptions of [Copy]. Nil and zero fields are the defaults.
 type CopyOptions struct {
 	// DryRun writes nothing. The report says what would be copied.
 	DryRun bool
+	// From and To are where the two stores keep blobs, see package blobs. They may be nil
+	// if no session has blobs.
+	From, To blobs.Store
 	// Each, if not nil, is called after each session, with the error that kept it
 	// from being copied. Calls come one at a time, in any order.
 	Each func(session.Copied, error)
@@ -70,7 +75,7 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 			break
 		}
 		group.Go(func() error {
-			c, err := from.CopyTo(ctx, to, info.Ref, o.DryRun)
+			c, err := from.CopyTo(ctx, to, info.Ref, o.blobsOf(info.Ref), o.DryRun)
 			mu.Lock()
 			defer mu.Unlock()
 			report.add(c, err)
@@ -94,6 +99,37 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 		return report, fmt.Errorf("exchange: copy: %w", err)
 	}
 	return report, nil
+}
+
+// blobsOf returns the function that copies blobs of a session.
+func (o *CopyOptions) blobsOf(ref session.Ref) session.CopyBlobs {
+	if o.From == nil {
+		return nil
+	}
+	var has, stored []string // of both stores, before the first is copied
+	listed := false
+	return func(ctx context.Context, hashes []string) (copied, missing int, err error) {
+		if !listed {
+			if has, err = o.From.List(ctx, ref); err == nil && o.To != nil {
+				stored, err = o.To.List(ctx, ref)
+			}
+			listed = err == nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		due := slices.DeleteFunc(slices.Clone(hashes), func(hash string) bool { return slices.Contains(stored, hash) })
+		n := len(due)
+		due = slices.DeleteFunc(due, func(hash string) bool { return !slices.Contains(has, hash) })
+		switch {
+		case len(due) == 0 || o.To != nil && o.DryRun:
+		case o.To == nil:
+			return 0, 0, errors.New("it has images or documents beside its lines, and the other store has no place for them: set CopyOptions.To")
+		default:
+			missing, err = blobs.Copy(ctx, o.From, o.To, ref, due)
+		}
+		return len(due) - missing, n - len(due) + missing, err
+	}
 }
 
 // add counts a session.

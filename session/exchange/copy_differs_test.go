@@ -68,14 +68,14 @@ func TestCopyDiverged(t *testing.T) {
 			copied(t, from, to)
 			differ(t, from, to, s, ids)
 			before := textOf(t, to)
-			_, err := from.CopyTo(t.Context(), to, s.Ref(), false)
+			_, err := from.CopyTo(t.Context(), to, s.Ref(), nil, false)
 			require.ErrorIs(t, err, session.ErrDiverged)
 			require.ErrorContains(t, err, s.ID())
 			require.Equal(t, before, textOf(t, to))
 
 			other, err := from.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "other"}, nil)
 			require.NoError(t, err)
-			report, err := exchange.Copy(t.Context(), from, to, nil)
+			report, err := copyAll(t.Context(), from, to, nil)
 			require.ErrorIs(t, err, session.ErrDiverged)
 			require.Equal(t, exchange.CopyReport{Sessions: 2, Created: 1, Changed: 1, Lines: 1, Failed: 1}, report)
 			_, err = to.Get(t.Context(), other.Ref())
@@ -93,7 +93,7 @@ func TestCopyOthers(t *testing.T) {
 	from, to := inMemory(), inMemory()
 	mine := load(t, from)
 	theirs := load(t, to) // the first one of the same key
-	_, err := exchange.Copy(t.Context(), from, to, nil)
+	_, err := copyAll(t.Context(), from, to, nil)
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.ErrorContains(t, err, theirs.ID())
 	_, err = to.Get(t.Context(), mine.Ref())
@@ -107,7 +107,7 @@ func TestCopyOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, mine.ID(), now.ID())
 	require.NoError(t, theirs.MakeCurrent(t.Context()))
-	_, err = exchange.Copy(t.Context(), from, to, nil)
+	_, err = copyAll(t.Context(), from, to, nil)
 	require.ErrorContains(t, err, theirs.ID())
 	require.ErrorContains(t, err, mine.ID())
 }
@@ -182,7 +182,7 @@ func TestCopyDamage(t *testing.T) {
 	}
 	to := memoryOf(nil)
 	for range 2 {
-		report, err := exchange.Copy(t.Context(), from, to, &exchange.CopyOptions{Each: each})
+		report, err := copyAll(t.Context(), from, to, &exchange.CopyOptions{Each: each})
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Damage)
 		require.Equal(t, want, linesIn(t, to, s.Ref()))
@@ -204,7 +204,7 @@ func TestCopyGrowing(t *testing.T) {
 	a := load(t, from)
 	b, err := from.Create(t.Context(), cli, nil)
 	require.NoError(t, err)
-	_, err = exchange.Copy(t.Context(), from, to, &exchange.CopyOptions{Each: func(session.Copied, error) {
+	_, err = copyAll(t.Context(), from, to, &exchange.CopyOptions{Each: func(session.Copied, error) {
 		say(t, a, "more")
 		say(t, b, "more")
 		require.NoError(t, a.MakeCurrent(t.Context()))
@@ -224,7 +224,7 @@ func TestCopyLong(t *testing.T) {
 		for range 3 {
 			say(t, s, long, long, "short")
 		}
-		c, err := from.CopyTo(t.Context(), to, s.Ref(), false)
+		c, err := from.CopyTo(t.Context(), to, s.Ref(), nil, false)
 		require.NoError(t, err)
 		require.Positive(t, c.Appended)
 		require.Equal(t, textOf(t, from), textOf(t, to))
@@ -236,16 +236,19 @@ func TestCopyRefuses(t *testing.T) {
 	from := filled(t, 1, 60)
 	_, err := load(t, from).Append(t.Context(), picture(1))
 	require.NoError(t, err)
+	_, err = copyAll(t.Context(), from, inMemory(), nil)
+	require.ErrorContains(t, err, "CopyOptions.To")
 	_, err = exchange.Copy(t.Context(), from, inMemory(), nil)
-	require.ErrorContains(t, err, "Options.Blobs")
+	require.ErrorContains(t, err, "beside its lines")
 
 	scope, err := memoryOf(nil).Scope("ada")
 	require.NoError(t, err)
-	_, err = exchange.Copy(t.Context(), from, scope, nil)
+	_, err = copyAll(t.Context(), from, scope, nil)
 	require.ErrorContains(t, err, "unsupported operation")
 
 	theirs, err := from.Scope("ada")
 	require.NoError(t, err)
+	keptBy.Store(theirs, keptOf(from))
 	to := memoryOf(nil)
 	copied(t, theirs, to)
 	require.NotEmpty(t, textOf(t, to))
@@ -259,14 +262,22 @@ type lossy struct {
 }
 
 func (d lossy) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	return d.Driver.Append(ctx, ref, d.change(slices.Clone(lines)), cond)
+	decide := cond.Decide
+	if decide == nil {
+		return d.Driver.Append(ctx, ref, d.change(slices.Clone(lines)), cond)
+	}
+	cond.Decide = func(ctx context.Context, start driver.Cursor) ([]driver.Line, error) {
+		lines, err := decide(ctx, start)
+		return d.change(slices.Clone(lines)), err
+	}
+	return d.Driver.Append(ctx, ref, lines, cond)
 }
 
 // lossyBlobs keep no more than a part.
-type lossyBlobs struct{ session.Blobs }
+type lossyBlobs struct{ blobs.Store }
 
 func (b lossyBlobs) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
-	return b.Blobs.Put(ctx, ref, hash, data[1:])
+	return b.Store.Put(ctx, ref, hash, data[1:])
 }
 
 // A copy that does not read back as it was written is an error.
@@ -285,22 +296,22 @@ func TestCopyReadsBack(t *testing.T) {
 		},
 	} {
 		to := session.OpenDriver(lossy{memdriver.New(nil), change}, nil)
-		_, err := exchange.Copy(t.Context(), from, to, nil)
+		_, err := copyAll(t.Context(), from, to, nil)
 		require.ErrorContains(t, err, "read back", name)
 		require.ErrorContains(t, err, "copy again", name)
 	}
 	full := memoryOf(nil)
 	_, err := load(t, full).Append(t.Context(), picture(1))
 	require.NoError(t, err)
-	to := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: lossyBlobs{blobs.NewMemory()}})
-	_, err = exchange.Copy(t.Context(), full, to, nil)
+	to := over(memdriver.New(nil), lossyBlobs{blobs.Memory()})
+	_, err = copyAll(t.Context(), full, to, nil)
 	require.ErrorContains(t, err, "read back")
 }
 
 // Blobs are counted once, and a blob that is missing is missing in the copy, too.
 func TestCopyBlobs(t *testing.T) {
-	kept := blobs.NewMemory()
-	from, to := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept}), memoryOf(nil)
+	kept := blobs.Memory()
+	from, to := over(memdriver.New(nil), kept), memoryOf(nil)
 	s := load(t, from)
 	_, err := s.Append(t.Context(), picture(1), picture(1), picture(2), picture(3))
 	require.NoError(t, err)
@@ -320,8 +331,8 @@ func TestCopyBlobs(t *testing.T) {
 
 // Blobs that were not there when their lines were copied come with the next copy.
 func TestCopyBringsBlobs(t *testing.T) {
-	d, kept := memdriver.New(nil), blobs.NewMemory()
-	full, bare := session.OpenDriver(d, &session.Options{Blobs: kept}), session.OpenDriver(d, nil)
+	d, kept := memdriver.New(nil), blobs.Memory()
+	full, bare := over(d, kept), over(d, blobs.Memory())
 	to := memoryOf(nil)
 	_, err := load(t, full).Append(t.Context(), picture(1), picture(2))
 	require.NoError(t, err)
@@ -369,7 +380,7 @@ func TestCopyWhileInUse(t *testing.T) {
 	from, to := session.OpenDriver(hooks, nil), inMemory()
 	hooks.beforeSettle = func() { require.NoError(t, old.MakeCurrent(t.Context())) }
 	hooks.afterSettle = func() { say(t, old, "two") }
-	c, err := from.CopyTo(t.Context(), to, old.Ref(), false)
+	c, err := from.CopyTo(t.Context(), to, old.Ref(), nil, false)
 	require.NoError(t, err)
 	require.Equal(t, 3, c.Lines, "its header, a text, and the line that makes it current")
 	copied(t, from, to)
@@ -391,7 +402,7 @@ func TestCopyTornInUse(t *testing.T) {
 		require.NoError(t, err)
 		say(t, theirs, "mine")
 	}}, nil)
-	_, err = exchange.Copy(t.Context(), from, to, nil)
+	_, err = copyAll(t.Context(), from, to, nil)
 	require.Error(t, err)
 	require.Contains(t, linesIn(t, others, s.Ref()), "mine")
 }
@@ -407,7 +418,7 @@ func TestCopyToItself(t *testing.T) {
 		_, err := under.Append(t.Context(), s.Ref(), []driver.Line{{Data: []byte(`{"type":"us`)}}, driver.Cond{})
 		require.NoError(t, err)
 	}}, nil)
-	_, err := exchange.Copy(t.Context(), from, to, nil)
+	_, err := copyAll(t.Context(), from, to, nil)
 	require.ErrorContains(t, err, "same")
 	require.Contains(t, linesIn(t, from, s.Ref()), "two")
 	copied(t, from, to) // the damage is that of the session

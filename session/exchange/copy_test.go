@@ -2,11 +2,13 @@ package exchange_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,27 +30,64 @@ func init() { storetest.Register("copier", copier) }
 func copier(dirs []string, _ io.Reader, stdout io.Writer) error {
 	var stores []*session.Store
 	for _, dir := range dirs {
-		st, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
+		st, err := openFolder(dir)
 		if err != nil {
 			return err
 		}
 		stores = append(stores, st)
 	}
-	_, err := exchange.Copy(context.Background(), stores[0], stores[1], &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Fprintln(stdout, c.ID) }})
+	_, err := copyAll(context.Background(), stores[0], stores[1], &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Fprintln(stdout, c.ID) }})
 	return err
+}
+
+// keptBy has where stores keep blobs: *session.Store -> blobs.Store.
+var keptBy sync.Map
+
+// with returns options with a filter that keeps blobs.
+func with(b blobs.Store) *session.Options {
+	return &session.Options{Filters: []session.Filter{blobs.Filter(b, nil)}}
+}
+
+func keptOf(st *session.Store) blobs.Store {
+	b, _ := keptBy.Load(st)
+	kept, _ := b.(blobs.Store)
+	return kept
+}
+
+// copyAll is exchange.Copy with the blobs of the stores.
+func copyAll(ctx context.Context, from, to *session.Store, opts *exchange.CopyOptions) (exchange.CopyReport, error) {
+	o := *cmp.Or(opts, new(exchange.CopyOptions))
+	o.From, o.To = keptOf(from), keptOf(to)
+	return exchange.Copy(ctx, from, to, &o)
+}
+
+func openFolder(dir string) (*session.Store, error) {
+	kept := blobs.Folder(dir)
+	opts := with(kept)
+	opts.Sync = session.SyncNever
+	st, err := session.Open(dir, opts)
+	keptBy.Store(st, kept)
+	return st, err
+}
+
+// over opens a store with blobs.
+func over(drv driver.Driver, kept blobs.Store) *session.Store {
+	st := session.OpenDriver(drv, with(kept))
+	keptBy.Store(st, kept)
+	return st
 }
 
 // folderOf opens a store in a folder, with blobs.
 func folderOf(t testing.TB, dir string) *session.Store {
 	t.Helper()
-	st, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
+	st, err := openFolder(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = st.Close() }) // a test may have closed it
 	return st
 }
 
 func memoryOf(opts *memdriver.Options) *session.Store {
-	return session.OpenDriver(memdriver.New(opts), &session.Options{Blobs: blobs.NewMemory()})
+	return over(memdriver.New(opts), blobs.Memory())
 }
 
 // filled returns a folder with sessions.
@@ -68,7 +107,7 @@ func textOf(t testing.TB, st *session.Store) string {
 
 func copied(t testing.TB, from, to *session.Store) exchange.CopyReport {
 	t.Helper()
-	report, err := exchange.Copy(t.Context(), from, to, nil)
+	report, err := copyAll(t.Context(), from, to, nil)
 	require.NoError(t, err)
 	return report
 }
@@ -80,7 +119,7 @@ func TestCopy(t *testing.T) {
 		from, middle, end := filled(t, seed, 60), memoryOf(nil), folderOf(t, t.TempDir())
 		for round := range uint64(3) {
 			want := textOf(t, from)
-			plan, err := exchange.Copy(t.Context(), from, middle, &exchange.CopyOptions{DryRun: true})
+			plan, err := copyAll(t.Context(), from, middle, &exchange.CopyOptions{DryRun: true})
 			require.NoError(t, err)
 			require.Equal(t, plan, copied(t, from, middle), "the dry run says something else")
 			require.Equal(t, want, textOf(t, middle), seed)
@@ -107,7 +146,7 @@ func TestCopyFails(t *testing.T) {
 			}
 			return nil
 		}})
-		if report, err := exchange.Copy(t.Context(), from, to, nil); failed {
+		if report, err := copyAll(t.Context(), from, to, nil); failed {
 			require.ErrorIs(t, err, errDisk)
 			require.Equal(t, 1, report.Failed)
 		}

@@ -20,13 +20,13 @@ import (
 // ones included: a file in the format of FORMAT.md. Damage is left out, see
 // [session.Session.Health]. Lines keeps the lines of one append in memory.
 //
-// All exports of this package pass texts to the Redact hook of the store's options,
-// if it has one, also those that are older than the hook.
+// All exports of this package call the filters of the store, which mask texts that are
+// older than their hook and add media: see [session.Options].
 func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for b, err := range transcript.Batches(s.Records(ctx)) {
 		if err == nil {
-			b.Entries, err = handedOn(ctx, s, b.Entries)
+			b.Entries, err = s.FilterExport(ctx, b.Entries)
 		}
 		if err != nil {
 			return err
@@ -91,18 +91,7 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 	if as.Updated.IsZero() {
 		as.Updated = info.UpdatedAt
 	}
-	losses, err := w.Write(as, func(yield func(transcript.Entry, error) bool) {
-		for i := range entries {
-			one, err := s.Inline(ctx, entries[i:i+1])
-			if err != nil {
-				yield(transcript.Entry{}, err)
-				return
-			}
-			if !yield(one[0], nil) {
-				return
-			}
-		}
-	})
+	losses, err := w.Write(as, exported(ctx, s, entries))
 	for name, n := range losses {
 		lost[name] += n
 	}
@@ -159,8 +148,7 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 			c.lines[e.ID] = place{len(c.lines) + 1, e.Time}
 		}
 	}
-	entries, err := s.Redacted(ctx, c.entries())
-	return entries, lost, err
+	return c.entries(), lost, nil
 }
 
 // A conversed is what is known of a session that is exported.

@@ -9,13 +9,10 @@ import (
 )
 
 // FullHistory returns the history of a session as if nothing had ever been compacted or
-// clipped, with the bytes of media. It reads the whole transcript.
+// clipped, as the filters of the store give it to a model. It reads the whole transcript.
 func FullHistory(ctx context.Context, s *session.Session) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true})
 	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{})) {
-		if err == nil {
-			b.Entries, err = s.Inline(ctx, b.Entries)
-		}
 		if err == nil {
 			err = fold.Add(b)
 		}
@@ -23,5 +20,6 @@ func FullHistory(ctx context.Context, s *session.Session) (rebuild.History, erro
 			return rebuild.History{}, err
 		}
 	}
-	return fold.History(), nil
+	h := fold.History()
+	return h, s.FilterModel(ctx, &h)
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/convolog/convolog/internal/page"
 	"github.com/convolog/convolog/session"
@@ -26,21 +27,11 @@ func HTML(ctx context.Context, s *session.Session, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return failed(s, page.Write(w, info, fills, func(yield func(transcript.Entry, error) bool) {
-		for i, e := range entries {
-			switch e.Body.(type) {
-			case transcript.Fragment, transcript.Compaction, transcript.System, transcript.Tools:
-			default:
-				continue
-			}
-			one, err := s.Inline(ctx, entries[i:i+1])
-			if err != nil {
-				yield(transcript.Entry{}, err)
-				return
-			}
-			if !yield(one[0], nil) {
-				return
-			}
+	return failed(s, page.Write(w, info, fills, exported(ctx, s, slices.DeleteFunc(entries, func(e transcript.Entry) bool {
+		switch e.Body.(type) {
+		case transcript.Fragment, transcript.Compaction, transcript.System, transcript.Tools:
+			return false
 		}
-	}))
+		return true
+	}))))
 }

@@ -36,8 +36,10 @@ func data(t *testing.T, text string) (d struct {
 func TestHTML(t *testing.T) {
 	t.Parallel()
 	store := session.OpenDriver(memdriver.New(nil), &session.Options{
-		Blobs:  blobs.NewMemory(),
-		Redact: func(_ context.Context, text string) string { return strings.ReplaceAll(text, "hunter2", "***") },
+		Filters: []session.Filter{
+			session.Redact(func(_ context.Context, text string) string { return strings.ReplaceAll(text, "hunter2", "***") }),
+			blobs.Filter(blobs.Memory(), nil),
+		},
 	})
 	s, err := store.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "p"})
 	require.NoError(t, err)

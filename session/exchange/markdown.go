@@ -48,7 +48,10 @@ func Markdown(ctx context.Context, s *session.Session, w io.Writer) error {
 		}
 		m.line("  - " + inline(label))
 	}
-	for _, e := range entries {
+	for e, err := range exported(ctx, s, entries) {
+		if err != nil {
+			return failed(s, err)
+		}
 		m.entry(e)
 	}
 	return failed(s, m.Flush())

@@ -3,23 +3,31 @@ package exchange
 import (
 	"bytes"
 	"context"
+	"iter"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// handedOn returns the entries of an append as an export has them: with what the hook
-// of the store leaves, and with the bytes of blobs.
-func handedOn(ctx context.Context, s *session.Session, entries []transcript.Entry) ([]transcript.Entry, error) {
-	entries, err := s.Redacted(ctx, entries)
-	if err != nil {
-		return nil, err
+// exported yields the entries of a conversation as the filters of the store export
+// them, one after the other: a filter may give them the bytes of media.
+func exported(ctx context.Context, s *session.Session, entries []transcript.Entry) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		for i := range entries {
+			one, err := s.FilterExport(ctx, entries[i:i+1])
+			if err != nil {
+				yield(transcript.Entry{}, err)
+				return
+			}
+			if !yield(one[0], nil) {
+				return
+			}
+		}
 	}
-	return s.Inline(ctx, entries)
 }
 
-// redactHistory passes a history to the hook of the store. A message that is changed
+// redactHistory passes a history to the filters of the store. A message that is changed
 // loses its origins, and with them what only the model that made it takes back.
 func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) error {
 	entries := []transcript.Entry{{Body: transcript.System{Text: h.SystemPrompt("")}}}
@@ -29,12 +37,12 @@ func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) 
 	}
 	for i, e := range entries {
 		one := []transcript.Entry{e}
-		got, err := s.Redacted(ctx, one)
+		got, err := s.FilterExport(ctx, one)
 		if err != nil {
 			return err
 		}
 		if &got[0] == &one[0] || bytes.Equal(got[0].Line(), one[0].Line()) {
-			continue // there is no hook, or it has changed nothing
+			continue // nothing has changed
 		}
 		switch b := got[0].Body.(type) {
 		case transcript.System:
@@ -46,11 +54,11 @@ func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) 
 	return nil
 }
 
-// redactedInfo returns what describes a session, with the title that the hook of
-// the store leaves.
+// redactedInfo describes a session, with the title that the filters of the store
+// export.
 func redactedInfo(ctx context.Context, s *session.Session) (session.Info, error) {
 	info := s.Info()
-	got, err := s.Redacted(ctx, []transcript.Entry{{Body: transcript.Meta{Title: &info.Title}}})
+	got, err := s.FilterExport(ctx, []transcript.Entry{{Body: transcript.Meta{Title: &info.Title}}})
 	if err != nil {
 		return info, err
 	}

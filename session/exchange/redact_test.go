@@ -29,7 +29,7 @@ func TestImportRedacts(t *testing.T) {
 {"type":"session_info","id":"d","parentId":"c","timestamp":"2026-03-01T09:00:04Z","name":"about SECRET"}
 `
 	const more = `{"type":"message","id":"e","parentId":"d","timestamp":"2026-03-01T09:00:05Z","message":{"role":"user","content":"And SECRET again"}}` + "\n"
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{session.Redact(redact.Secrets)}})
 	for i, text := range []string{first, first, first + more} {
 		im := importAll(t, st, sessionsIn(t, fstest.MapFS{"s1.jsonl": {Data: []byte(strings.ReplaceAll(text, "SECRET", planted))}}), nil)[0]
 		require.NoError(t, im.Err)
@@ -73,7 +73,7 @@ func TestExportRedacts(t *testing.T) {
 			transcript.ToolCallBlock{ID: "c1", Name: "run", Input: []byte(`{"password":"swordfish"}`)},
 		},
 	}, API: "anthropic", Model: "m"}, transcript.ToolResult("c1", planted))
-	st := session.OpenDriver(drv, &session.Options{Redact: redact.Secrets})
+	st := session.OpenDriver(drv, &session.Options{Filters: []session.Filter{session.Redact(redact.Secrets)}})
 	s, err := st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
 	var out bytes.Buffer

@@ -352,7 +352,7 @@ func inlined(ctx context.Context, s *session.Session, entries iter.Seq2[transcri
 		for e, err := range entries {
 			if err == nil {
 				var all []transcript.Entry
-				if all, err = s.Inline(ctx, []transcript.Entry{e}); err == nil {
+				if all, err = s.FilterExport(ctx, []transcript.Entry{e}); err == nil {
 					e = all[0]
 				}
 			}

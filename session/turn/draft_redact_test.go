@@ -18,7 +18,7 @@ func TestRedactDraft(t *testing.T) {
 	const key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEaB3dE5gH7jK9mN1pQ3sT5\nvW7yZ9bC1dE3fG5aB3dE5gH7j\n-----END RSA PRIVATE KEY-----"
 	text := "First line.\nThe token: " + storetest.Secret + " and more.\npassword:\nHunter27hunter\nHere:\n" + key + "\nDone.\nThe rest"
 	for _, size := range []int{1, 3, 7, 40, 1000} {
-		st := session.OpenDriver(memdriver.New(nil), &session.Options{Redact: redact.Secrets})
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{session.Redact(redact.Secrets)}})
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Add(t, s, transcript.UserText("go"))
 		tn := begin(t, s)

@@ -130,9 +130,6 @@ func TestRetitleAnswers(t *testing.T) {
 // A titler that fails takes nothing from a turn, and Titles does not ask it again at
 // once. It gets a bounded part of the conversation.
 func TestRetitleFails(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
 	failing := &titler{title: func(in []transcript.Message, _ string) (string, error) {
 		require.LessOrEqual(t, len(in), 12)
 		for _, m := range in {
@@ -140,6 +137,9 @@ func TestRetitleFails(t *testing.T) {
 		}
 		return "half", errors.New("no connection")
 	}}
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText(strings.Repeat("long ", 10_000)))
 	storetest.Talk(t, s, 0, 20)
 	titles := turn.Titles(failing)

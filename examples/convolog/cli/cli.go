@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/search"
 )
@@ -32,8 +33,8 @@ const (
 	exitFound
 )
 
-// An Opener opens the store that a URL names.
-type Opener func(ctx context.Context, url string) (*session.Store, error)
+// An Opener opens the store that a URL names. It also returns where that keeps blobs.
+type Opener func(ctx context.Context, url string) (*session.Store, blobs.Store, error)
 
 // Main carries out the command line of the process, and ends the process with an exit
 // code. For every command, open opens the stores whose URLs are not those of HTTP
@@ -131,7 +132,7 @@ func (c *call) run(ctx context.Context) (err error) {
 // open opens the store that the flags name.
 func (c *call) open(ctx context.Context) (backend, error) {
 	if c.isDatabase(c.url) {
-		store, err := c.opener(ctx, c.url)
+		store, _, err := c.opener(ctx, c.url)
 		return &folder{Store: store}, err
 	}
 	if c.url != "" {

@@ -20,19 +20,19 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	if err := c.local(); err != nil {
 		return err
 	}
-	from, err := c.copyFrom(ctx, c.args[0])
+	from, fromBlobs, err := c.copyFrom(ctx, c.args[0])
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := c.copyTo(ctx, c.args[1])
+	to, toBlobs, err := c.copyTo(ctx, c.args[1])
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	n := 0
 	var damaged []session.Copied
-	report, err := exchange.Copy(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, Each: func(s session.Copied, _ error) {
+	report, err := exchange.Copy(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, From: fromBlobs, To: toBlobs, Each: func(s session.Copied, _ error) {
 		if n++; len(s.Damage) > 0 {
 			damaged = append(damaged, s)
 		}
@@ -58,41 +58,42 @@ func copyStore(ctx context.Context, c *call) (err error) {
 }
 
 // copyFrom opens the store that is copied, which must be there.
-func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, error) {
+func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, blobs.Store, error) {
 	if strings.Contains(name, "://") {
 		return c.database(ctx, name)
 	}
 	if _, err := os.Stat(filepath.Join(name, "agents")); err != nil {
-		return nil, fmt.Errorf("there is no store in %q: %w", name, fs.ErrNotExist)
+		return nil, nil, fmt.Errorf("there is no store in %q: %w", name, fs.ErrNotExist)
 	}
 	f, err := openFolder(name, true)
-	return f.Store, err
+	return f.Store, blobs.Folder(name), err
 }
 
 // copyTo opens the store that is copied to, and makes it unless nothing is to be
 // written.
-func (c *call) copyTo(ctx context.Context, name string) (*session.Store, error) {
+func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.Store, error) {
 	if strings.Contains(name, "://") {
 		return c.database(ctx, name)
 	}
 	a, err := os.Stat(c.args[0])
 	b, absent := os.Stat(name)
 	if err == nil && absent == nil && os.SameFile(a, b) {
-		return nil, c.wrong("%s and %s are the same folder", c.args[0], name)
+		return nil, nil, c.wrong("%s and %s are the same folder", c.args[0], name)
 	}
 	if c.dryRun && errors.Is(absent, fs.ErrNotExist) {
-		return session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: blobs.NewMemory()}), nil
+		return session.OpenDriver(memdriver.New(nil), nil), blobs.Memory(), nil
 	}
-	return session.Open(name, &session.Options{Blobs: blobs.New(name), ReadOnly: c.dryRun})
+	store, err := session.Open(name, &session.Options{ReadOnly: c.dryRun})
+	return store, blobs.Folder(name), err
 }
 
 // database opens a store that is in a database.
-func (c *call) database(ctx context.Context, url string) (*session.Store, error) {
+func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
 	switch {
 	case c.isDatabase(url):
 		return c.opener(ctx, url)
 	case strings.HasPrefix(url, "http"):
-		return nil, c.wrong("copy works on folders and databases, not over a server such as %s: name its folder or database", url)
+		return nil, nil, c.wrong("copy works on folders and databases, not over a server such as %s: name its folder or database", url)
 	}
-	return nil, c.wrong("%s is neither a folder nor a database that this program knows; the convolog of session/driver/pgdriver knows PostgreSQL", url)
+	return nil, nil, c.wrong("%s is neither a folder nor a database that this program knows; the convolog of session/driver/pgdriver knows PostgreSQL", url)
 }

@@ -43,7 +43,7 @@ func openFolder(dir string, readOnly bool) (*folder, error) {
 func storeOptions(dir string, readOnly bool) *session.Options {
 	opts := &session.Options{ReadOnly: readOnly}
 	if found, err := filepath.Glob(filepath.Join(dir, "agents", "*", "blobs")); err == nil && len(found) > 0 {
-		opts.Blobs = blobs.New(dir)
+		opts.Filters = []session.Filter{blobs.Filter(blobs.Folder(dir), nil)}
 	}
 	return opts
 }

@@ -1,5 +1,5 @@
 // Package blobstest checks that a place for the bytes of media keeps what
-// [session.Blobs] promises.
+// [blobs.Store] promises.
 package blobstest
 
 import (
@@ -14,13 +14,14 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 )
 
-// TestBlobs checks every rule in a subtest of its name. It calls storage once for
+// TestStore checks every rule in a subtest of its name. It calls storage once for
 // each rule. The function that storage returns opens the same place every time, at first
 // without blobs.
-// The sessions in refs may have blobs there.
-func TestBlobs(t *testing.T, storage func(t *testing.T, refs ...session.Ref) (open func() session.Blobs)) {
+// The sessions in refs may have blobs there, and no others.
+func TestStore(t *testing.T, storage func(t *testing.T, refs ...session.Ref) (open func() blobs.Store)) {
 	for _, rule := range []struct {
 		name, text string
 		check      func(c *check)
@@ -31,7 +32,8 @@ func TestBlobs(t *testing.T, storage func(t *testing.T, refs ...session.Ref) (op
 		{"delete", "Delete removes data. A hash without data is no error, and without hashes nothing is removed.", remove},
 		{"names", "A hash is the SHA-256 of the data in lower-case hexadecimal digits.", names},
 		{"owned", "Put must not retain or modify data.", owned},
-		{"together", "Blobs must be safe for several goroutines.", together},
+		{"make", "Make has Put accept the blobs of a session that is about to be made.", makes},
+		{"together", "A Store must be safe for several goroutines.", together},
 	} {
 		t.Run(rule.name, func(t *testing.T) {
 			rule.check(&check{T: t, rule: rule.text, open: storage(t, mine, other, foreign)})
@@ -43,13 +45,14 @@ var (
 	mine    = session.Ref{Agent: "main", ID: "mine"}
 	other   = session.Ref{Agent: "main", ID: "other"}
 	foreign = session.Ref{Agent: "Другой", ID: "mine"}
+	unborn  = session.Ref{Agent: "main", ID: "unborn"}
 )
 
 // A check is one run of a rule.
 type check struct {
 	*testing.T
 	rule string
-	open func() session.Blobs
+	open func() blobs.Store
 }
 
 func (c *check) want(ok bool, format string, args ...any) {
@@ -76,21 +79,21 @@ func picture(n int, seed uint64) (hash string, data []byte) {
 }
 
 // keep puts a picture.
-func (c *check) keep(b session.Blobs, ref session.Ref, n int, seed uint64) (hash string) {
+func (c *check) keep(b blobs.Store, ref session.Ref, n int, seed uint64) (hash string) {
 	c.Helper()
 	hash, data := picture(n, seed)
 	c.ok(b.Put(c.Context(), ref, hash, data))
 	return hash
 }
 
-func (c *check) wantData(b session.Blobs, ref session.Ref, n int, seed uint64) {
+func (c *check) wantData(b blobs.Store, ref session.Ref, n int, seed uint64) {
 	c.Helper()
 	hash, want := picture(n, seed)
 	got, err := b.Get(c.Context(), ref, hash)
 	c.want(err == nil && bytes.Equal(got, want), "of %d bytes Get returns %d others (%v)", n, len(got), err)
 }
 
-func (c *check) wantHashes(b session.Blobs, ref session.Ref, want ...string) {
+func (c *check) wantHashes(b blobs.Store, ref session.Ref, want ...string) {
 	c.Helper()
 	got, err := b.List(c.Context(), ref)
 	c.ok(err)
@@ -179,8 +182,24 @@ func owned(c *check) {
 	c.wantData(b, mine, 1000, 1)
 }
 
+func makes(c *check) {
+	b := c.open()
+	m, ok := b.(blobs.Maker)
+	if !ok {
+		return // it takes the blobs of any session
+	}
+	hash, data := picture(100, 1)
+	err := b.Put(c.Context(), unborn, hash, data)
+	c.want(errors.Is(err, fs.ErrNotExist), "Put to a session that is not there gives %v", err)
+	c.wantHashes(b, unborn)
+	c.ok(m.Make(c.Context(), unborn))
+	c.ok(m.Make(c.Context(), unborn))
+	c.keep(b, unborn, 100, 1)
+	c.wantData(c.open(), unborn, 100, 1)
+}
+
 func together(c *check) {
-	places := []session.Blobs{c.open(), c.open()}
+	places := []blobs.Store{c.open(), c.open()}
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

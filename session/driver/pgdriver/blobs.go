@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -19,19 +18,36 @@ import (
 // as much memory.
 const maxData = 256 << 20
 
-// Blobs returns the Blobs of the database, for session.Options:
+// Blobs returns where the database keeps blobs:
 //
-//	store := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})
+//	store := session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}})
 //
-// Blobs go with their session, however it is deleted, and Put to a session that is not there fails. A blob
-// has at most 256 MiB. Larger media, and a database that is to stay small, need a
-// bucket: a session.Blobs of the application's own, which takes four methods.
-func (d *Driver) Blobs() session.Blobs { return blobs{d} }
+// Blobs go with their session, however it is deleted, and Put to a session that is not
+// there fails. Those of a fork that a kill has kept from being made stay for a day, until
+// another fork is made. A blob has at most 256 MiB. Larger media, and a database that is
+// to stay small, need a bucket: a blobs.Store of the application's own, which takes four
+// methods.
+func (d *Driver) Blobs() blobs.Store { return blobStore{d} }
 
-type blobs struct{ d *Driver }
+type blobStore struct{ d *Driver }
 
-// Put implements [session.Blobs].
-func (b blobs) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
+var _ blobs.Maker = blobStore{}
+
+// Make implements [blobs.Maker].
+func (b blobStore) Make(ctx context.Context, ref driver.Ref) error {
+	return fail("make room for blobs", ref, b.with(ctx, ref, nil, func([][]byte) error {
+		_, err := b.d.exec(ctx, `WITH old AS (DELETE FROM {s}.unborn u WHERE u.at < clock_timestamp() - interval '1 day' RETURNING u.agent, u.id)
+			DELETE FROM {s}.blobs b USING old WHERE b.agent = old.agent AND b.id = old.id
+			AND NOT EXISTS (SELECT FROM {s}.sessions t WHERE t.agent = b.agent AND t.id = b.id)`)
+		if err == nil {
+			_, err = b.d.exec(ctx, "INSERT INTO {s}.unborn (agent, id) VALUES ($1, $2) ON CONFLICT (agent, id) DO UPDATE SET at = excluded.at", ref.Agent, ref.ID)
+		}
+		return err
+	}))
+}
+
+// Put implements [blobs.Store].
+func (b blobStore) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
 	err := b.with(ctx, ref, []string{hash}, func(sums [][]byte) error {
 		if len(data) > maxData {
 			return fmt.Errorf("%d bytes are more than %d, nothing was written: keep media of that size in a bucket: %w", len(data), maxData, fs.ErrInvalid)
@@ -39,8 +55,15 @@ func (b blobs) Put(ctx context.Context, ref driver.Ref, hash string, data []byte
 		if data == nil {
 			data = []byte{} // nil is NULL
 		}
-		_, err := b.d.exec(ctx, "INSERT INTO {s}.blobs (agent, id, hash, data) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", ref.Agent, ref.ID, sums[0], data)
-		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "23503" { // the foreign key
+		n, err := b.d.exec(ctx, `INSERT INTO {s}.blobs (agent, id, hash, data) SELECT $1, $2, $3, $4
+			WHERE EXISTS (SELECT FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2 FOR KEY SHARE)
+			OR EXISTS (SELECT FROM {s}.unborn u WHERE u.agent = $1 AND u.id = $2)
+			ON CONFLICT DO NOTHING`, ref.Agent, ref.ID, sums[0], data)
+		there := n > 0
+		if err == nil && !there {
+			err = b.d.row(ctx, "SELECT EXISTS (SELECT FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = $3)", ref.Agent, ref.ID, sums[0]).Scan(&there)
+		}
+		if err == nil && !there {
 			err = errNoSession
 		}
 		return err
@@ -48,8 +71,8 @@ func (b blobs) Put(ctx context.Context, ref driver.Ref, hash string, data []byte
 	return fail(fmt.Sprintf("keep blob %.12s", hash), ref, err)
 }
 
-// Get implements [session.Blobs].
-func (b blobs) Get(ctx context.Context, ref driver.Ref, hash string) (data []byte, err error) {
+// Get implements [blobs.Store].
+func (b blobStore) Get(ctx context.Context, ref driver.Ref, hash string) (data []byte, err error) {
 	err = b.with(ctx, ref, []string{hash}, func(sums [][]byte) error {
 		err := b.d.row(ctx, "SELECT data FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = $3", ref.Agent, ref.ID, sums[0]).Scan(&data)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -60,8 +83,8 @@ func (b blobs) Get(ctx context.Context, ref driver.Ref, hash string) (data []byt
 	return data, fail(fmt.Sprintf("read blob %.12s", hash), ref, err)
 }
 
-// List implements [session.Blobs].
-func (b blobs) List(ctx context.Context, ref driver.Ref) (hashes []string, err error) {
+// List implements [blobs.Store].
+func (b blobStore) List(ctx context.Context, ref driver.Ref) (hashes []string, err error) {
 	err = b.with(ctx, ref, nil, func([][]byte) error {
 		return b.d.rows(ctx, func(rows pgx.Rows) (err error) {
 			hashes, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (hash string, err error) {
@@ -75,8 +98,8 @@ func (b blobs) List(ctx context.Context, ref driver.Ref) (hashes []string, err e
 	return hashes, fail("list blobs", ref, err)
 }
 
-// Delete implements [session.Blobs].
-func (b blobs) Delete(ctx context.Context, ref driver.Ref, hashes ...string) error {
+// Delete implements [blobs.Store].
+func (b blobStore) Delete(ctx context.Context, ref driver.Ref, hashes ...string) error {
 	if len(hashes) == 0 {
 		return nil
 	}
@@ -87,7 +110,7 @@ func (b blobs) Delete(ctx context.Context, ref driver.Ref, hashes ...string) err
 }
 
 // with calls do with the hashes as bytes.
-func (b blobs) with(ctx context.Context, ref driver.Ref, hashes []string, do func(sums [][]byte) error) error {
+func (b blobStore) with(ctx context.Context, ref driver.Ref, hashes []string, do func(sums [][]byte) error) error {
 	if err := b.d.enter(ctx); err != nil {
 		return err
 	}

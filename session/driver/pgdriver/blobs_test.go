@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/blobs/blobstest"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/pgdriver"
@@ -22,7 +23,7 @@ import (
 
 func TestBlobs(t *testing.T) {
 	pool := poolOf(t, server)
-	blobstest.TestBlobs(t, func(t *testing.T, refs ...session.Ref) func() session.Blobs {
+	blobstest.TestStore(t, func(t *testing.T, refs ...session.Ref) func() blobs.Store {
 		schema := newSchema(t, pool)
 		open := func() *pgdriver.Driver {
 			d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
@@ -39,8 +40,13 @@ func TestBlobs(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		return func() session.Blobs { return open().Blobs() }
+		return func() blobs.Store { return open().Blobs() }
 	})
+}
+
+// withBlobs returns options with a filter that keeps blobs.
+func withBlobs(b blobs.Store) *session.Options {
+	return &session.Options{Filters: []session.Filter{blobs.Filter(b, nil)}}
 }
 
 // photo is a message with an image that is a blob.
@@ -63,7 +69,7 @@ func TestBlobsOfAStore(t *testing.T) {
 func testBlobsOfAStore(t *testing.T, admin *pgxpool.Pool, schema string, pool *pgxpool.Pool) {
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(t, err)
-	st := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})
+	st := session.OpenDriver(d, withBlobs(d.Blobs()))
 	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "test", Peer: "anna"})
 	require.NoError(t, err)
 	var all sync.WaitGroup

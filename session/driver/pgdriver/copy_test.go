@@ -20,12 +20,14 @@ import (
 func TestCopy(t *testing.T) {
 	pool := poolOf(t, server)
 	for seed := range uint64(extent(2, 10, 50)) {
-		folder := func() *session.Store {
+		folder := func() (*session.Store, blobs.Store) {
 			dir := t.TempDir()
-			st, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
+			opts := withBlobs(blobs.Folder(dir))
+			opts.Sync = session.SyncNever
+			st, err := session.Open(dir, opts)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, st.Close()) })
-			return st
+			return st, blobs.Folder(dir)
 		}
 		text := func(st *session.Store) string {
 			text, err := copytest.Text(t.Context(), st)
@@ -35,17 +37,20 @@ func TestCopy(t *testing.T) {
 		schema := newSchema(t, pool)
 		d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 		require.NoError(t, err)
-		from, middle, end := folder(), session.OpenDriver(d, &session.Options{Blobs: d.Blobs()}), folder()
+		from, fromBlobs := folder()
+		middle := session.OpenDriver(d, withBlobs(d.Blobs()))
+		end, endBlobs := folder()
+		there := &exchange.CopyOptions{From: fromBlobs, To: d.Blobs()}
 		require.NoError(t, copytest.Fill(t.Context(), from, seed, 60))
 		for round := range uint64(2) {
 			want := text(from)
-			report, err := exchange.Copy(t.Context(), from, middle, nil)
+			report, err := exchange.Copy(t.Context(), from, middle, there)
 			require.NoError(t, err)
 			require.Equal(t, want, text(middle), seed)
-			_, err = exchange.Copy(t.Context(), middle, end, nil)
+			_, err = exchange.Copy(t.Context(), middle, end, &exchange.CopyOptions{From: d.Blobs(), To: endBlobs})
 			require.NoError(t, err)
 			require.Equal(t, want, text(end), seed)
-			again, err := exchange.Copy(t.Context(), from, middle, nil)
+			again, err := exchange.Copy(t.Context(), from, middle, there)
 			require.NoError(t, err)
 			require.Equal(t, exchange.CopyReport{Sessions: report.Sessions}, again, "a second copy brings nothing")
 			require.NoError(t, copytest.Grow(t.Context(), from, 100*seed+round, 20))
@@ -55,7 +60,7 @@ func TestCopy(t *testing.T) {
 		for _, info := range infos {
 			require.NoError(t, middle.Delete(t.Context(), info.Ref))
 		}
-		for _, table := range []string{"sessions", "lines", "blocks", "batches", "blobs"} {
+		for _, table := range []string{"sessions", "lines", "blocks", "batches", "blobs", "unborn"} {
 			require.Zero(t, countOf(t, pool, schema, table), table)
 		}
 		require.NoError(t, middle.Close())

@@ -36,7 +36,7 @@ type deed struct {
 // work appends pictures, and counts in a folder of files, until ctx is done or write
 // fails. Errors are what kills make of calls.
 func work(ctx context.Context, d *pgdriver.Driver, n int, write func(deed) error) error {
-	st, m := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()}), d.Memories()
+	st, m := session.OpenDriver(d, withBlobs(d.Blobs())), d.Memories()
 	key := session.Key{Agent: "main", Channel: "test", Peer: fmt.Sprint(n % 2)}
 	folder := fmt.Sprint("owners/", n%2)
 	for seed := uint64(n); ctx.Err() == nil; seed += 7 {
@@ -111,7 +111,7 @@ func (a *done) check(t *testing.T, pool *pgxpool.Pool, schema string, unsure int
 	t.Helper()
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(t, err)
-	st := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})
+	st := session.OpenDriver(d, withBlobs(d.Blobs()))
 	require.NotEmpty(t, a.pictures)
 	kept := 0
 	for id, seeds := range a.pictures {

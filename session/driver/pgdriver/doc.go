@@ -22,10 +22,10 @@
 //
 // # Media and memories
 //
-// [Driver.Blobs] keeps images, documents and the like in the database, committed with
-// the lines that name them. [Driver.Memories] keeps what package memory learns.
+// [Driver.Blobs] keeps images, documents and the like in the database.
+// [Driver.Memories] keeps what package memory learns.
 //
-//	store := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})
+//	store := session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}})
 //	known, err := memory.Open(d.Memories(), nil)
 //
 // # Turns

@@ -74,16 +74,24 @@ CREATE TABLE {s}.revoked (
 	at      timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- What the lines of a session leave out, such as images. A blob goes with its session.
+-- What the lines of a session leave out, such as images. A blob goes with its session,
+-- and those of a fork are there before it.
 CREATE TABLE {s}.blobs (
 	agent text COLLATE "C" NOT NULL,
 	id    text COLLATE "C" NOT NULL,
 	hash  bytea NOT NULL, -- SHA-256 of data
 	data  bytea NOT NULL,
-	PRIMARY KEY (agent, id, hash),
-	FOREIGN KEY (agent, id) REFERENCES {s}.sessions ON DELETE CASCADE
+	PRIMARY KEY (agent, id, hash)
 );
 ALTER TABLE {s}.blobs ALTER data SET STORAGE EXTERNAL; -- most are compressed already
+
+-- Sessions that are about to be made, and may have blobs already.
+CREATE TABLE {s}.unborn (
+	agent text COLLATE "C" NOT NULL,
+	id    text COLLATE "C" NOT NULL,
+	at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (agent, id)
+);
 
 -- The files of memories. A version is the attempt that has written the file.
 CREATE TABLE {s}.files (
@@ -223,6 +231,7 @@ BEGIN
 		RETURN;
 	END IF;
 	PERFORM {s}.insert_lines(o_body, 0, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
+	DELETE FROM {s}.unborn u WHERE u.agent = p_agent AND u.id = p_id;
 	UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = p_key_hash;
 	o_status := 'ok';
 END $$;
@@ -271,6 +280,7 @@ BEGIN
 	DELETE FROM {s}.lines l WHERE l.body = v_body;
 	DELETE FROM {s}.blocks k WHERE k.body = v_body;
 	DELETE FROM {s}.batches b WHERE b.body = v_body;
+	DELETE FROM {s}.blobs b WHERE b.agent = p_agent AND b.id = p_id;
 	PERFORM nextval('{s}.changes');
 	RETURN true;
 END $$;

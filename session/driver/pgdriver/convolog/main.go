@@ -20,31 +20,33 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/cli"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 )
 
 func main() { cli.Main(open) }
 
 // open opens the store that a URL names.
-func open(ctx context.Context, url string) (*session.Store, error) {
+func open(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, err // without the password
+		return nil, nil, err // without the password
 	}
 	opts := &pgdriver.Options{Schema: config.ConnConfig.RuntimeParams["schema"]}
 	delete(config.ConnConfig.RuntimeParams, "schema")
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err = pool.Ping(ctx); err == nil {
 		var d *pgdriver.Driver
 		if d, err = pgdriver.Open(ctx, pool, opts); err == nil {
-			return session.OpenDriver(owned{d, pool}, &session.Options{Blobs: d.Blobs()}), nil
+			filters := []session.Filter{blobs.Filter(d.Blobs(), nil)}
+			return session.OpenDriver(owned{d, pool}, &session.Options{Filters: filters}), d.Blobs(), nil
 		}
 	}
 	pool.Close()
-	return nil, fmt.Errorf("database %s on %s: %w", config.ConnConfig.Database, config.ConnConfig.Host, err)
+	return nil, nil, fmt.Errorf("database %s on %s: %w", config.ConnConfig.Database, config.ConnConfig.Host, err)
 }
 
 // owned is a driver that closes its pool.

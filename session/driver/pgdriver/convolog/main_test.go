@@ -49,7 +49,7 @@ func copier(name, url string) error {
 	if err != nil {
 		return err
 	}
-	to, err := open(ctx, url)
+	to, _, err := open(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func TestCopyKilled(t *testing.T) {
 // Media that a store keeps beside its lines go to the database and back.
 func TestCopyMedia(t *testing.T) {
 	dir, back, url := t.TempDir(), t.TempDir(), server.URL+"&schema="+crand.Text()
-	from, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
+	from, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Filters: []session.Filter{blobs.Filter(blobs.Folder(dir), nil)}})
 	require.NoError(t, err)
 	s, err := from.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestCopyMedia(t *testing.T) {
 	require.NoError(t, from.Close())
 	require.Contains(t, convolog(t, 0, "copy", dir, url), " 1 blob copied.")
 	require.Contains(t, convolog(t, 0, "copy", url, back), " 1 blob copied.")
-	to, err := session.Open(back, &session.Options{Blobs: blobs.New(back)})
+	to, err := session.Open(back, &session.Options{Filters: []session.Filter{blobs.Filter(blobs.Folder(back), nil)}})
 	require.NoError(t, err)
 	s, err = to.Get(t.Context(), s.Ref())
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package session_test
+package blobs_test
 
 import (
 	"bufio"
@@ -39,11 +39,11 @@ func painterChild(args []string, _ io.Reader, out io.Writer) error {
 		line, _ := json.Marshal(s)
 		_, _ = out.Write(append(line, '\n'))
 	}
-	kept := &announced{blobs.New(args[0]), func(phase string) {
+	kept := &announced{blobs.Folder(args[0]), func(phase string) {
 		say(stroke{Did: phase})
 		time.Sleep(2 * time.Millisecond)
 	}}
-	st, err := session.Open(args[0], &session.Options{Blobs: kept})
+	st, err := session.Open(args[0], with(kept, nil))
 	if err != nil {
 		return err
 	}
@@ -77,26 +77,33 @@ func painterChild(args []string, _ io.Reader, out io.Writer) error {
 	}
 }
 
-// announced announces the steps of a Blobs.
+// announced announces the steps of a Store.
 type announced struct {
-	session.Blobs
+	blobs.Store
 	say func(phase string)
 }
 
 func (a *announced) Put(ctx context.Context, ref session.Ref, hash string, data []byte) error {
 	a.say("put")
 	defer a.say("put done")
-	return a.Blobs.Put(ctx, ref, hash, data)
+	return a.Store.Put(ctx, ref, hash, data)
+}
+
+func (a *announced) Make(ctx context.Context, ref session.Ref) error {
+	a.say("make")
+	defer a.say("make done")
+	return a.Store.(blobs.Maker).Make(ctx, ref)
 }
 
 func (a *announced) Delete(ctx context.Context, ref session.Ref, hashes ...string) error {
 	a.say("delete")
 	defer a.say("delete done")
-	return a.Blobs.Delete(ctx, ref, hashes...)
+	return a.Store.Delete(ctx, ref, hashes...)
 }
 
 // A SIGKILL between any two steps of what is done with blobs: every picture that was
-// acknowledged is there, whole, and nothing else is once media was appended again.
+// acknowledged is there, whole, and nothing else is once something was erased. No session
+// that was not made has blobs once media was appended again.
 func TestBlobsKill(t *testing.T) {
 	t.Parallel()
 	kills := storetest.Extent(*storetest.Faults, 8, 40, 2000)
@@ -143,8 +150,7 @@ func paintAndKill(t *testing.T, dir string, seed uint64, n int, acked map[string
 
 func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map[string]bool) {
 	t.Helper()
-	kept := blobs.New(dir)
-	st := storetest.Open(t, dir, &session.Options{Blobs: kept})
+	st := storetest.Open(t, dir, with(blobs.Folder(dir), nil))
 	defer storetest.Close(t, st)
 	// The next write to the index finishes what was begun.
 	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
@@ -167,7 +173,10 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 		s, err := st.Get(t.Context(), info.Ref)
 		require.NoError(t, err)
 		require.NotContains(t, storetest.History(t, s), "not there any more")
-		ids := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 99)}})
+		ids := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 99)}}, transcript.UserText("erased"))
+		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: info.Ref, Entries: ids[1:]}}})
+		require.NoError(t, err)
+		require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
 		named := map[string]bool{}
 		for e, err := range s.Entries(t.Context()) {
 			require.NoError(t, err)

@@ -1,4 +1,4 @@
-package session_test
+package blobs_test
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 
 // Keep media beside the conversation: the line of a screenshot has its hash, the next
 // request its bytes.
-func ExampleOptions_blobs() {
+func ExampleFilter() {
 	dir, err := os.MkdirTemp("", "conversations")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	store, err := session.Open(dir, &session.Options{Blobs: blobs.New(dir)})
+	store, err := session.Open(dir, &session.Options{Filters: []session.Filter{blobs.Filter(blobs.Folder(dir), nil)}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,12 +1,11 @@
-package session
+package blobs
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
-	"iter"
 	"slices"
 	"strings"
 
@@ -14,25 +13,6 @@ import (
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
-
-// Blobs keeps the bytes of media beside the transcripts: see [Options].Blobs. Each
-// session has blobs of its own, so that nobody learns from one session what another
-// one has. A hash is the SHA-256 of the data in lower-case hexadecimal digits. Blobs
-// must be safe for several goroutines. Package session/blobs has two implementations.
-type Blobs interface {
-	// Put stores data under its hash, where the same data may already be. A nil
-	// error means that it survives a power cut. Appends to the session wait for Put.
-	// It must not retain or modify data.
-	Put(ctx context.Context, ref Ref, hash string, data []byte) error
-	// Get returns the data with that hash, which the caller must not modify. If
-	// there is none, the error matches [fs.ErrNotExist].
-	Get(ctx context.Context, ref Ref, hash string) ([]byte, error)
-	// List returns the hashes that a session has, in any order.
-	List(ctx context.Context, ref Ref) ([]string, error)
-	// Delete removes data. A hash without data is no error, and without hashes
-	// nothing is removed.
-	Delete(ctx context.Context, ref Ref, hashes ...string) error
-}
 
 // minBlob is how long the base64 of media is that becomes a blob, in bytes.
 const minBlob = 16 << 10
@@ -46,36 +26,10 @@ type keeper struct {
 	sources map[string]string // what takes the place of base64 in the lines of other programs
 }
 
-// keep returns entries whose media are blobs, which it has stored.
-func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
-	blobs := s.store.opts.Blobs
-	if blobs == nil {
-		return entries, nil
-	}
-	k := keeper{puts: map[string][]byte{}, sources: map[string]string{}}
-	out, err := s.store.mapEntries(entries, k.block, k.source)
-	if err != nil || len(k.puts) == 0 {
-		return entries, err
-	}
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	if !t.swept.Swap(true) { // once in a process, and again after an append that has failed
-		if err := s.sweepBlobs(ctx); err != nil {
-			s.store.opts.Logger.Warn("blobs were not put in order; the next process will do it", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-		}
-	}
-	for hash, data := range k.puts {
-		if err := blobs.Put(ctx, s.ref, hash, data); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
 // mapEntries returns entries with what change makes of their media, and of the lines of
 // other programs in these if source is set. It does not modify entries, and returns them
 // if nothing changes.
-func (st *Store) mapEntries(entries []transcript.Entry, change func(transcript.Block) (transcript.Block, bool), source func([]byte) []byte) (out []transcript.Entry, err error) {
+func mapEntries(entries []transcript.Entry, change func(transcript.Block) (transcript.Block, bool), source func([]byte) []byte) (out []transcript.Entry, err error) {
 	out = entries
 	for i, e := range entries {
 		changed := false
@@ -94,7 +48,7 @@ func (st *Store) mapEntries(entries []transcript.Entry, change func(transcript.B
 			out = slices.Clone(entries)
 		}
 		content, _ := jsontext.Member(e.WithLine(nil).Line(), "content")
-		out[i], err = st.reparsed(mapMembers(e.Line(), func(name string, v []byte) []byte {
+		out[i], err = transcript.ParseChanged(jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
 			switch {
 			case name == "content":
 				return content
@@ -144,7 +98,7 @@ func mapMedia(b transcript.Block, source func(kind string, s *transcript.Source)
 		changed = source("document", &b.Source)
 		return b, changed
 	case transcript.RawBlock:
-		b.JSON, changed = mapData(4, b.JSON, data)
+		b.JSON, changed = mapData(transcript.BlobDepth, b.JSON, data)
 		return b, changed
 	}
 	return b, false
@@ -190,6 +144,9 @@ func (k *keeper) bytes(text string) (blob transcript.Blob, ok bool) {
 		return blob, false
 	}
 	blob = transcript.Blob{SHA256: hashOf(data), Bytes: len(data)}
+	if k.puts == nil {
+		k.puts, k.sources = map[string][]byte{}, map[string]string{}
+	}
 	k.puts[blob.SHA256], k.sources[text] = data, blob.SHA256
 	return blob, true
 }
@@ -208,13 +165,18 @@ func (k *keeper) source(v []byte) []byte {
 	return jsontext.AppendString(nil, text)
 }
 
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 // mapData returns an object with what change makes of the members that are called
 // data, in objects down to some depth inside of one another.
 func mapData(depth int, v []byte, change func([]byte) []byte) (out []byte, changed bool) {
 	if depth == 0 || !jsontext.IsObject(v) {
 		return v, false
 	}
-	out = mapMembers(v, func(name string, value []byte) []byte {
+	out = jsontext.MapMembers(v, func(name string, value []byte) []byte {
 		got := value
 		if name == "data" {
 			got = change(value)
@@ -229,40 +191,4 @@ func mapData(depth int, v []byte, change func([]byte) []byte) (out []byte, chang
 		return v, false
 	}
 	return out, true
-}
-
-// blobsOf yields the hashes of the blobs that an entry names, as members of a set.
-func blobsOf(e transcript.Entry) iter.Seq2[string, bool] {
-	var content []transcript.Block
-	switch b := e.Body.(type) {
-	case transcript.Fragment:
-		content = b.Content
-	case transcript.Queued:
-		content = b.Content
-	}
-	return func(yield func(string, bool) bool) {
-		more := true
-		give := func(blob transcript.Blob) {
-			if more && blob.SHA256 != "" {
-				more = yield(blob.SHA256, true)
-			}
-		}
-		source := func(_ string, s *transcript.Source) bool {
-			give(s.Blob)
-			return false
-		}
-		data := func(v []byte) []byte {
-			give(blobIn(v))
-			return v
-		}
-		mapBlocks(content, func(b transcript.Block) (transcript.Block, bool) { return mapMedia(b, source, data) })
-	}
-}
-
-// blobIn returns the blob that the member of an opaque block names.
-func blobIn(v []byte) (blob transcript.Blob) {
-	if !jsontext.IsObject(v) || json.Unmarshal(v, &blob) != nil || len(blob.SHA256) != 2*sha256.Size || blob.Bytes <= 0 {
-		return transcript.Blob{}
-	}
-	return blob
 }

@@ -1,11 +1,10 @@
-package session_test
+package blobs_test
 
 import (
 	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -45,7 +44,8 @@ func pictures() []transcript.Item {
 // it is counted the same, audio aside.
 func TestBlobsAreInvisible(t *testing.T) {
 	dir := t.TempDir()
-	opts := &session.Options{Blobs: blobs.New(dir)}
+	kept := blobs.Folder(dir)
+	opts := with(kept, nil)
 	st := storetest.Open(t, dir, opts)
 	plain := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, plain)
@@ -57,7 +57,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 	require.NoError(t, storetest.ErrOf(turn.Queue(t.Context(), s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(50_000, 6)}})))
 	want := storetest.History(t, p)
 	require.Equal(t, want, storetest.History(t, s))
-	found, err := opts.Blobs.List(t.Context(), s.Ref())
+	found, err := kept.List(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Len(t, found, 5)
 	for e, err := range s.Entries(t.Context()) {
@@ -74,7 +74,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 	require.Contains(t, storetest.JSON(t, full.Messages), storetest.Screenshot(60_000, 1).Source.Data[:100])
 
 	// A copy of another kind has them too.
-	one := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: blobs.NewMemory()})
+	one := session.OpenDriver(memdriver.New(nil), with(blobs.Memory(), nil))
 	defer storetest.Close(t, one)
 	other := storetest.Load(t, one, storetest.CLI)
 	storetest.Add(t, other, pictures()[0], storetest.Answer("a"))
@@ -93,8 +93,9 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	const size = 60_000
 	shots := storetest.Extent(*storetest.Soak, 60, 500, 500)
 	dir := t.TempDir()
-	kept := &storetest.Watched{Blobs: blobs.NewMemory()}
-	opts := &session.Options{Blobs: kept, Sync: session.SyncNever}
+	kept := &storetest.Watched{Blobs: blobs.Memory()}
+	opts := with(kept, nil)
+	opts.Sync = session.SyncNever
 	st := storetest.Open(t, dir, opts)
 	s := storetest.Load(t, st, storetest.CLI)
 	inline := 0
@@ -130,8 +131,8 @@ func TestBlobsManyScreenshots(t *testing.T) {
 // A blob that is missing, or changed, is a text; the conversation goes on.
 func TestBlobsMissing(t *testing.T) {
 	dir := t.TempDir()
-	kept := blobs.New(dir)
-	st := storetest.Open(t, dir, &session.Options{Blobs: kept})
+	kept := blobs.Folder(dir)
+	st := storetest.Open(t, dir, with(kept, nil))
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, pictures()...)
@@ -152,7 +153,7 @@ func TestBlobsMissing(t *testing.T) {
 	}
 	storetest.Add(t, s, transcript.UserText("go on"))
 	storetest.Request(t, s)
-	bare := storetest.Open(t, dir, nil)
+	bare := storetest.Open(t, dir, with(blobs.Memory(), nil))
 	defer storetest.Close(t, bare)
 	require.Equal(t, storetest.History(t, s), storetest.History(t, storetest.Load(t, bare, storetest.CLI)))
 
@@ -165,9 +166,9 @@ func TestBlobsMissing(t *testing.T) {
 // A session and its blobs go together, and no other session has them.
 func TestBlobsDeleteAndFork(t *testing.T) {
 	dir := t.TempDir()
-	st := storetest.Open(t, dir, &session.Options{Blobs: blobs.New(dir)})
+	st := storetest.Open(t, dir, with(blobs.Folder(dir), nil))
 	defer storetest.Close(t, st)
-	memory := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: blobs.NewMemory()})
+	memory := session.OpenDriver(memdriver.New(nil), with(blobs.Memory(), nil))
 	defer storetest.Close(t, memory)
 	for _, st := range []*session.Store{st, memory} {
 		s := storetest.Load(t, st, storetest.CLI)
@@ -185,12 +186,12 @@ func TestBlobsDeleteAndFork(t *testing.T) {
 	require.Empty(t, names)
 }
 
-// The next append of media puts in order what a kill has left: blobs without a
-// line go, and a fork gets those that it lacks.
+// An upload whose append fails stays until something is erased. A fork is made with its
+// media or not at all, and keeps nothing if it is not.
 func TestBlobsLeftovers(t *testing.T) {
 	drv := memdriver.New(nil)
-	kept := &storetest.Watched{Blobs: blobs.NewMemory()}
-	opts := &session.Options{Blobs: kept}
+	kept := &storetest.Watched{Blobs: blobs.Memory()}
+	opts := with(kept, nil)
 	st := session.OpenDriver(drv, opts)
 	s := storetest.Load(t, st, storetest.CLI)
 	image := func(seed uint64) transcript.Message {
@@ -211,36 +212,71 @@ func TestBlobsLeftovers(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.Equal(t, 2, count(s.Ref()), "an upload whose append is refused stays")
 	require.NoError(t, kept.Put(t.Context(), s.Ref(), strings.Repeat("ab", 32), []byte("orphan")))
-	storetest.Add(t, s, transcript.UserText("text alone"))
-	require.Equal(t, 3, count(s.Ref()))
-
-	kept.Fail = func(string) error { return errors.New("killed") }
-	fork, err := s.Fork(t.Context(), ids[1], nil)
+	more := storetest.Add(t, s, image(3), transcript.UserText("text alone"))
+	require.Equal(t, 4, count(s.Ref()))
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: more[1:]}}})
 	require.NoError(t, err)
+	require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+	require.Equal(t, 2, count(s.Ref()), "the uploads without a line are there")
+
+	puts := 0
+	kept.Fail = func(op string) error {
+		if puts++; op == "put" && puts == 2 {
+			return fs.ErrPermission
+		}
+		return nil
+	}
+	create := &session.CreateOptions{ID: "fork"}
+	_, err = s.Fork(t.Context(), more[0], create)
+	require.ErrorIs(t, err, fs.ErrPermission)
 	kept.Fail = nil
-	require.Zero(t, count(fork.Ref()))
-	require.NotContains(t, storetest.History(t, fork), "not there")
+	ref := session.Ref{Agent: "main", ID: "fork"}
+	require.Zero(t, count(ref))
+	require.ErrorIs(t, storetest.ErrOf(st.Get(t.Context(), ref)), fs.ErrNotExist)
+	current, err := st.Lookup(t.Context(), storetest.CLI)
+	require.NoError(t, err)
+	require.Equal(t, s.ID(), current.ID())
+
+	fork, err := s.Fork(t.Context(), more[0], create)
+	require.NoError(t, err)
+	require.Equal(t, 2, count(ref))
+	_, err = s.Fork(t.Context(), ids[1], create)
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.Equal(t, 2, count(ref), "of the session that has the ID")
 	storetest.Close(t, st)
 	st = session.OpenDriver(drv.Reopen(), opts)
 	defer storetest.Close(t, st)
-	s, err = st.Get(t.Context(), s.Ref())
-	require.NoError(t, err)
-	storetest.Add(t, s, image(3))
-	require.Equal(t, 2, count(s.Ref()), "the orphan is there")
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	fork, err = st.Get(t.Context(), fork.Ref())
 	require.NoError(t, err)
-	storetest.Add(t, fork, image(4))
-	require.Equal(t, 2, count(fork.Ref()))
-	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	require.NotContains(t, storetest.History(t, fork), "not there")
+}
+
+// A Put to a session that is deleted meanwhile leaves nothing, and a session that never
+// had blobs gets a folder for them.
+func TestFolderOfADeletedSession(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	f, hash := blobs.Folder(dir), strings.Repeat("ab", 32)
+	require.NoError(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")))
+	require.NoError(t, st.Archive(t.Context(), s.Ref()))
+	require.NoError(t, f.Delete(t.Context(), s.Ref(), hash))
+	require.NoError(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")))
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
+	require.ErrorIs(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")), fs.ErrNotExist)
+	left, err := os.ReadDir(filepath.Join(dir, "agents/main/blobs"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // A retry is the same append, and a URL can take the place of the bytes.
 func TestBlobsRetryAndURL(t *testing.T) {
-	kept := &storetest.Watched{Blobs: blobs.NewMemory()}
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept, BlobURL: func(_ context.Context, ref session.Ref, entry string, blob transcript.Blob) string {
+	kept := &storetest.Watched{Blobs: blobs.Memory()}
+	st := session.OpenDriver(memdriver.New(nil), with(kept, &blobs.Options{URL: func(_ context.Context, ref session.Ref, entry string, blob transcript.Blob) string {
 		return "https://example.com/" + ref.ID + "/" + entry + "/" + blob.SHA256
-	}})
+	}}))
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	var ids []string
@@ -258,7 +294,8 @@ func TestBlobsRetryAndURL(t *testing.T) {
 // Several processes that append media to one session lose none of it.
 func TestBlobsConcurrent(t *testing.T) {
 	dir := t.TempDir()
-	opts := &session.Options{Blobs: blobs.New(dir), Sync: session.SyncNever}
+	opts := with(blobs.Folder(dir), nil)
+	opts.Sync = session.SyncNever
 	first := storetest.Open(t, dir, opts)
 	s := storetest.Load(t, first, storetest.CLI)
 	stores := []*session.Store{first, storetest.Open(t, dir, opts), storetest.Open(t, dir, opts)}
@@ -289,7 +326,9 @@ func TestBlobsConcurrent(t *testing.T) {
 // Names that could lead elsewhere are refused.
 func TestBlobFolderNames(t *testing.T) {
 	dir := t.TempDir()
-	f := blobs.New(dir)
+	f := blobs.Folder(dir)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents/%2e%2e%2f%41/sessions"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/%2e%2e%2f%41/sessions/%42.jsonl"), nil, 0o600))
 	for _, hash := range []string{"x", "../../../etc/passwd", strings.Repeat("A", 64), strings.Repeat("a", 63) + "/"} {
 		require.Error(t, f.Put(t.Context(), driver.Ref{Agent: "a", ID: "b"}, hash, nil))
 		require.Error(t, f.Delete(t.Context(), driver.Ref{Agent: "a", ID: "b"}, hash))
@@ -326,8 +365,9 @@ func FuzzBlobs(f *testing.F) {
 			transcript.RawBlock{JSON: json.RawMessage(raw)},
 		}
 		var want string
-		for i, kept := range []session.Blobs{nil, blobs.NewMemory()} {
-			st := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept, NoChecksum: true})
+		for i, opts := range []*session.Options{{}, with(blobs.Memory(), nil)} {
+			opts.NoChecksum = true
+			st := session.OpenDriver(memdriver.New(nil), opts)
 			s := storetest.Load(t, st, storetest.CLI)
 			_, err := s.Append(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: content})
 			if err != nil {
@@ -351,7 +391,7 @@ func FuzzBlobs(f *testing.F) {
 // closed, for one that died while it appended.
 func TestForkBlobsRow(t *testing.T) {
 	dir := t.TempDir()
-	st := storetest.Open(t, dir, &session.Options{Blobs: blobs.New(dir)})
+	st := storetest.Open(t, dir, with(blobs.Folder(dir), nil))
 	s := storetest.Load(t, st, storetest.CLI)
 	ids := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 1)}}, transcript.AssistantText("hi"))
 	fork, err := s.Fork(t.Context(), ids[1], nil)

@@ -1,8 +1,7 @@
-package session
+package redact
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,27 +10,21 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Redacted returns the entries of one append as they would be written now: changed by
-// [Options].Redact, or as they are if that is nil. It is for programs that pass
-// entries on, such as the exports of package exchange, because a session can have
-// lines that are older than the hook. The error says that an entry cannot be written
-// as a line. Redacted does not modify entries.
-func (s *Session) Redacted(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
-	got, err := s.store.redacted(ctx, entries)
-	return got, s.store.wrap("redact", s.ref, err)
-}
-
-// redacted returns entries as the hook of the options lets them be written. They
-// are whole batches. An answer that is changed loses its reasoning, which was
-// signed for what it said.
-func (st *Store) redacted(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
-	if st.opts.Redact == nil {
-		return entries, nil
-	}
+// Entries returns the entries of one append, or of several whole ones, with their texts
+// as hook returns them. Texts are messages, reasoning, results, summaries, titles, drafts
+// and whatever else a line says. In the input of a call, in data of an application and in
+// the lines of other programs that an import keeps, every string is a text; hook is called
+// with each of them a second time with the name of its member, as in password="x". It is
+// not called with IDs, names, types, signatures, numbers and the bytes of media.
+//
+// An answer that hook changes loses its reasoning, which was signed for other words. A
+// changed line that had a checksum has a new one. Entries does not modify entries. The
+// error says that an entry cannot be written as a line.
+func Entries(entries []transcript.Entry, hook func(text string) string) ([]transcript.Entry, error) {
 	out := make([]transcript.Entry, len(entries))
 	answers := map[string]bool{} // by the ID of their first line: that they were changed
 	for i, e := range entries {
-		got, changed, err := st.redactEntry(ctx, e)
+		got, changed, err := redactEntry(e, hook)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d of %d: %w", i+1, len(entries), err)
 		}
@@ -44,7 +37,7 @@ func (st *Store) redacted(ctx context.Context, entries []transcript.Entry) ([]tr
 		if id, ok := answerOf(e); !ok || !answers[id] {
 			continue
 		}
-		bare, err := st.unreasoned(e)
+		bare, err := unreasoned(e)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d of %d: %w", i+1, len(entries), err)
 		}
@@ -60,9 +53,8 @@ func answerOf(e transcript.Entry) (id string, ok bool) {
 }
 
 // redactEntry passes the texts of a line to the hook.
-func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcript.Entry, changed bool, err error) {
-	hook := func(text string) string { return strings.ToValidUTF8(st.opts.Redact(ctx, text), "\uFFFD") }
-	r := redaction{hook: hook}
+func redactEntry(e transcript.Entry, hook func(string) string) (_ transcript.Entry, changed bool, err error) {
+	r := redaction{hook: func(text string) string { return strings.ToValidUTF8(hook(text), "\uFFFD") }}
 	switch e.Body.(type) {
 	case transcript.Commit, transcript.Extracted:
 		r.refers = true
@@ -71,31 +63,18 @@ func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcr
 	if !r.changed {
 		return e, false, nil
 	}
-	e, err = st.reparsed(line)
+	e, err = transcript.ParseChanged(line)
 	return e, true, err
 }
 
-// redactBody passes the texts of a body to the hook before it is measured or handed to
-// the caller and to observers, and not only when it is written.
-func redactBody[T transcript.Body](ctx context.Context, st *Store, body T) (T, error) {
-	got, err := st.redacted(ctx, []transcript.Entry{{Body: body}})
-	if err != nil {
-		return body, err
-	}
-	if b, ok := got[0].Body.(T); ok {
-		body = b
-	}
-	return body, nil
-}
-
 // unreasoned returns a line of an answer without reasoning.
-func (st *Store) unreasoned(e transcript.Entry) (transcript.Entry, error) {
+func unreasoned(e transcript.Entry) (transcript.Entry, error) {
 	gone := false
-	line := mapMembers(e.Line(), func(name string, v []byte) []byte {
+	line := jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
 		if name != "content" {
 			return v
 		}
-		return mapElements(v, func(block []byte) []byte {
+		return jsontext.MapElements(v, func(block []byte) []byte {
 			kind, _ := jsontext.Member(block, "type")
 			if name, _ := jsontext.String(kind); name != "thinking" && name != "redacted_thinking" {
 				return block
@@ -107,50 +86,7 @@ func (st *Store) unreasoned(e transcript.Entry) (transcript.Entry, error) {
 	if !gone {
 		return e, nil
 	}
-	return st.reparsed(line)
-}
-
-// reparsed returns the entry of a line that was written again; its checksum is made
-// anew.
-func (st *Store) reparsed(line []byte) (transcript.Entry, error) {
-	e, err := transcript.ParseEntry(mapMembers(line, func(name string, v []byte) []byte {
-		if name == "crc" {
-			return nil
-		}
-		return v
-	}))
-	if err != nil {
-		return e, err
-	}
-	e = st.Sealed(e)
-	return e, checkReadable(e)
-}
-
-// mapMembers returns an object with what change makes of the value of each member; nil
-// leaves the member out.
-func mapMembers(obj []byte, change func(name string, v []byte) []byte) []byte {
-	var out jsontext.Object
-	for name, v := range jsontext.Members(obj) {
-		if v = change(name, v); v != nil {
-			out.Func(name, func(dst []byte) []byte { return append(dst, v...) })
-		}
-	}
-	return out.End()
-}
-
-// mapElements is mapMembers for an array.
-func mapElements(array []byte, change func(v []byte) []byte) []byte {
-	out := []byte{'['}
-	for v := range jsontext.Elements(array) {
-		if v = change(v); v == nil {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, v...)
-	}
-	return append(out, ']')
+	return transcript.ParseChanged(line)
 }
 
 // redaction passes the strings of a line to a hook.
@@ -193,7 +129,7 @@ func wordSet(words string) func(string) bool {
 
 // object returns an object with its texts redacted.
 func (r *redaction) object(obj []byte, in where) []byte {
-	return mapMembers(obj, func(name string, v []byte) []byte {
+	return jsontext.MapMembers(obj, func(name string, v []byte) []byte {
 		switch {
 		case in != ofInput && signatureNames(name), in == ofLine && (opaqueNames(name) || r.refers && referring(name)):
 			return v
@@ -213,7 +149,7 @@ func (r *redaction) value(name string, v []byte, in where) []byte {
 	case jsontext.IsObject(v):
 		return r.object(v, in)
 	case jsontext.IsArray(v):
-		return mapElements(v, func(e []byte) []byte { return r.value(name, e, in) })
+		return jsontext.MapElements(v, func(e []byte) []byte { return r.value(name, e, in) })
 	case !jsontext.IsString(v):
 		return v
 	}

@@ -1,42 +1,24 @@
-package session
+package blobs
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Inline returns entries with the bytes of blobs in their lines, as they would be
-// without [Options].Blobs. It is for programs that pass entries on, such as the
-// exports of package exchange. A text that says so stands for a blob that is missing.
-// The error is that of ctx, or says that an entry cannot be written as a line. Inline
-// does not modify entries, and returns them if none names a blob.
-func (s *Session) Inline(ctx context.Context, entries []transcript.Entry) (out []transcript.Entry, err error) {
-	l := loader{ctx: ctx, s: s}
-	if out, err = s.store.mapEntries(entries, l.block, nil); l.err != nil {
-		err = l.err
-	}
-	if err != nil {
-		return nil, s.store.wrap("read blobs", s.ref, err)
-	}
-	return out, nil
-}
-
-// inlineHistory puts the bytes of blobs, or URLs of them, into a history.
-func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
-	l := loader{ctx: ctx, s: s, url: s.store.opts.BlobURL}
+// model puts the bytes of blobs, or URLs of them, into a history.
+func (f *filter) model(ctx context.Context, ref session.Ref, h *rebuild.History) error {
+	l := loader{f: f, ctx: ctx, ref: ref, url: f.URL}
 	for i := range h.Messages {
-		m, own := &h.Messages[i], false // whether the content is not that of the fold
+		m, own := &h.Messages[i], false // whether the content is not that of the session
 		for j, b := range m.Content {
 			if !namesBlob(b) {
 				continue
@@ -47,7 +29,7 @@ func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
 			}
 			got, changed := mapBlocks([]transcript.Block{b}, l.block)
 			if l.err != nil {
-				return s.store.wrap("read blobs", s.ref, l.err)
+				return l.err
 			}
 			if !changed {
 				continue
@@ -59,6 +41,16 @@ func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
 		}
 	}
 	return nil
+}
+
+// export puts the bytes of blobs into the lines of entries, as they would be without
+// the filter.
+func (f *filter) export(ctx context.Context, ref session.Ref, entries []transcript.Entry) (out []transcript.Entry, err error) {
+	l := loader{f: f, ctx: ctx, ref: ref}
+	if out, err = mapEntries(entries, l.block, nil); l.err != nil {
+		err = l.err
+	}
+	return out, err
 }
 
 // namesBlob reports whether a block may name a blob. It costs nothing for most.
@@ -78,9 +70,10 @@ func namesBlob(b transcript.Block) bool {
 
 // A loader puts the bytes of blobs into blocks.
 type loader struct {
-	ctx   context.Context
-	s     *Session
-	url   func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
+	f     *filter
+	ctx   context.Context //nolint:containedctx // of the call that the loader is made for
+	ref   session.Ref
+	url   func(ctx context.Context, ref session.Ref, entryID string, blob transcript.Blob) string
 	entry string // that the block is of
 	err   error  // of ctx
 
@@ -91,8 +84,8 @@ type loader struct {
 func (l *loader) block(b transcript.Block) (transcript.Block, bool) {
 	l.missing = ""
 	got, changed := mapMedia(b, l.source, func(v []byte) []byte {
-		blob := blobIn(v)
-		if blob.SHA256 == "" {
+		blob, ok := transcript.ParseBlob(v)
+		if !ok {
 			return v
 		}
 		data, ok := l.load(b.BlockType(), blob)
@@ -113,7 +106,7 @@ func (l *loader) source(kind string, s *transcript.Source) bool {
 		return false
 	}
 	if l.url != nil {
-		if url := l.url(l.ctx, l.s.ref, l.entry, s.Blob); url != "" {
+		if url := l.url(l.ctx, l.ref, l.entry, s.Blob); url != "" {
 			s.Type, s.URL, s.MediaType, s.Blob = "url", url, "", transcript.Blob{}
 			return true
 		}
@@ -135,19 +128,12 @@ func (l *loader) load(kind string, blob transcript.Blob) (data []byte, ok bool) 
 	return data, ok
 }
 
-// read returns the bytes of a blob. A fork that a kill has left without its copies
-// reads those of its base.
+// read returns the bytes of a blob.
 func (l *loader) read(blob transcript.Blob) (data []byte, ok bool) {
-	st := l.s.store
-	if l.err != nil || st.opts.Blobs == nil {
+	if l.err != nil {
 		return nil, false
 	}
-	data, err := st.opts.Blobs.Get(l.ctx, l.s.ref, blob.SHA256)
-	if errors.Is(err, fs.ErrNotExist) {
-		if base := l.s.base(l.ctx); base.ID != "" {
-			data, err = st.opts.Blobs.Get(l.ctx, base, blob.SHA256)
-		}
-	}
+	data, err := l.f.store.Get(l.ctx, l.ref, blob.SHA256)
 	if l.err = l.ctx.Err(); l.err != nil {
 		return nil, false
 	}
@@ -155,21 +141,7 @@ func (l *loader) read(blob transcript.Blob) (data []byte, ok bool) {
 		err = errors.New("its bytes have changed")
 	}
 	if err != nil {
-		st.opts.Logger.Warn("a blob is not shown", "agent", l.s.ref.Agent, "session", l.s.ref.ID, "sha256", blob.SHA256, "err", err)
+		l.f.Logger.Warn("a blob is not shown", "agent", l.ref.Agent, "session", l.ref.ID, "sha256", blob.SHA256, "err", err)
 	}
 	return data, err == nil
-}
-
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
-// base returns the session that this one is a fork of; the zero value if it is none.
-func (s *Session) base(ctx context.Context) (base Ref) {
-	_ = s.View(ctx, func(v *View) error {
-		base = linked(v.t.row.Base)
-		return nil
-	})
-	return base
 }

@@ -1,0 +1,28 @@
+package jsontext
+
+// MapMembers returns a valid object with the values that change returns for those of
+// its members; nil leaves the member out.
+func MapMembers(obj []byte, change func(name string, v []byte) []byte) []byte {
+	var out Object
+	for name, v := range Members(obj) {
+		if v = change(name, v); v != nil {
+			out.Func(name, func(dst []byte) []byte { return append(dst, v...) })
+		}
+	}
+	return out.End()
+}
+
+// MapElements is [MapMembers] for a valid array.
+func MapElements(array []byte, change func(v []byte) []byte) []byte {
+	out := []byte{'['}
+	for v := range Elements(array) {
+		if v = change(v); v == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, v...)
+	}
+	return append(out, ']')
+}

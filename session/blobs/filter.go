@@ -1,0 +1,110 @@
+package blobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Options of [Filter]. Nil and zero fields are the defaults.
+type Options struct {
+	// URL returns the URL that requests have for a blob of an entry. If it is nil or
+	// returns "", requests have the bytes. The URL of a blob must not change, or
+	// providers no longer find the request in their caches.
+	URL func(ctx context.Context, ref session.Ref, entryID string, blob transcript.Blob) string
+	// Logger receives a warning for each blob that cannot be shown; nil is silent.
+	Logger *slog.Logger
+}
+
+// Filter returns the filter that keeps media in b. It is the last of the Filters of a
+// store: filters before it see the media. Options may be nil.
+func Filter(b Store, opts *Options) session.Filter {
+	f := &filter{store: b}
+	if opts != nil {
+		f.Options = *opts
+	}
+	f.Logger = cmp.Or(f.Logger, slog.New(slog.DiscardHandler))
+	return session.Filter{Write: f.write, Model: f.model, Export: f.export, Sweep: f.sweep}
+}
+
+type filter struct {
+	Options
+	store Store
+}
+
+// write returns entries whose media are blobs, which it has stored. A fork gets the
+// blobs that its copied lines name.
+func (f *filter) write(ctx context.Context, ref session.Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
+	if len(entries) == 0 {
+		return entries, nil
+	}
+	h, isNew := entries[0].Body.(transcript.Header)
+	own := 0 // where the entries begin that are no copies
+	if isNew {
+		own = 1 + max(0, min(h.Base.Lines, len(entries)-1))
+	}
+	named := map[string]bool{}
+	for _, e := range entries[:own] {
+		addBlobs(named, e)
+	}
+	var k keeper
+	out, err := mapEntries(entries[own:], k.block, k.source)
+	if err != nil || len(k.puts)+len(named) == 0 {
+		return entries, err
+	}
+	if m, ok := f.store.(Maker); ok && isNew {
+		if err := m.Make(ctx, ref); err != nil {
+			return nil, err
+		}
+	}
+	base := session.Ref{Agent: h.Base.Agent, ID: h.Base.Session}
+	for _, hash := range slices.Sorted(maps.Keys(named)) {
+		data, err := f.store.Get(ctx, base, hash)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the base shows a text in its place
+		}
+		if err == nil {
+			err = f.store.Put(ctx, ref, hash, data)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for hash, data := range k.puts {
+		if err := f.store.Put(ctx, ref, hash, data); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Concat(entries[:own], out), nil
+}
+
+// sweep removes the blobs that no entry names.
+func (f *filter) sweep(ctx context.Context, ref session.Ref, entries iter.Seq2[transcript.Entry, error]) error {
+	hashes, err := f.store.List(ctx, ref)
+	if err != nil || len(hashes) == 0 {
+		return err
+	}
+	named := map[string]bool{}
+	for e, err := range entries {
+		if err != nil {
+			return err
+		}
+		addBlobs(named, e)
+	}
+	return f.store.Delete(ctx, ref, slices.DeleteFunc(hashes, func(hash string) bool { return named[hash] })...)
+}
+
+// addBlobs adds the hashes of the blobs that an entry names to a set.
+func addBlobs(set map[string]bool, e transcript.Entry) {
+	for blob := range transcript.Blobs(e) {
+		set[blob.SHA256] = true
+	}
+}

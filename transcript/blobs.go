@@ -1,0 +1,71 @@
+package transcript
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"iter"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// Blobs yields the blobs that an entry names, also those in results and in opaque
+// blocks. A blob may come several times.
+func Blobs(e Entry) iter.Seq[Blob] {
+	return func(yield func(Blob) bool) {
+		switch b := e.Body.(type) {
+		case Fragment:
+			blobsOf(b.Content, yield)
+		case Queued:
+			blobsOf(b.Content, yield)
+		}
+	}
+}
+
+// blobsOf yields the blobs that blocks name. It returns false once yield does.
+func blobsOf(blocks []Block, yield func(Blob) bool) bool {
+	for _, b := range blocks {
+		more := true
+		switch b := b.(type) {
+		case ImageBlock:
+			more = b.Source.Blob.SHA256 == "" || yield(b.Source.Blob)
+		case DocumentBlock:
+			more = b.Source.Blob.SHA256 == "" || yield(b.Source.Blob)
+		case RawBlock:
+			more = blobsIn(BlobDepth, b.JSON, yield)
+		case ToolResultBlock:
+			more = blobsOf(b.Content, yield)
+		}
+		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// BlobDepth is how many objects inside of one another are looked through for the
+// blobs of an opaque block. They are members with the name data.
+const BlobDepth = 4
+
+// blobsIn is blobsOf for the JSON of an opaque block.
+func blobsIn(depth int, v []byte, yield func(Blob) bool) bool {
+	if depth == 0 || !jsontext.IsObject(v) {
+		return true
+	}
+	for name, value := range jsontext.Members(v) {
+		if blob, ok := ParseBlob(value); name == "data" && ok && !yield(blob) {
+			return false
+		}
+		if !blobsIn(depth-1, value, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// ParseBlob returns the blob that the value of a member of an opaque block names.
+func ParseBlob(v []byte) (blob Blob, ok bool) {
+	if !jsontext.IsObject(v) || json.Unmarshal(v, &blob) != nil || len(blob.SHA256) != 2*sha256.Size || blob.Bytes <= 0 {
+		return Blob{}, false
+	}
+	return blob, true
+}
