@@ -55,7 +55,7 @@ type Header struct {
 	// counts.
 	Rev     int
 	Created time.Time
-	Meta    Meta    // what was known at creation; written as members of the line
+	Meta    Meta // what was known at creation; written as members of the line
 	// Base is the place that a fork was copied from: the session, the entry that
 	// was asked for, and how many of the lines behind the header are copies.
 	Base Link
