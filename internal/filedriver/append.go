@@ -103,7 +103,7 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 		return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, err
 	}
 	for {
-		start, end, err := o.log.AppendDecided(ctx, d.decider(ctx, o, &buf, &res, cond))
+		start, end, err := o.log.AppendDecided(ctx, d.decider(ctx, o, &buf, &res, cond), func(start, end int64) { o.seen.wrote(start, end, lines, cond) })
 		if err != nil {
 			return driver.Result{}, err
 		}

@@ -136,6 +136,22 @@ func (s *seen) readKeys(r io.ReaderAt, end, since int64) error {
 	return nil
 }
 
+// wrote takes the lines of an append of this process, so that the next one need not read
+// them: one batch with a key. Other lines are read.
+func (s *seen) wrote(start, end int64, lines []driver.Line, cond driver.Cond) {
+	if cond.Idem == "" || len(lines) == 0 || s.keys == nil || s.keysEnd != start || s.batcher.Open() {
+		return
+	}
+	k := keyed{hash: cond.IdemHash, start: start, end: end}
+	for _, l := range lines {
+		k.ids = append(k.ids, l.ID)
+		if l.Type == transcript.TypeRewind {
+			s.rewound = end
+		}
+	}
+	s.keys[cond.Idem], s.keysEnd = k, end
+}
+
 // fewestLines is over how many lines keys are honoured at least.
 const fewestLines = 1024
 

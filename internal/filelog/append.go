@@ -83,19 +83,20 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 				return lines, nil
 			}
 			return lines, check(end)
-		})
+		}, nil)
 	})
 }
 
 // AppendDecided is [Log.Append] of the lines that decide returns, which it may make of
 // the lines before end. If it returns none, nothing is written and both offsets are end.
-func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
+// Wrote is called under the lock once the lines are in the file.
+func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error), wrote func(start, end int64)) (start, end int64, err error) {
 	const op = "append"
 	if err := l.begin(op); err != nil {
 		return 0, 0, err
 	}
 	defer l.ops.Done()
-	return l.appendTo(ctx, op, func() (written, error) { return l.add(ctx, op, decide) })
+	return l.appendTo(ctx, op, func() (written, error) { return l.add(ctx, op, decide, wrote) })
 }
 
 // appendTo calls add with the append lock held and acknowledges what it has written.
@@ -242,7 +243,7 @@ func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (wri
 }
 
 // add writes lines at the end of the file. The caller holds the append lock.
-func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte, error)) (written, error) {
+func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte, error), wrote func(start, end int64)) (written, error) {
 	w, err := l.settle(ctx, op, true)
 	if err != nil {
 		return w, err
@@ -269,6 +270,9 @@ func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte
 	}
 	w.lines = extent{start, start + int64(len(lines))}
 	w.seq = l.wrote(w.lines, lines)
+	if wrote != nil {
+		wrote(w.lines.start, w.lines.end)
+	}
 	return w, nil
 }
 
