@@ -176,7 +176,7 @@ func follows(b transcript.Batch, last []int64) error {
 // Readers miss no acknowledged batch and swallow none, beside writers that die and that
 // take back their lines.
 func TestReadersBesideTornWriters(t *testing.T) {
-	reads := 1500
+	const reads = 200
 	dir := t.TempDir()
 	opts := &filedriver.Options{Sync: driver.SyncNever}
 	d := open(t, dir, opts)
