@@ -76,7 +76,6 @@ const tiesFile = "testdata/session_ties.txt"
 // roomsToBe names the files of package session that move out into a feature. Any
 // other file is of the core. Delete a row once its files are gone.
 var roomsToBe = []struct{ files, feature string }{
-	{"search*.go", "search"}, {"recall.go", "search"}, {"recall_*.go", "search"}, {"page.go", "search"},
 	{"retention*.go", "retain"}, {"archive.go", "retain"},
 	{"erase*.go", "erase"},
 	{"blob*.go", "blobs"},

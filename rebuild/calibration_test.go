@@ -45,11 +45,11 @@ func TestCalibrations(t *testing.T) {
 	check(b, a)
 	add(transcript.Rewind{To: "e1"})
 	check(b, a)
-	add(a, transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 77})
+	add(transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 77, Standing: []transcript.Entry{{Body: a}}})
 	check(a)
 	require.Equal(t, 77, f.Standing().Compacted)
 	entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { n++; return fmt.Sprint("e", n) },
-		transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 66}, transcript.UserText("b"))
+		transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 66, Standing: []transcript.Entry{{Body: a}}}, transcript.UserText("b"))
 	require.NoError(t, err)
 	require.NoError(t, f.Add(transcript.Batch{Entries: entries[:1]}))
 	check(a) // the batch was cut

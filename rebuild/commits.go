@@ -26,8 +26,7 @@ type Used struct {
 	transcript.Used
 }
 
-// account takes an entry about commits and what was used. A repeat has the ID of
-// the entry that it repeats.
+// account takes an entry about commits and uses.
 func (s *Standing) account(id string, e *transcript.Entry) {
 	switch b := e.Body.(type) {
 	case transcript.Commit:
@@ -49,10 +48,8 @@ func (s *Standing) account(id string, e *transcript.Entry) {
 		if b.Err != "" {
 			s.Commit.Open = append(s.Commit.Open, b.Commit)
 		}
-		if e.Of == "" { // else the commit that is repeated counts them
-			for _, n := range b.Counts {
-				s.Commit.Stats.Memories += n.Added + n.Merged
-			}
+		for _, n := range b.Counts {
+			s.Commit.Stats.Memories += n.Added + n.Merged
 		}
 	case transcript.Used:
 		s.use(id, b)

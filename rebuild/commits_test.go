@@ -46,12 +46,12 @@ func TestCommits(t *testing.T) {
 	require.Equal(t, transcript.CommitStats{Commits: 2, Contexts: 6, Skills: 2, Memories: 3}, want.Stats())
 	require.Len(t, want.Used, 1)
 	for range 2 {
-		add(append(f.Standing().Items(), transcript.Compaction{Summary: "s", CoversTo: "e1"})...)
+		add(transcript.Compaction{Summary: "s", CoversTo: "e1", Standing: f.Standing().Entries()})
 		require.Equal(t, want, f.Standing())
 	}
 	add(transcript.Extracted{Commit: one}, transcript.Extracted{Commit: two, Err: "once more"})
 	require.Equal(t, []string{two}, f.Standing().Commit.Open)
-	add(append(f.Standing().Items(), transcript.Compaction{Summary: "s", CoversTo: "e1"})...)
+	add(transcript.Compaction{Summary: "s", CoversTo: "e1", Standing: f.Standing().Entries()})
 	require.Equal(t, []string{two}, f.Standing().Commit.Open)
 
 	// Another program counts in the names of its archives.

@@ -48,10 +48,9 @@ type Fold struct {
 	opts Options
 	err  error
 
-	nodes    []*node        // lines that histories are made of, in file order
-	tip      int            // the last live node, -1 for none
-	tips     map[string]int // entry ID -> the tip after that entry's batch, see tipAt
-	recent   []ended        // what tips has not
+	nodes    []*node // lines that histories are made of, in file order
+	tip      int     // the last live node, -1 for none
+	tips     tips
 	slab     slab[node]
 	cut      map[string][]*node // idempotency key -> nodes of its cut append
 	batches  int
@@ -61,7 +60,8 @@ type Fold struct {
 	ignored  Report // what concerns no message: unknown types, rewinds
 	standing Standing
 
-	asm *assembler // the live path; nil when it must be made anew
+	asm     *assembler // the live path; nil when it must be made anew
+	placing *placing   // for Where; nil when it must be made anew
 }
 
 // node is a message line, a system prompt, tools, a dispatch, a decision, a compaction
@@ -79,10 +79,26 @@ type node struct {
 	after    int // the tip after the line that it names: coversTo, or what its request was rendered from; noAfter if none
 }
 
+// tips are the tips after the batches of entries.
+type tips struct {
+	byID   map[string]int
+	recent []ended // that byID lacks
+}
+
 // ended is an entry and the tip after its batch.
 type ended struct {
 	id  string
 	tip int
+}
+
+// placing says where the entries of a fold stand, see [Fold.Where]. The maps are of IDs.
+type placing struct {
+	live       []bool          // of the nodes
+	kept       int             // the first node that the last live compaction keeps
+	compacted  map[string]bool // before kept, in the same batch
+	clipped    map[string]bool
+	superseded map[string]bool
+	rewound    map[string]bool // nodes; a rewind may be in the same batch
 }
 
 // noAfter is no index of a node and not -1, which is before all of them.
@@ -90,7 +106,7 @@ const noAfter = -2
 
 // New returns a Fold that has seen nothing.
 func New(opts *Options) *Fold {
-	f := &Fold{tip: -1, tips: map[string]int{}, cut: map[string][]*node{}}
+	f := &Fold{tip: -1, tips: tips{byID: map[string]int{}}, cut: map[string][]*node{}}
 	if opts != nil {
 		f.opts = *opts
 	}
@@ -108,6 +124,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 		return nil
 	}
 	f.batches++
+	f.placing = nil
 	f.standing.add(b)
 	key := b.Entries[0].Idem
 	if cut := f.cut[key]; len(cut) > 0 { // what a cut append left gives way to its retry
@@ -131,7 +148,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 	}
 	for i := range b.Entries {
 		if id := b.Entries[i].ID; id != "" {
-			f.recent = append(f.recent, ended{id, f.tip})
+			f.tips.recent = append(f.tips.recent, ended{id, f.tip})
 		}
 	}
 	if key != "" && !b.Complete {
@@ -224,13 +241,13 @@ func (f *Fold) Has(id string) bool {
 // the last one, but of the header's the first. Entries are indexed when one is
 // asked for: most sessions never ask.
 func (f *Fold) tipAt(id string) (tip int, ok bool) {
-	for _, e := range f.recent {
-		if _, seen := f.tips[e.id]; !seen || e.id != f.first {
-			f.tips[e.id] = e.tip
+	for _, e := range f.tips.recent {
+		if _, seen := f.tips.byID[e.id]; !seen || e.id != f.first {
+			f.tips.byID[e.id] = e.tip
 		}
 	}
-	f.recent = nil
-	tip, ok = f.tips[id]
+	f.tips.recent = nil
+	tip, ok = f.tips.byID[id]
 	return tip, ok
 }
 

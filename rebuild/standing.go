@@ -9,9 +9,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Standing is what entries have set and nothing has unset since: a rewind takes
-// none of it back, and a compaction repeats it, so that a fold of what it keeps
-// has the same. The zero value is empty. It must not be modified.
+// Standing is the state that entries have set and nothing has unset since. A rewind
+// takes none of it back. A compaction holds all of it, and so does the header of a
+// fork, so that a fold of the lines that are kept has the same. The zero value is
+// empty. It must not be modified.
 type Standing struct {
 	Queued []Queued
 	Drafts []Draft
@@ -22,11 +23,13 @@ type Standing struct {
 	Used   []Used // since then
 	used   map[string]bool
 
-	// Calibrations are one a model, the one that was added last at the end. Items
+	// Calibrations are one a model, the one that was added last at the end. Entries
 	// leaves them to the caller, who knows which a compaction refutes.
 	Calibrations []transcript.Calibration
 	Compacted    int // TokensAfter of the last compaction, 0 if there was none or it does not say
 	Cleared      int // as in [History]
+
+	copied int // lines to come that a fork was made with: its header holds their state
 }
 
 // Queued is a text of the user that no user line has taken over.
@@ -52,11 +55,9 @@ type Value struct {
 }
 
 func (s *Standing) add(b transcript.Batch) {
-	for i := range b.Entries {
-		// A batch that was cut may lack the lines that repeat what was in force.
-		if _, ok := b.Entries[i].Body.(transcript.Compaction); ok && b.Complete {
-			*s = Standing{}
-		}
+	if s.copied > 0 {
+		s.addCopied(b)
+		return
 	}
 	if key := b.Entries[0].Idem; key != "" && b.Complete && len(s.Drafts) > 0 {
 		s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == key })
@@ -65,9 +66,11 @@ func (s *Standing) add(b transcript.Batch) {
 		e := &b.Entries[i]
 		id := cmp.Or(e.Of, e.ID)
 		switch body := e.Body.(type) {
+		case transcript.Header:
+			s.restore(body.Standing)
+			s.copied = body.Base.Lines
 		case transcript.Queued:
-			s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == id }) // of a compaction that was cut
-			if !body.Off {
+			if s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == id }); !body.Off {
 				s.Queued = append(s.Queued, Queued{id, e.Time, body.Message()})
 			}
 		case transcript.Fragment:
@@ -80,15 +83,19 @@ func (s *Standing) add(b transcript.Batch) {
 		case transcript.Calibration:
 			s.calibrate(body)
 		case transcript.Compaction:
-			s.Compacted, s.Cleared = body.TokensAfter, 0
+			*s = Standing{Compacted: body.TokensAfter}
+			s.restore(body.Standing)
+			for j := range b.Entries[:i] { // a commit that was appended with it is newer
+				if e := &b.Entries[j]; e.Type() == transcript.TypeCommit && b.Complete {
+					s.account(e.ID, e)
+				}
+			}
 		case transcript.Draft:
 			if body.Key == "" {
 				continue // no answer can end it
 			}
-			if e.Of != "" || body.Off { // it has all of the text
-				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
-			}
 			if body.Off {
+				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
 				continue
 			}
 			s.Drafts = slices.Clone(s.Drafts)
@@ -108,6 +115,33 @@ func (s *Standing) add(b transcript.Batch) {
 			if b.Complete { // a commit that was cut was never acknowledged
 				s.account(id, e)
 			}
+		}
+	}
+}
+
+// addCopied takes a batch that a fork has copied. Of its state only the size after a
+// compaction counts.
+func (s *Standing) addCopied(b transcript.Batch) {
+	for _, e := range b.Entries {
+		if c, ok := e.Body.(transcript.Compaction); ok {
+			s.Compacted, s.Cleared = c.TokensAfter, 0
+		}
+	}
+	s.copied = max(s.copied-len(b.Entries), 0)
+}
+
+// restore takes the state that a compaction or a header holds.
+func (s *Standing) restore(standing []transcript.Entry) {
+	for i := range standing {
+		e := &standing[i]
+		switch b := e.Body.(type) {
+		case transcript.Commit:
+			s.Commit = Commit{e.ID, b}
+		case transcript.Used:
+			s.use(e.ID, b)
+		case transcript.Compaction, transcript.Header:
+		default:
+			s.add(transcript.Batch{Entries: standing[i : i+1], Complete: true})
 		}
 	}
 }
@@ -141,33 +175,28 @@ func without[T any](items []T, drop func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(items), drop)
 }
 
-// Items returns the entries that set all of it again, each a repeat.
-func (s Standing) Items() (items []transcript.Item) {
+// Entries returns the entries that a compaction holds of it, without calibrations.
+func (s Standing) Entries() (all []transcript.Entry) {
 	for _, v := range s.State {
-		items = append(items, transcript.Repeat(transcript.State{Name: v.Name, Value: v.Value}, v.Entry))
+		all = append(all, transcript.Entry{ID: v.Entry, Time: v.Time, Body: transcript.State{Name: v.Name, Value: v.Value}})
 	}
 	for _, p := range s.Pins {
-		items = append(items, transcript.Repeat(transcript.Pin{Entry: p.Entry, Text: p.Text}, p.Entry))
+		all = append(all, transcript.Entry{ID: p.Entry, Body: transcript.Pin{Entry: p.Entry, Text: p.Text}})
 	}
 	for _, q := range s.Queued {
-		items = append(items, transcript.Repeat(transcript.Queued{Content: q.Message.Content}, q.Entry))
+		all = append(all, transcript.Entry{ID: q.Entry, Time: q.Time, Body: transcript.Queued{Content: q.Message.Content}})
 	}
 	for _, d := range s.Drafts {
-		items = append(items, transcript.Repeat(d.Draft, d.Entry))
+		all = append(all, transcript.Entry{ID: d.Entry, Body: d.Draft})
 	}
-	if c := s.Commit; c.Entry != "" {
-		open := slices.Contains(c.Open, c.Entry)
-		c.Open = without(c.Open, func(id string) bool { return id == c.Entry })
-		items = append(items, transcript.Repeat(c.Commit, c.Entry))
-		if !open {
-			items = append(items, transcript.Repeat(transcript.Extracted{Commit: c.Entry}, c.Entry))
-		}
+	if s.Commit.Entry != "" {
+		all = append(all, transcript.Entry{ID: s.Commit.Entry, Body: s.Commit.Commit})
 	}
 	for _, u := range s.Used {
-		items = append(items, transcript.Repeat(u.Used, u.Entry))
+		all = append(all, transcript.Entry{ID: u.Entry, Body: u.Used})
 	}
-	return items
+	return all
 }
 
-// Standing returns what is in force besides the history.
+// Standing returns the state in force.
 func (f *Fold) Standing() Standing { return f.standing }

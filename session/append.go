@@ -35,7 +35,7 @@ import (
 // The context is honoured until the write begins. To record the end of a
 // cancelled turn use [context.WithoutCancel].
 func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]string, error) {
-	done, err := s.appendIf(ctx, "append", Cond{}, items)
+	done, err := s.AppendIf(ctx, Cond{}, items...)
 	return done.IDs, err
 }
 
@@ -70,10 +70,7 @@ type Appended struct {
 // AppendIf is [Session.Append] under a condition. Check and write are one
 // step, also against other processes.
 func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (Appended, error) {
-	return s.appendIf(ctx, "append", cond, items)
-}
-
-func (s *Session) appendIf(ctx context.Context, op string, cond Cond, items []transcript.Item) (Appended, error) {
+	const op = "append"
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	if len(items) == 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -39,7 +40,7 @@ func readable(t *testing.T, s *session.Session, id string) string {
 	}
 	full, err := exchange.FullHistory(ctx, s)
 	require.NoError(t, err)
-	part, err := s.ReadResult(ctx, id, session.Slice{Max: 100})
+	part, err := search.Read(ctx, s, id, search.Slice{Max: 100})
 	require.NoError(t, err)
 	pending, err := s.Pending(ctx)
 	require.NoError(t, err)
@@ -47,7 +48,7 @@ func readable(t *testing.T, s *session.Session, id string) string {
 	require.NoError(t, err)
 	return storetest.JSON(t, []any{
 		lines, storetest.History(t, s), full, part, pending, s.Info().Usage, health,
-		texts(s.Page(ctx, "", 5)), texts(s.Page(ctx, "", -5)), texts(s.Page(ctx, id, -3)), texts(s.Window(ctx, id, 2, 2)),
+		texts(search.Page(ctx, s, "", 5)), texts(search.Page(ctx, s, "", -5)), texts(search.Page(ctx, s, id, -3)), texts(search.Window(ctx, s, id, 2, 2)),
 	})
 }
 
@@ -104,7 +105,7 @@ func TestArchive(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrExist)
 		require.Empty(t, storetest.ListIDs(t, st, nil))
 		require.Equal(t, []string{s.ID()}, storetest.ListIDs(t, st, &session.ListOptions{State: session.Archived, Owner: "o"}))
-		found, err := st.Find(ctx, "a ti", &session.ListOptions{State: session.AnyState})
+		found, err := search.ByPrefix(ctx, st, "a ti", &session.ListOptions{State: session.AnyState})
 		require.NoError(t, err)
 		require.Equal(t, s.Ref(), found.Ref)
 		fork, err := s.Fork(ctx, id, nil)

@@ -76,9 +76,12 @@ func TestBadTranscripts(t *testing.T) {
 			before := snapshotTree(t, dir)
 			st := storetest.Open(t, dir, nil)
 			s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: "s1"})
-			if tt.read {
+			switch {
+			case tt.read:
 				require.NoError(t, err)
 				_, err = s.Append(t.Context(), transcript.UserText("x"))
+			case err == nil: // the row is there
+				_, err = s.History(t.Context())
 			}
 			require.Error(t, err)
 			t.Log(err)

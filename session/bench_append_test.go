@@ -29,14 +29,14 @@ func appendText(b *testing.B, s *session.Session) func() error {
 
 // appendFresh is the baseline of appends to what has grown: each block of calls
 // has a new session.
-func appendFresh(b *testing.B, st *session.Store) side {
+func appendFresh(b *testing.B, st *session.Store) storetest.Side {
 	var s *session.Session
-	return side{
-		prepare: func() (err error) {
+	return storetest.Side{
+		Prepare: func() (err error) {
 			s, err = st.Create(b.Context(), session.Key{Agent: "main", Channel: "bench", Peer: "fresh"}, nil)
 			return err
 		},
-		call: func() error { return appendText(b, s)() },
+		Call: func() error { return appendText(b, s)() },
 	}
 }
 
@@ -46,17 +46,17 @@ func BenchmarkAppend(b *testing.B) {
 	b.Run("1KiB/unsynced", func(b *testing.B) {
 		s := storetest.Load(b, benchStore(b, b.TempDir(), storetest.Unsynced), storetest.CLI)
 		bare := newBareLog(b)
-		versus(b, 64, side{call: appendText(b, s)}, side{call: func() error { return bare.append(storetest.KibText) }})
+		storetest.Versus(b, 64, storetest.Side{Call: appendText(b, s)}, storetest.Side{Call: func() error { return bare.append(storetest.KibText) }})
 	})
 	b.Run("1KiB/unsynced/nochecksum", func(b *testing.B) { // against the same with a checksum
 		bare := storetest.Load(b, benchStore(b, b.TempDir(), &session.Options{Sync: session.SyncNever, NoChecksum: true}), storetest.CLI)
 		sealed := storetest.Load(b, benchStore(b, b.TempDir(), storetest.Unsynced), storetest.CLI)
-		versus(b, 64, side{call: appendText(b, bare)}, side{call: appendText(b, sealed)})
+		storetest.Versus(b, 64, storetest.Side{Call: appendText(b, bare)}, storetest.Side{Call: appendText(b, sealed)})
 	})
 	b.Run("1KiB/synced", func(b *testing.B) {
 		s := storetest.Load(b, benchStore(b, b.TempDir(), nil), storetest.CLI)
 		bare, line := newBareLog(b), append(bytes.Repeat([]byte("x"), 1023), '\n')
-		versus(b, 4, side{call: appendText(b, s)}, side{call: func() error { return bare.write(line) }})
+		storetest.Versus(b, 4, storetest.Side{Call: appendText(b, s)}, storetest.Side{Call: func() error { return bare.write(line) }})
 	})
 }
 
@@ -65,7 +65,7 @@ func BenchmarkAppendTogether(b *testing.B) {
 	for _, writers := range []int{4, 64} {
 		b.Run(fmt.Sprintf("1KiB/synced/%dgoroutines", writers), func(b *testing.B) {
 			s := storetest.Load(b, benchStore(b, b.TempDir(), nil), storetest.CLI)
-			throughput(b,
+			storetest.Throughput(b,
 				func() (int, error) { return appendTogether(b, s, writers, 8) },
 				func() (int, error) { return appendTogether(b, s, 1, 16) })
 		})
@@ -102,7 +102,7 @@ func BenchmarkAppendLong(b *testing.B) {
 			s = storetest.Load(b, st, storetest.CLI)
 			fill(b, s, entries)
 		}
-		versus(b, 64, side{call: appendText(b, s)}, appendFresh(b, st))
+		storetest.Versus(b, 64, storetest.Side{Call: appendText(b, s)}, appendFresh(b, st))
 	})
 }
 

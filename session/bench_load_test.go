@@ -65,8 +65,8 @@ func BenchmarkResume(b *testing.B) {
 				return err
 			}
 			var heap [2]float64
-			resume := func(ref session.Ref) side {
-				return side{prepare: reopen, call: func() error {
+			resume := func(ref session.Ref) storetest.Side {
+				return storetest.Side{Prepare: reopen, Call: func() error {
 					s, err := st.Get(b.Context(), ref)
 					if err != nil {
 						return err
@@ -81,16 +81,16 @@ func BenchmarkResume(b *testing.B) {
 					return nil
 				}}
 			}
-			versus(b, 1, resume(long), resume(short))
+			storetest.Versus(b, 1, resume(long), resume(short))
 			for i, ref := range []session.Ref{long, short} {
 				if err := reopen(); err != nil {
 					b.Fatal(err)
 				}
-				before := heapBytes()
-				if err := resume(ref).call(); err != nil {
+				before := storetest.HeapBytes()
+				if err := resume(ref).Call(); err != nil {
 					b.Fatal(err)
 				}
-				heap[i] = float64(heapBytes()) - float64(before)
+				heap[i] = float64(storetest.HeapBytes()) - float64(before)
 			}
 			b.ReportMetric(heap[0]/1e6, "MB-kept")
 			b.ReportMetric(heap[0]/heap[1], "x-baseline-kept")
@@ -127,9 +127,9 @@ func BenchmarkLoad(b *testing.B) {
 		ref, file := s.Ref(), filepath.Join(dir, "agents", filedriver.EncodeName("main"), "sessions", s.ID()+".jsonl")
 		storetest.Close(b, st)
 		st = nil
-		c := versus(b, 1,
-			side{
-				prepare: func() (err error) {
+		c := storetest.Versus(b, 1,
+			storetest.Side{
+				Prepare: func() (err error) {
 					if st != nil {
 						err = st.Close()
 					}
@@ -138,7 +138,7 @@ func BenchmarkLoad(b *testing.B) {
 					}
 					return err
 				},
-				call: func() error {
+				Call: func() error {
 					s, err := st.Get(b.Context(), ref)
 					if err != nil {
 						return err
@@ -150,7 +150,7 @@ func BenchmarkLoad(b *testing.B) {
 					return err
 				},
 			},
-			side{call: func() error {
+			storetest.Side{Call: func() error {
 				data, err := os.ReadFile(file)
 				if err != nil {
 					return err
@@ -161,7 +161,7 @@ func BenchmarkLoad(b *testing.B) {
 				}
 				return err
 			}})
-		b.ReportMetric(c.op.percentile(50)/messages, "ns/message")
+		b.ReportMetric(c.Op.Percentile(50)/messages, "ns/message")
 		storetest.Close(b, st)
 	})
 }

@@ -39,7 +39,7 @@ func BenchmarkManySessions(b *testing.B) {
 		s := get(b, st, refs[count/2])
 		storetest.Add(b, s, transcript.UserText("so that the index is in order"))
 		alone := benchStore(b, b.TempDir(), storetest.Unsynced)
-		versus(b, 64, side{call: appendText(b, s)}, appendFresh(b, alone))
+		storetest.Versus(b, 64, storetest.Side{Call: appendText(b, s)}, appendFresh(b, alone))
 	})
 	// Enough appends that the index is rewritten several times.
 	b.Run("100000sessions/append/1KiB/unsynced/mean", func(b *testing.B) {
@@ -50,21 +50,21 @@ func BenchmarkManySessions(b *testing.B) {
 			few = append(few, get(b, st, ref))
 		}
 		next, bare := 0, newBareLog(b)
-		var all contest
+		var all storetest.Contest
 		for b.Loop() {
 			for range 2_000 {
-				all.op = all.op.block(b, 100, func() error {
+				all.Op = all.Op.Block(b, 100, func() error {
 					next++
 					return appendText(b, few[next%len(few)])()
 				})
-				all.base = all.base.block(b, 100, func() error { return bare.append(storetest.KibText) })
+				all.Base = all.Base.Block(b, 100, func() error { return bare.append(storetest.KibText) })
 			}
 		}
-		b.ReportMetric(all.op.mean()/all.base.mean(), "x-baseline-mean")
-		b.ReportMetric(all.op.mean(), "ns-mean")
-		b.ReportMetric(all.base.mean(), "ns-baseline-mean")
-		b.ReportMetric(float64(slices.Max(all.op).Milliseconds()), "ms-longest")
-		b.ReportMetric(float64(slices.Max(all.base).Milliseconds()), "ms-baseline-longest")
+		b.ReportMetric(all.Op.Mean()/all.Base.Mean(), "x-baseline-mean")
+		b.ReportMetric(all.Op.Mean(), "ns-mean")
+		b.ReportMetric(all.Base.Mean(), "ns-baseline-mean")
+		b.ReportMetric(float64(slices.Max(all.Op).Milliseconds()), "ms-longest")
+		b.ReportMetric(float64(slices.Max(all.Base).Milliseconds()), "ms-baseline-longest")
 		b.ReportMetric(0, "ns/op") // of both sides together: says nothing
 	})
 	b.Run("100000sessions/idle", func(b *testing.B) {
@@ -105,10 +105,10 @@ func listNewest(b *testing.B, dir string, count int) {
 		}
 		return st.Close()
 	}
-	versus(b, 1,
-		side{
-			prepare: release,
-			call: func() (err error) {
+	storetest.Versus(b, 1,
+		storetest.Side{
+			Prepare: release,
+			Call: func() (err error) {
 				if st, err = session.Open(dir, storetest.Unsynced); err != nil {
 					return err
 				}
@@ -119,9 +119,9 @@ func listNewest(b *testing.B, dir string, count int) {
 				return err
 			},
 		},
-		side{
-			prepare: release,
-			call: func() error {
+		storetest.Side{
+			Prepare: release,
+			Call: func() error {
 				data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions.jsonl"))
 				if err != nil {
 					return err
@@ -152,7 +152,7 @@ func listNewest(b *testing.B, dir string, count int) {
 func idle(b *testing.B, dir string, refs []session.Ref) {
 	var heap, index, files, goroutines float64
 	for b.Loop() {
-		before, routines, open := heapBytes(), runtime.NumGoroutine(), openFiles()
+		before, routines, open := storetest.HeapBytes(), runtime.NumGoroutine(), openFiles()
 		st, err := session.Open(dir, storetest.Unsynced)
 		if err != nil {
 			b.Fatal(err)
@@ -160,11 +160,11 @@ func idle(b *testing.B, dir string, refs []session.Ref) {
 		if _, err := st.Lookup(b.Context(), session.Key{Agent: "main", Channel: "web", Peer: "user-000000"}); err != nil {
 			b.Fatal(err)
 		}
-		index = float64(heapBytes()) - float64(before)
+		index = float64(storetest.HeapBytes()) - float64(before)
 		for _, ref := range refs {
 			get(b, st, ref)
 		}
-		heap = float64(heapBytes()) - float64(before)
+		heap = float64(storetest.HeapBytes()) - float64(before)
 		goroutines = float64(runtime.NumGoroutine() - routines)
 		files = float64(openFiles() - open)
 		storetest.Close(b, st)
@@ -174,15 +174,6 @@ func idle(b *testing.B, dir string, refs []session.Ref) {
 	b.ReportMetric(heap/float64(len(refs)), "B/session")
 	b.ReportMetric(goroutines, "goroutines")
 	b.ReportMetric(files, "files")
-}
-
-// heapBytes is the size of what is alive on the heap.
-func heapBytes() uint64 {
-	runtime.GC()
-	runtime.GC() // what finalizers let go
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // openFiles is the number of open descriptors, 0 where it cannot be told.
@@ -201,7 +192,7 @@ func BenchmarkManyAgents(b *testing.B) {
 	b.Run("append/1KiB/unsynced/1000agents", func(b *testing.B) {
 		opts := *storetest.Unsynced
 		opts.CachedSessions = 2 * count
-		var sides [2]side
+		var sides [2]storetest.Side
 		for i, names := range [][]string{agents, agents[:1]} {
 			dir := b.TempDir()
 			refs := populate(b, dir, names, count)
@@ -210,8 +201,8 @@ func BenchmarkManyAgents(b *testing.B) {
 			for _, ref := range refs { // open all agents
 				get(b, st, ref)
 			}
-			sides[i] = side{call: appendText(b, s)}
+			sides[i] = storetest.Side{Call: appendText(b, s)}
 		}
-		versus(b, 64, sides[0], sides[1])
+		storetest.Versus(b, 64, sides[0], sides[1])
 	})
 }

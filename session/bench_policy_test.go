@@ -27,7 +27,7 @@ func BenchmarkPolicy(b *testing.B) {
 		opts := &session.Options{Sync: p.sync}
 		b.Run(p.name+"/1KiB", func(b *testing.B) {
 			s, bare := storetest.Load(b, benchStore(b, b.TempDir(), opts), storetest.CLI), newBareLog(b)
-			versus(b, 4, side{call: appendText(b, s)}, side{call: func() error { return bare.write(line) }})
+			storetest.Versus(b, 4, storetest.Side{Call: appendText(b, s)}, storetest.Side{Call: func() error { return bare.write(line) }})
 		})
 		b.Run(p.name+"/turn", func(b *testing.B) {
 			s, bare := storetest.Load(b, benchStore(b, b.TempDir(), opts), storetest.CLI), newBareLog(b)
@@ -35,12 +35,12 @@ func BenchmarkPolicy(b *testing.B) {
 				_, err := s.Append(b.Context(), transcript.UserText(halfText), storetest.Answer(halfText, "c"), transcript.ToolResult("c", halfText), storetest.Answer(halfText))
 				return err
 			}
-			versus(b, 4, side{call: turn}, side{call: func() error { return bare.write(bytes.Repeat(line[512:], 4)) }})
+			storetest.Versus(b, 4, storetest.Side{Call: turn}, storetest.Side{Call: func() error { return bare.write(bytes.Repeat(line[512:], 4)) }})
 		})
 		for _, writers := range []int{16, 64} {
 			b.Run(fmt.Sprintf("%s/1KiB/%dgoroutines", p.name, writers), func(b *testing.B) {
 				s, bare := storetest.Load(b, benchStore(b, b.TempDir(), opts), storetest.CLI), newBareLog(b)
-				throughput(b,
+				storetest.Throughput(b,
 					func() (int, error) { return appendTogether(b, s, writers, 8) },
 					func() (int, error) {
 						for range 16 {

@@ -91,7 +91,7 @@ func BenchmarkProcesses(b *testing.B) {
 				b.Fatalf("child: %q, %v", line, err)
 			}
 			total := 0
-			throughput(b,
+			storetest.Throughput(b,
 				func() (int, error) {
 					fmt.Fprintln(in, "begin")
 					n, err := appendUntil(s, time.After(slice))

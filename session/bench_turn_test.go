@@ -32,7 +32,7 @@ func BenchmarkAppendTogetherBare(b *testing.B) {
 		line := append(bytes.Repeat([]byte("x"), 1<<10+130), '\n')
 		l, err := filelog.Create(root, "log", line, &filelog.Options{Folder: folder})
 		require.NoError(b, err)
-		throughput(b,
+		storetest.Throughput(b,
 			func() (int, error) { return appendTogether(b, s, writers, each) },
 			func() (int, error) {
 				var wg sync.WaitGroup
@@ -58,13 +58,13 @@ func BenchmarkAppendTogetherBare(b *testing.B) {
 func BenchmarkAfterTurn(b *testing.B) {
 	opts := *storetest.Unsynced
 	opts.Compact = compact.Options{Trigger: compact.Trigger{Window: 1 << 30}}
-	turn := func(s *session.Session) side {
-		return side{
-			prepare: func() error {
+	turn := func(s *session.Session) storetest.Side {
+		return storetest.Side{
+			Prepare: func() error {
 				_, err := s.Append(b.Context(), transcript.UserText("a question"), storetest.Answer("an answer"))
 				return err
 			},
-			call: func() error { _, err := s.AfterTurn(b.Context()); return err },
+			Call: func() error { _, err := s.AfterTurn(b.Context()); return err },
 		}
 	}
 	for _, entries := range []int{20_000} {
@@ -76,7 +76,7 @@ func BenchmarkAfterTurn(b *testing.B) {
 				_, err := s.AfterTurn(b.Context())
 				require.NoError(b, err)
 			}
-			versus(b, 1, turn(long), turn(short))
+			storetest.Versus(b, 1, turn(long), turn(short))
 		})
 	}
 }
@@ -103,14 +103,14 @@ func BenchmarkAppendThenCount(b *testing.B) {
 			return err
 		}
 		var m, n int
-		versus(b, 16,
-			side{call: func() error {
+		storetest.Versus(b, 16,
+			storetest.Side{Call: func() error {
 				err := turn(sessions[0], &n)
 				if sessions[0].Info().Tokens == 0 {
 					b.Error("nothing was counted")
 				}
 				return err
 			}},
-			side{call: func() error { return turn(sessions[1], &m) }})
+			storetest.Side{Call: func() error { return turn(sessions[1], &m) }})
 	})
 }

@@ -139,7 +139,7 @@ func (s *Session) commitOnce(ctx context.Context, opts CommitOptions) (Committed
 		}
 	} else {
 		ids, err = s.update(ctx, opCommit, a.rev, func(v *View) ([]transcript.Item, error) {
-			item, err := a.item(v.t)
+			item, err := a.item(v.t, new(transcript.Compaction))
 			return []transcript.Item{item}, err
 		})
 		ids = append(ids, "") // of the compaction
@@ -257,9 +257,14 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 	return filterBody(ctx, s, c)
 }
 
-// item returns the commit as it is to be appended now, if nothing has come in
-// between that it should know of. The caller holds t.mu.
-func (a *archiving) item(t *state) (transcript.Item, error) {
+// item returns the commit as it is to be appended now, perhaps with a compaction, whose
+// state then lacks the entries that the commit has counted. It fails if the session has
+// changed in a way that the commit should know of. The caller holds t.mu.
+func (a *archiving) item(t *state, with *transcript.Compaction) (transcript.Item, error) {
+	counted := func(e transcript.Entry) bool {
+		return holds([]transcript.Entry{e}, transcript.TypeCommit, transcript.TypeUsed)
+	}
+	with.Standing = slices.DeleteFunc(with.Standing, counted)
 	now := t.fold.Standing()
 	if t.moved > a.base || now.Commit.Entry != a.last.Entry {
 		return nil, ErrConflict

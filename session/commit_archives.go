@@ -43,7 +43,7 @@ var accounting = words.NewLiterals(`"commit"`, `"extracted"`)
 // archives returns the archives and the places of their commits.
 func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, places []driver.Cursor, err error) {
 	var a ledger
-	if err := a.read(s.store.sift(ctx, s.ref), accounting); err != nil {
+	if err := a.read(s.ownRecords(ctx), accounting); err != nil {
 		return nil, nil, err
 	}
 	for _, r := range slices.Backward(a.records) {
@@ -91,14 +91,9 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 		e := rec.Entry
 		switch b := e.Body.(type) {
 		case transcript.Commit, transcript.Used:
-			if c, ok := b.(transcript.Commit); ok && c.Archive == "" && e.Of == "" {
-				return nil // what is in front is another session's
-			}
-			if e.Of == "" {
-				a.batch = append(a.batch, rec)
-			}
+			a.batch = append(a.batch, rec)
 		case transcript.Extracted:
-			if _, known := a.extracted[b.Commit]; !known && e.Of == "" {
+			if _, known := a.extracted[b.Commit]; !known {
 				a.extracted[b.Commit] = b.Err == ""
 			}
 		}
@@ -111,6 +106,13 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 		}
 	}
 	return nil
+}
+
+// ownRecords returns the sifting of the lines that a fork has not copied.
+func (s *Session) ownRecords(ctx context.Context) sifting {
+	return func(keep driver.Keep) records {
+		return s.store.records(ctx, s.ref, ScanOptions{Backward: true, Own: true, Keep: func(lines []byte) bool { return keep(0, lines) }})
+	}
 }
 
 // whole reports whether the batch of a record was written whole.

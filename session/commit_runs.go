@@ -89,7 +89,7 @@ func (o *filed) add(b transcript.Batch) error {
 				return errRewound
 			}
 		case transcript.Commit:
-			if o.from == 0 && b.Complete && e.Of == "" && body.Archive != "" && o.copies == 0 {
+			if o.from == 0 && b.Complete && body.Archive != "" && o.copies == 0 {
 				last := body.LastEntry
 				if last != "" && !o.fold.Has(last) {
 					last = e.ID // its line is damaged: all that was said before the commit is taken for archived

@@ -37,7 +37,7 @@ var using = words.NewLiterals(`"used"`, `"commit"`)
 // lines.
 func (s *Session) UsageRecords(ctx context.Context) (all []UsageRecord, err error) {
 	var a ledger
-	if err := a.read(s.store.sift(ctx, s.ref), using); err != nil {
+	if err := a.read(s.ownRecords(ctx), using); err != nil {
 		return nil, s.store.wrap("read", s.ref, err)
 	}
 	for _, r := range slices.Backward(a.records) {

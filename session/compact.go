@@ -253,8 +253,9 @@ type work struct {
 	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
-	// also, if set, returns an item to append with the compaction, in front of it.
-	also func(*state) (transcript.Item, error)
+	// also, if set, returns an item to append before the compaction, in one batch, and
+	// may change the state that the compaction holds.
+	also func(*state, *transcript.Compaction) (transcript.Item, error)
 
 	history rebuild.History // that was planned for
 	base    driver.Cursor   // up to where it was read
@@ -359,9 +360,12 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			return err
 		}
 		w.history, w.base = t.fold.History(), t.next
-		if w.Pins, err = unrewound(t.fold, s.store.sift(ctx, s.ref), slices.Concat(w.Pins, t.fold.Standing().Pins)); err != nil {
+		pins := slices.Concat(w.Pins, t.fold.Standing().Pins)
+		where, err := v.where(entriesOf(pins))
+		if err != nil {
 			return err
 		}
+		w.Pins = unrewound(pins, where)
 		first, check := firstWaiting(t.fold), w.Check
 		w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
 		return nil
@@ -374,32 +378,6 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 	return cut, l, err
 }
 
-// unrewound returns the pins of a session without those of entries that a rewind has
-// taken back. It asks the fold, and only about entries that are older than what the fold
-// has it reads the transcript.
-func unrewound(fold *rebuild.Fold, sift sifting, pins []transcript.Carried) (live []transcript.Carried, err error) {
-	var m *marks
-	for _, p := range pins {
-		rewound := fold.Has(p.Entry) && !fold.Live(p.Entry)
-		if !fold.Has(p.Entry) {
-			if m == nil {
-				if m, err = readMarks(sift); err != nil {
-					return nil, err
-				}
-			}
-			rec, err := find(sift, p.Entry)
-			if err != nil && !errors.Is(err, ErrNoEntry) {
-				return nil, err
-			}
-			rewound = err == nil && m.rewound(driver.Cursor(rec.Offset))
-		}
-		if !rewound {
-			live = append(live, p)
-		}
-	}
-	return live, nil
-}
-
 // working is the key of a context of a running compaction.
 type working struct {
 	store *Store
@@ -407,22 +385,24 @@ type working struct {
 }
 
 // commit appends a compaction if what it summarises is still what it was.
-// Calibrations, the system prompt and what else stays in force are in front of it:
-// if the append is cut, the compaction is what is missing.
+// It holds the state that stays in force. The system prompt and the tools are appended
+// before it.
 func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (ids []string, err error) {
 	return s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
 		t := v.t
 		if t.moved > w.base || !t.measure(c, cut, w.history) {
 			return nil, ErrConflict
 		}
-		items := append(t.learned().carried(w, c.TokensAfter), t.fold.Prompts()...)
-		kept := t.fold.Standing()
-		if w.also == nil {
-			return append(append(items, kept.Items()...), *c), nil
+		c.Standing = slices.Concat([]transcript.Entry{}, t.learned().carried(w, c.TokensAfter), t.fold.Standing().Entries())
+		items := t.fold.Prompts()
+		if w.also != nil {
+			more, err := w.also(t, c)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, more)
 		}
-		kept.Commit, kept.Used = rebuild.Commit{}, nil // the new commit has counted it
-		more, err := w.also(t)
-		return append(append(items, kept.Items()...), more, *c), err
+		return append(items, *c), nil
 	})
 }
 

@@ -49,7 +49,7 @@ func TestForkOfWhatWasErased(t *testing.T) {
 			require.Nil(t, read)
 			require.Empty(t, storetest.FilesWith(t, dir))
 			_, err = s.Fork(t.Context(), ids[1], nil)
-			require.Equal(t, name != "owner", err == nil)
+			require.Equal(t, name != "owner", err == nil, err)
 			require.Empty(t, storetest.FilesWith(t, dir))
 		})
 	}

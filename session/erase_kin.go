@@ -54,9 +54,7 @@ func (k *kin) add(e transcript.Entry) {
 		}
 		d.ids = append(d.ids, e.ID)
 		k.keys[e.ID] = b.Key
-		if e.Of == "" { // a repeat has all of it again
-			d.text.WriteString(b.Text)
-		}
+		d.text.WriteString(b.Text)
 	case transcript.Pin:
 		k.link(e.ID, b.Entry)
 		k.link(b.Entry, e.ID)

@@ -77,6 +77,15 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 				x.gone[e.ID] = true
 			}
 			same.add(e)
+			for _, held := range e.Standing() {
+				if _, again := x.at[held.ID]; !again {
+					x.at[held.ID] = n
+				}
+				if x.match != nil && held.ID != "" && x.match(held) {
+					x.gone[held.ID] = true
+				}
+				same.add(held)
+			}
 		}
 		n++
 	}
@@ -182,6 +191,7 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 		x.beside = append(x.beside, x.place("source", e.ID))
 		e = e.WithLine(nil)
 	}
+	e = x.restanding(e)
 	c, isCompaction := e.Body.(transcript.Compaction)
 	switch {
 	case isCompaction:
@@ -205,6 +215,19 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 		e = e.WithLine(nil)
 	}
 	return e
+}
+
+// restanding returns an entry without the state that goes.
+func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
+	was := e.Standing()
+	left := slices.DeleteFunc(slices.Clone(was), func(held transcript.Entry) bool {
+		return held.ID != "" && (x.gone[held.ID] || x.match != nil && x.match(held))
+	})
+	if len(left) == len(was) {
+		return e
+	}
+	x.note("standing", e.ID)
+	return e.WithStanding(left)
 }
 
 // behind returns an entry as it is to be that comes after the first one that

@@ -300,28 +300,24 @@ func (sp *spreading) taken(ref, base Ref, at map[string]int) (end int, descends 
 	return math.MaxInt, broken && !slices.Contains(theirs, bases[len(bases)-1])
 }
 
-// inherited asks for values of forks that are the same as some entries: a fork begins
-// with lines of its own for values of its base.
+// inherited asks for entries that the headers of forks hold.
 func (sp *spreading) inherited(ctx context.Context, said []transcript.Entry, forks []Ref) error {
-	values := map[string]bool{}
-	name := func(v transcript.State) string { return v.Name + "\x00" + string(v.Value) }
-	for _, e := range said {
-		if v, ok := e.Body.(transcript.State); ok && v.Value != nil {
-			values[name(v)] = true
-		}
-	}
-	if len(values) == 0 {
-		return nil
-	}
 	for _, ref := range forks {
-		for e, err := range sp.entries(ctx, ref) {
+		for header, err := range sp.entries(ctx, ref) {
 			if err != nil {
 				return err
 			}
-			if v, ok := e.Body.(transcript.State); ok && values[name(v)] {
-				sp.ask(ref, e.ID)
+			for _, held := range header.Standing() {
+				if indexOf(said, held.ID) >= 0 {
+					sp.ask(ref, held.ID)
+				}
 			}
+			break
 		}
 	}
 	return nil
+}
+
+func carriedItems(c transcript.Compaction) []transcript.Carried {
+	return slices.Concat(c.Said, c.Errors, c.Files, c.IDs)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -44,7 +45,7 @@ func ExampleStore_PlanRetention() {
 	for _, item := range report.Items {
 		fmt.Println("applied:", item.ID, item.Outcome)
 	}
-	for hit, err := range store.Search(ctx, session.Query{Text: "hello", Sessions: session.ListOptions{State: session.Archived}}) {
+	for hit, err := range search.Store(ctx, store, search.Query{Text: "hello", Sessions: session.ListOptions{State: session.Archived}}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -216,27 +216,12 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 		return nil
 	}
 	for _, e := range entries {
-		if isRepeat(e) {
-			continue
-		}
 		if !f.yield(e, nil) {
 			f.stopped = true
 			return nil
 		}
 	}
 	return nil
-}
-
-// isRepeat reports whether an entry only says again what another one has said, as
-// a compaction does with what stays in force. One that ends another is news.
-func isRepeat(e transcript.Entry) bool {
-	switch b := e.Body.(type) {
-	case transcript.Queued:
-		return e.Of != "" && !b.Off
-	case transcript.Draft:
-		return e.Of != "" && !b.Off
-	}
-	return e.Of != ""
 }
 
 // indexOf returns the index of the entry with an ID, -1 if there is none.

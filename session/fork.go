@@ -1,13 +1,13 @@
 package session
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
@@ -71,22 +71,16 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	header := s.store.header(s.ref.Agent, base.Key, o)
 	h, _ := header.Body.(transcript.Header)
 	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
+	h.Standing = standing
 	header.Body = h
-	if holds(lines, transcript.TypeMeta) {
-		lines = append(lines, s.store.restated(h.Meta))
-	}
-	more, err := s.store.evened(s.ref.Agent, header, lines, standing)
-	if err != nil {
-		return nil, s.store.wrap(op, s.ref, err)
-	}
-	lines = append(lines, more...)
 	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	checked := context.WithoutCancel(ctx) // a fork that is made is checked and returned
 	if erased := s.store.standsAs(checked, base); erased != nil {
-		stays, err := s.store.unmake(checked, row, lines)
+		_ = s.View(checked, func(*View) error { return nil }) // which says once more that it was replaced
+		stays, err := s.store.unmake(checked, row, append(lines, standing...))
 		if stays && !errors.Is(erased, ErrReplaced) {
 			erased = fmt.Errorf("%w: %w", ErrReplaced, erased)
 		}
@@ -157,67 +151,9 @@ func (st *Store) unmake(ctx context.Context, row driver.Row, lines []transcript.
 	return true, errors.Join(err, failed)
 }
 
-// restated returns an entry that puts the metadata of a header in the place of
-// what copied lines say, which came along with messages of the same append.
-func (st *Store) restated(m transcript.Meta) transcript.Entry {
-	m.Owner = cmp.Or(m.Owner, new(""))
-	m.TTL = cmp.Or(m.TTL, new(int64(0)))
-	m.Pinned = new(false)
-	m.Labels = append([]string{}, m.Labels...)
-	return st.Sealed(transcript.Entry{ID: newID(), Time: st.opts.Now(), Body: m})
-}
-
-// evened returns entries to append to the copied lines of a fork, so that it has
-// the pins and values that its base had, and neither its queued texts nor its
-// drafts, which are for the session that has them alone. Copied lines differ from
-// that after a rewound compaction, whose repeats are not copied, and where texts
-// were queued in the same append as a message.
-func (st *Store) evened(agent string, header transcript.Entry, lines []transcript.Entry, want rebuild.Standing) (more []transcript.Entry, err error) {
-	r, err := st.readNew(agent, header, lines)
-	if err != nil {
-		return nil, err
-	}
-	add := func(b transcript.Body, of string) {
-		more = append(more, st.Sealed(transcript.Entry{ID: newID(), Time: st.opts.Now(), Of: of, Body: b}))
-	}
-	has := r.fold.Standing()
-	// Archives and usage are those of the base. A compaction of a fork may have ended
-	// what is in force of them, but the lines are there.
-	if holds(lines, transcript.TypeCommit, transcript.TypeUsed) {
-		add(transcript.Commit{}, "")
-	}
-	for _, q := range has.Queued {
-		add(transcript.Queued{Off: true}, q.Entry)
-	}
-	for _, d := range has.Drafts {
-		add(transcript.Draft{Key: d.Key, Off: true}, d.Entry)
-	}
-	for _, p := range without(has.Pins, want.Pins, func(a, b transcript.Carried) bool { return a == b }) {
-		add(transcript.Pin{Entry: p.Entry, Off: true}, "")
-	}
-	for _, p := range without(want.Pins, has.Pins, func(a, b transcript.Carried) bool { return a == b }) {
-		add(transcript.Pin{Entry: p.Entry, Text: p.Text}, "")
-	}
-	sameName := func(a, b rebuild.Value) bool { return a.Name == b.Name }
-	for _, v := range without(has.State, want.State, sameName) {
-		add(transcript.State{Name: v.Name}, "")
-	}
-	for _, v := range without(want.State, has.State, func(a, b rebuild.Value) bool { return sameName(a, b) && bytes.Equal(a.Value, b.Value) }) {
-		add(transcript.State{Name: v.Name, Value: v.Value}, "")
-	}
-	return more, nil
-}
-
-// without returns the items that have none like them among others.
-func without[T any](items, others []T, like func(a, b T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(items), func(a T) bool {
-		return slices.ContainsFunc(others, func(b T) bool { return like(a, b) })
-	})
-}
-
 // copyOf returns the entries that a fork of a session at an entry begins with,
-// and what stands there.
-func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []transcript.Entry, standing rebuild.Standing, err error) {
+// and the state that its header holds.
+func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines, standing []transcript.Entry, err error) {
 	p, err := locate(scan, entryID)
 	if err != nil {
 		return nil, standing, err
@@ -230,10 +166,8 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 		}
 		open := r.openAnswer()
 		if open == "" {
-			standing = r.fold.Standing()
-			if lines, err = r.copies(until); err == nil { // the fork does not have what was rewound, nor the rewind
-				sift := func(driver.Keep) records { return until(0, driver.Backward) }
-				standing.Pins, err = unrewound(r.fold, sift, standing.Pins)
+			if lines, err = st.copies(r, until); err == nil {
+				standing, err = r.inherited(until)
 			}
 			return lines, standing, err
 		}
@@ -241,6 +175,22 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 			return nil, standing, err
 		}
 	}
+}
+
+// livePins returns the pins of entries that no rewind has taken back up to the end of
+// a scan.
+func (r *reader) livePins(scan scan) ([]transcript.Carried, error) {
+	pins := slices.Clone(r.fold.Standing().Pins)
+	where, all := placesIn(r.fold, entriesOf(pins))
+	if !all && r.from > 0 {
+		var o outline
+		sift := func(driver.Keep) records { return scan(0, driver.Backward) }
+		if err := o.readTo(transcript.Record{End: math.MaxInt64}, sift); err != nil {
+			return nil, err
+		}
+		where, _ = placesIn(o.fold, entriesOf(pins))
+	}
+	return unrewound(pins, where), nil
 }
 
 // until returns a scan of the lines that end at a cursor or before it.
@@ -281,60 +231,44 @@ func (r *reader) openAnswer() string {
 	return ""
 }
 
-// A copied batch goes along for a reason.
-type copied struct {
-	entries []transcript.Entry
-	why     reason
+// inherited returns the state that a fork takes over: calibrations, pins and values, but
+// no queued texts and drafts, and no commits. It has no pins of entries that a rewind
+// has taken back, as it lacks the rewind.
+func (r *reader) inherited(scan scan) (all []transcript.Entry, err error) {
+	s := r.fold.Standing()
+	if s.Pins, err = r.livePins(scan); err != nil {
+		return nil, err
+	}
+	for _, c := range s.Calibrations {
+		all = append(all, transcript.Entry{Body: c})
+	}
+	return append(all, rebuild.Standing{State: s.State, Pins: s.Pins}.Entries()...), nil
 }
 
-type reason int
-
-const (
-	forHistory     reason = iota // the history is made of it
-	forModel                     // what a compaction starts over: calibrations, pins and state
-	forApplication               // an application's own lines, among those in force
-)
-
-// copies returns the entries of the batches that are in force.
-func (r *reader) copies(scan scan) (lines []transcript.Entry, err error) {
+// copies returns the entries of the batches that are in force: those that the history
+// is made of, and an application's own lines among them. A compaction is copied without
+// its state.
+func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err error) {
 	live := setOf(r.fold.InForce())
-	var all []copied
-	compacted := false
+	compacted := r.fold.History().Compaction != nil
+	own := []string{transcript.TypeCustom, transcript.TypeToolStatus}
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {
 		if err != nil {
 			return nil, err
 		}
-		why, ok := r.goesAlong(b, live)
-		if holds(b.Entries, transcript.TypeCompaction) {
-			all = slices.DeleteFunc(all, func(c copied) bool { return c.why == forModel })
+		isOwn := b.Complete && !slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return !slices.Contains(own, e.Type()) })
+		switch {
+		case slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return live[e.ID] }):
+		case isOwn && r.fold.Live(b.Entries[0].ID) && (len(lines) > 0 || !compacted):
+		default:
+			continue
 		}
-		if ok {
-			compacted = compacted || why == forHistory && holds(b.Entries, transcript.TypeCompaction)
-			all = append(all, copied{b.Entries, why})
-		}
-	}
-	first := slices.IndexFunc(all, func(c copied) bool { return c.why == forHistory })
-	for i, c := range all {
-		if c.why != forApplication || i > first || !compacted {
-			lines = append(lines, c.entries...)
+		for _, e := range b.Entries {
+			if e.Standing() != nil {
+				e = st.Sealed(e.WithStanding(nil))
+			}
+			lines = append(lines, e)
 		}
 	}
 	return lines, nil
-}
-
-// goesAlong reports whether a batch is copied, and why. Every type that is not
-// named here stays behind.
-func (r *reader) goesAlong(b transcript.Batch, live map[string]bool) (why reason, ok bool) {
-	all := func(kinds ...string) bool {
-		return b.Complete && !slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return !slices.Contains(kinds, e.Type()) })
-	}
-	switch {
-	case slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return live[e.ID] }):
-		return forHistory, true
-	case all(transcript.TypeCalibration, transcript.TypePin, transcript.TypeState):
-		return forModel, true
-	case all(transcript.TypeCustom, transcript.TypeToolStatus, transcript.TypeUsed):
-		return forApplication, r.fold.Live(b.Entries[0].ID)
-	}
-	return 0, false
 }

@@ -149,7 +149,7 @@ func (l learned) broken() bool {
 // carried returns the entries that stay in force after a compaction, after which
 // the history has the given number of tokens. Failures stay in force if the
 // summary is not the work of the summarizer that failed.
-func (l learned) carried(w *work, after int) (items []transcript.Item) {
+func (l learned) carried(w *work, after int) (all []transcript.Entry) {
 	for _, c := range l.Calibrations {
 		if c.Failures > 0 && w.standIn {
 			c.FailedAt = after
@@ -160,10 +160,10 @@ func (l learned) carried(w *work, after int) (items []transcript.Item) {
 			c.Failures, c.FailedAt = 0, 0
 		}
 		if c != (transcript.Calibration{Model: c.Model}) {
-			items = append(items, c)
+			all = append(all, transcript.Entry{Body: c})
 		}
 	}
-	return items
+	return all
 }
 
 // failed notes that a summary has failed, and returns how many have in a row.

@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -219,16 +220,16 @@ func TestFindStaysInTheFilter(t *testing.T) {
 	}
 	ann := &session.ListOptions{Owner: "ann", Limit: 1, After: "ignored"}
 	for _, query := range []string{"id", "my", "main:web", "id-ann"} {
-		info, err := st.Find(t.Context(), query, ann)
+		info, err := search.ByPrefix(t.Context(), st, query, ann)
 		require.NoError(t, err)
 		require.Equal(t, "id-ann", info.ID)
 	}
 	for _, query := range []string{"id-bob", "main:web:bob"} {
-		_, err := st.Find(t.Context(), query, ann)
+		_, err := search.ByPrefix(t.Context(), st, query, ann)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	}
-	_, err := st.Find(t.Context(), "my", nil)
-	amb, ok := errors.AsType[*session.AmbiguousError](err)
+	_, err := search.ByPrefix(t.Context(), st, "my", nil)
+	amb, ok := errors.AsType[*search.AmbiguousError](err)
 	require.True(t, ok)
 	require.Len(t, amb.Matches, 2)
 }

@@ -2,33 +2,18 @@ package session
 
 import (
 	"context"
+	"iter"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// find returns the record of an entry. Few others are decoded.
-func find(sift sifting, id string) (transcript.Record, error) {
-	holds := holdsID(id)
-	for rec, err := range sift(func(_ driver.Cursor, lines []byte) bool { return holds(lines) }) {
-		if err != nil || rec.HasEntry() && rec.Entry.ID == id && id != "" {
-			return rec, err
-		}
-	}
-	return transcript.Record{}, noEntry(id)
-}
+// A sifting yields the records of a transcript as [driver.Sift] does, from the last to
+// the first.
+type sifting = func(keep driver.Keep) iter.Seq2[transcript.Record, error]
 
-// backward yields the records up to a place, the last one first. Others are not
-// decoded.
-func (s *Session) backward(ctx context.Context, to driver.Cursor) records {
-	keep := func(at driver.Cursor, _ []byte) bool { return at <= to }
-	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range s.store.sift(ctx, s.ref)(keep) {
-			if (err != nil || driver.Cursor(rec.Offset) <= to) && !yield(rec, err) {
-				return
-			}
-		}
-	}
+func (st *Store) sift(ctx context.Context, ref Ref) sifting {
+	return func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, st.drv, ref, keep) }
 }
 
 // A located entry of a transcript.
@@ -63,4 +48,40 @@ func locate(scan scan, id string) (p located, err error) {
 		return p, noEntry(id)
 	}
 	return p, nil
+}
+
+// inBatches groups the records of a scan in either direction by batches. The first
+// and the last group may lack lines of theirs.
+func inBatches(records iter.Seq2[transcript.Record, error]) iter.Seq2[[]transcript.Record, error] {
+	return func(yield func([]transcript.Record, error) bool) {
+		var batch []transcript.Record
+		for rec, err := range records {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if n := len(batch); n > 0 && !joined(inOrder(batch[n-1], rec)) {
+				if !yield(batch, nil) {
+					return
+				}
+				batch = nil
+			}
+			batch = append(batch, rec)
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}
+
+// joined reports whether a record is of the batch of the one in front of it.
+func joined(rec, next transcript.Record) bool {
+	return rec.HasEntry() && next.HasEntry() && next.Entry.Part > 1 && next.Entry.Part == max(rec.Entry.Part, 1)+1
+}
+
+func inOrder(a, b transcript.Record) (first, last transcript.Record) {
+	if a.Offset > b.Offset {
+		return b, a
+	}
+	return a, b
 }

@@ -76,8 +76,8 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 		}
 		h, ok := header.Body.(transcript.Header)
 		switch {
-		case !ok || header.ID != known.ID || h.Version > transcript.Version:
-			w = walk{} // something is odd: read every line
+		case !ok || header.ID != known.ID || h.Version > transcript.Version, h.Base.Session != "" && w.bare:
+			w = walk{} // something is odd, or the header of a fork holds its state: read every line
 		case known.Size > 0 && known.Rev == h.Rev:
 			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
 		default:
@@ -281,6 +281,7 @@ type walk struct {
 	liveLines
 	first string // kept by the last live compaction
 	lost  bool   // all lines are needed
+	bare  bool   // that compaction holds no state: a fork has copied it
 }
 
 func (w *walk) run(scan scan) error {
@@ -348,7 +349,7 @@ func (w *walk) passes(start int) bool {
 			return false
 		case transcript.Compaction:
 			if w.first == "" && !w.lost {
-				w.first = cmp.Or(b.FirstKept, b.CoversTo)
+				w.first, w.bare = cmp.Or(b.FirstKept, b.CoversTo), b.Standing == nil
 				w.lost = w.first == "" || b.TurnsBefore == 0 || !isComplete(batch)
 			}
 		}

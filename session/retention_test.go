@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -331,9 +332,9 @@ func TestExpired(t *testing.T) {
 	require.Equal(t, session.Expired, s.Info().State)
 	require.Equal(t, []string{"empty"}, storetest.ListIDs(t, a.Store, nil))
 	require.Equal(t, []string{"s"}, storetest.ListIDs(t, a.Store, &session.ListOptions{State: session.Expired}))
-	_, err = a.Find(t.Context(), "s", nil)
+	_, err = search.ByPrefix(t.Context(), a.Store, "s", nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	info, err := a.Find(t.Context(), "s", &session.ListOptions{State: session.AnyState})
+	info, err := search.ByPrefix(t.Context(), a.Store, "s", &session.ListOptions{State: session.AnyState})
 	require.NoError(t, err)
 	require.Equal(t, session.Expired, info.State)
 	storetest.Add(t, storetest.Load(t, a.Store, session.Key{Agent: "main", Channel: "c", Peer: "s"}), storetest.Answer("only an answer"))

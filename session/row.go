@@ -67,7 +67,9 @@ func (r *reader) note(e transcript.Entry) error {
 		}
 		return nil
 	case transcript.Meta:
-		applyMeta(&r.row, b)
+		if r.copiedLeft == 0 { // else it came along with a message
+			applyMeta(&r.row, b)
+		}
 	case transcript.Compaction:
 		if r.copiedLeft == 0 {
 			r.row.Compactions++

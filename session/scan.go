@@ -45,15 +45,22 @@ func (s *Session) Scan(ctx context.Context, opts ScanOptions) iter.Seq2[transcri
 // records is Scan of a session without its name in errors.
 func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		if o.Own {
-			own, err := st.ownLines(ctx, ref)
-			if err != nil {
-				yield(transcript.Record{}, err)
-				return
+		o := o
+		own := func() bool { // leaves out copied lines
+			if !o.Own {
+				return true
 			}
-			o.From = max(o.From, own)
+			place, err := st.ownLines(ctx, ref)
+			o.From, o.Own = max(o.From, place), false
+			return err == nil || yield(transcript.Record{}, err) && false
+		}
+		if !o.Backward && !own() {
+			return
 		}
 		for rec, err := range o.scan(ctx, st.drv, ref) {
+			if err == nil && !own() { // backward; a search that finds nothing need not know
+				return
+			}
 			if err == nil {
 				tooEarly, tooLate := rec.Offset < o.From, o.To > 0 && rec.Offset >= o.To
 				if tooEarly && o.Backward || tooLate && !o.Backward {

@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -136,12 +137,12 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		},
 		"Find": func(t *testing.T, scope *session.Store, s *session.Session) {
 			for _, query := range []string{s.ID(), s.Info().Key, s.Info().Title} {
-				_, err := scope.Find(t.Context(), query, nil)
+				_, err := search.ByPrefix(t.Context(), scope, query, nil)
 				require.ErrorIs(t, err, fs.ErrNotExist)
 			}
 		},
 		"Search": func(t *testing.T, scope *session.Store, _ *session.Session) {
-			for hit, err := range scope.Search(t.Context(), session.Query{Text: storetest.Word}) {
+			for hit, err := range search.Store(t.Context(), scope, search.Query{Text: storetest.Word}) {
 				t.Errorf("a hit: %v, %v", hit, err)
 			}
 		},
@@ -278,7 +279,7 @@ func TestScopedSessionGiven(t *testing.T) {
 
 	_, err = ada.Get(ctx, s.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = s.Page(ctx, "", 2)
+	_, err = search.Page(ctx, s, "", 2)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = turn.TryBegin(ctx, s)
 	require.ErrorIs(t, err, fs.ErrNotExist)

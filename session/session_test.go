@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -101,16 +102,16 @@ func TestListFindDelete(t *testing.T) {
 			"my-id": "my-id", "my": "my-id", "project": "my-id", "main:cli:user": "my-id", "main:": "my-id",
 			"fix": a.ID(), a.ID(): a.ID(), "OTHER A": other.ID(),
 		} {
-			if info, err := st.Find(t.Context(), query, nil); err != nil || info.ID != want {
+			if info, err := search.ByPrefix(t.Context(), st, query, nil); err != nil || info.ID != want {
 				t.Errorf("Find(%q) = %q, %v, want %q", query, info.ID, err, want)
 			}
 		}
-		_, err = st.Find(t.Context(), "0", nil)
-		if amb, ok := errors.AsType[*session.AmbiguousError](err); !ok || len(amb.Matches) != 2 {
+		_, err = search.ByPrefix(t.Context(), st, "0", nil)
+		if amb, ok := errors.AsType[*search.AmbiguousError](err); !ok || len(amb.Matches) != 2 {
 			t.Errorf("Find(0) = %v, want an AmbiguousError with two matches", err)
 		}
 		for _, query := range []string{"zzz", ""} {
-			if _, err := st.Find(t.Context(), query, nil); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := search.ByPrefix(t.Context(), st, query, nil); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("Find(%q) = %v, want fs.ErrNotExist", query, err)
 			}
 		}

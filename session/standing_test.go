@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -66,15 +67,15 @@ func TestApp(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrIdemMismatch)
 	_, err = s.Append(ctx, transcript.WithApp(transcript.UserText("x"), json.RawMessage(`{`)))
 	require.Error(t, err)
-	page, err := s.Page(ctx, "", -1)
+	page, err := search.Page(ctx, s, "", -1)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"channel":"C1"}`, string(page[0].App))
 	require.NotContains(t, storetest.History(t, s), "C1")
 	hits := 0
-	for hit, err := range s.Search(ctx, session.Query{Text: "C1"}) {
+	for hit, err := range search.Session(ctx, s, search.Query{Text: "C1"}) {
 		require.NoError(t, err)
 		require.Equal(t, "app", hit.Type)
-		part, err := s.ReadResult(ctx, hit.Entry, session.Slice{})
+		part, err := search.Read(ctx, s, hit.Entry, search.Slice{})
 		require.NoError(t, err)
 		require.NotContains(t, part.Text, "C1")
 		hits++

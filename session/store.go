@@ -83,9 +83,10 @@ type Store struct {
 
 // shared is what a Store and its scopes have in common.
 type shared struct {
-	opts  Options
-	table *table
-	looks atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
+	opts     Options
+	table    *table
+	outlines outlines
+	looks    atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
 
 	mu sync.Mutex // guards the field below
 	// kept are the events that the driver reports while locks are held, each with
@@ -188,13 +189,15 @@ func (st *Store) keyed(ctx context.Context, op string, key Key, find func(text s
 	return st.open(ctx, op, row)
 }
 
-// Get returns a session by its ID.
+// Get returns a session by its ID. It reads no transcript: if that cannot be read, the
+// next call says so.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	row, err := st.drv.Get(ctx, ref)
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
 	}
-	return st.open(ctx, "get", row)
+	st.looks.Add(1)
+	return &Session{store: st, ref: row.Ref()}, nil
 }
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {

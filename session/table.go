@@ -190,6 +190,13 @@ func (t *table) acquire(ref Ref) *state {
 	return s
 }
 
+// has reports whether a session is in the table.
+func (t *table) has(ref Ref) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.states[ref] != nil
+}
+
 // release ends the use of a state. If too many are unused, the one released
 // first leaves the table, and its row is put.
 func (t *table) release(s *state) {

@@ -30,11 +30,6 @@ func (s *Session) View(ctx context.Context, f func(v *View) error) error {
 func (s *Session) view(ctx context.Context, op string, f func(v *View) error) error {
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	return s.viewOf(ctx, op, t, f)
-}
-
-// viewOf is view with a state that the caller has acquired.
-func (s *Session) viewOf(ctx context.Context, op string, t *state, f func(v *View) error) error {
 	return s.locked(ctx, op, t, func() error {
 		if err := t.sync(ctx); err != nil {
 			return err

@@ -55,7 +55,10 @@ type Header struct {
 	// counts.
 	Rev     int
 	Created time.Time
-	Meta    Meta    // what was known at creation; written as members of the line
+	Meta    Meta // what was known at creation; written as members of the line
+	// Standing is the state that a fork begins with, as in a [Compaction]. Lines of
+	// state among its copied lines do not count.
+	Standing []Entry
 	// Base is the place that a fork was copied from: the session, the entry that
 	// was asked for, and how many of the lines behind the header are copies.
 	Base Link
@@ -137,6 +140,39 @@ type Compaction struct {
 	Errors []Carried `json:"errors,omitempty"` // of tools
 	IDs    []Carried `json:"ids,omitempty"`    // identifiers of texts of the user that Said does not have
 	Pins   []Carried `json:"pins,omitempty"`   // texts that were pinned, whole
+
+	// Standing is the state in force after the compaction: calibrations, pins, values,
+	// queued texts, drafts, the last commit. Each is the entry that has set it, with its
+	// ID and time; a draft has all of its text. A reader needs no older line for it. It
+	// is nil in compactions of other programs and in those that a fork has copied.
+	Standing []Entry `json:"-"`
+}
+
+// Standing returns the state that a compaction or a header holds.
+func (e Entry) Standing() []Entry {
+	switch b := e.Body.(type) {
+	case Compaction:
+		return b.Standing
+	case Header:
+		return b.Standing
+	}
+	return nil
+}
+
+// WithStanding returns a compaction or a header with other state, and with a new line.
+// Seal the entry afterwards.
+func (e Entry) WithStanding(standing []Entry) Entry {
+	switch b := e.Body.(type) {
+	case Compaction:
+		b.Standing = standing
+		e.Body = b
+	case Header:
+		b.Standing = standing
+		e.Body = b
+	default:
+		return e
+	}
+	return e.WithLine(nil)
 }
 
 // Carried is an item that a compaction carries over.

@@ -321,6 +321,33 @@ func optList[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 	}
 }
 
+// optEntries carries entries inside of a line, each an object like a line of its own
+// without a checksum. Nil is no member; an empty list is one.
+func (c *codec) optEntries(name string, p *[]Entry) {
+	switch {
+	case c.omits(*p == nil):
+	case c.encoding:
+		c.out.Func(name, func(dst []byte) []byte {
+			dst = append(dst, '[')
+			for i, e := range *p {
+				if i > 0 {
+					dst = append(dst, ',')
+				}
+				dst = e.appendLine(dst)
+			}
+			return append(dst, ']')
+		})
+	case c.takes(name):
+		c.require(jsontext.IsArray(c.value))
+		*p = []Entry{}
+		for v := range jsontext.Elements(c.value) {
+			e, err := decodeEntry(v)
+			c.require(err == nil)
+			*p = append(*p, e.WithLine(nil))
+		}
+	}
+}
+
 // extra carries the members that no call before it has.
 func (c *codec) extra(p *Extra) {
 	if c.encoding {

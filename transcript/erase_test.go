@@ -22,7 +22,7 @@ func bodies() []transcript.Body {
 		return transcript.Fragment{Kind: kind, Role: role}.WithContent(blocks...)
 	}
 	return []transcript.Body{
-		transcript.Header{Version: 1, Key: "k", Gen: 2, Meta: transcript.Meta{Title: new(secret), Labels: []string{secret}}},
+		transcript.Header{Version: 1, Key: "k", Gen: 2, Meta: transcript.Meta{Title: new(secret), Labels: []string{secret}}, Standing: []transcript.Entry{{ID: "s", Body: transcript.State{Name: "n", Value: raw}}}},
 		fragment(transcript.TypeUser, transcript.RoleUser, text, transcript.ImageBlock{Source: transcript.Source{Type: "base64", Data: secret}}),
 		fragment(transcript.TypeAssistant, transcript.RoleAssistant, transcript.ThinkingBlock{Thinking: secret, Signature: "s"}, text, transcript.RawBlock{JSON: json.RawMessage(`{"type":"x","y":"` + secret + `"}`)}),
 		fragment(transcript.TypeToolUse, transcript.RoleAssistant, transcript.ToolCallBlock{ID: "c", Name: "n", Input: raw}),

@@ -32,6 +32,7 @@ func (h *Header) members(c *codec) {
 	c.optNum("rev", &h.Rev)
 	c.optTime("created", &h.Created)
 	h.Meta.members(c)
+	c.optEntries("standing", &h.Standing)
 	optObject(c, "base", &h.Base, (*Link).members)
 	optObject(c, "parent", &h.Parent, (*Link).members)
 }
@@ -95,6 +96,7 @@ func (b *Compaction) members(c *codec) {
 	optList(c, "errors", &b.Errors, (*Carried).members)
 	optList(c, "ids", &b.IDs, (*Carried).members)
 	optList(c, "pins", &b.Pins, (*Carried).members)
+	c.optEntries("standing", &b.Standing)
 }
 
 func (i *Carried) members(c *codec) {

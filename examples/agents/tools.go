@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -26,7 +27,7 @@ type tool struct {
 // recallTools are the tools with which the model reads what its history no longer
 // has. Their definitions do not depend on the session.
 func recallTools(s *session.Session) (list []tool) {
-	for _, t := range session.RecallTools(s) {
+	for _, t := range search.RecallTools(s) {
 		list = append(list, tool{t.Tool, t.Call})
 	}
 	return list

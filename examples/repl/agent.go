@@ -11,6 +11,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -92,7 +93,7 @@ func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript
 	run := func(ctx context.Context, input json.RawMessage) (string, error) {
 		return a.tools.run(ctx, call.Name, input)
 	}
-	for _, t := range session.RecallTools(s) {
+	for _, t := range search.RecallTools(s) {
 		if t.Name == call.Name {
 			run = t.Call
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -28,7 +29,7 @@ func commands() []command {
 		{"/list", "", "", listSessions},
 		{"/switch", "<key, title, ID, n>", "go to a session; n is its number in the list", switchSession},
 		{"/fork", "[label]", "go on in a copy of this session", fork},
-		{"/search", "<words>", "find what was said, in all sessions", search},
+		{"/search", "<words>", "find what was said, in all sessions", searchWords},
 		{"/history", "", "show the messages of this session", showHistory},
 		{"/context", "", "show how full the context window is", showContext},
 		{"/compact", "[n]", "summarise the history, all but the last n turns", compactNow},
@@ -110,12 +111,12 @@ func (r *repl) find(ctx context.Context, query, usage string) (*session.Session,
 		r.out.say("Usage: %s", usage)
 		return nil, nil
 	}
-	info, err := r.store.Find(ctx, query, &session.ListOptions{State: session.AnyState})
+	info, err := search.ByPrefix(ctx, r.store, query, &session.ListOptions{State: session.AnyState})
 	named := err == nil && (info.ID == query || info.Key == query || info.Title == query)
 	if n, numErr := strconv.Atoi(query); !named && numErr == nil && n > 0 && n <= len(r.listed) {
 		return r.store.Get(ctx, r.listed[n-1])
 	}
-	if amb, ok := errors.AsType[*session.AmbiguousError](err); ok {
+	if amb, ok := errors.AsType[*search.AmbiguousError](err); ok {
 		r.out.say("Ambiguous: %q fits", query)
 		for _, i := range amb.Matches {
 			r.out.say("%s", r.row(i))
@@ -168,14 +169,14 @@ func deleteSession(ctx context.Context, r *repl, query string) error {
 // mostHits is how many hits /search shows.
 const mostHits = 10
 
-func search(ctx context.Context, r *repl, words string) error {
+func searchWords(ctx context.Context, r *repl, words string) error {
 	if words == "" {
 		r.out.say("Usage: /search <words>, with \"a phrase\" or the beginning of a word*")
 		return nil
 	}
 	found := 0
-	for hit, err := range r.store.Search(ctx, session.Query{Text: words, Limit: mostHits, Sessions: session.ListOptions{State: session.AnyState}}) {
-		if errors.Is(err, session.ErrQuery) {
+	for hit, err := range search.Store(ctx, r.store, search.Query{Text: words, Limit: mostHits, Sessions: session.ListOptions{State: session.AnyState}}) {
+		if errors.Is(err, search.ErrQuery) {
 			r.out.say("%v", err)
 			return nil
 		}

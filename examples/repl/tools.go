@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -37,7 +37,7 @@ var toolDefinitions = append(recallDefinitions(), []transcript.Tool{
 // recallDefinitions are the tools with which the model reads what its history no
 // longer has. They are the same for every session.
 func recallDefinitions() (list []transcript.Tool) {
-	for _, t := range session.RecallTools(nil) {
+	for _, t := range search.RecallTools(nil) {
 		list = append(list, t.Tool)
 	}
 	return list

@@ -21,6 +21,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -117,7 +118,7 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	s = storetest.Load(t, st, storetest.CLI)
 	require.Positive(t, s.Info().Tokens)
 	require.NoError(t, storetest.ErrOf(st.List(t.Context(), nil)))
-	for _, err := range st.Search(t.Context(), session.Query{Text: "look"}) {
+	for _, err := range search.Store(t.Context(), st, search.Query{Text: "look"}) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))

@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -46,11 +47,11 @@ var leaving = map[string]any{
 	"session.ErasePlan":       session.ErasePlan{},
 	"session.EraseReport":     session.EraseReport{},
 	"session.Health":          session.Health{},
-	"session.Hit":             session.Hit{},
+	"search.Hit":              search.Hit{},
 	"session.Info":            session.Info{},
 	"session.Key":             session.Key{},
-	"session.Part":            session.Part{},
-	"session.RecallTool":      session.RecallTool{},
+	"search.Part":             search.Part{},
+	"search.RecallTool":       search.RecallTool{},
 	"session.Ref":             session.Ref{},
 	"session.RetentionPlan":   session.RetentionPlan{},
 	"session.RetentionReport": session.RetentionReport{},
@@ -66,7 +67,7 @@ var leaving = map[string]any{
 	"transcript.Record":       transcript.Record{},
 
 	"an argument of Observe": session.Event{},
-	"an error":               session.AmbiguousError{},
+	"an error":               search.AmbiguousError{},
 	"an argument of Respond": transcript.Response{},
 }
 
@@ -143,9 +144,9 @@ func typeNames(typ ast.Expr, pkg string, names map[string]bool) {
 
 // unnamed are the types whose fields need no names in JSON.
 var unnamed = map[reflect.Type]string{
-	reflect.TypeFor[session.RecallTool](): "it is code: a tool and the function that runs it",
-	reflect.TypeFor[rebuild.History]():    "it is the argument of a renderer; what leaves is the request",
-	reflect.TypeFor[transcript.Record]():  "it is what a scan yields; what leaves is the line",
+	reflect.TypeFor[search.RecallTool](): "it is code: a tool and the function that runs it",
+	reflect.TypeFor[rebuild.History]():   "it is the argument of a renderer; what leaves is the request",
+	reflect.TypeFor[transcript.Record](): "it is what a scan yields; what leaves is the line",
 }
 
 // Every field of a type that leaves the library has a name in JSON, unless the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -79,7 +80,7 @@ const (
 // sessions archives, used URIs and entries, in one order. A query is that of a
 // ranked [session.Store.Search]: words of any script, beginnings of words followed by
 // a *, phrases in double quotes; one of them is enough. Only the first 600 bytes of a
-// query count. A query without a word gives an error that matches [session.ErrQuery].
+// query count. A query without a word gives an error that matches [search.ErrQuery].
 //
 // Nothing is indexed on disk. The memories that have changed since the last search
 // are read, up to 32 MiB of them stay in memory, and the transcripts are read as
@@ -117,7 +118,7 @@ func (m *Store) Search(ctx context.Context, query string, opts *SearchOptions) (
 func (o SearchOptions) check() error {
 	switch {
 	case o.Limit < 0 || o.Tokens < 0:
-		return fmt.Errorf("%w: the limit is %d and the tokens are %d", session.ErrQuery, o.Limit, o.Tokens)
+		return fmt.Errorf("%w: the limit is %d and the tokens are %d", search.ErrQuery, o.Limit, o.Tokens)
 	case o.Scope.Owner == "" && len(o.Sessions) == 0:
 		return fmt.Errorf("give a Scope with an Owner, or Sessions: %w", ErrOwner)
 	}
@@ -175,7 +176,7 @@ func newFinding(query string) (*finding, error) {
 	}
 	q, err := words.Parse(query, true)
 	if err != nil {
-		return f, fmt.Errorf("%w: %w", session.ErrQuery, err)
+		return f, fmt.Errorf("%w: %w", search.ErrQuery, err)
 	}
 	f.query, f.words, f.ranking.With = query, q, make([]int64, q.Items())
 	return f, nil
@@ -268,7 +269,7 @@ const mostEntries = 50
 
 func (f *finding) entries(ctx context.Context, s *session.Session) error {
 	n := 0
-	for h, err := range s.Search(ctx, session.Query{Text: f.query, Ranked: true, Limit: mostEntries}) {
+	for h, err := range search.Session(ctx, s, search.Query{Text: f.query, Ranked: true, Limit: mostEntries}) {
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -273,7 +274,7 @@ func TestSearchSession(t *testing.T) {
 	require.False(t, slices.ContainsFunc(alone, func(h Hit) bool { return h.Memory != nil }))
 	for query, opts := range map[string]*SearchOptions{"tea": nil, " ? ": {Scope: ana}, "milk": {Scope: ana, Limit: -1}} {
 		hits, err := m.Search(t.Context(), query, opts)
-		if err == nil || hits != nil || !errors.Is(err, session.ErrQuery) && !errors.Is(err, ErrOwner) {
+		if err == nil || hits != nil || !errors.Is(err, search.ErrQuery) && !errors.Is(err, ErrOwner) {
 			t.Errorf("%q: %v, %v", query, hits, err)
 		}
 	}
@@ -337,7 +338,7 @@ func FuzzSearch(f *testing.F) {
 		m, err := Open(files, nil)
 		require.NoError(t, err)
 		hits, err := m.Search(t.Context(), query, &SearchOptions{Scope: ana, Tokens: budget})
-		if err != nil && !errors.Is(err, session.ErrQuery) {
+		if err != nil && !errors.Is(err, search.ErrQuery) {
 			t.Fatal(err)
 		}
 		for _, h := range hits {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -373,7 +374,7 @@ func beginning(ctx context.Context, s *session.Session, entry string) (string, e
 	}
 	var behind transcript.Entry // the one that was looked at before
 	for seen := 0; seen < lookBack; {
-		page, err := s.Page(ctx, entry, -64)
+		page, err := search.Page(ctx, s, entry, -64)
 		if err != nil {
 			return "", err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -306,7 +307,7 @@ func goOn(ctx context.Context, s *session.Session, after string) (from string, r
 // is none, or it only repeats another one.
 func isShown(ctx context.Context, s *session.Session, entry string) error {
 	from := s.ID()
-	page, err := s.Page(ctx, entry, -1)
+	page, err := search.Page(ctx, s, entry, -1)
 	if err != nil {
 		return err
 	}
@@ -331,7 +332,7 @@ func newest(ctx context.Context, s *session.Session, before string, n int, fits 
 		}
 	}
 	for seen := before; ; seen = "" {
-		page, err := s.Page(ctx, until, -max(64, n))
+		page, err := search.Page(ctx, s, until, -max(64, n))
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -338,7 +339,7 @@ func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry, err error) {
 	before := ""
 	for range lookBack / 64 {
-		page, err := s.Page(ctx, before, -64)
+		page, err := search.Page(ctx, s, before, -64)
 		if err != nil || len(page) == 0 {
 			return none, err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -43,10 +44,10 @@ func TestMessageCount(t *testing.T) {
 			require.NoError(t, err)
 			all = append(all, said{user: true})
 		case 2:
-			page, err := s.Page(t.Context(), "", -1)
+			page, err := search.Page(t.Context(), s, "", -1)
 			require.NoError(t, err)
 			if n := len(all); n > 1 && !all[n-1].archived && !all[n-2].archived && len(page) == 1 {
-				window, err := s.Page(t.Context(), page[0].ID, -1)
+				window, err := search.Page(t.Context(), s, page[0].ID, -1)
 				require.NoError(t, err)
 				require.NoError(t, s.Rewind(t.Context(), window[0].ID))
 				all = all[:n-1]

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
 )
@@ -154,7 +155,7 @@ func TestSameTranscript(t *testing.T) {
 	_, err = s.Append(ctx, transcript.UserText(said[0]))
 	require.NoError(t, err)
 	found := 0
-	for _, err := range s.Search(ctx, session.Query{Text: "embedding configuration", Ranked: true}) {
+	for _, err := range search.Session(ctx, s, search.Query{Text: "embedding configuration", Ranked: true}) {
 		require.NoError(t, err)
 		found++
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 )
 
@@ -87,7 +88,7 @@ func TestAdministratorOfSomeAgents(t *testing.T) {
 		"some": {Admin: true, Agents: []string{"other"}}, "alice": {Owner: "alice"},
 	})})
 	s := talk(t, store, "one")
-	page, err := s.Page(t.Context(), "", 2)
+	page, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
 	before := state(t, s)
 	for _, r := range sv.Routes() {
@@ -116,7 +117,7 @@ func TestOwnerByBody(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := withKeys(t)
 	s := talk(t, store, "one")
-	page, err := s.Page(t.Context(), "", 2)
+	page, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
 	alice, bob := newAsker(t, ts, "alice-key"), newAsker(t, ts, "bob-key")
 	at := "/v1/store/sessions/main/one"

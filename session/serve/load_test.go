@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -95,7 +96,7 @@ func TestLoad(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(listed), sessions)
 	for _, ranked := range []bool{false, true} {
-		resp := call(t, "POST", ts.URL+"/v1/store/search", session.Query{Text: "needle7 hay", Ranked: ranked, Limit: 50})
+		resp := call(t, "POST", ts.URL+"/v1/store/search", search.Query{Text: "needle7 hay", Ranked: ranked, Limit: 50})
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		hits := 0
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -361,10 +362,10 @@ func (q *request) searchMemory(found map[string][]vikingFound, query, agent stri
 
 // searchSaid searches what was said.
 func (q *request) searchSaid(found map[string][]vikingFound, text, agent string, s *session.Session, limit int) error {
-	query := session.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Agent: agent}}
-	hits := q.store.Search(q.Context(), query)
+	query := search.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Agent: agent}}
+	hits := search.Store(q.Context(), q.store, query)
 	if s != nil {
-		hits = s.Search(q.Context(), query)
+		hits = search.Session(q.Context(), s, query)
 	}
 	for hit, err := range hits {
 		if err != nil {

@@ -9,22 +9,20 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// ErrURI says that a text is not the URI of a session. The error says what it
-// is taken for.
-var ErrURI = errors.New("not the URI of a session")
+// ErrURI reports that a text is not the URI of a session or of sessions.
+var ErrURI = errors.New("not the URI of a session: want viking://session/<id>/ or viking://session/<id>/?agent=<agent>")
 
 const (
-	uriScheme   = "viking://"
-	uriSessions = uriScheme + "session/"
+	uriSessions = "viking://session/"
 	uriQuery    = "?agent="
 	uriAgent    = "main" // the agent that a URI of a session need not name
 )
 
-// URI returns the URI of a session: viking://session/<id>/, and for an agent other
-// than main viking://session/<id>/?agent=<agent>. Of an agent alone it is that of its
-// sessions, viking://session/?agent=<agent>, and of the zero Ref that of all sessions,
-// viking://session/. Bytes that have a meaning in URIs are written as %xx, so no two
-// sessions have the same one.
+// URI returns the URI of a session in OpenViking: viking://session/<id>/, and for an
+// agent other than main viking://session/<id>/?agent=<agent>. An agent alone gives
+// viking://session/?agent=<agent>, its sessions, and the zero Ref viking://session/, all
+// sessions. Bytes that have a meaning in URIs are written as %xx,
+// so no two sessions have the same one.
 func URI(ref session.Ref) string {
 	path := uriSessions
 	if ref.ID != "" {
@@ -36,49 +34,21 @@ func URI(ref session.Ref) string {
 	return path + uriQuery + url.QueryEscape(ref.Agent)
 }
 
-// ParseURI returns what a URI names: the Ref of a session for [session.Store.Get]
-// and [session.Store.Delete], or one without an ID, whose Agent is for [session.ListOptions]: empty for
-// the sessions of all agents. It takes what [URI] returns, and the URI of a session
-// without the last slash. Anything else is refused with an error that matches
-// [ErrURI]: URIs of memories, resources and skills, those of files inside of a
-// session, and those of other schemes.
+// ParseURI returns the Ref that a URI names, for [session.Store.Get] and
+// [session.Store.Delete]. Without an ID its Agent is for [session.ListOptions]: empty for
+// the sessions of all agents. It takes results of [URI], and the URI of a session
+// without the last slash. The error for any other text matches [ErrURI]: for URIs of
+// memories, of files inside a session, and of other schemes.
 func ParseURI(uri string) (session.Ref, error) {
-	rest, ok := strings.CutPrefix(uri, uriScheme)
-	if !ok {
-		return session.Ref{}, uriErrorf(uri, "it does not begin with %s", uriSessions)
-	}
-	path, query, _ := strings.Cut(rest, "?")
-	space, path, _ := strings.Cut(path, "/")
-	if space != "session" {
-		return session.Ref{}, uriErrorf(uri, "it is in viking://%s/", space)
-	}
-	name, inside, _ := strings.Cut(path, "/")
-	if inside != "" {
-		return session.Ref{}, uriErrorf(uri, "it names %q inside of a session; use the URI of the session", inside)
-	}
-	var ref session.Ref
-	var err error
-	if ref.ID, err = url.PathUnescape(name); err != nil {
-		return session.Ref{}, uriErrorf(uri, "%v", err)
-	}
-	if ref.ID != "" {
+	path, agent, _ := strings.Cut(strings.TrimPrefix(uri, uriSessions), uriQuery)
+	id, idErr := url.PathUnescape(strings.TrimSuffix(path, "/"))
+	agent, agentErr := url.QueryUnescape(agent)
+	ref := session.Ref{Agent: agent, ID: id}
+	if agent == "" && id != "" {
 		ref.Agent = uriAgent
 	}
-	if query != "" {
-		agent, ok := strings.CutPrefix("?"+query, uriQuery)
-		if !ok || agent == "" {
-			return session.Ref{}, uriErrorf(uri, "after the question mark it has %q and not agent=<agent>", query)
-		}
-		if ref.Agent, err = url.QueryUnescape(agent); err != nil {
-			return session.Ref{}, uriErrorf(uri, "%v", err)
-		}
-	}
-	if URI(ref) != uri && URI(ref) != uri+"/" {
-		return session.Ref{}, uriErrorf(uri, "write it as %s", URI(ref))
+	if back := URI(ref); idErr != nil || agentErr != nil || back != uri && back != uri+"/" {
+		return session.Ref{}, fmt.Errorf("%w: %q", ErrURI, uri)
 	}
 	return ref, nil
-}
-
-func uriErrorf(uri, format string, args ...any) error {
-	return fmt.Errorf("%w: %q: %s", ErrURI, uri, fmt.Sprintf(format, args...))
 }

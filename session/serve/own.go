@@ -6,6 +6,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -176,7 +177,7 @@ func (q *request) ownPage(s *session.Session, p struct {
 	if p.Before != "" || p.Last {
 		place, n = p.Before, -n
 	}
-	entries, err := s.Page(q.Context(), place, n)
+	entries, err := search.Page(q.Context(), s, place, n)
 	return ownEntries{append([]transcript.Entry{}, entries...)}, err
 }
 
@@ -185,7 +186,7 @@ func (q *request) ownWindow(s *session.Session, w struct {
 	After  int `json:"after"`
 },
 ) (ownEntries, error) {
-	entries, err := s.Window(q.Context(), q.PathValue("entry"), clamp(w.Before, 0, 250), clamp(w.After, 0, 250))
+	entries, err := search.Window(q.Context(), s, q.PathValue("entry"), clamp(w.Before, 0, 250), clamp(w.After, 0, 250))
 	return ownEntries{append([]transcript.Entry{}, entries...)}, err
 }
 

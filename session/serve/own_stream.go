@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 )
 
 // The forms of answers that are not one JSON value.
@@ -81,7 +82,7 @@ func (q *request) events(f func(context.Context, *stream) error) {
 	_ = st.send(event{name: "end", data: p})
 }
 
-func (q *request) ownSearch(query session.Query) (done, error) {
+func (q *request) ownSearch(query search.Query) (done, error) {
 	chosen := &query.Sessions
 	if len(q.who.Agents) == 1 {
 		chosen.Agent = or(chosen.Agent, q.who.Agents[0])
@@ -93,17 +94,17 @@ func (q *request) ownSearch(query session.Query) (done, error) {
 		return done{}, err
 	}
 	query.Limit = clamp(query.Limit, 100, 1000)
-	return done{}, q.hits(q.store.Search(q.Context(), query))
+	return done{}, q.hits(search.Store(q.Context(), q.store, query))
 }
 
-func (q *request) ownSearchOne(s *session.Session, query session.Query) (done, error) {
+func (q *request) ownSearchOne(s *session.Session, query search.Query) (done, error) {
 	query.Limit = clamp(query.Limit, 100, 1000)
-	return done{}, q.hits(s.Search(q.Context(), query))
+	return done{}, q.hits(search.Session(q.Context(), s, query))
 }
 
 // hits answers with a line for each hit. If the search fails later on, the connection
 // is cut.
-func (q *request) hits(hits iter.Seq2[session.Hit, error]) error {
+func (q *request) hits(hits iter.Seq2[search.Hit, error]) error {
 	lines, flusher := json.NewEncoder(q.w), http.NewResponseController(q.w)
 	for hit, err := range hits {
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
 )
@@ -158,7 +159,7 @@ func TestOwnRoutes(t *testing.T) {
 	for _, path := range []string{"/v1/store/search", at + "/search"} {
 		status, lines := alice.raw("POST", path, "application/json", []byte(`{"text":"banana fruit"}`))
 		require.Equal(t, 200, status)
-		var hit session.Hit
+		var hit search.Hit
 		require.NoError(t, json.NewDecoder(bytes.NewReader(lines)).Decode(&hit))
 		require.Equal(t, "assistant", hit.Role)
 		alice.ask(400, "POST", path, map[string]string{"text": "x", "typo": "x"}, nil)
@@ -276,7 +277,7 @@ func TestOwnPlans(t *testing.T) {
 
 	s, err := store.Get(t.Context(), session.Ref{Agent: "main", ID: "one"})
 	require.NoError(t, err)
-	entries, err := s.Page(t.Context(), "", 2)
+	entries, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
 	var erase session.ErasePlan
 	admin.ask(200, "POST", "/v1/store/erase", map[string]any{
@@ -367,7 +368,7 @@ func TestAgents(t *testing.T) {
 	}
 	a.ask(200, "GET", "/v1/store/sessions/other/mine", nil, nil)
 	a.ask(404, "GET", "/v1/store/sessions/main/one", nil, nil)
-	a.ask(404, "POST", "/v1/store/search", session.Query{Text: "fruit", Sessions: session.ListOptions{Agent: "main"}}, nil)
+	a.ask(404, "POST", "/v1/store/search", search.Query{Text: "fruit", Sessions: session.ListOptions{Agent: "main"}}, nil)
 	a.ask(404, "POST", "/api/v1/sessions", nil, nil)
 	a.ask(403, "POST", "/v1/store/erase", nil, nil)
 }

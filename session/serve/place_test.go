@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -19,7 +20,7 @@ import (
 // compaction do.
 func repeated(t *testing.T, s *session.Session) string {
 	t.Helper()
-	page, err := s.Page(t.Context(), "", 1)
+	page, err := search.Page(t.Context(), s, "", 1)
 	require.NoError(t, err)
 	ids, err := s.Append(t.Context(), transcript.Repeat(transcript.State{Name: "x", Value: []byte("1")}, page[0].ID))
 	require.NoError(t, err)
@@ -72,7 +73,7 @@ func TestRewindWhileStreaming(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo)})
 	s := talk(t, store, "one")
-	page, err := s.Page(t.Context(), "", 2)
+	page, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
 	resp := call(t, "POST", ts.URL+"/api/agents/main/chat", map[string]any{"message": "so far wait", "sessionId": "one"})
 	var types []string

@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 )
 
 // Problem is why a request failed, as RFC 9457 has it. It names no path, no key and
@@ -76,7 +77,7 @@ var problems = []struct {
 	{session.ErrReadOnly, errArchived},
 	{session.ErrKey, errInvalid},
 	{session.ErrCursor, errInvalid},
-	{session.ErrQuery, errInvalid},
+	{search.ErrQuery, errInvalid},
 	{session.ErrForce, errForce},
 	{errors.ErrUnsupported, errUnsupported},
 	{fs.ErrInvalid, errInvalid},

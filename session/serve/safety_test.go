@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -100,7 +101,7 @@ func TestForeignOwner(t *testing.T) {
 	s := talk(t, store, "alices")
 	_, err := s.Commit(t.Context(), nil)
 	require.NoError(t, err)
-	entries, err := s.Page(t.Context(), "", 2)
+	entries, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
 	before := state(t, s)
 	there, nowhere := target{"main", "alices", entries[1].ID}, target{"main", "two", entries[1].ID}
@@ -396,7 +397,7 @@ func TestHostileContent(t *testing.T) {
 		_, err := s.Append(t.Context(), transcript.UserText(evil), &transcript.Response{Message: transcript.AssistantText(evil), StopReason: transcript.StopEndTurn})
 		require.NoError(t, err)
 	}
-	entries, err := s.Page(t.Context(), "", -2)
+	entries, err := search.Page(t.Context(), s, "", -2)
 	require.NoError(t, err)
 	require.NoError(t, turn.Pin(t.Context(), s, entries[0].ID))
 	_, err = s.Commit(t.Context(), nil)

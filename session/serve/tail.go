@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -243,7 +244,7 @@ const lookBack = 2_000
 // answer before it, or the beginning of the session.
 func turnOf(ctx context.Context, s *session.Session, entry string) (string, error) {
 	for seen := 0; seen < lookBack; {
-		page, err := s.Page(ctx, entry, -64)
+		page, err := search.Page(ctx, s, entry, -64)
 		if err != nil || len(page) == 0 {
 			return s.ID(), err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -447,7 +448,7 @@ func zyMessages(ctx context.Context, s *session.Session) ([]zyMessage, error) {
 func eachShown(ctx context.Context, s *session.Session, f func(transcript.Entry)) error {
 	after := ""
 	for {
-		page, err := s.Page(ctx, after, 500)
+		page, err := search.Page(ctx, s, after, 500)
 		if err != nil {
 			return err
 		}

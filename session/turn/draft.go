@@ -29,17 +29,9 @@ type Draft struct {
 	size    int              // of the flushed text, as it was written
 	doubt   int              // bytes of part that the last append may have written
 	flushed time.Time
-	tried   int // bytes of part that may end within a secret
-	state   draftState
+	tried   int  // bytes of part that may end within a secret
+	over    bool // finished or discarded
 }
-
-type draftState int
-
-const (
-	draftOpen draftState = iota
-	draftFinished
-	draftDiscarded
-)
 
 // Limits of the text that is not flushed: the first Write over either one flushes it.
 const (
@@ -52,11 +44,9 @@ const (
 // request, a stream that failed and is tried again, the new draft replaces it: the old
 // one is discarded before the first line of the new one is appended.
 func (t *Turn) Draft(api, model string, made transcript.Made) *Draft {
-	d := &Draft{
-		turn: t, made: made, flushed: time.Now(),
-		part: transcript.Draft{Key: uuid.NewString(), API: api, Model: model, Made: made},
-	}
-	if t.draft != nil && t.draft.made == made {
+	d := &Draft{turn: t, made: made, flushed: time.Now()}
+	d.part = transcript.Draft{Key: uuid.NewString(), API: api, Model: model, Made: made}
+	if t.draft != nil && !t.draft.over && t.draft.made == made {
 		d.before = t.draft
 	}
 	t.draft = d
@@ -80,8 +70,8 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 // [*session.NotDurableError] once [session.Session.Recover] has succeeded: no text is
 // appended twice.
 func (d *Draft) Flush(ctx context.Context) error {
-	if d.state != draftOpen {
-		return failed("flush draft", d.turn.s, errOver)
+	if d.over {
+		return failed("flush draft", d.turn.s, errors.New("the draft is over: nothing was written; begin another one"))
 	}
 	if d.doubt > 0 {
 		if err := d.settle(ctx); err != nil {
@@ -105,8 +95,6 @@ func (d *Draft) Flush(ctx context.Context) error {
 	d.took(len(text))
 	return nil
 }
-
-var errOver = errors.New("the draft has ended: nothing was written; begin another one")
 
 // settle finds out whether an append that failed has written its text.
 func (d *Draft) settle(ctx context.Context) error {
@@ -181,60 +169,49 @@ func (d *Draft) filter(ctx context.Context, text string) (written string, filter
 
 // Finish appends the answer, which replaces the draft, and returns the IDs of its
 // entries. It may be called again after an error. If a later turn has closed the draft,
-// or it was discarded, the error matches [session.ErrConflict] and nothing was written.
+// or its text was discarded, the error matches [session.ErrConflict] and nothing was
+// written.
 func (d *Draft) Finish(ctx context.Context, resp *transcript.Response) ([]string, error) {
-	if d.state == draftDiscarded {
-		return nil, failed("finish draft", d.turn.s, fmt.Errorf("%w: %w", session.ErrConflict, errOver))
-	}
-	if err := d.replace(ctx); err != nil {
-		return nil, err
-	}
-	done, err := d.turn.s.AppendIf(ctx, session.Cond{Idem: d.part.Key}, resp)
-	if err = d.end(err, draftFinished); err != nil {
-		return nil, err
-	}
-	return done.IDs, nil
+	return d.end(ctx, resp)
 }
 
 // Discard ends the draft without an answer: its text is in no history. After Finish
 // it does nothing. It may be called again after an error. If a later turn has closed
 // the draft the error matches [session.ErrConflict].
 func (d *Draft) Discard(ctx context.Context) error {
-	if d.state != draftOpen {
+	if d.over {
 		return nil
 	}
-	err := d.replace(ctx)
-	if err == nil && d.size+d.doubt > 0 {
-		_, err = d.turn.s.AppendIf(ctx, session.Cond{Idem: d.part.Key}, transcript.Draft{Key: d.part.Key, Off: true})
+	if d.size+d.doubt == 0 {
+		err := d.replace(ctx)
+		d.over = err == nil
+		return err
 	}
-	return d.end(err, draftDiscarded)
-}
-
-// replace discards the draft that this one replaces.
-func (d *Draft) replace(ctx context.Context) error {
-	if d.before == nil {
-		return nil
-	}
-	err := d.before.Discard(ctx)
-	if err == nil {
-		d.before = nil
-	}
+	_, err := d.end(ctx, transcript.Draft{Key: d.part.Key, Off: true})
 	return err
 }
 
-// end records that the draft has ended, unless err says that it has not.
-func (d *Draft) end(err error, state draftState) error {
-	switch {
-	case errors.Is(err, session.ErrIdemMismatch):
-		return fmt.Errorf("%w: a later turn has closed the draft: %w", session.ErrConflict, err)
-	case err != nil:
-		return err
+// end appends an item that ends the draft.
+func (d *Draft) end(ctx context.Context, item transcript.Item) ([]string, error) {
+	if err := d.replace(ctx); err != nil {
+		return nil, err
 	}
-	d.state = state
-	if d.turn.draft == d {
-		d.turn.draft = nil
+	done, err := d.turn.s.AppendIf(ctx, session.Cond{Idem: d.part.Key}, item)
+	if errors.Is(err, session.ErrIdemMismatch) {
+		err = fmt.Errorf("%w: the draft is over, or a later turn has closed it: %w", session.ErrConflict, err)
 	}
-	return nil
+	d.over = d.over || err == nil
+	return done.IDs, err
+}
+
+// replace discards the draft that this one replaces.
+func (d *Draft) replace(ctx context.Context) (err error) {
+	if d.before != nil {
+		if err = d.before.Discard(ctx); err == nil {
+			d.before = nil
+		}
+	}
+	return err
 }
 
 // closeDrafts ends the drafts of turns that are over. The caller holds the turn lock.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
-	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -53,7 +53,7 @@ func TestForkOfStandingThings(t *testing.T) {
 	}
 	check(storetest.Add(t, s, transcript.UserText("now"))[0], "1")
 	hits := 0
-	for _, err := range st.Search(ctx, session.Query{Text: "keep this"}) {
+	for _, err := range search.Store(ctx, st, search.Query{Text: "keep this"}) {
 		require.NoError(t, err)
 		hits++
 	}

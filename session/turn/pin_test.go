@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -101,7 +102,7 @@ func TestRewoundPinInADamagedBatch(t *testing.T) {
 		storetest.Add(t, s, transcript.AssistantText("ok ok ok ok ok ok"))
 		storetest.Add(t, s, transcript.UserText("and more and more and more"))
 	}
-	for hit, err := range s.Search(t.Context(), session.Query{Text: "taken"}) {
+	for hit, err := range search.Session(t.Context(), s, search.Query{Text: "taken"}) {
 		require.NoError(t, err)
 		require.True(t, hit.Rewound)
 	}

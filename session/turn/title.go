@@ -70,17 +70,14 @@ func retitle(ctx context.Context, s *session.Session, t Titler, want func(milest
 	var in []transcript.Message
 	var info session.Info
 	rev, due := 0, false
-	look := func(v *session.View) (err error) {
-		if info, err = v.Info(); err != nil {
-			return err
-		}
-		if at := milestone(info); at > 0 && want(at) {
+	// An Update, because it fails if nothing can be appended to the session.
+	_, err = s.Update(ctx, op, func(v *session.View) (_ []transcript.Item, err error) {
+		info, err = v.Info()
+		if at := milestone(info); err == nil && at > 0 && want(at) {
 			in, rev, due = texts(v.Fold().History().Messages), v.Rev(), true
 		}
-		return nil
-	}
-	// An Update, because it fails if nothing can be appended to the session.
-	_, err = s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) { return nil, look(v) })
+		return nil, err
+	})
 	if err != nil || !due {
 		return false, err
 	}

@@ -11,7 +11,7 @@ import (
 type Turn struct {
 	s      *session.Session
 	unlock func() error
-	draft  *Draft // the last one, until it has ended
+	draft  *Draft // the last one
 }
 
 // Begin takes the turn lock of the session, the opt-in rule that one turn at a time

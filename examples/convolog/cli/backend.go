@@ -7,6 +7,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -15,7 +16,7 @@ import (
 // of session.Store are the same here.
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
-	Search(ctx context.Context, q session.Query) iter.Seq2[session.Hit, error]
+	Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error]
 	Archive(ctx context.Context, ref session.Ref) error
 	Restore(ctx context.Context, ref session.Ref) error
 	Delete(ctx context.Context, refs ...session.Ref) error
@@ -34,7 +35,7 @@ type backend interface {
 	// page returns up to n entries after one, or with a negative n before one.
 	page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error)
 	follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error]
-	searchIn(ctx context.Context, ref session.Ref, q session.Query) iter.Seq2[session.Hit, error]
+	searchIn(ctx context.Context, ref session.Ref, q search.Query) iter.Seq2[search.Hit, error]
 	health(ctx context.Context, ref session.Ref) (session.Health, error)
 	export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error
 

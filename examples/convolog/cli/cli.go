@@ -22,6 +22,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/search"
 )
 
 // The exit codes.
@@ -81,7 +82,7 @@ func exitCode(err error) int {
 	_, usage := errors.AsType[usageError](err)
 	_, misnamed := errors.AsType[*driver.NameError](err)
 	refused, _ := errors.AsType[*problem](err)
-	_, several := errors.AsType[*session.AmbiguousError](err)
+	_, several := errors.AsType[*search.AmbiguousError](err)
 	_, unreachable := errors.AsType[*net.OpError](err)
 	_, unanswered := errors.AsType[*url.Error](err)
 	switch {

@@ -44,7 +44,7 @@ func commands() []command {
 		{"show", "SESSION", "last full", looks, "Print the whole conversation; with --json its lines.", show},
 		{"title", "SESSION [TEXT]", "", changes, "Print the title, or set it.", title},
 		{"follow", "SESSION", "after full", looks, "Print the conversation and what is appended to it, until Ctrl-C.", follow},
-		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", looks, "Find what was said, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", search},
+		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", looks, "Find what was said, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", searchTexts},
 		{"fork", "SESSION [ENTRY]", newFlags, changes, "Make a session that begins like this one up to an entry, without one up to the end.", fork},
 		{"stats", "[SESSION]", listFlags, looks, "Count turns, tokens, compactions; without a session, all sessions.", stats},
 		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model.", usage},

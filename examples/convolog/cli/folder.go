@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -106,15 +107,19 @@ func (f *folder) fork(ctx context.Context, ref session.Ref, entry string, opts s
 }
 
 func (f *folder) page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error) {
-	return with(ctx, f, ref, func(s *session.Session) ([]transcript.Entry, error) { return s.Page(ctx, entry, n) })
+	return with(ctx, f, ref, func(s *session.Session) ([]transcript.Entry, error) { return search.Page(ctx, s, entry, n) })
 }
 
 func (f *folder) follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error] {
 	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[transcript.Entry, error] { return s.Follow(ctx, after) })
 }
 
-func (f *folder) searchIn(ctx context.Context, ref session.Ref, q session.Query) iter.Seq2[session.Hit, error] {
-	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[session.Hit, error] { return s.Search(ctx, q) })
+func (f *folder) Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error] {
+	return search.Store(ctx, f.Store, q)
+}
+
+func (f *folder) searchIn(ctx context.Context, ref session.Ref, q search.Query) iter.Seq2[search.Hit, error] {
+	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[search.Hit, error] { return search.Session(ctx, s, q) })
 }
 
 // within is with for what yields.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 )
 
 const (
@@ -35,7 +36,7 @@ type options struct {
 	list          session.ListOptions
 	create        session.CreateOptions
 	retention     session.Retention
-	query         session.Query
+	query         search.Query
 	role, content string
 	last          int
 	full, regexp  bool

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -45,7 +46,7 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 		case 1:
 			return found[0].Ref, nil
 		default:
-			return ref, &session.AmbiguousError{Query: name, Matches: found}
+			return ref, &search.AmbiguousError{Query: name, Matches: found}
 		}
 	}
 	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins so: %w", name, fs.ErrNotExist)

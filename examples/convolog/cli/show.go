@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -137,7 +138,7 @@ func (v *view) short(text string, indent int) string {
 	return cut(text, cmp.Or(v.width(), columns)-indent)
 }
 
-func search(ctx context.Context, c *call) error {
+func searchTexts(ctx context.Context, c *call) error {
 	q := c.query
 	q.Text, q.Role, q.Sessions = strings.Join(c.args, " "), c.role, c.list
 	if c.regexp {
@@ -153,7 +154,7 @@ func search(ctx context.Context, c *call) error {
 		hits = c.backend.searchIn(ctx, ref, q)
 	}
 	for hit, err := range hits {
-		if errors.Is(err, session.ErrQuery) {
+		if errors.Is(err, search.ErrQuery) {
 			return usageError{err.Error(), "help search"}
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -83,29 +84,29 @@ func readEvents(stream io.Reader, take func(data []byte) bool) (more bool, faile
 	}
 }
 
-func (r *remote) Search(ctx context.Context, q session.Query) iter.Seq2[session.Hit, error] {
+func (r *remote) Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error] {
 	return r.hits(ctx, "/search", q)
 }
 
-func (r *remote) searchIn(ctx context.Context, ref session.Ref, q session.Query) iter.Seq2[session.Hit, error] {
+func (r *remote) searchIn(ctx context.Context, ref session.Ref, q search.Query) iter.Seq2[search.Hit, error] {
 	return r.hits(ctx, at(ref, "/search"), q)
 }
 
-func (r *remote) hits(ctx context.Context, path string, q session.Query) iter.Seq2[session.Hit, error] {
-	return func(yield func(session.Hit, error) bool) {
+func (r *remote) hits(ctx context.Context, path string, q search.Query) iter.Seq2[search.Hit, error] {
+	return func(yield func(search.Hit, error) bool) {
 		data, err := json.Marshal(q)
 		if err != nil {
-			yield(session.Hit{}, err)
+			yield(search.Hit{}, err)
 			return
 		}
 		resp, err := r.open(ctx, http.MethodPost, path, body{media: "application/json", data: data})
 		if err != nil {
-			yield(session.Hit{}, err)
+			yield(search.Hit{}, err)
 			return
 		}
 		defer func() { _ = resp.Body.Close() }() // only read
 		for lines := json.NewDecoder(resp.Body); ; {
-			var hit session.Hit
+			var hit search.Hit
 			err := lines.Decode(&hit)
 			if errors.Is(err, io.EOF) || !yield(hit, err) || err != nil {
 				return

@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -73,7 +74,7 @@ func live(t *testing.T, st *session.Store) string {
 	_, err = fork.Append(ctx, transcript.AssistantText("On the Douro."))
 	require.NoError(t, err)
 	require.NoError(t, s.Rewind(ctx, first[0]))
-	for hit, err := range st.Search(ctx, session.Query{Text: "porto"}) {
+	for hit, err := range search.Store(ctx, st, search.Query{Text: "porto"}) {
 		require.NoError(t, err)
 		say("hit: %s", hit.Excerpt)
 	}

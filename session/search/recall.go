@@ -1,4 +1,4 @@
-package session
+package search
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -24,7 +25,7 @@ type RecallTool struct {
 // [transcript.ToolError].
 func (t RecallTool) Call(ctx context.Context, input json.RawMessage) (string, error) {
 	text, err := t.call(ctx, input)
-	if own, ok := errors.AsType[*Error](err); ok {
+	if own, ok := errors.AsType[*session.Error](err); ok {
 		err = own.Err // a model has no use for the name of a file
 	}
 	return text, err
@@ -50,10 +51,10 @@ const (
 // results of these tools.
 //
 // For clips and summaries to say that the tools are there, offer them in the Tools
-// of a guard.Guard, and set Recall in [Options].Compact for the compactions that
+// of a guard.Guard, and set Recall in [session.Options].Compact for the compactions that
 // no guard asks for.
-func RecallTools(s *Session, others ...*Session) []RecallTool {
-	r := &recall{s: s, all: append([]*Session{s}, others...)}
+func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
+	r := &recall{s: s, all: append([]*session.Session{s}, others...)}
 	tool := func(name, about, properties, required string, call func(context.Context, json.RawMessage) (string, error)) RecallTool {
 		schema := json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":["` + required + `"],"additionalProperties":false}`)
 		if s == nil {
@@ -93,8 +94,8 @@ func RecallTools(s *Session, others ...*Session) []RecallTool {
 
 // recall is what the tools of one model read.
 type recall struct {
-	s   *Session
-	all []*Session
+	s   *session.Session
+	all []*session.Session
 }
 
 // decode reads the input of a call, strictly: a model learns from the error.
@@ -119,16 +120,16 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	if err := cmp.Or(parseTime(args.Since, &q.Since), parseTime(args.Until, &q.Until)); err != nil {
 		return "", err
 	}
-	run, err := r.s.store.newSearch(q)
+	run, err := newSearch(q)
 	if err != nil {
 		return "", err
 	}
 	run.shown, run.said = recallShown, true
 	run.only = func(h Hit) bool {
-		return !h.Rewound && (h.Session != r.s.ref || h.Compacted || h.Clipped)
+		return !h.Rewound && (h.Session != r.s.Ref() || h.Compacted || h.Clipped)
 	}
 	for _, s := range r.all {
-		run.refs = append(run.refs, s.ref)
+		run.all = append(run.all, &source{ref: s.Ref(), s: s})
 	}
 	out := &recallText{}
 	run.run(ctx, func(hit Hit, e error) bool {
@@ -197,8 +198,8 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 		return "", err
 	}
 	var entries []transcript.Entry
-	err := r.find(args.Entry, func(s *Session) (err error) {
-		entries, err = s.Window(ctx, args.Entry, min(max(args.Before, 0), 20), min(max(args.After, 0), 20))
+	err := r.find(func(s *session.Session) (err error) {
+		entries, err = Window(ctx, s, args.Entry, min(max(args.Before, 0), 20), min(max(args.After, 0), 20))
 		return err
 	})
 	if err != nil {
@@ -221,13 +222,13 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 }
 
 // find calls f for each session until one has the entry.
-func (r *recall) find(entry string, f func(s *Session) error) error {
+func (r *recall) find(f func(s *session.Session) error) (err error) {
 	for _, s := range r.all {
-		if err := f(s); !errors.Is(err, ErrNoEntry) {
+		if err = f(s); !errors.Is(err, session.ErrNoEntry) {
 			return err
 		}
 	}
-	return noEntry(entry)
+	return err
 }
 
 func (r *recall) read(ctx context.Context, input json.RawMessage) (string, error) {
@@ -240,8 +241,8 @@ func (r *recall) read(ctx context.Context, input json.RawMessage) (string, error
 	}
 	args.Max = recallMost
 	var p Part
-	err := r.find(args.Entry, func(s *Session) (err error) {
-		p, err = s.ReadResult(ctx, args.Entry, args.Slice)
+	err := r.find(func(s *session.Session) (err error) {
+		p, err = Read(ctx, s, args.Entry, args.Slice)
 		return err
 	})
 	if err != nil {

@@ -1,10 +1,11 @@
-package session
+package search
 
 import (
+	"context"
 	"slices"
 
 	"github.com/convolog/convolog/internal/words"
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -14,13 +15,13 @@ type calls map[string][]call
 
 // call is a tool call at its place.
 type call struct {
-	at   driver.Cursor
+	at   int64
 	name string
 }
 
 // tool returns the tool of the last call with an ID in front of a result, or in
 // the same line.
-func (c calls) tool(id string, at driver.Cursor) string {
+func (c calls) tool(id string, at int64) string {
 	for _, call := range c[id] {
 		if call.at <= at {
 			return call.name
@@ -33,17 +34,16 @@ func (c calls) tool(id string, at driver.Cursor) string {
 var calling = words.NewLiterals(`"tool_use"`)
 
 // readCalls reads the tool calls of a session.
-func readCalls(sift sifting) (calls, error) {
+func readCalls(ctx context.Context, s *session.Session) (calls, error) {
 	all := calls{}
-	keep := func(_ driver.Cursor, lines []byte) bool { return calling.In(lines) }
-	for rec, err := range sift(keep) {
+	for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, Keep: calling.In}) {
 		if err != nil {
 			return nil, err
 		}
 		f, _ := rec.Entry.Body.(transcript.Fragment)
 		for _, b := range f.Content {
 			if c, ok := b.(transcript.ToolCallBlock); ok {
-				all[c.ID] = append(all[c.ID], call{driver.Cursor(rec.Offset), c.Name})
+				all[c.ID] = append(all[c.ID], call{rec.Offset, c.Name})
 			}
 		}
 	}
@@ -55,10 +55,10 @@ var compacting = words.NewLiterals(`"compaction"`)
 
 // readAbsent returns the IDs of the entries that compactions carry items of and
 // that are not in front of them.
-func readAbsent(sift sifting) (map[string]bool, error) {
+func readAbsent(ctx context.Context, s *session.Session) (map[string]bool, error) {
 	absent := map[string]bool{}
-	keep := func(_ driver.Cursor, lines []byte) bool { return len(absent) > 0 || compacting.In(lines) }
-	for rec, err := range sift(keep) {
+	keep := func(lines []byte) bool { return len(absent) > 0 || compacting.In(lines) }
+	for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, Keep: keep}) {
 		if err != nil {
 			return nil, err
 		}

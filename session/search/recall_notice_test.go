@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -29,7 +30,7 @@ func TestRecallNotice(t *testing.T) {
 			s := storetest.Load(t, st, storetest.CLI)
 			g := &guard.Guard{Model: "m", Window: 8_000, Tools: storetest.AgentTools()}
 			if offered {
-				for _, tool := range session.RecallTools(s) {
+				for _, tool := range search.RecallTools(s) {
 					g.Tools = append(g.Tools, tool.Tool)
 				}
 			}

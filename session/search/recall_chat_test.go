@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"fmt"

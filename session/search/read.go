@@ -1,51 +1,17 @@
-package session
+package search
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/session"
 )
 
-// Window returns an entry and the messages around it in the transcript, in order:
-// at most before of them in front of it and after behind it, each an entry of one
-// message line. Compacted entries are there, with what clips have taken away;
-// entries that a rewind has taken back are left out unless the entry itself is one.
-// An unknown ID gives an error that matches [ErrNoEntry].
-func (s *Session) Window(ctx context.Context, entryID string, before, after int) (entries []transcript.Entry, err error) {
-	defer func() { err = s.store.wrap("read", s.ref, err) }()
-	entry, err := s.find(ctx, entryID)
-	if err != nil {
-		return nil, err
-	}
-	m, err := readMarks(s.store.sift(ctx, s.ref))
-	if err != nil {
-		return nil, err
-	}
-	at := driver.Cursor(entry.Offset)
-	all := m.rewound(at)
-	shows := func(rec transcript.Record) bool {
-		f, ok := rec.Entry.Body.(transcript.Fragment)
-		return ok && len(f.Content) > 0 && (all || !m.rewound(driver.Cursor(rec.Offset)))
-	}
-	list, err := s.near(ctx, at, entryID, -max(before, 0), shows)
-	if err != nil {
-		return nil, err
-	}
-	behind, err := s.near(ctx, at, entryID, max(after, 0), shows)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Concat(list, []transcript.Entry{entry.Entry}, behind), nil
-}
-
-// Slice says which part of a text [Session.ReadResult] returns. The zero value is
+// Slice says which part of a text [Read] returns. The zero value is
 // its beginning.
 type Slice struct {
 	// From and To are lines, from 1; To 0 is the last one.
@@ -77,17 +43,17 @@ type Part struct {
 
 const maxPart = 16 << 10
 
-// ReadResult returns a part of the text of an entry, as it was appended: of the
+// Read returns a part of the text of an entry, as it was appended: of the
 // result of a call that a clip has shortened, or of anything else that a model is
 // no longer shown. With Slice.Match each line has its number in front of it. Cuts
 // are never inside a character. An unknown ID gives an error that matches
-// [ErrNoEntry], a bad expression or slice one that matches [ErrQuery].
-func (s *Session) ReadResult(ctx context.Context, entryID string, slice Slice) (p Part, err error) {
-	defer func() { err = s.store.wrap("read", s.ref, err) }()
+// [session.ErrNoEntry], a bad expression or slice one that matches [ErrQuery].
+func Read(ctx context.Context, s *session.Session, entryID string, slice Slice) (p Part, err error) {
 	if min(slice.From, slice.To, slice.Offset, slice.Around, slice.Max) < 0 || slice.To > 0 && slice.To < slice.From {
-		return Part{}, fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
+		err = fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
+		return Part{}, &session.Error{Op: "read", Session: s.Ref(), Err: err}
 	}
-	rec, err := s.find(ctx, entryID)
+	rec, err := find(ctx, s, entryID)
 	if err != nil {
 		return Part{}, err
 	}
@@ -97,9 +63,11 @@ func (s *Session) ReadResult(ctx context.Context, entryID string, slice Slice) (
 			texts = append(texts, p.text)
 		}
 	}
-	p, err = slice.of(strings.Join(texts, "\n"))
+	if p, err = slice.of(strings.Join(texts, "\n")); err != nil {
+		return Part{}, &session.Error{Op: "read", Session: s.Ref(), Err: err}
+	}
 	p.Entry = entryID
-	return p, err
+	return p, nil
 }
 
 // of returns the part of a text that the slice asks for.

@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"encoding/json"
@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -89,7 +90,7 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 	for _, m := range h.Messages {
 		shown.WriteString(m.Text() + "\n")
 	}
-	search := session.RecallTools(s)[0]
+	tool := search.RecallTools(s)[0]
 	step := max(1, len(c.questions)/mostAsked)
 	for i, q := range c.questions {
 		if i%step > 0 {
@@ -99,7 +100,7 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 		for _, query := range []string{q.text, q.about, q.about + " wrong moved correction mistake after all"} {
 			input, err := json.Marshal(map[string]string{"query": query})
 			require.NoError(t, err)
-			text, err := search.Call(t.Context(), input)
+			text, err := tool.Call(t.Context(), input)
 			require.NoError(t, err)
 			require.Less(t, len(text), 8_200)
 			results.WriteString(text)

@@ -1,23 +1,22 @@
-package session
+package search
 
 import (
 	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
 	"github.com/convolog/convolog/internal/words"
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session"
 )
 
 // ranking is what a ranked search knows of all chosen sessions.
 type ranking struct {
 	mu     sync.Mutex // guards the fields below
 	counts words.Ranking
-	best   []Hit // the best ones so far, the worst of them first
+	best   []*match // the best ones so far, the worst of them first
 }
 
 // rank yields the best entries. One pass over the sessions counts, another one
@@ -31,35 +30,37 @@ func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 	if err == nil {
 		err = s.markBest(ctx, all.best)
 	}
-	for _, hit := range slices.Backward(all.best) {
-		if err == nil && !yield(hit, nil) {
+	for _, m := range slices.Backward(all.best) {
+		if err == nil && !yield(m.Hit, nil) {
 			return
 		}
 	}
 	if err != nil {
-		yield(Hit{}, fmt.Errorf("session: search: %w", err))
+		yield(Hit{}, fmt.Errorf("search: %w", err))
 	}
 }
 
 // count adds up the lines of a session and those that may have each word, by their
 // bytes: nothing is decoded to know how rare a word is.
 func (all *ranking) count(ctx context.Context, r *reading) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
 	var lines, size int64
 	with := make([]int64, r.words.Items())
-	low := driver.Cursor(math.MaxInt64) // of what was counted
-	keep := func(at driver.Cursor, text []byte) bool {
-		if at < low {
-			low = at
-			lines += int64(bytes.Count(text, []byte("\n"))) + 1
-			size += int64(len(text))
+	keep := func(text []byte) bool {
+		several := bytes.Count(text, []byte("\n"))
+		if several > 0 && r.words.MayFit(text) {
+			return true // each of them comes alone
 		}
-		if bytes.IndexByte(text, '\n') >= 0 {
-			return r.words.MayFit(text)
+		lines += int64(several) + 1
+		size += int64(len(text)) + 1
+		if several == 0 {
+			r.words.MayHave(text, with)
 		}
-		r.words.MayHave(text, with)
 		return false
 	}
-	for _, err := range r.store.sift(ctx, r.ref)(keep) {
+	for _, err := range r.s.Scan(ctx, session.ScanOptions{Backward: true, Keep: keep}) {
 		if err != nil {
 			return err
 		}
@@ -76,16 +77,16 @@ func (all *ranking) count(ctx context.Context, r *reading) error {
 // choose keeps the best entries of a session.
 func (all *ranking) choose(ctx context.Context, r *reading) error {
 	limit := cmp.Or(r.query.Limit, rankedLimit)
-	return r.read(ctx, words.MostOnce, func(hit Hit, fit words.Fit) error {
-		hit.Score = all.counts.Score(fit, hit.size)
+	return r.read(ctx, words.MostOnce, func(m *match) error {
+		m.Score = all.counts.Score(m.fit, m.size)
 		all.mu.Lock()
 		defer all.mu.Unlock()
-		if len(all.best) == limit && compareHits(hit, all.best[0]) < 0 {
+		if len(all.best) == limit && compare(m, all.best[0]) < 0 {
 			return nil
 		}
-		hit.quote(r.shown)
-		at, _ := slices.BinarySearchFunc(all.best, hit, compareHits)
-		all.best = slices.Insert(all.best, at, hit)
+		m.quote(r.shown)
+		at, _ := slices.BinarySearchFunc(all.best, m, compare)
+		all.best = slices.Insert(all.best, at, m)
 		if len(all.best) > limit {
 			all.best = slices.Delete(all.best, 0, 1)
 		}
@@ -93,23 +94,22 @@ func (all *ranking) choose(ctx context.Context, r *reading) error {
 	})
 }
 
-// compareHits orders hits from the worst to the best; of equal ones the newer is
-// better.
-func compareHits(a, b Hit) int {
-	return cmp.Or(cmp.Compare(a.Score, b.Score), a.Time.Compare(b.Time), byName(a.Session, b.Session), cmp.Compare(a.at, b.at))
+// compare orders hits from the worst to the best; of equal ones the newer is better.
+func compare(a, b *match) int {
+	return cmp.Or(
+		cmp.Compare(a.Score, b.Score), a.Time.Compare(b.Time),
+		cmp.Compare(a.Session.Agent, b.Session.Agent), cmp.Compare(a.Session.ID, b.Session.ID), cmp.Compare(a.at, b.at),
+	)
 }
 
 // markBest says of the best entries where they stand.
-func (s *search) markBest(ctx context.Context, best []Hit) error {
-	read := map[Ref]*reading{}
-	for i := range best {
-		hit := &best[i]
-		r := read[hit.Session]
-		if r == nil {
-			r = &reading{search: s, ref: hit.Session}
-			read[hit.Session] = r
-		}
-		if err := s.wrap(r.ref, r.mark(ctx, hit)); err != nil {
+func (s *search) markBest(ctx context.Context, best []*match) error {
+	hits := map[*source][]*match{}
+	for _, m := range best {
+		hits[m.of] = append(hits[m.of], m)
+	}
+	for _, group := range hits {
+		if err := mark(ctx, group); err != nil && !s.isGone(err) {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
 // Find something that was said, whether or not a summary stands for it by now.
-func ExampleStore_Search() {
+func ExampleStore() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
 	defer func() { _ = store.Close() }()
@@ -24,7 +25,7 @@ func ExampleStore_Search() {
 		transcript.UserText("The offsite is in Porto, from 14 to 16 May."), transcript.AssistantText("Noted: Porto, in May.")); err != nil {
 		log.Fatal(err)
 	}
-	for hit, err := range store.Search(ctx, session.Query{Text: `porto "14 to 16"`, Sessions: session.ListOptions{Agent: "main"}}) {
+	for hit, err := range search.Store(ctx, store, search.Query{Text: `porto "14 to 16"`, Sessions: session.ListOptions{Agent: "main"}}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -43,7 +44,7 @@ func ExampleRecallTools() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tools := session.RecallTools(s)
+	tools := search.RecallTools(s)
 	var offered []transcript.Tool // for guard.Guard, or a request of your own
 	for _, t := range tools {
 		offered = append(offered, t.Tool)

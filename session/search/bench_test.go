@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -37,10 +38,10 @@ func BenchmarkSearch(b *testing.B) {
 	if infos, err := st.List(b.Context(), nil); err != nil || len(infos) != sessions { // writes their rows
 		b.Fatal(len(infos), err)
 	}
-	count := func(q session.Query, least int) func() error {
+	count := func(q search.Query, least int) func() error {
 		return func() error {
 			n := 0
-			for _, err := range st.Search(b.Context(), q) {
+			for _, err := range search.Store(b.Context(), st, q) {
 				if err != nil {
 					return err
 				}
@@ -73,24 +74,24 @@ func BenchmarkSearch(b *testing.B) {
 		_, err := cmd.Output()
 		return err
 	}
-	common := session.Query{Text: "lock"}
+	common := search.Query{Text: "lock"}
 	for _, c := range []struct {
 		name     string
 		op, base func() error
 	}{
-		{"rare/grep", count(session.Query{Text: "needle4711"}, sessions/20), grep},
-		{"regexp/grep", count(session.Query{Regexp: "needle[0-9]{4}"}, sessions/20), grep},
+		{"rare/grep", count(search.Query{Text: "needle4711"}, sessions/20), grep},
+		{"regexp/grep", count(search.Query{Regexp: "needle[0-9]{4}"}, sessions/20), grep},
 		{"common/decode", count(common, sessions*20), decode},
-		{"ranked/decode", count(session.Query{Text: "the lock in Append", Ranked: true}, 20), decode},
+		{"ranked/decode", count(search.Query{Text: "the lock in Append", Ranked: true}, 20), decode},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			if _, err := exec.LookPath("grep"); err != nil {
 				b.Skip(err)
 			}
 			b.SetBytes(int64(*searchMiB) << 20)
-			before := heapBytes()
-			versus(b, 1, side{call: c.op}, side{call: c.base})
-			b.ReportMetric((float64(heapBytes())-float64(before))/1e6, "MB-kept")
+			before := storetest.HeapBytes()
+			storetest.Versus(b, 1, storetest.Side{Call: c.op}, storetest.Side{Call: c.base})
+			b.ReportMetric((float64(storetest.HeapBytes())-float64(before))/1e6, "MB-kept")
 		})
 	}
 	storetest.Close(b, st)

@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"encoding/json"
@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -43,7 +44,7 @@ type searchDoc struct {
 
 // naiveQuery is a query and what it means.
 type naiveQuery struct {
-	session.Query
+	search.Query
 	fits func(text string) bool
 }
 
@@ -375,10 +376,10 @@ func TestSearchNaiveBeside(t *testing.T) {
 }
 
 // searchAll returns the hits of a search of the store.
-func searchAll(t *testing.T, st *session.Store, q session.Query) map[string]session.Hit {
+func searchAll(t *testing.T, st *session.Store, q search.Query) map[string]search.Hit {
 	t.Helper()
-	got := map[string]session.Hit{}
-	for hit, err := range st.Search(t.Context(), q) {
+	got := map[string]search.Hit{}
+	for hit, err := range search.Store(t.Context(), st, q) {
 		require.NoError(t, err, "%+v", q)
 		require.True(t, utf8.ValidString(hit.Excerpt))
 		require.Less(t, hit.Start, hit.End)

@@ -1,4 +1,4 @@
-package session
+package search
 
 import (
 	"strings"
@@ -28,12 +28,9 @@ const (
 // kindApp is the type of what an application has put on an entry. No model sees it.
 const kindApp = "app"
 
-// passages returns what an entry says. This is the place that knows which lines
-// are not searched: of those that repeat others none is.
+// passages returns what an entry says. The state that a compaction or a header holds is
+// searched where it was set.
 func passages(e transcript.Entry) []passage {
-	if isRepeat(e) {
-		return nil
-	}
 	var list []passage
 	switch b := e.Body.(type) {
 	case transcript.Fragment:

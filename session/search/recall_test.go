@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"encoding/json"
@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -31,7 +32,7 @@ func TestWindow(t *testing.T) {
 		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new(fmt.Sprint(n))}))
 	}
 	window := func(id string, before, after int) (got []string) {
-		entries, err := s.Window(t.Context(), id, before, after)
+		entries, err := search.Window(t.Context(), s, id, before, after)
 		require.NoError(t, err)
 		for _, e := range entries {
 			got = append(got, e.ID)
@@ -47,7 +48,7 @@ func TestWindow(t *testing.T) {
 	require.Equal(t, []string{ids[2], ids[3], last[0]}, window(last[0], 2, 2))
 	require.Equal(t, ids[6:9], window(ids[7], 1, 1), "what was taken back is there around itself")
 	for _, id := range []string{"x", ""} {
-		_, err := s.Window(t.Context(), id, 1, 1)
+		_, err := search.Window(t.Context(), s, id, 1, 1)
 		require.ErrorIs(t, err, session.ErrNoEntry, id)
 	}
 }
@@ -67,7 +68,7 @@ func TestWindowOfCutAppend(t *testing.T) {
 	last := storetest.Add(t, s, transcript.UserText("last"))[0]
 	said := func(id string, before, after int) (texts []string) {
 		t.Helper()
-		entries, err := s.Window(ctx, id, before, after)
+		entries, err := search.Window(ctx, s, id, before, after)
 		require.NoError(t, err)
 		for _, e := range entries {
 			f, _ := e.Body.(transcript.Fragment)
@@ -105,33 +106,33 @@ func TestReadResult(t *testing.T) {
 	id := storetest.Add(t, s, transcript.ToolResult("c1", text))[0]
 	storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: id, Content: "short"}}})
 	for _, tt := range []struct {
-		slice   session.Slice
+		slice   search.Slice
 		want    string
 		next    int
 		matches int
 	}{
-		{session.Slice{}, text, 0, 0},
-		{session.Slice{From: 2, To: 3}, "two ü\nthree", 0, 0},
-		{session.Slice{From: 4}, "four\nfive", 0, 0},
-		{session.Slice{From: 9}, "", 0, 0},
-		{session.Slice{To: 1}, "one", 0, 0},
-		{session.Slice{Offset: 9, Max: 3}, "\nth", 13, 0},
-		{session.Slice{Max: 9}, "one\ntwo ", 8, 0},
-		{session.Slice{Match: "^t"}, "2: two ü\n3: three", 0, 2},
-		{session.Slice{Match: "one|five", Around: 1}, "1: one\n2: two ü\n--\n4: four\n5: five", 0, 2},
-		{session.Slice{Match: "t", From: 3, To: 4}, "3: three", 0, 1},
-		{session.Slice{Match: "e", Max: 12}, "1: one", 0, 3},
+		{search.Slice{}, text, 0, 0},
+		{search.Slice{From: 2, To: 3}, "two ü\nthree", 0, 0},
+		{search.Slice{From: 4}, "four\nfive", 0, 0},
+		{search.Slice{From: 9}, "", 0, 0},
+		{search.Slice{To: 1}, "one", 0, 0},
+		{search.Slice{Offset: 9, Max: 3}, "\nth", 13, 0},
+		{search.Slice{Max: 9}, "one\ntwo ", 8, 0},
+		{search.Slice{Match: "^t"}, "2: two ü\n3: three", 0, 2},
+		{search.Slice{Match: "one|five", Around: 1}, "1: one\n2: two ü\n--\n4: four\n5: five", 0, 2},
+		{search.Slice{Match: "t", From: 3, To: 4}, "3: three", 0, 1},
+		{search.Slice{Match: "e", Max: 12}, "1: one", 0, 3},
 	} {
-		p, err := s.ReadResult(t.Context(), id, tt.slice)
+		p, err := search.Read(t.Context(), s, id, tt.slice)
 		require.NoError(t, err)
-		require.Equal(t, session.Part{Entry: id, Text: tt.want, Bytes: len(text), Lines: 5, Next: tt.next, Matches: tt.matches}, p, "%+v", tt.slice)
+		require.Equal(t, search.Part{Entry: id, Text: tt.want, Bytes: len(text), Lines: 5, Next: tt.next, Matches: tt.matches}, p, "%+v", tt.slice)
 	}
-	for _, bad := range []session.Slice{{Match: "("}, {From: -1}, {From: 3, To: 2}} {
-		_, err := s.ReadResult(t.Context(), id, bad)
-		require.ErrorIs(t, err, session.ErrQuery)
+	for _, bad := range []search.Slice{{Match: "("}, {From: -1}, {From: 3, To: 2}} {
+		_, err := search.Read(t.Context(), s, id, bad)
+		require.ErrorIs(t, err, search.ErrQuery)
 	}
 	for _, unknown := range []string{"x", ""} {
-		_, err := s.ReadResult(t.Context(), unknown, session.Slice{})
+		_, err := search.Read(t.Context(), s, unknown, search.Slice{})
 		require.ErrorIs(t, err, session.ErrNoEntry, unknown)
 	}
 }
@@ -149,7 +150,7 @@ func FuzzReadResult(f *testing.F) {
 		id := storetest.Add(t, s, transcript.UserText(text))[0]
 		var sb strings.Builder
 		for at := 0; ; {
-			p, err := s.ReadResult(t.Context(), id, session.Slice{Offset: at, Max: most})
+			p, err := search.Read(t.Context(), s, id, search.Slice{Offset: at, Max: most})
 			require.NoError(t, err)
 			require.True(t, utf8.ValidString(p.Text))
 			sb.WriteString(p.Text)
@@ -162,12 +163,12 @@ func FuzzReadResult(f *testing.F) {
 		require.Equal(t, text, sb.String())
 		lines := strings.Split(text, "\n")
 		if from >= 1 && to >= from {
-			p, err := s.ReadResult(t.Context(), id, session.Slice{From: from, To: to, Max: len(text) + 1})
+			p, err := search.Read(t.Context(), s, id, search.Slice{From: from, To: to, Max: len(text) + 1})
 			require.NoError(t, err)
 			require.Equal(t, strings.Join(lines[min(from-1, len(lines)):min(to, len(lines))], "\n"), p.Text)
 		}
 		if re, err := regexp.Compile(match); err == nil && match != "" {
-			p, err := s.ReadResult(t.Context(), id, session.Slice{Match: match, Max: 10*len(text) + 1000})
+			p, err := search.Read(t.Context(), s, id, search.Slice{Match: match, Max: 10*len(text) + 1000})
 			require.NoError(t, err)
 			n := 0
 			for _, line := range lines {
@@ -181,7 +182,7 @@ func FuzzReadResult(f *testing.F) {
 }
 
 // ask runs one of the tools.
-func ask(t *testing.T, tools []session.RecallTool, name string, input any) (string, error) {
+func ask(t *testing.T, tools []search.RecallTool, name string, input any) (string, error) {
 	t.Helper()
 	raw, err := json.Marshal(input)
 	require.NoError(t, err)
@@ -212,7 +213,7 @@ func TestRecallTools(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText(filler()))
 	storetest.Add(t, s, transcript.AssistantText(filler()))
 	storetest.Add(t, s, transcript.UserText("and the wedding?"))
-	tools := session.RecallTools(s)
+	tools := search.RecallTools(s)
 	require.Len(t, tools, 3)
 	for _, tool := range tools {
 		require.True(t, json.Valid(tool.InputSchema), tool.Name)
@@ -252,7 +253,7 @@ func TestRecallTools(t *testing.T) {
 	far := storetest.Add(t, other, transcript.UserText("the wedding cake"))[0]
 	_, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": far})
 	require.ErrorIs(t, err, session.ErrNoEntry, "another session is out of reach")
-	wide := session.RecallTools(s, other)
+	wide := search.RecallTools(s, other)
 	got, err = ask(t, wide, transcript.RecallSearch, map[string]any{"query": "cake"})
 	require.NoError(t, err)
 	require.Contains(t, got, far)
@@ -268,10 +269,10 @@ func TestRecallTools(t *testing.T) {
 		_, err := ask(t, tools, name, input)
 		require.ErrorContains(t, err, "does not fit the schema")
 	}
-	_, err = ask(t, session.RecallTools(nil), transcript.RecallSearch, map[string]any{"query": "x"})
+	_, err = ask(t, search.RecallTools(nil), transcript.RecallSearch, map[string]any{"query": "x"})
 	require.Error(t, err)
 	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "??"})
-	require.ErrorIs(t, err, session.ErrQuery)
+	require.ErrorIs(t, err, search.ErrQuery)
 	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "x", "since": "tomorrow"})
 	require.ErrorContains(t, err, "is no time")
 }
@@ -285,11 +286,11 @@ func TestRecallIgnoresApp(t *testing.T) {
 	storetest.Add(t, s, item, storetest.Answer("yes"))
 	storetest.Talk(t, s, 0, 5)
 	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
-	search := session.RecallTools(s)[0]
-	text, err := search.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka striped"}`))
+	tool := search.RecallTools(s)[0]
+	text, err := tool.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka striped"}`))
 	require.NoError(t, err)
 	require.Contains(t, text, "the zebra is striped")
-	text, err = search.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka"}`))
+	text, err = tool.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka"}`))
 	require.NoError(t, err)
 	require.NotContains(t, text, "zebra")
 }

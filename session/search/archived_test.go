@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 )
 
 // A search of archived sessions finds what one of live ones does.
@@ -22,20 +23,20 @@ func TestSearchArchived(t *testing.T) {
 		for range 200 {
 			w.write(t, all[w.IntN(len(all))])
 		}
-		search := func(q session.Query, state session.State) (hits []string) {
+		find := func(q search.Query, state session.State) (hits []string) {
 			q.Sessions.State = state
-			for hit, err := range st.Search(t.Context(), q) {
+			for hit, err := range search.Store(t.Context(), st, q) {
 				require.NoError(t, err)
 				hits = append(hits, storetest.JSON(t, hit))
 			}
 			return hits
 		}
-		var queries []session.Query
+		var queries []search.Query
 		var before [][]string
 		found := 0
 		for range storetest.Extent(*storetest.Soak, 20, 1000, 5000) {
 			q := w.query().Query
-			hits := search(q, session.Live)
+			hits := find(q, session.Live)
 			queries, before, found = append(queries, q), append(before, hits), found+len(hits)
 		}
 		require.Positive(t, found)
@@ -46,9 +47,9 @@ func TestSearchArchived(t *testing.T) {
 				state = session.Archived
 			}
 			for n, q := range queries {
-				require.Equal(t, before[n], search(q, state), "%+v", q)
+				require.Equal(t, before[n], find(q, state), "%+v", q)
 			}
 		}
-		require.Empty(t, search(session.Query{Text: "the"}, session.Live))
+		require.Empty(t, find(search.Query{Text: "the"}, session.Live))
 	})
 }

@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -32,7 +33,7 @@ func TestSearchEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for most := range 12 {
 		n := 0
-		for _, err := range st.Search(t.Context(), session.Query{Text: "needle"}) {
+		for _, err := range search.Store(t.Context(), st, search.Query{Text: "needle"}) {
 			require.NoError(t, err)
 			if n++; n > most*most {
 				break
@@ -55,7 +56,7 @@ func TestSearchEnds(t *testing.T) {
 	for range 20 {
 		for _, ranked := range []bool{false, true} {
 			n := 0
-			for _, err := range st.Search(t.Context(), session.Query{Text: "needle", Ranked: ranked, Limit: 1000}) {
+			for _, err := range search.Store(t.Context(), st, search.Query{Text: "needle", Ranked: ranked, Limit: 1000}) {
 				require.NoError(t, err)
 				n++
 			}
@@ -77,10 +78,10 @@ func TestSearchCarried(t *testing.T) {
 		{Entry: ids[0], Text: "the zebra crossing"}, {Entry: "elsewhere", Text: "a zebra elsewhere"},
 	}}
 	storetest.Add(t, s, c)
-	require.Equal(t, []string{"system summary: zebra", "user text: zebra, compacted"}, found(hits(t, s, session.Query{Text: "zebra"})))
-	got := hits(t, s, session.Query{Text: "zebra"})
+	require.Equal(t, []string{"system summary: zebra", "user text: zebra, compacted"}, found(hits(t, s, search.Query{Text: "zebra"})))
+	got := hits(t, s, search.Query{Text: "zebra"})
 	require.Equal(t, "a zebra elsewhere", got[0].Excerpt)
-	require.Equal(t, []string{"system summary: animals"}, found(hits(t, s, session.Query{Text: "animals"})))
+	require.Equal(t, []string{"system summary: animals"}, found(hits(t, s, search.Query{Text: "animals"})))
 }
 
 // A session in which nothing is found costs a search little memory.
@@ -97,7 +98,7 @@ func TestSearchMissAllocs(t *testing.T) {
 	var before, after runtime.MemStats
 	for range 2 { // the second one finds everything warm
 		runtime.ReadMemStats(&before)
-		for hit, err := range st.Search(t.Context(), session.Query{Text: "needle"}) {
+		for hit, err := range search.Store(t.Context(), st, search.Query{Text: "needle"}) {
 			require.Fail(t, "a hit", "%v %v", hit, err)
 		}
 		runtime.ReadMemStats(&after)

@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"context"
@@ -16,13 +16,14 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
 // hits returns what a search of a session finds.
-func hits(t *testing.T, s *session.Session, q session.Query) (list []session.Hit) {
+func hits(t *testing.T, s *session.Session, q search.Query) (list []search.Hit) {
 	t.Helper()
-	for hit, err := range s.Search(t.Context(), q) {
+	for hit, err := range search.Session(t.Context(), s, q) {
 		require.NoError(t, err)
 		list = append(list, hit)
 	}
@@ -30,7 +31,7 @@ func hits(t *testing.T, s *session.Session, q session.Query) (list []session.Hit
 }
 
 // found is the matches of hits, with what is said of each.
-func found(list []session.Hit) (texts []string) {
+func found(list []search.Hit) (texts []string) {
 	for _, h := range list {
 		var text strings.Builder
 		text.WriteString(h.Role + " " + h.Type + ": " + h.Excerpt[h.Start:h.End])
@@ -67,66 +68,66 @@ func TestSearch(t *testing.T) {
 	storetest.Add(t, other, transcript.UserText("no budget here"))
 
 	for _, tt := range []struct {
-		q    session.Query
+		q    search.Query
 		want []string
 	}{
-		{session.Query{Text: "budget"}, []string{"assistant text: budget", "tool tool_result: budget", "user text: Budget"}},
-		{session.Query{Text: "budget read"}, []string{"user text: read"}},
-		{session.Query{Text: `"budget is 4,200"`}, []string{"assistant text: budget\nis  4,200", "tool tool_result: budget is 4,200"}},
-		{session.Query{Text: "user"}, []string{"tool tool_result: User"}},
-		{session.Query{Text: "预算"}, []string{"user text: 预算"}},
-		{session.Query{Text: "b/plan.go"}, []string{"assistant tool_use: b/plan.go", "user text: b/plan.go"}},
-		{session.Query{Text: "17"}, []string{"assistant tool_use: 17"}},
-		{session.Query{Text: "bud*", Role: "user"}, []string{"user text: Bud"}},
-		{session.Query{Regexp: `[0-9],\d+`}, []string{"assistant text: 4,200", "tool tool_result: 4,200"}},
-		{session.Query{Regexp: `(?i)BUDGET`, Block: "tool_result"}, []string{"tool tool_result: budget"}},
-		{session.Query{Text: "budget", Tool: "read_file"}, []string{"tool tool_result: budget"}},
-		{session.Query{Text: "plan.go", Tool: "read_file"}, []string{"assistant tool_use: plan.go"}},
-		{session.Query{Text: "budget", Limit: 1}, []string{"assistant text: budget"}},
-		{session.Query{Text: "budget", Since: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}, nil},
-		{session.Query{Text: "budget", Until: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, nil},
-		{session.Query{Text: "nothing"}, nil},
-		{session.Query{Text: "path"}, nil},
+		{search.Query{Text: "budget"}, []string{"assistant text: budget", "tool tool_result: budget", "user text: Budget"}},
+		{search.Query{Text: "budget read"}, []string{"user text: read"}},
+		{search.Query{Text: `"budget is 4,200"`}, []string{"assistant text: budget\nis  4,200", "tool tool_result: budget is 4,200"}},
+		{search.Query{Text: "user"}, []string{"tool tool_result: User"}},
+		{search.Query{Text: "预算"}, []string{"user text: 预算"}},
+		{search.Query{Text: "b/plan.go"}, []string{"assistant tool_use: b/plan.go", "user text: b/plan.go"}},
+		{search.Query{Text: "17"}, []string{"assistant tool_use: 17"}},
+		{search.Query{Text: "bud*", Role: "user"}, []string{"user text: Bud"}},
+		{search.Query{Regexp: `[0-9],\d+`}, []string{"assistant text: 4,200", "tool tool_result: 4,200"}},
+		{search.Query{Regexp: `(?i)BUDGET`, Block: "tool_result"}, []string{"tool tool_result: budget"}},
+		{search.Query{Text: "budget", Tool: "read_file"}, []string{"tool tool_result: budget"}},
+		{search.Query{Text: "plan.go", Tool: "read_file"}, []string{"assistant tool_use: plan.go"}},
+		{search.Query{Text: "budget", Limit: 1}, []string{"assistant text: budget"}},
+		{search.Query{Text: "budget", Since: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}, nil},
+		{search.Query{Text: "budget", Until: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, nil},
+		{search.Query{Text: "nothing"}, nil},
+		{search.Query{Text: "path"}, nil},
 	} {
 		require.Equal(t, tt.want, found(hits(t, s, tt.q)), "%+v", tt.q)
 	}
 
-	all := func(q session.Query) (list []session.Hit) {
-		for hit, err := range st.Search(t.Context(), q) {
+	all := func(q search.Query) (list []search.Hit) {
+		for hit, err := range search.Store(t.Context(), st, q) {
 			require.NoError(t, err)
 			list = append(list, hit)
 		}
 		return list
 	}
-	require.Equal(t, []string{"user text: budget", "assistant text: budget", "tool tool_result: budget", "user text: Budget"}, found(all(session.Query{Text: "budget"})))
+	require.Equal(t, []string{"user text: budget", "assistant text: budget", "tool tool_result: budget", "user text: Budget"}, found(all(search.Query{Text: "budget"})))
 	for _, in := range []session.ListOptions{{Owner: "ann"}, {Label: "x"}, {Channel: "web"}} {
-		got := all(session.Query{Text: "budget", Sessions: in})
+		got := all(search.Query{Text: "budget", Sessions: in})
 		require.Len(t, got, 1)
 		require.Equal(t, other.Ref(), got[0].Session)
 	}
-	best := all(session.Query{Text: "budget read zebra", Ranked: true})
+	best := all(search.Query{Text: "budget read zebra", Ranked: true})
 	require.Equal(t, "Please read the Budget of a/b/plan.go, 预算很重要", best[0].Excerpt)
 	require.Len(t, best, 4)
 	require.Greater(t, best[0].Score, best[1].Score)
-	require.Len(t, all(session.Query{Text: "budget", Ranked: true, Limit: 2}), 2)
+	require.Len(t, all(search.Query{Text: "budget", Ranked: true, Limit: 2}), 2)
 
-	for _, q := range []session.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}, {Text: "a", Role: "model"}} {
-		for hit, err := range st.Search(t.Context(), q) {
-			require.ErrorIs(t, err, session.ErrQuery)
+	for _, q := range []search.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}, {Text: "a", Role: "model"}} {
+		for hit, err := range search.Store(t.Context(), st, q) {
+			require.ErrorIs(t, err, search.ErrQuery)
 			require.Zero(t, hit)
 		}
 	}
 	require.NoError(t, st.Delete(t.Context(), other.Ref()))
-	for _, err := range other.Search(t.Context(), session.Query{Text: "x"}) {
+	for _, err := range search.Session(t.Context(), other, search.Query{Text: "x"}) {
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	}
-	for _, err := range st.Search(t.Context(), session.Query{Text: "budget"}) {
+	for _, err := range search.Store(t.Context(), st, search.Query{Text: "budget"}) {
 		require.NoError(t, err)
 		break // no goroutine is left behind
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, err := range st.Search(ctx, session.Query{Text: "budget"}) {
+	for _, err := range search.Store(ctx, st, search.Query{Text: "budget"}) {
 		require.ErrorIs(t, err, context.Canceled)
 	}
 }
@@ -186,7 +187,7 @@ func TestSearchMarks(t *testing.T) {
 			}
 		}
 		got := map[string]bool{}
-		for _, hit := range hits(t, s, session.Query{Text: "needle"}) {
+		for _, hit := range hits(t, s, search.Query{Text: "needle"}) {
 			if hit.Type == "summary" {
 				continue
 			}

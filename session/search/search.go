@@ -1,10 +1,11 @@
-package session
+package search
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"runtime"
 	"slices"
@@ -14,11 +15,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/internal/words"
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Query says what [Store.Search] looks for. Either Text or Regexp is set; of the
+// Query says what [Store] looks for. Either Text or Regexp is set; of the
 // other fields those that are set must fit too.
 type Query struct {
 	// Text has words, in any script: whole ones, parts of identifiers (user of
@@ -51,16 +52,16 @@ type Query struct {
 	// search 20.
 	Limit int `json:"limit,omitempty"`
 
-	// Sessions chooses the sessions, as [Store.List] does, without After and
-	// Limit. [Session.Search] ignores it.
-	Sessions ListOptions `json:"sessions,omitzero"`
+	// Sessions chooses the sessions, as [session.Store.List] does, without After and
+	// Limit. [Session] ignores it.
+	Sessions session.ListOptions `json:"sessions,omitzero"`
 }
 
 // Hit is an entry that fits a [Query].
 type Hit struct {
-	Session Ref       `json:"session"`
-	Entry   string    `json:"entry"` // its ID
-	Time    time.Time `json:"time,omitzero"`
+	Session session.Ref `json:"session"`
+	Entry   string      `json:"entry"` // its ID
+	Time    time.Time   `json:"time,omitzero"`
 	// Role is who speaks: user, assistant, tool for the results of calls, system
 	// for system prompts, the summaries of compactions and data of the application.
 	Role string `json:"role"`
@@ -85,9 +86,6 @@ type Hit struct {
 	Excerpt string `json:"excerpt"`
 	Start   int    `json:"start"`
 	End     int    `json:"end"`
-
-	at   driver.Cursor
-	size int // of the line
 }
 
 // ErrQuery reports that a [Query] asks for nothing that can be looked for. The
@@ -97,82 +95,96 @@ var ErrQuery = errors.New("the query cannot be used")
 // rankedLimit is the Limit of a Ranked search that has none.
 const rankedLimit = 20
 
-// Search yields the entries that fit a query, of whole transcripts: compacted,
+// Store yields the entries that fit a query, of whole transcripts: compacted,
 // clipped and rewound places are found and marked. Hits come from the session with
 // the newest message first, and in a session the newest entry first; a Ranked
 // search yields the best one first.
 //
 // No index is kept: all transcripts that q.Sessions chooses are read, on all
-// cores, each by one. Lines that cannot have the words are not decoded. Memory does not grow
-// with the transcripts. Nothing is locked: entries that are appended during the
-// search may be found or not, and a session that is deleted meanwhile is left out.
+// cores, each by one. Lines that cannot have the words are not decoded. Memory grows
+// with the transcripts only in [session.Session.Where]. Nothing is locked: entries that
+// are appended during the search may be found or not, and a session that is deleted
+// meanwhile is left out.
 //
 // Repeated text is left out: the results of [RecallTools], the items that a
-// compaction carries over from entries that are there, and what a fork has copied
-// from a session that is searched, too.
+// compaction carries over from entries that are there, and lines that a fork has copied
+// from a session that is searched as well.
 //
 // A query that cannot be used gives an error that matches [ErrQuery]. The sequence
 // ends after the first pair with an error. It may be ranged over several times and
 // searches each time. When the loop ends no goroutine is left behind.
-func (st *Store) Search(ctx context.Context, q Query) iter.Seq2[Hit, error] {
+func Store(ctx context.Context, st *session.Store, q Query) iter.Seq2[Hit, error] {
 	return func(yield func(Hit, error) bool) {
-		s, err := st.newSearch(q)
+		s, err := newSearch(q)
 		if err == nil {
-			err = s.choose(ctx, q.Sessions)
+			err = s.choose(ctx, st)
 		}
 		if err != nil {
-			yield(Hit{}, fmt.Errorf("session: search: %w", err))
+			yield(Hit{}, fmt.Errorf("search: %w", err))
 			return
 		}
 		s.run(ctx, yield)
 	}
 }
 
-// Search is [Store.Search] of this session alone.
-func (s *Session) Search(ctx context.Context, q Query) iter.Seq2[Hit, error] {
+// Session is [Store] for one session.
+func Session(ctx context.Context, s *session.Session, q Query) iter.Seq2[Hit, error] {
 	return func(yield func(Hit, error) bool) {
-		run, err := s.store.newSearch(q)
+		run, err := newSearch(q)
 		if err != nil {
-			yield(Hit{}, s.store.wrap("search", s.ref, err))
+			yield(Hit{}, &session.Error{Op: "search", Session: s.Ref(), Err: err})
 			return
 		}
-		run.refs, run.one = []Ref{s.ref}, true
+		run.all, run.one = []*source{{ref: s.Ref(), s: s}}, true
 		run.run(ctx, yield)
 	}
 }
 
 // choose chooses the sessions, the one with the newest message first.
-func (s *search) choose(ctx context.Context, opts ListOptions) error {
-	infos, err := s.store.list(ctx, opts.whole())
-	s.refs, s.forks = make([]Ref, len(infos)), map[Ref]int{}
-	chosen := map[Ref]bool{}
-	for i, info := range infos {
-		s.refs[i], chosen[info.Ref] = info.Ref, true
-	}
+func (s *search) choose(ctx context.Context, st *session.Store) error {
+	opts := s.query.Sessions
+	opts.After, opts.Limit = "", 0
+	infos, err := st.List(ctx, &opts)
+	chosen := map[session.Ref]bool{}
 	for _, info := range infos {
-		if chosen[linked(info.Base)] {
-			s.forks[info.Ref] = info.Base.Lines
-		}
+		s.all, chosen[info.Ref] = append(s.all, &source{ref: info.Ref, st: st}), true
+	}
+	for i, info := range infos {
+		s.all[i].own = chosen[session.Ref{Agent: info.Base.Agent, ID: info.Base.Session}]
 	}
 	return err
 }
 
 // search is one run of a query.
 type search struct {
-	store *Store
 	query Query
 	words *words.Query
-	refs  []Ref
-	forks map[Ref]int // of forks whose base is among the refs: how many lines they have copied
-	one   bool        // a session that is not there is an error
+	all   []*source
+	one   bool // a session that is not there is an error
 
 	shown int            // bytes of an excerpt
 	said  bool           // only what users, models and tools have said
-	only  func(Hit) bool // of a ranked search, if it is set: which hits count, by where they stand
+	only  func(Hit) bool // if it is set: which hits count, by where they stand
 }
 
-func (st *Store) newSearch(q Query) (*search, error) {
-	s := &search{store: st, query: q, shown: excerptSize}
+// source is a session that is searched.
+type source struct {
+	ref session.Ref
+	st  *session.Store
+	s   *session.Session // nil until open
+	own bool             // leaves out lines that are searched where they were copied from
+}
+
+// open makes sure that the session can be read.
+func (o *source) open(ctx context.Context) (err error) {
+	if o.s == nil {
+		o.s, err = o.st.Get(ctx, o.ref)
+	}
+	return err
+}
+
+func newSearch(q Query) (*search, error) {
+	s := &search{query: q, shown: excerptSize}
 	var err error
 	switch {
 	case q.Text != "" && q.Regexp != "":
@@ -202,23 +214,26 @@ func (s *search) run(ctx context.Context, yield func(Hit, error) bool) {
 	s.newest(ctx, yield)
 }
 
-// wrap says which session an error is about; it is nil if the session may be gone.
-func (s *search) wrap(ref Ref, err error) error {
-	if err == nil || isGone(err) && !s.one {
-		return nil
-	}
-	return s.store.wrap("search", ref, err)
+// isGone reports whether an error only says that a session is no longer there.
+func (s *search) isGone(err error) bool {
+	return !s.one && (errors.Is(err, session.ErrReplaced) || errors.Is(err, fs.ErrNotExist))
 }
 
 // workers is how many sessions are read at the same time.
-func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.refs))) }
+func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.all))) }
 
 // each calls f for every session, some at the same time.
 func (s *search) each(ctx context.Context, f func(ctx context.Context, r *reading) error) error {
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(s.workers())
-	for _, ref := range s.refs {
-		group.Go(func() error { return s.wrap(ref, f(running, &reading{search: s, ref: ref})) })
+	for _, o := range s.all {
+		group.Go(func() error {
+			err := f(running, &reading{search: s, source: o})
+			if s.isGone(err) {
+				return nil
+			}
+			return err
+		})
 	}
 	return cmp.Or(group.Wait(), ctx.Err())
 }
@@ -241,19 +256,19 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 		cancel()
 		group.Wait()
 	}()
-	read := func(ref Ref) <-chan *found {
+	read := func(o *source) <-chan *found {
 		out := make(chan *found, readAhead)
 		group.Go(func() {
 			defer close(out)
-			s.hand(ctx, &reading{search: s, ref: ref}, out)
+			(&reading{search: s, source: o}).hand(ctx, out)
 		})
 		return out
 	}
 	var ahead []<-chan *found // the hits of the sessions that come next
-	left, refs := s.query.Limit, s.refs
-	for len(ahead)+len(refs) > 0 {
-		if len(refs) > 0 && len(ahead) < 2*s.workers() {
-			ahead, refs = append(ahead, read(refs[0])), refs[1:]
+	left, rest := s.query.Limit, s.all
+	for len(ahead)+len(rest) > 0 {
+		if len(rest) > 0 && len(ahead) < 2*s.workers() {
+			ahead, rest = append(ahead, read(rest[0])), rest[1:]
 			continue
 		}
 		for f := range ahead[0] {
@@ -267,12 +282,12 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 		ahead = ahead[1:]
 	}
 	if err := context.Cause(ctx); err != nil {
-		yield(Hit{}, fmt.Errorf("session: search: %w", err))
+		yield(Hit{}, fmt.Errorf("search: %w", err))
 	}
 }
 
-// hand reads a session and hands its hits over.
-func (s *search) hand(ctx context.Context, r *reading, out chan<- *found) {
+// hand reads the session and hands its hits over.
+func (r *reading) hand(ctx context.Context, out chan<- *found) {
 	send := func(f found) error {
 		select {
 		case out <- &f:
@@ -281,14 +296,11 @@ func (s *search) hand(ctx context.Context, r *reading, out chan<- *found) {
 			return ctx.Err()
 		}
 	}
-	err := r.read(ctx, 0, func(hit Hit, _ words.Fit) error {
-		hit.quote(s.shown)
-		if err := r.mark(ctx, &hit); err != nil {
-			return err
-		}
-		return send(found{hit: hit})
+	err := r.read(ctx, 0, func(m *match) error {
+		m.quote(r.shown)
+		return send(found{hit: m.Hit})
 	})
-	if err = s.wrap(r.ref, err); err != nil {
+	if err != nil && !r.isGone(err) {
 		_ = send(found{err: err}) // else the search is over
 	}
 }

@@ -1,4 +1,4 @@
-package session_test
+package search_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -31,7 +32,7 @@ func TestPage(t *testing.T) {
 	require.NoError(t, s.Rewind(ctx, to))
 	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	storetest.Talk(t, s, 10, 3)
-	all, err := s.Page(ctx, "", 1000)
+	all, err := search.Page(ctx, s, "", 1000)
 	require.NoError(t, err)
 	require.Greater(t, len(all), 15)
 	ids := func(entries []transcript.Entry) (list []string) {
@@ -53,7 +54,7 @@ func TestPage(t *testing.T) {
 		for _, n := range []int{size, -size} {
 			var got []string
 			for at := ""; ; {
-				page, err := s.Page(ctx, at, n)
+				page, err := search.Page(ctx, s, at, n)
 				require.NoError(t, err)
 				if len(page) == 0 {
 					break
@@ -67,7 +68,7 @@ func TestPage(t *testing.T) {
 			require.Equal(t, ids(all), got, "pages of %d", n)
 		}
 	}
-	_, err = s.Page(ctx, "nobody", 1)
+	_, err = search.Page(ctx, s, "nobody", 1)
 	require.ErrorIs(t, err, session.ErrNoEntry)
 }
 
@@ -90,9 +91,9 @@ func TestPageOfDamagedBatch(t *testing.T) {
 	s = storetest.Load(t, st, storetest.CLI)
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, items...)
 	require.NoError(t, err)
-	forward, err := s.Page(t.Context(), "", 9)
+	forward, err := search.Page(t.Context(), s, "", 9)
 	require.NoError(t, err)
-	backward, err := s.Page(t.Context(), "", -9)
+	backward, err := search.Page(t.Context(), s, "", -9)
 	require.NoError(t, err)
 	require.Equal(t, forward, backward)
 }

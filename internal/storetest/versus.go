@@ -1,4 +1,4 @@
-package session_test
+package storetest
 
 import (
 	"runtime"
@@ -11,13 +11,13 @@ import (
 // benchmark is to be.
 const minPairs = 5
 
-// A side is one of two operations that are compared.
-type side struct {
-	prepare func() error // before each block of calls, not measured; may be nil
-	call    func() error
+// A Side is one of two operations that are compared.
+type Side struct {
+	Prepare func() error // before each block of calls, not measured; may be nil
+	Call    func() error
 }
 
-// versus compares op with base: blocks of n calls of each alternate, so that
+// Versus compares op with base: blocks of n calls of each alternate, so that
 // what else the machine does falls on both. It reports
 //
 //	x-baseline   median time of op / median time of base
@@ -26,56 +26,57 @@ type side struct {
 //	ns-baseline  median of base
 //	allocs/op    of op
 //	B/op
-func versus(b *testing.B, n int, op, base side) *contest {
+func Versus(b *testing.B, n int, op, base Side) *Contest {
 	b.Helper()
-	c := &contest{op: make(times, 0, 1<<16), base: make(times, 0, 1<<16)}
+	c := &Contest{Op: make(Times, 0, 1<<16), Base: make(Times, 0, 1<<16)}
 	var before, after runtime.MemStats
 	var mallocs, bytes uint64
 	b.ReportAllocs()
 	pair := func() {
 		op.ready(b)
 		runtime.ReadMemStats(&before)
-		c.op = c.op.block(b, n, op.call)
+		c.Op = c.Op.Block(b, n, op.Call)
 		runtime.ReadMemStats(&after)
 		mallocs += after.Mallocs - before.Mallocs
 		bytes += after.TotalAlloc - before.TotalAlloc
 		base.ready(b)
-		c.base = c.base.block(b, n, base.call)
+		c.Base = c.Base.Block(b, n, base.Call)
 	}
 	for b.Loop() {
 		pair()
 	}
-	for len(c.op) < n*minPairs {
+	for len(c.Op) < n*minPairs {
 		pair()
 	}
-	calls := uint64(len(c.op))
-	b.ReportMetric(c.op.percentile(50)/c.base.percentile(50), "x-baseline")
-	b.ReportMetric(c.op.percentile(50), "ns-p50")
-	b.ReportMetric(c.op.percentile(99), "ns-p99")
-	b.ReportMetric(c.base.percentile(50), "ns-baseline")
+	calls := uint64(len(c.Op))
+	b.ReportMetric(c.Op.Percentile(50)/c.Base.Percentile(50), "x-baseline")
+	b.ReportMetric(c.Op.Percentile(50), "ns-p50")
+	b.ReportMetric(c.Op.Percentile(99), "ns-p99")
+	b.ReportMetric(c.Base.Percentile(50), "ns-baseline")
 	b.ReportMetric(float64(mallocs/calls), "allocs/op")
 	b.ReportMetric(float64(bytes/calls), "B/op")
 	b.ReportMetric(0, "ns/op") // of both sides together: says nothing
 	return c
 }
 
-func (s side) ready(b *testing.B) {
+func (s Side) ready(b *testing.B) {
 	b.Helper()
-	if s.prepare == nil {
+	if s.Prepare == nil {
 		return
 	}
-	if err := s.prepare(); err != nil {
+	if err := s.Prepare(); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// A contest is what versus has measured.
-type contest struct{ op, base times }
+// A Contest is what Versus has measured.
+type Contest struct{ Op, Base Times }
 
-// times are those of single calls.
-type times []time.Duration
+// Times are those of single calls.
+type Times []time.Duration
 
-func (ts times) block(b *testing.B, n int, call func() error) times {
+// Block calls n times and adds how long each call took.
+func (ts Times) Block(b *testing.B, n int, call func() error) Times {
 	b.Helper()
 	for range n {
 		began := time.Now()
@@ -88,13 +89,14 @@ func (ts times) block(b *testing.B, n int, call func() error) times {
 	return ts
 }
 
-// percentile is in nanoseconds. It sorts.
-func (ts times) percentile(p int) float64 {
+// Percentile is in nanoseconds. It sorts.
+func (ts Times) Percentile(p int) float64 {
 	slices.Sort(ts)
 	return float64(ts[min(len(ts)*p/100, len(ts)-1)])
 }
 
-func (ts times) mean() float64 {
+// Mean is in nanoseconds.
+func (ts Times) Mean() float64 {
 	var sum time.Duration
 	for _, t := range ts {
 		sum += t
@@ -102,12 +104,12 @@ func (ts times) mean() float64 {
 	return float64(sum) / float64(len(ts))
 }
 
-// throughput compares what op and base get done in a second; each call returns
+// Throughput compares what op and base get done in a second; each call returns
 // how much it did. It reports
 //
 //	x-throughput  median rate of op / median rate of base; more is better
 //	ops/s         median rate of op
-func throughput(b *testing.B, op, base func() (int, error)) {
+func Throughput(b *testing.B, op, base func() (int, error)) {
 	b.Helper()
 	var rates [2][]float64
 	pair := func() {
@@ -133,4 +135,13 @@ func throughput(b *testing.B, op, base func() (int, error)) {
 	b.ReportMetric(median(rates[0])/median(rates[1]), "x-throughput")
 	b.ReportMetric(median(rates[0]), "ops/s")
 	b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+}
+
+// HeapBytes is the size of what is alive on the heap.
+func HeapBytes() uint64 {
+	runtime.GC()
+	runtime.GC() // what finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

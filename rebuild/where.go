@@ -1,0 +1,77 @@
+package rebuild
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Where is where an entry stands in the history. The zero value says that the
+// entry is live and shown as it was appended.
+type Where struct {
+	// Rewound: a rewind has taken the entry back.
+	Rewound bool
+	// Superseded: a crash has cut the append of the entry, and the append was
+	// repeated.
+	Superseded bool
+	// Compacted: a summary replaces the entry. Clipped: the history has a shorter
+	// content. An entry that is rewound or superseded is neither.
+	Compacted, Clipped bool
+}
+
+// Where returns where an entry stands, and whether the entry was added. It does not
+// depend on [Options].Full. An entry that no history is made of, such as a title,
+// stands where the message line before it does.
+func (f *Fold) Where(id string) (w Where, ok bool) {
+	tip, ok := f.tipAt(id)
+	if !ok {
+		return w, false
+	}
+	if f.placing == nil {
+		f.placing = f.place()
+	}
+	p := f.placing
+	switch {
+	case p.superseded[id]:
+		w.Superseded = true
+	case p.rewound[id] || tip >= 0 && !p.live[tip]:
+		w.Rewound = true
+	default:
+		w.Compacted, w.Clipped = tip < p.kept || p.compacted[id], p.clipped[id]
+	}
+	return w, true
+}
+
+// place looks at the lines that say where others stand.
+func (f *Fold) place() *placing {
+	p := &placing{live: make([]bool, len(f.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
+	for i := f.tip; i >= 0; i = f.nodes[i].parent {
+		p.live[i] = true
+	}
+	for i, n := range f.nodes { // of several with an ID the last one counts
+		if n.dead > 0 || p.superseded[n.id] {
+			p.superseded[n.id] = n.dead > 0
+		}
+		if !p.live[i] || p.rewound[n.id] {
+			p.rewound[n.id] = !p.live[i]
+		}
+	}
+	path := f.path()
+	for i, n := range slices.Backward(path) {
+		switch b := f.nodes[n].body.(type) {
+		case transcript.Compaction:
+			if p.kept < 0 {
+				start, _ := f.boundary(path, i)
+				p.kept = path[min(start, i)]
+				for j := p.kept - 1; j >= 0 && f.nodes[j].batch == f.nodes[p.kept].batch; j-- {
+					p.compacted[f.nodes[j].id] = true
+				}
+			}
+		case transcript.Clip:
+			for _, c := range b.Clips {
+				p.clipped[c.Entry] = true
+			}
+		}
+	}
+	return p
+}

@@ -1,0 +1,159 @@
+package search
+
+import (
+	"context"
+
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// reading reads a session.
+type reading struct {
+	*search
+	*source
+	// These are read when a hit needs them.
+	calls  calls
+	absent map[string]bool
+}
+
+// match is a hit with its line.
+type match struct {
+	Hit
+	fit  words.Fit
+	of   *source
+	at   int64 // the place of the line
+	size int   // of the line
+}
+
+// together is how many hits of a session are marked together.
+const together = 16
+
+// read calls found for every entry that fits, the newest first, with each word
+// counted up to most. The hits have no excerpts yet, and those of a ranked search say
+// where they stand only if that decides which count.
+func (r *reading) read(ctx context.Context, most int, found func(*match) error) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	var group []*match
+	give := func() (err error) {
+		if !r.query.Ranked || r.only != nil {
+			err = mark(ctx, group)
+		}
+		for _, m := range group {
+			if err == nil && (r.only == nil || r.only(m.Hit)) {
+				err = found(m)
+			}
+		}
+		group = group[:0]
+		return err
+	}
+	size := together
+	if r.query.Limit > 0 {
+		size = min(size, r.query.Limit)
+	}
+	for rec, err := range r.s.Scan(ctx, session.ScanOptions{Backward: true, Own: r.own, Keep: r.words.MayFit}) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil && rec.HasEntry() {
+			var m *match
+			if m, err = r.look(ctx, rec, most); m != nil {
+				group = append(group, m)
+			}
+		}
+		if err == nil && len(group) == size {
+			err = give()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return give()
+}
+
+// mark says where hits of one session stand.
+func mark(ctx context.Context, hits []*match) error {
+	if len(hits) == 0 {
+		return nil
+	}
+	ids := make([]string, len(hits))
+	for i, m := range hits {
+		ids[i] = m.Entry
+	}
+	where, err := hits[0].of.s.Where(ctx, ids...)
+	for _, m := range hits {
+		w := where[m.Entry]
+		m.Rewound, m.Compacted, m.Clipped = w.Rewound || w.Superseded, w.Compacted, w.Clipped
+	}
+	return err
+}
+
+// look returns the hit if an entry fits.
+func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (*match, error) {
+	q, e := &r.query, rec.Entry
+	if !q.Since.IsZero() && e.Time.Before(q.Since) || !q.Until.IsZero() && !e.Time.Before(q.Until) {
+		return nil, nil
+	}
+	var list []passage
+	for _, p := range passages(e) {
+		if r.said && p.role == roleSystem {
+			continue
+		}
+		if (q.Role == "" || q.Role == p.role) && (q.Block == "" || q.Block == p.kind) {
+			list = append(list, p)
+		}
+	}
+	fit, ok := r.words.Look(textsOf(list), most)
+	if !ok {
+		return nil, nil
+	}
+	rest, err := r.filter(ctx, rec.Offset, list)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) < len(list) { // again without those that it turned out not to be about
+		if fit, ok = r.words.Look(textsOf(rest), most); !ok {
+			return nil, nil
+		}
+	}
+	first := fit.Best(excerptSize)
+	p := rest[first.Text]
+	return &match{
+		Hit: Hit{
+			Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
+			Excerpt: p.text, Start: first.Start, End: first.End,
+		},
+		fit: fit, of: r.source, at: rec.Offset, size: len(e.Line()),
+	}, nil
+}
+
+// quote cuts the excerpt of a hit to about that many bytes.
+func (h *Hit) quote(size int) {
+	h.Excerpt, h.Start, h.End = words.Excerpt(h.Excerpt, h.Start, h.End, size)
+}
+
+// filter leaves out passages of other tools, of the reading tools, and carried
+// items whose entry is there. It is asked about entries that have the words.
+func (r *reading) filter(ctx context.Context, at int64, list []passage) (rest []passage, err error) {
+	for _, p := range list {
+		switch {
+		case p.call != "" && r.calls == nil:
+			r.calls, err = readCalls(ctx, r.s)
+		case p.carried != "" && r.absent == nil:
+			r.absent, err = readAbsent(ctx, r.s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p.call != "" {
+			p.tool = r.calls.tool(p.call, at)
+		}
+		if p.carried != "" && !r.absent[p.carried] || r.query.Tool != "" && p.tool != r.query.Tool || isRecall(p) {
+			continue
+		}
+		rest = append(rest, p)
+	}
+	return rest, nil
+}
