@@ -37,7 +37,7 @@
 // [Session.Commit] archives what was said since the last commit, up to the last turn
 // that is over: with an abstract of one line and an overview, which takes the place of
 // the archived messages in the history. It may be called at any time and again after a
-// crash; [Options].CommitTrigger has [Session.AfterTurn] call it. [Session.Archives]
+// crash; [Commits] has [Session.AfterTurn] call it. [Session.Archives]
 // lists the archives, [Session.Archived] returns the messages of one,
 // [Session.Live] those that are in none. [Session.Use] records which contexts and
 // skills have helped, once an answer shows that they did; [Session.Stats] counts them
@@ -78,16 +78,16 @@
 //
 // # Keep secrets out
 //
-// [Options].Redact is called with every text before it is written, imports included,
-// and package transcript/redact has a hook that knows the common secrets. Requests are
-// made of what was written, so models do not see the secrets either.
+// [Redact] is a [Filter] that masks texts before they are written, imports included, and
+// package transcript/redact has a hook that knows the common secrets. Requests are made of
+// the written entries, so models do not see the secrets either.
 //
 // # Keep media beside the conversation
 //
-// With [Options].Blobs the bytes of images, documents and audio are files beside the
-// transcript, and its lines have only their hashes. Requests and exports have the
-// bytes as before; loading and searching do not read them. [Session.Inline] puts the bytes into
-// entries that a program has read itself.
+// Package blobs, below this one, has a [Filter] with which the bytes of images, documents
+// and audio are files beside the transcript, and lines have only their hashes. Requests
+// and exports have the bytes as before; loading and searching do not read them.
+// [Session.FilterExport] puts the bytes into entries that a program has read itself.
 //
 // # Failures
 //

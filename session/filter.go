@@ -40,9 +40,9 @@ type Filter struct {
 	// Export returns entries as other programs are to have them. Nothing is stored.
 	Export func(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error)
 	// Sweep removes what Write has kept elsewhere and no entry needs any more. It is
-	// called after an erase, with the entries that are left, which it may range over
-	// several times, while the session is locked for appends; and without entries once a
-	// session is deleted, or was not made. It may find nothing to remove.
+	// called after an erase with the remaining entries, which it may range over several
+	// times; until it returns, no call can append to the session. After a deletion, and
+	// if a new session could not be made, it is called without entries.
 	Sweep func(ctx context.Context, ref Ref, entries iter.Seq2[transcript.Entry, error]) error
 }
 

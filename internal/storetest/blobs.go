@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Blobs has the methods of session.Blobs.
+// Blobs has the methods of blobs.Store.
 type Blobs interface {
 	// They are documented there.
 	Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error
@@ -23,7 +23,7 @@ type Watched struct {
 	Fail       func(op string) error
 }
 
-// Put implements session.Blobs.
+// Put implements blobs.Store.
 func (w *Watched) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
 	w.Puts.Add(1)
 	if w.Fail != nil {
@@ -34,13 +34,13 @@ func (w *Watched) Put(ctx context.Context, ref driver.Ref, hash string, data []b
 	return w.Blobs.Put(ctx, ref, hash, data)
 }
 
-// Get implements session.Blobs.
+// Get implements blobs.Store.
 func (w *Watched) Get(ctx context.Context, ref driver.Ref, hash string) ([]byte, error) {
 	w.Gets.Add(1)
 	return w.Blobs.Get(ctx, ref, hash)
 }
 
-// Delete implements session.Blobs.
+// Delete implements blobs.Store.
 func (w *Watched) Delete(ctx context.Context, ref driver.Ref, hashes ...string) error {
 	if w.Fail != nil {
 		if err := w.Fail("delete"); err != nil {

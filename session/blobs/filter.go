@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -84,6 +85,45 @@ func (f *filter) write(ctx context.Context, ref session.Ref, entries []transcrip
 		}
 	}
 	return slices.Concat(entries[:own], out), nil
+}
+
+// model puts the bytes of blobs, or URLs of them, into a history.
+func (f *filter) model(ctx context.Context, ref session.Ref, h *rebuild.History) error {
+	l := loader{store: f.store, logger: f.Logger, ctx: ctx, ref: ref, url: f.URL}
+	for i := range h.Messages {
+		m, own := &h.Messages[i], false // whether the content is not that of the session
+		for j, b := range m.Content {
+			if !namesBlob(b) {
+				continue
+			}
+			l.entry = ""
+			if j < len(m.Origins) {
+				l.entry = m.Origins[j].Entry
+			}
+			got, changed := mapBlocks([]transcript.Block{b}, l.block)
+			if l.err != nil {
+				return l.err
+			}
+			if !changed {
+				continue
+			}
+			if !own {
+				m.Content, own = slices.Clone(m.Content), true
+			}
+			m.Content[j] = got[0]
+		}
+	}
+	return nil
+}
+
+// export puts the bytes of blobs into the lines of entries, as they would be without
+// the filter.
+func (f *filter) export(ctx context.Context, ref session.Ref, entries []transcript.Entry) (out []transcript.Entry, err error) {
+	l := loader{store: f.store, logger: f.Logger, ctx: ctx, ref: ref}
+	if out, err = mapEntries(entries, l.block, nil); l.err != nil {
+		err = l.err
+	}
+	return out, err
 }
 
 // sweep removes the blobs that no entry names.

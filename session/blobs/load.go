@@ -6,52 +6,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
-
-// model puts the bytes of blobs, or URLs of them, into a history.
-func (f *filter) model(ctx context.Context, ref session.Ref, h *rebuild.History) error {
-	l := loader{f: f, ctx: ctx, ref: ref, url: f.URL}
-	for i := range h.Messages {
-		m, own := &h.Messages[i], false // whether the content is not that of the session
-		for j, b := range m.Content {
-			if !namesBlob(b) {
-				continue
-			}
-			l.entry = ""
-			if j < len(m.Origins) {
-				l.entry = m.Origins[j].Entry
-			}
-			got, changed := mapBlocks([]transcript.Block{b}, l.block)
-			if l.err != nil {
-				return l.err
-			}
-			if !changed {
-				continue
-			}
-			if !own {
-				m.Content, own = slices.Clone(m.Content), true
-			}
-			m.Content[j] = got[0]
-		}
-	}
-	return nil
-}
-
-// export puts the bytes of blobs into the lines of entries, as they would be without
-// the filter.
-func (f *filter) export(ctx context.Context, ref session.Ref, entries []transcript.Entry) (out []transcript.Entry, err error) {
-	l := loader{f: f, ctx: ctx, ref: ref}
-	if out, err = mapEntries(entries, l.block, nil); l.err != nil {
-		err = l.err
-	}
-	return out, err
-}
 
 // namesBlob reports whether a block may name a blob. It costs nothing for most.
 func namesBlob(b transcript.Block) bool {
@@ -70,12 +31,13 @@ func namesBlob(b transcript.Block) bool {
 
 // A loader puts the bytes of blobs into blocks.
 type loader struct {
-	f     *filter
-	ctx   context.Context //nolint:containedctx // of the call that the loader is made for
-	ref   session.Ref
-	url   func(ctx context.Context, ref session.Ref, entryID string, blob transcript.Blob) string
-	entry string // that the block is of
-	err   error  // of ctx
+	store  Store
+	logger *slog.Logger
+	ctx    context.Context //nolint:containedctx // of the call that the loader is made for
+	ref    session.Ref
+	url    func(ctx context.Context, ref session.Ref, entryID string, blob transcript.Blob) string
+	entry  string // that the block is of
+	err    error  // of ctx
 
 	missing string // what stands for the block at hand
 }
@@ -133,7 +95,7 @@ func (l *loader) read(blob transcript.Blob) (data []byte, ok bool) {
 	if l.err != nil {
 		return nil, false
 	}
-	data, err := l.f.store.Get(l.ctx, l.ref, blob.SHA256)
+	data, err := l.store.Get(l.ctx, l.ref, blob.SHA256)
 	if l.err = l.ctx.Err(); l.err != nil {
 		return nil, false
 	}
@@ -141,7 +103,7 @@ func (l *loader) read(blob transcript.Blob) (data []byte, ok bool) {
 		err = errors.New("its bytes have changed")
 	}
 	if err != nil {
-		l.f.Logger.Warn("a blob is not shown", "agent", l.ref.Agent, "session", l.ref.ID, "sha256", blob.SHA256, "err", err)
+		l.logger.Warn("a blob is not shown", "agent", l.ref.Agent, "session", l.ref.ID, "sha256", blob.SHA256, "err", err)
 	}
 	return data, err == nil
 }

@@ -1,9 +1,11 @@
 // Package redact masks what must not be kept: passwords in URLs and assignments,
 // private keys, and keys and tokens whose shape their providers publish.
 //
-// [Secrets] is a ready hook for the Redact option of package session:
+// [Secrets] is a ready hook for the Redact filter of package session:
 //
-//	store, err := session.Open(dir, &session.Options{Redact: redact.Secrets})
+//	store, err := session.Open(dir, &session.Options{Filters: []session.Filter{session.Redact(redact.Secrets)}})
+//
+// [Entries] passes the texts of entries to a hook.
 //
 // It knows shapes and names. A password that looks like a word and stands in a
 // sentence, or a hash that somebody uses as a key, is not found; BENCHMARKS.md

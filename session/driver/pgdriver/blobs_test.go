@@ -144,3 +144,36 @@ func TestBlobsRefused(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, b.Put(t.Context(), ref, hash, []byte("x")), driver.ErrClosed)
 }
+
+// The blobs of a session that was never made go after a day. A session that is made
+// keeps them, and takes none once it is deleted.
+func TestBlobsOfTheUnborn(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	d := opened(t, pool, schema)
+	b, hash := d.Blobs(), strings.Repeat("ab", 32)
+	m := b.(blobs.Maker)
+	lost, made := driver.Ref{Agent: "main", ID: "lost"}, driver.Ref{Agent: "main", ID: "made"}
+	for _, ref := range []driver.Ref{lost, made} {
+		require.NoError(t, m.Make(t.Context(), ref))
+		require.NoError(t, b.Put(t.Context(), ref, hash, []byte("x")))
+	}
+	_, err := d.Create(t.Context(), "main", "main:key", func(gen int64) (driver.Row, driver.Line) {
+		row, line := headerOf(gen)
+		row.ID = made.ID
+		return row, line
+	})
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), fmt.Sprintf("UPDATE %q.unborn SET at = at - interval '25 hours'", schema))
+	require.NoError(t, err)
+	require.NoError(t, m.Make(t.Context(), driver.Ref{Agent: "main", ID: "next"}))
+	require.Equal(t, 1, countOf(t, pool, schema, "blobs"))
+	require.Equal(t, 1, countOf(t, pool, schema, "unborn"))
+	require.ErrorIs(t, b.Put(t.Context(), lost, hash, []byte("x")), fs.ErrNotExist)
+	_, err = b.Get(t.Context(), made, hash)
+	require.NoError(t, err)
+	require.NoError(t, d.Delete(t.Context(), made))
+	require.Zero(t, countOf(t, pool, schema, "blobs"))
+	require.ErrorIs(t, b.Put(t.Context(), made, hash, []byte("x")), fs.ErrNotExist)
+	require.NoError(t, d.Close())
+}
