@@ -8,8 +8,8 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Blobs yields the blobs that an entry names, also those in results and in opaque
-// blocks. A blob may come several times.
+// Blobs yields the blobs that an entry names, also those in results, in opaque blocks
+// and in the state that it holds. A blob may come several times.
 func Blobs(e Entry) iter.Seq[Blob] {
 	return func(yield func(Blob) bool) {
 		switch b := e.Body.(type) {
@@ -17,6 +17,13 @@ func Blobs(e Entry) iter.Seq[Blob] {
 			blobsOf(b.Content, yield)
 		case Queued:
 			blobsOf(b.Content, yield)
+		}
+		for _, held := range e.Standing() {
+			for blob := range Blobs(held) {
+				if !yield(blob) {
+					return
+				}
+			}
 		}
 	}
 }

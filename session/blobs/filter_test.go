@@ -407,3 +407,32 @@ func TestForkBlobsRow(t *testing.T) {
 	}
 	require.Contains(t, last, `"row"`)
 }
+
+// A text that is queued across a compaction has its media in the state that the
+// compaction holds: by hash in the store, whole in an export.
+func TestBlobsOfQueuedTexts(t *testing.T) {
+	kept := blobs.Memory()
+	st := session.OpenDriver(memdriver.New(nil), with(kept, nil))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 20)
+	shot := storetest.Screenshot(50_000, 6)
+	require.NoError(t, storetest.ErrOf(turn.Queue(t.Context(), s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{shot}})))
+	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
+	var last transcript.Entry
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		last = e
+	}
+	require.Len(t, last.Standing(), 1)
+	require.NotContains(t, string(last.Line()), shot.Source.Data)
+	n := 0
+	for range transcript.Blobs(last) {
+		n++
+	}
+	require.Equal(t, 1, n)
+	whole, err := s.FilterExport(t.Context(), []transcript.Entry{last})
+	require.NoError(t, err)
+	require.Contains(t, string(whole[0].Line()), shot.Source.Data)
+	require.True(t, transcript.Intact(whole[0].Line()))
+}

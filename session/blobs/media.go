@@ -32,13 +32,21 @@ type keeper struct {
 func mapEntries(entries []transcript.Entry, change func(transcript.Block) (transcript.Block, bool), source func([]byte) []byte) (out []transcript.Entry, err error) {
 	out = entries
 	for i, e := range entries {
-		changed := false
+		changed, member := false, "content"
 		switch b := e.Body.(type) {
 		case transcript.Fragment:
 			b.Content, changed = mapBlocks(b.Content, change)
 			e.Body = b
 		case transcript.Queued:
 			b.Content, changed = mapBlocks(b.Content, change)
+			e.Body = b
+		case transcript.Compaction:
+			var held []transcript.Entry
+			if held, err = mapEntries(b.Standing, change, nil); err != nil {
+				return nil, err
+			}
+			changed, member = len(held) > 0 && &held[0] != &b.Standing[0], "standing"
+			b.Standing = held
 			e.Body = b
 		}
 		if !changed {
@@ -47,11 +55,11 @@ func mapEntries(entries []transcript.Entry, change func(transcript.Block) (trans
 		if &out[0] == &entries[0] {
 			out = slices.Clone(entries)
 		}
-		content, _ := jsontext.Member(e.WithLine(nil).Line(), "content")
+		value, _ := jsontext.Member(e.WithLine(nil).Line(), member)
 		out[i], err = transcript.ParseChanged(jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
 			switch {
-			case name == "content":
-				return content
+			case name == member:
+				return value
 			case name == "src" && source != nil:
 				return source(v)
 			}
