@@ -24,6 +24,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/transcript"
 )
 
 // A deed is what a worker has done and was acknowledged.
@@ -105,8 +106,8 @@ func (a *done) add(d deed) error {
 	return nil
 }
 
-// check finds all that was acknowledged, no blob without a line, and no file that is
-// not whole. At most unsure counts were not acknowledged.
+// check finds all that was acknowledged, no blob without a line once something was
+// erased, and no file that is not whole. At most unsure counts were not acknowledged.
 func (a *done) check(t *testing.T, pool *pgxpool.Pool, schema string, unsure int) {
 	t.Helper()
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
@@ -122,6 +123,12 @@ func (a *done) check(t *testing.T, pool *pgxpool.Pool, schema string, unsure int
 		for seed, n := range seeds {
 			require.GreaterOrEqual(t, strings.Count(h, imageOf(photo(seed))), n)
 		}
+		gone, err := s.Append(t.Context(), transcript.UserText("erased"))
+		require.NoError(t, err)
+		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: gone}}})
+		require.NoError(t, err)
+		_, err = st.Erase(t.Context(), plan)
+		require.NoError(t, err)
 		var lines strings.Builder
 		for e, err := range s.Entries(t.Context()) {
 			require.NoError(t, err)
