@@ -70,6 +70,7 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/abstract", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
+	"session/retain": {"session"},
 	"session/search": {"internal/jsontext", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {
 		"compact", "guard", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
@@ -79,12 +80,12 @@ var imports = map[string][]string{
 	"session/turn":              {"rebuild", "session", "transcript"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
-	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/turn", "transcript", "transcript/dialect"},
+	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/retain", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
 		"compact", "guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire",
 		"rebuild/wire/anthropic", "session", "session/driver", "session/driver/memdriver", "session/exchange", "transcript",
 	},
-	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "session/search", "session/turn", "transcript", "transcript/dialect"},
+	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "session/retain", "session/search", "session/turn", "transcript", "transcript/dialect"},
 	"examples/...":  {"..."},
 }
 
@@ -109,11 +110,12 @@ var testImports = map[string][]string{
 	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
-	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/exchange", "session/search", "session/turn", "transcript/convlog", "transcript/redact"}),
-	"session/blobs":                {"compact", "session/driver/memdriver", "session/exchange", "session/search", "session/turn"},
-	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver"}),
+	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/exchange", "session/retain", "session/search", "session/turn", "transcript/convlog", "transcript/redact"}),
+	"session/retain":               {"session/driver", "session/driver/memdriver", "session/exchange", "session/search", "session/turn", "transcript"},
+	"session/blobs":                {"compact", "session/driver/memdriver", "session/exchange", "session/retain", "session/search", "session/turn"},
+	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver", "session/retain"}),
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/search", "session/turn", "transcript/redact"}),
+	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/retain", "session/search", "session/turn", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
 	"session/turn":                 {"compact", "session/driver/memdriver", "transcript/redact"},

@@ -1,7 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"time"
 
@@ -9,7 +13,7 @@ import (
 )
 
 // ErrArchived says that a session is archived: it can be read, and appended to
-// after [Store.Restore].
+// after [Store.SetState] has made it [Live].
 var ErrArchived = driver.ErrArchived
 
 // State says whether a session is in use, expired or archived.
@@ -18,50 +22,80 @@ type State string
 // The states.
 const (
 	Live     State = ""         // neither archived nor expired
-	Archived State = "archived" // by [Store.Archive]
+	Archived State = "archived" // by [Store.SetState]
 	Expired  State = "expired"  // its TTL is over, and it is not archived
 	AnyState State = "any"      // only in [ListOptions]: all of them
 )
 
-// Archive compresses a session to a fraction of its size. An archived session keeps
-// its ID, [Store.List] lists it by its [State], and it can be read and searched as
-// before, at the cost of unpacking it. Appends, turns and [Session.MakeCurrent] fail
-// with [ErrArchived] until [Store.Restore]. It is no longer the current session of
-// its key: the newest of the others is, or the next [Store.Load] makes one. A
-// session that is already archived stays as it is.
-//
-// When the error is nil, the archive has everything that was appended, is on stable
-// storage and was read back. If a turn is running, the error matches [ErrBusy].
-// After an error or a crash the session is either unchanged or archived. The archive
-// needs room on the disk; if a sync of the transcript has failed, a copy of the
-// transcript needs room first. To make room on a full disk, delete sessions. A driver
-// that is no [driver.Archiver] gives an error that matches [errors.ErrUnsupported].
-func (st *Store) Archive(ctx context.Context, ref Ref) error { return st.archive(ctx, ref, nil) }
+// errChanged reports that a log has grown, or was rewritten.
+var errChanged = fmt.Errorf("%w: the session was written to since: look at it again", ErrConflict)
 
-func (st *Store) archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
-	for _, s := range st.table.due(ref.Agent) {
-		if s.ref == ref {
-			st.putRow(ctx, s, true) // a driver may keep the row as it is
-		}
-	}
+// SetState archives a session, or restores it if to is [Live]. It changes nothing if
+// the session has the state already. At is the [Info.End] that the caller has seen:
+// if the log of a session to archive does not end there, the error matches
+// [ErrConflict] and nothing was done; less than 0 is any place. If a turn is running
+// on the session, the error matches ErrConflict and [ErrBusy].
+//
+// When the error is nil, the session is on stable storage in its new form; after an
+// error or a crash it is there once, in one of the two. If the driver is not a
+// [driver.Archiver], the error matches [errors.ErrUnsupported]. See package
+// session/retain for what an archived session can do.
+func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
-	if err == nil {
-		err = a.Archive(ctx, ref, check)
+	switch {
+	case err != nil:
+	case to == Live:
+		err = a.Restore(ctx, ref) // nothing was appended to an archived session
+	case to != Archived:
+		err = fmt.Errorf("a session cannot be made %q: %w", to, fs.ErrInvalid)
+	default:
+		for _, s := range st.table.due(ref.Agent) {
+			if s.ref == ref {
+				st.putRow(ctx, s, true) // a driver may keep the row as it is
+			}
+		}
+		err = a.Archive(ctx, ref, endsAt(at))
 	}
-	return st.moved(ctx, "archive", ref, err)
+	return st.moved(ctx, cmp.Or(verbs[to], "set state"), ref, unlessBusy(err))
 }
 
-// Restore brings back an archived session, byte for byte as it was before
-// [Store.Archive]. It is the current session of its key again unless a newer one was
-// made. A session that is not archived stays as it is. When the error is nil, the
-// session is on stable storage; after an error or a crash it is either still archived
-// or restored. Another process that has the session open may get [ErrReplaced] once.
-func (st *Store) Restore(ctx context.Context, ref Ref) error {
+// verbs are the operations of SetState.
+var verbs = map[State]string{Live: "restore", Archived: "archive"}
+
+// DeleteAt deletes a session like [Store.Delete], archived or not, if its log still
+// ends at the [Info.End] that the caller has seen. Otherwise, and if a turn is running
+// on the session, the error matches [ErrConflict], that of a turn [ErrBusy] too, and
+// nothing was deleted: a message that was stored in between is never lost. A session
+// that does not exist gives an error that matches [fs.ErrNotExist]; the filters have
+// removed what an interrupted delete may have left of it. If the driver is not a
+// [driver.Archiver], the error matches [errors.ErrUnsupported].
+func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
 	if err == nil {
-		err = a.Restore(ctx, ref)
+		err = a.DeleteIf(ctx, []Ref{ref}, endsAt(max(at, 0)))[0]
 	}
-	return st.moved(ctx, "restore", ref, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(err, st.sweepDeleted(ctx, ref))
+	}
+	return st.moved(ctx, "delete", ref, unlessBusy(err))
+}
+
+// endsAt returns a check for a place; less than 0 is any.
+func endsAt(at int64) func(driver.Row) error {
+	return func(row driver.Row) error {
+		if at >= 0 && row.Size != at {
+			return errChanged
+		}
+		return nil
+	}
+}
+
+// unlessBusy makes a running turn a conflict.
+func unlessBusy(err error) error {
+	if errors.Is(err, ErrBusy) {
+		return fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return err
 }
 
 // moved ends a call that may have archived, restored or deleted a session.

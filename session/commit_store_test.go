@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -129,7 +130,7 @@ func TestCommitArchived(t *testing.T) {
 	storetest.Talk(t, s, 2, 1)
 	want, stats := archivesOf(t, s), s.Stats()
 	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
-	require.NoError(t, st.Archive(t.Context(), s.Ref()))
+	require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
 	s, err := st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Equal(t, want, archivesOf(t, s))
@@ -138,6 +139,6 @@ func TestCommitArchived(t *testing.T) {
 	require.Len(t, live(t, s), 2)
 	_, err = s.Commit(t.Context(), nil)
 	require.ErrorIs(t, err, session.ErrArchived)
-	require.NoError(t, st.Restore(t.Context(), s.Ref()))
+	require.NoError(t, retain.Restore(t.Context(), st, s.Ref()))
 	require.Equal(t, 2, commit(t, s, nil).Messages)
 }

@@ -268,7 +268,7 @@ func (c *copying) create(ctx context.Context) error {
 // makes it if it is not there.
 func (c *copying) adopt(ctx context.Context) error {
 	if c.there.Archived {
-		if err := c.to.Restore(ctx, c.Ref); err != nil {
+		if err := c.to.SetState(ctx, c.Ref, Live, -1); err != nil {
 			return err
 		}
 	}
@@ -323,7 +323,7 @@ func (c *copying) finish(ctx context.Context) (err error) {
 		}
 	}
 	if err == nil && c.row.Archived {
-		err = c.to.Archive(ctx, c.Ref)
+		err = c.to.SetState(ctx, c.Ref, Archived, -1)
 	}
 	return err
 }

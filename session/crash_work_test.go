@@ -9,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -128,10 +129,10 @@ var workloads = []storetest.Workload{
 		a, err := w.Begun()
 		var b *session.Session
 		archive := func() error {
-			return w.Step("archive", func(ctx context.Context) error { return w.Store.Archive(ctx, a.Ref()) })
+			return w.Step("archive", func(ctx context.Context) error { return retain.Archive(ctx, w.Store, a.Ref()) })
 		}
 		restore := func() error {
-			return w.Step("restore", func(ctx context.Context) error { return w.Store.Restore(ctx, a.Ref()) })
+			return w.Step("restore", func(ctx context.Context) error { return retain.Restore(ctx, w.Store, a.Ref()) })
 		}
 		return storetest.Chain(err,
 			func() error { return w.Add(a, transcript.UserText("first")) },

@@ -53,14 +53,13 @@
 //
 // # Keep it for 30 days
 //
-// Nothing is removed by itself. [Store.PlanRetention] lists the sessions that are too
+// Nothing is removed by itself. Package session/retain lists the sessions that are too
 // old or too many, by their own TTL or a common one, by count, bytes, key and owner,
-// and says what protects a session: a pin, being current, a message within the last
-// hour, a clock that cannot be trusted. [Store.Apply] checks each session again and
-// archives or deletes it; [Store.RunRetention] does both at intervals, in a goroutine
-// of yours. [Store.Archive] compresses a session: it is listed by
-// [ListOptions].State, read and searched as before, and can be appended to after
-// [Store.Restore].
+// with the protection of each: a pin, being current, a message within the last
+// hour, a clock that cannot be trusted. It checks each session again before it
+// archives or deletes it. An archived session is compressed, is listed by
+// [ListOptions].State, is read and searched as before, and can be appended to when it
+// is restored. [Store.SetState] and [Store.DeleteAt] are the operations below it.
 //
 // # Forget a person
 //

@@ -268,7 +268,7 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 			}
 			err := st.eraseEntries(ctx, st.eraser(s.Session, setOf(s.Entries), p), report)
 			if err == nil && slices.Contains(p.Archived, s.Session) {
-				err = st.Archive(ctx, s.Session)
+				err = st.SetState(ctx, s.Session, Archived, -1)
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, st.wrap("erase", s.Session, err))
@@ -317,8 +317,8 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 		if err = s.sweepErased(ctx); !errors.Is(err, ErrArchived) {
 			return err
 		}
-		if err = st.Restore(ctx, x.ref); err == nil {
-			err = cmp.Or(s.sweepErased(ctx), st.Archive(ctx, x.ref))
+		if err = st.SetState(ctx, x.ref, Live, -1); err == nil {
+			err = cmp.Or(s.sweepErased(ctx), st.SetState(ctx, x.ref, Archived, -1))
 		}
 		return err
 	}
@@ -331,7 +331,7 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	}
 	row, err := st.drv.Get(ctx, x.ref)
 	if err == nil && row.Archived {
-		err = st.Restore(ctx, x.ref)
+		err = st.SetState(ctx, x.ref, Live, -1)
 	}
 	if err != nil {
 		return err
@@ -351,7 +351,7 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 		return err
 	}
 	report.Places = append(report.Places, x.place("archive", ""))
-	return st.Archive(ctx, x.ref)
+	return st.SetState(ctx, x.ref, Archived, -1)
 }
 
 // describeAnew puts the row of a session whose lines were replaced, and removes

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -90,7 +91,7 @@ func TestEraseNotesForks(t *testing.T) {
 	require.NoError(t, err)
 	fork, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
-	require.NoError(t, st.Archive(t.Context(), fork.Ref()))
+	require.NoError(t, retain.Archive(t.Context(), st, fork.Ref()))
 	broken := errors.New("the disk is broken")
 	b.BeforeRewrite = func(session.Ref) error { return broken } // the fork is restored then
 	_, err = st.Erase(t.Context(), plan)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -123,7 +124,7 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 			require.NoError(t, err)
 			archived, err := s.Fork(t.Context(), ids[1], nil)
 			require.NoError(t, err)
-			require.NoError(t, st.Archive(t.Context(), archived.Ref()))
+			require.NoError(t, retain.Archive(t.Context(), st, archived.Ref()))
 			_, err = st.Erase(t.Context(), plan)
 			require.NoError(t, err)
 			require.Empty(t, storetest.FilesWith(t, dir))
@@ -148,7 +149,7 @@ func TestEraseBaseDeleted(t *testing.T) {
 	require.NoError(t, err)
 	packed, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
-	require.NoError(t, st.Archive(t.Context(), packed.Ref()))
+	require.NoError(t, retain.Archive(t.Context(), st, packed.Ref()))
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 
 	_, err = st.PlanErase(t.Context(), chosen(s, later[0]))
@@ -159,7 +160,7 @@ func TestEraseBaseDeleted(t *testing.T) {
 	require.Equal(t, []session.Ref{packed.Ref()}, plan.Archived)
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
-	require.NoError(t, st.Restore(t.Context(), packed.Ref()))
+	require.NoError(t, retain.Restore(t.Context(), st, packed.Ref()))
 	require.Empty(t, storetest.FilesWith(t, dir))
 	plan, err = st.PlanErase(t.Context(), chosen(s, ids[0]))
 	require.NoError(t, err)
@@ -323,13 +324,4 @@ func TestEraseForgedThenOpened(t *testing.T) {
 	theirs, err = st.Get(t.Context(), theirs.Ref())
 	require.NoError(t, err)
 	require.Equal(t, before, storetest.Lines(t, theirs))
-}
-
-func TestApplyOddPlan(t *testing.T) {
-	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	storetest.Load(t, st, storetest.CLI)
-	_, err := st.Apply(t.Context(), session.RetentionPlan{Force: true, Of: -100})
-	require.NoError(t, err)
 }

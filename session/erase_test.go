@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -83,7 +84,7 @@ func TestEraseWord(t *testing.T) {
 			before := storetest.Lines(t, other)
 			old, err := s.Fork(t.Context(), end, &session.CreateOptions{ID: "old"})
 			require.NoError(t, err)
-			require.NoError(t, st.Archive(t.Context(), old.Ref()))
+			require.NoError(t, retain.Archive(t.Context(), st, old.Ref()))
 			require.NotEmpty(t, storetest.FilesWith(t, dir))
 
 			what := session.Erasure{Match: storetest.HasWord}
@@ -127,7 +128,7 @@ func TestEraseWord(t *testing.T) {
 			require.Len(t, infos, map[string]int{"match": 4, "entries": 4, "session": 3, "owner": 1}[target])
 			for _, info := range infos {
 				if info.State == session.Archived {
-					require.NoError(t, st.Restore(t.Context(), info.Ref))
+					require.NoError(t, retain.Restore(t.Context(), st, info.Ref))
 				}
 				require.Equal(t, info.ID == "old", info.State == session.Archived)
 			}
@@ -469,7 +470,7 @@ func TestEraseBlobAgain(t *testing.T) {
 	_, err = st.Erase(t.Context(), plan)
 	require.ErrorIs(t, err, failed)
 	kept.Fail = nil
-	require.NoError(t, st.Archive(t.Context(), s.Ref())) // nothing is appended to it any more
+	require.NoError(t, retain.Archive(t.Context(), st, s.Ref())) // nothing is appended to it any more
 	_, err = st.Erase(t.Context(), plan)
 	require.NoError(t, err)
 	hashes, err := kept.List(t.Context(), s.Ref())

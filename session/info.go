@@ -32,6 +32,7 @@ type Info struct {
 	Turns       int           `json:"turns"`                 // of the conversation as it stands
 	Tokens      int           `json:"tokens"`                // estimate of the history
 	Size        int64         `json:"size"`                  // of the transcript; bytes if it is a file
+	End         int64         `json:"end"`                   // place after the last line, see [Store.DeleteAt] and [View.End]
 	Compactions int           `json:"compactions,omitempty"` // rewound ones included, but not those that a fork was copied with
 	TTL         time.Duration `json:"ttl,omitempty"`         // in JSON nanoseconds
 	Expires     time.Time     `json:"expires,omitzero"`      // when the TTL is over: that long after LastUserAt, or after CreatedAt; zero is never
@@ -53,7 +54,7 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 	return Info{
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
-		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, Compactions: row.Compactions,
+		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
 		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Pinned: row.Pinned, Usage: row.Usage,
 		Base: row.Base, Parent: row.Parent,
 	}

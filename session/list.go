@@ -63,18 +63,13 @@ type ListOptions struct {
 // error that matches [ErrCursor], an unknown state one that matches
 // [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
-	infos, err := st.list(ctx, opts)
-	return infos, st.wrap("list", Ref{}, err)
-}
-
-func (st *Store) list(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	now := sync.OnceValue(st.opts.Now)
 	rows, err := st.listRows(ctx, opts, now)
 	var infos []Info
 	for _, row := range rows {
 		infos = append(infos, infoOf(*row, now))
 	}
-	return infos, err
+	return infos, st.wrap("list", Ref{}, err)
 }
 
 // listRows returns the rows of the sessions that list describes.

@@ -185,30 +185,14 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			require.NoError(t, err)
 			require.Empty(t, report.Places)
 		},
-		"Archive": func(t *testing.T, scope *session.Store, s *session.Session) {
-			absent(t, scope.Archive(t.Context(), s.Ref()))
-		},
-		"Restore": func(t *testing.T, scope *session.Store, s *session.Session) {
-			absent(t, scope.Restore(t.Context(), s.Ref()))
-		},
-		"PlanRetention": func(t *testing.T, scope *session.Store, _ *session.Session) {
-			plan, err := scope.PlanRetention(t.Context(), session.Retention{Default: 1, Force: true})
-			require.NoError(t, err)
-			require.LessOrEqual(t, plan.Of, 1)
-		},
-		"Apply": func(t *testing.T, scope *session.Store, s *session.Session) {
-			for _, remove := range []bool{false, true} {
-				info := s.Info()
-				info.UpdatedAt = time.Time{}
-				plan := session.RetentionPlan{Delete: remove, Force: true, Of: 1, Items: []session.Planned{{Info: info, Why: "count"}}}
-				_, err := scope.Apply(t.Context(), plan)
-				require.NoError(t, err, "a session that is gone is done with")
+		"SetState": func(t *testing.T, scope *session.Store, s *session.Session) {
+			for _, to := range []session.State{session.Archived, session.Live} {
+				absent(t, scope.SetState(t.Context(), s.Ref(), to, -1))
+				absent(t, scope.SetState(t.Context(), s.Ref(), to, s.Info().End))
 			}
 		},
-		"RunRetention": func(t *testing.T, scope *session.Store, _ *session.Session) {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			require.ErrorIs(t, scope.RunRetention(ctx, session.Retention{Default: 1, Force: true, Delete: true}, time.Hour), context.Canceled)
+		"DeleteAt": func(t *testing.T, scope *session.Store, s *session.Session) {
+			absent(t, scope.DeleteAt(t.Context(), s.Ref(), s.Info().End))
 		},
 		"Sealed": nil, // changes an entry that it is given
 		"Close": func(t *testing.T, scope *session.Store, s *session.Session) {

@@ -221,8 +221,8 @@ type CreateOptions struct {
 	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty is that of the parent
 	Labels []string `json:"labels,omitempty"`
 	// TTL is how long after its last user message the session is [Expired], in whole
-	// seconds, rounded up; 0 is for ever. Nothing is removed but by [Store.Apply]. In
-	// JSON it is a number of nanoseconds.
+	// seconds, rounded up; 0 is for ever. Only package session/retain removes
+	// sessions, when it is called. In JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
 	// empty Agent is that of the session. It is recorded and not checked, unless its

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 )
 
 const expireUsage = "Usage: /expire <days> [apply]: show the sessions that nobody has used for that many days, or archive them"
@@ -24,7 +25,7 @@ func expire(ctx context.Context, r *repl, arg string) error {
 		r.out.say(expireUsage)
 		return nil
 	}
-	plan, err := r.store.PlanRetention(ctx, session.Retention{
+	plan, err := retain.Preview(ctx, r.store, retain.Policy{
 		TTL: true, Default: time.Duration(days) * 24 * time.Hour, Force: true,
 		Keep: func(i session.Info) bool { return i.Ref == r.session.Ref() },
 	})
@@ -35,7 +36,7 @@ func expire(ctx context.Context, r *repl, arg string) error {
 		r.out.say("%s", strings.TrimSpace(plan.String()))
 		return nil
 	}
-	report, err := r.store.Apply(ctx, plan)
+	report, err := retain.Apply(ctx, r.store, plan)
 	done := 0
 	for _, item := range report.Items {
 		if item.Outcome == "done" {
@@ -55,7 +56,7 @@ func archive(ctx context.Context, r *repl, query string) error {
 		r.out.say("Cannot archive the current session. Switch first.")
 		return nil
 	}
-	if err := r.store.Archive(ctx, s.Ref()); err != nil {
+	if err := retain.Archive(ctx, r.store, s.Ref()); err != nil {
 		return err
 	}
 	r.out.say("Archived: %s", shortID(s.ID()))
@@ -67,7 +68,7 @@ func restore(ctx context.Context, r *repl, query string) error {
 	if err != nil || s == nil {
 		return err
 	}
-	if err := r.store.Restore(ctx, s.Ref()); err != nil {
+	if err := retain.Restore(ctx, r.store, s.Ref()); err != nil {
 		return err
 	}
 	r.out.say("Restored: %s", shortID(s.ID()))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -273,9 +274,9 @@ func (f *filler) picture() error {
 func (f *filler) archive() error {
 	return f.with(func(s *session.Session) error {
 		if s.Info().State == session.Archived {
-			return f.st.Restore(f.ctx, s.Ref())
+			return retain.Restore(f.ctx, f.st, s.Ref())
 		}
-		return f.st.Archive(f.ctx, s.Ref())
+		return retain.Archive(f.ctx, f.st, s.Ref())
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -261,7 +262,7 @@ func TestFolderOfADeletedSession(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	f, hash := blobs.Folder(dir), strings.Repeat("ab", 32)
 	require.NoError(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")))
-	require.NoError(t, st.Archive(t.Context(), s.Ref()))
+	require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
 	require.NoError(t, f.Delete(t.Context(), s.Ref(), hash))
 	require.NoError(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")))
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))

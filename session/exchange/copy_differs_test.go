@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -436,18 +437,18 @@ func TestCopyArchived(t *testing.T) {
 	}
 	for _, change := range []func() error{
 		func() error { return nil },
-		func() error { return from.Archive(t.Context(), s.Ref()) },
-		func() error { return from.Restore(t.Context(), s.Ref()) },
-		func() error { return to.Archive(t.Context(), s.Ref()) },
+		func() error { return retain.Archive(t.Context(), from, s.Ref()) },
+		func() error { return retain.Restore(t.Context(), from, s.Ref()) },
+		func() error { return retain.Archive(t.Context(), to, s.Ref()) },
 		func() error {
 			say(t, s, "two")
-			return to.Archive(t.Context(), s.Ref())
+			return retain.Archive(t.Context(), to, s.Ref())
 		},
 		func() error {
 			say(t, s, "three")
-			return from.Archive(t.Context(), s.Ref())
+			return retain.Archive(t.Context(), from, s.Ref())
 		},
-		func() error { return to.Restore(t.Context(), s.Ref()) },
+		func() error { return retain.Restore(t.Context(), to, s.Ref()) },
 	} {
 		require.NoError(t, change())
 		copied(t, from, to)

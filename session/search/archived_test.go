@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -41,7 +42,7 @@ func TestSearchArchived(t *testing.T) {
 		}
 		require.Positive(t, found)
 		for i, s := range all {
-			require.NoError(t, st.Archive(t.Context(), s.Ref()))
+			require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
 			state := session.AnyState
 			if i == len(all)-1 {
 				state = session.Archived

@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -360,7 +361,7 @@ func (q *request) agentsArchive() error {
 		return errChanged
 	}
 	for range 8 {
-		err = q.store.Archive(q.Context(), s.Ref())
+		err = retain.Archive(q.Context(), q.store, s.Ref())
 		if !errors.Is(err, session.ErrBusy) {
 			break
 		}

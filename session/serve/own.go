@@ -6,6 +6,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -225,16 +226,16 @@ func (q *request) ownRewind(s *session.Session, r struct {
 }
 
 func (q *request) ownArchive(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, q.store.Archive)
+	return q.changed(s, retain.Archive)
 }
 
 func (q *request) ownRestore(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, q.store.Restore)
+	return q.changed(s, retain.Restore)
 }
 
 // changed describes a session after a change by the store.
-func (q *request) changed(s *session.Session, change func(context.Context, session.Ref) error) (session.Info, error) {
-	if err := change(q.Context(), s.Ref()); err != nil {
+func (q *request) changed(s *session.Session, change func(context.Context, *session.Store, session.Ref) error) (session.Info, error) {
+	if err := change(q.Context(), q.store, s.Ref()); err != nil {
 		return session.Info{}, err
 	}
 	return s.Info(), nil

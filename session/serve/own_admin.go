@@ -13,18 +13,19 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-func (q *request) ownPlan(r session.Retention) (session.RetentionPlan, error) {
-	return q.store.PlanRetention(q.Context(), r)
+func (q *request) ownPlan(r retain.Policy) (retain.Plan, error) {
+	return retain.Preview(q.Context(), q.store, r)
 }
 
 // ownApply carries out a plan. The report says which sessions have failed, and the log
 // why.
-func (q *request) ownApply(plan session.RetentionPlan) (session.RetentionReport, error) {
-	report, err := q.store.Apply(q.Context(), plan)
+func (q *request) ownApply(plan retain.Plan) (retain.Report, error) {
+	report, err := retain.Apply(q.Context(), q.store, plan)
 	if err != nil && len(report.Items) > 0 {
 		q.sv.opts.Logger.Warn("serve: sessions of a plan failed", "err", discreet(err))
 		err = nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
@@ -261,17 +262,17 @@ func TestOwnPlans(t *testing.T) {
 		talk(t, store, id)
 	}
 	alice, admin := newAsker(t, ts, "alice-key"), newAsker(t, ts, "admin-key")
-	var plan session.RetentionPlan
-	admin.ask(200, "POST", "/v1/store/retention", session.Retention{MaxSessions: 2, Delete: true}, &plan)
+	var plan retain.Plan
+	admin.ask(200, "POST", "/v1/store/retention", retain.Policy{MaxSessions: 2, Delete: true}, &plan)
 	require.Len(t, plan.Items, 3)
 	for i := range plan.Items {
 		require.Equal(t, "current", plan.Items[i].Protected)
 		plan.Items[i].Protected = "" // a plan that was changed protects nobody less
 	}
 	admin.ask(412, "POST", "/v1/store/retention/apply", plan, nil)
-	admin.ask(400, "POST", "/v1/store/retention", session.Retention{MaxSessions: -2}, nil)
-	admin.ask(200, "POST", "/v1/store/retention", session.Retention{MaxSessions: 2, Delete: true, Force: true}, &plan)
-	var report session.RetentionReport
+	admin.ask(400, "POST", "/v1/store/retention", retain.Policy{MaxSessions: -2}, nil)
+	admin.ask(200, "POST", "/v1/store/retention", retain.Policy{MaxSessions: 2, Delete: true, Force: true}, &plan)
+	var report retain.Report
 	admin.ask(200, "POST", "/v1/store/retention/apply", plan, &report)
 	require.Equal(t, "protected", report.Items[0].Outcome)
 

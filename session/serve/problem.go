@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 )
 
@@ -53,7 +54,7 @@ var (
 	errMedia       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be application/json"}
 	errLines       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be " + mediaLines}
 	errDiverged    = &Problem{Status: http.StatusConflict, Code: "DIVERGED", Title: exchange.ErrDiverged.Error()}
-	errForce       = &Problem{Status: http.StatusPreconditionFailed, Code: "FORCE_NEEDED", Title: session.ErrForce.Error()}
+	errForce       = &Problem{Status: http.StatusPreconditionFailed, Code: "FORCE_NEEDED", Title: retain.ErrForce.Error()}
 	errFull        = &Problem{Status: http.StatusServiceUnavailable, Code: "UNAVAILABLE", Title: "too much is waiting, or the server is being stopped: try again later"}
 	errSlow        = &Problem{Status: http.StatusGatewayTimeout, Code: "DEADLINE_EXCEEDED", Title: "it took too long"}
 	errNoResponder = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "this server gives no answers"}
@@ -78,7 +79,7 @@ var problems = []struct {
 	{session.ErrKey, errInvalid},
 	{session.ErrCursor, errInvalid},
 	{search.ErrQuery, errInvalid},
-	{session.ErrForce, errForce},
+	{retain.ErrForce, errForce},
 	{errors.ErrUnsupported, errUnsupported},
 	{fs.ErrInvalid, errInvalid},
 	{session.ErrClosed, errFull},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -20,8 +21,8 @@ type backend interface {
 	Archive(ctx context.Context, ref session.Ref) error
 	Restore(ctx context.Context, ref session.Ref) error
 	Delete(ctx context.Context, refs ...session.Ref) error
-	PlanRetention(ctx context.Context, r session.Retention) (session.RetentionPlan, error)
-	Apply(ctx context.Context, plan session.RetentionPlan) (session.RetentionReport, error)
+	PlanRetention(ctx context.Context, r retain.Policy) (retain.Plan, error)
+	Apply(ctx context.Context, plan retain.Plan) (retain.Report, error)
 	PlanErase(ctx context.Context, what session.Erasure, also ...transcript.Eraser) (session.ErasePlan, error)
 	Erase(ctx context.Context, plan session.ErasePlan, also ...transcript.Eraser) (session.EraseReport, error)
 	Close() error

@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
@@ -112,6 +113,22 @@ func (f *folder) page(ctx context.Context, ref session.Ref, entry string, n int)
 
 func (f *folder) follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error] {
 	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[transcript.Entry, error] { return s.Follow(ctx, after) })
+}
+
+func (f *folder) Archive(ctx context.Context, ref session.Ref) error {
+	return retain.Archive(ctx, f.Store, ref)
+}
+
+func (f *folder) Restore(ctx context.Context, ref session.Ref) error {
+	return retain.Restore(ctx, f.Store, ref)
+}
+
+func (f *folder) PlanRetention(ctx context.Context, p retain.Policy) (retain.Plan, error) {
+	return retain.Preview(ctx, f.Store, p)
+}
+
+func (f *folder) Apply(ctx context.Context, plan retain.Plan) (retain.Report, error) {
+	return retain.Apply(ctx, f.Store, plan)
 }
 
 func (f *folder) Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error] {

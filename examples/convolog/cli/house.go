@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -106,7 +107,7 @@ func prune(ctx context.Context, c *call) error {
 	}
 	c.progress("putting away %s", count(len(plan.Items), "session"))
 	report, err := c.backend.Apply(ctx, plan)
-	if errors.Is(err, session.ErrForce) {
+	if errors.Is(err, retain.ErrForce) {
 		return fmt.Errorf("%w\nconvolog prune -n shows the plan; --force carries it out", err)
 	}
 	shown := c.value(report, func() {

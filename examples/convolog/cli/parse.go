@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 )
 
@@ -35,7 +36,7 @@ type options struct {
 	json          bool
 	list          session.ListOptions
 	create        session.CreateOptions
-	retention     session.Retention
+	retention     retain.Policy
 	query         search.Query
 	role, content string
 	last          int

@@ -21,6 +21,7 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
 )
@@ -67,7 +68,7 @@ func (p *problem) Error() string {
 
 // Is reports whether target is the error that the store itself gives.
 func (p *problem) Is(target error) bool {
-	return p.Code == "NOT_FOUND" && target == fs.ErrNotExist || p.Code == "FORCE_NEEDED" && target == session.ErrForce
+	return p.Code == "NOT_FOUND" && target == fs.ErrNotExist || p.Code == "FORCE_NEEDED" && target == retain.ErrForce
 }
 
 // A body is what a request says.
@@ -248,12 +249,12 @@ func (r *remote) page(ctx context.Context, ref session.Ref, entry string, n int)
 	return page.Entries, err
 }
 
-func (r *remote) PlanRetention(ctx context.Context, want session.Retention) (session.RetentionPlan, error) {
-	return ask[session.RetentionPlan](ctx, r, http.MethodPost, "/retention", want)
+func (r *remote) PlanRetention(ctx context.Context, want retain.Policy) (retain.Plan, error) {
+	return ask[retain.Plan](ctx, r, http.MethodPost, "/retention", want)
 }
 
-func (r *remote) Apply(ctx context.Context, plan session.RetentionPlan) (session.RetentionReport, error) {
-	return ask[session.RetentionReport](ctx, r, http.MethodPost, "/retention/apply", plan)
+func (r *remote) Apply(ctx context.Context, plan retain.Plan) (retain.Report, error) {
+	return ask[retain.Report](ctx, r, http.MethodPost, "/retention/apply", plan)
 }
 
 func (r *remote) PlanErase(ctx context.Context, what session.Erasure, _ ...transcript.Eraser) (session.ErasePlan, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
@@ -99,11 +100,11 @@ func live(t *testing.T, st *session.Store) string {
 		}
 	}
 	describe("said")
-	require.NoError(t, st.Archive(ctx, fork.Ref()))
+	require.NoError(t, retain.Archive(ctx, st, fork.Ref()))
 	describe("archived")
 	_, err = fork.Append(ctx, transcript.UserText("too late"))
 	say("%t", errors.Is(err, session.ErrArchived))
-	require.NoError(t, st.Restore(ctx, fork.Ref()))
+	require.NoError(t, retain.Restore(ctx, st, fork.Ref()))
 	require.NoError(t, s.MakeCurrent(ctx))
 	describe("restored")
 	plan, err := st.PlanErase(ctx, session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{first[0]}}}})

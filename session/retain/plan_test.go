@@ -1,4 +1,4 @@
-package session_test
+package retain_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -40,6 +41,12 @@ func newAging(t *testing.T, drv driver.Driver) *aging {
 	return a
 }
 
+// by gives a policy the clock of the store.
+func (a *aging) by(p retain.Policy) retain.Policy {
+	p.Now = func() time.Time { return a.now }
+	return p
+}
+
 // add makes a session whose last message is so old.
 func (a *aging) add(t *testing.T, id string, age time.Duration, o session.CreateOptions, peer ...string) *session.Session {
 	t.Helper()
@@ -58,14 +65,14 @@ func (a *aging) add(t *testing.T, id string, age time.Duration, o session.Create
 }
 
 // planSays returns a plan in short.
-func planSays(p session.RetentionPlan) (all []string) {
+func planSays(p retain.Plan) (all []string) {
 	for _, i := range p.Items {
 		all = append(all, strings.TrimRight(fmt.Sprint(i.ID, " ", i.Why, " ", i.Protected), " "))
 	}
 	return all
 }
 
-func outcomes(r session.RetentionReport) (all []string) {
+func outcomes(r retain.Report) (all []string) {
 	for _, i := range r.Items {
 		all = append(all, strings.TrimRight(fmt.Sprint(i.ID, " ", i.Outcome, " ", i.Reason), " "))
 	}
@@ -78,24 +85,24 @@ func all(t *testing.T, st *session.Store) []string {
 }
 
 // A plan chooses what is too old or too much, and says what protects it.
-func TestPlanRetention(t *testing.T) {
+func TestPreview(t *testing.T) {
 	month := session.CreateOptions{TTL: 30 * day}
 	for name, tt := range map[string]struct {
-		r    session.Retention
+		r    retain.Policy
 		want []string
 	}{
-		"nothing":          {session.Retention{}, nil},
-		"own TTL":          {session.Retention{TTL: true}, []string{"over ttl"}},
-		"TTL of others":    {session.Retention{Default: 45 * day}, []string{"old ttl", "pinned ttl pinned"}},
-		"both":             {session.Retention{TTL: true, Default: 45 * day}, []string{"old ttl", "pinned ttl pinned", "over ttl"}},
-		"count":            {session.Retention{MaxSessions: 4}, []string{"old count current", "pinned count pinned", "over count current", "k1 count"}},
-		"count, nothing":   {session.Retention{MaxSessions: 8}, nil},
-		"per key":          {session.Retention{PerKey: 1}, []string{"k1 count"}},
-		"per owner":        {session.Retention{MaxSessions: 1, PerOwner: true}, []string{"old count current", "pinned count pinned", "over count current", "day count current", "new count current"}},
-		"bytes":            {session.Retention{MaxBytes: 1}, []string{"old bytes current", "pinned bytes pinned", "over bytes current", "k1 bytes", "k2 bytes current", "day bytes current", "new bytes current", "newest bytes current"}},
-		"TTL before count": {session.Retention{TTL: true, MaxSessions: 5}, []string{"old count current", "pinned count pinned", "over ttl"}},
-		"kept":             {session.Retention{PerKey: 1, Keep: func(i session.Info) bool { return i.ID == "k1" }}, []string{"k1 count kept"}},
-		"recent":           {session.Retention{Default: time.Minute}, []string{"old ttl", "pinned ttl pinned", "k1 ttl", "k2 ttl", "day ttl", "new ttl recent"}},
+		"nothing":          {retain.Policy{}, nil},
+		"own TTL":          {retain.Policy{TTL: true}, []string{"over ttl"}},
+		"TTL of others":    {retain.Policy{Default: 45 * day}, []string{"old ttl", "pinned ttl pinned"}},
+		"both":             {retain.Policy{TTL: true, Default: 45 * day}, []string{"old ttl", "pinned ttl pinned", "over ttl"}},
+		"count":            {retain.Policy{MaxSessions: 4}, []string{"old count current", "pinned count pinned", "over count current", "k1 count"}},
+		"count, nothing":   {retain.Policy{MaxSessions: 8}, nil},
+		"per key":          {retain.Policy{PerKey: 1}, []string{"k1 count"}},
+		"per owner":        {retain.Policy{MaxSessions: 1, PerOwner: true}, []string{"old count current", "pinned count pinned", "over count current", "day count current", "new count current"}},
+		"bytes":            {retain.Policy{MaxBytes: 1}, []string{"old bytes current", "pinned bytes pinned", "over bytes current", "k1 bytes", "k2 bytes current", "day bytes current", "new bytes current", "newest bytes current"}},
+		"TTL before count": {retain.Policy{TTL: true, MaxSessions: 5}, []string{"old count current", "pinned count pinned", "over ttl"}},
+		"kept":             {retain.Policy{PerKey: 1, Keep: func(i session.Info) bool { return i.ID == "k1" }}, []string{"k1 count kept"}},
+		"recent":           {retain.Policy{Default: time.Minute}, []string{"old ttl", "pinned ttl pinned", "k1 ttl", "k2 ttl", "day ttl", "new ttl recent"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAging(t, memdriver.New(nil))
@@ -109,13 +116,13 @@ func TestPlanRetention(t *testing.T) {
 			a.add(t, "new", 30*time.Minute, session.CreateOptions{})
 			a.add(t, "newest", 0, month)
 			before := storetest.JSON(t, all(t, a.Store))
-			plan, err := a.PlanRetention(t.Context(), tt.r)
+			plan, err := retain.Preview(t.Context(), a.Store, a.by(tt.r))
 			require.NoError(t, err)
 			require.Equal(t, tt.want, planSays(plan))
 			require.Equal(t, 8, plan.Of)
 			require.Equal(t, before, storetest.JSON(t, all(t, a.Store)), "a plan changes nothing")
 
-			var again session.RetentionPlan
+			var again retain.Plan
 			require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, plan)), &again))
 			require.Equal(t, storetest.JSON(t, plan), storetest.JSON(t, again))
 			require.Contains(t, plan.String(), "archive ")
@@ -126,18 +133,18 @@ func TestPlanRetention(t *testing.T) {
 	}
 }
 
-func TestBadRetention(t *testing.T) {
+func TestBadPolicy(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
-	for _, r := range []session.Retention{{Default: -1}, {MaxSessions: -1}, {MaxBytes: -1}, {PerKey: -1}} {
-		_, err := a.PlanRetention(t.Context(), r)
+	for _, r := range []retain.Policy{{Default: -1}, {MaxSessions: -1}, {MaxBytes: -1}, {PerKey: -1}} {
+		_, err := retain.Preview(t.Context(), a.Store, a.by(r))
 		require.ErrorIs(t, err, fs.ErrInvalid)
-		require.ErrorIs(t, a.RunRetention(t.Context(), r, time.Hour), fs.ErrInvalid)
+		require.ErrorIs(t, retain.Run(t.Context(), a.Store, a.by(r), time.Hour, nil), fs.ErrInvalid)
 	}
-	require.ErrorIs(t, a.RunRetention(t.Context(), session.Retention{}, 0), fs.ErrInvalid)
+	require.ErrorIs(t, retain.Run(t.Context(), a.Store, a.by(retain.Policy{}), 0, nil), fs.ErrInvalid)
 	_, err := a.List(t.Context(), &session.ListOptions{State: "odd"})
 	require.ErrorIs(t, err, fs.ErrInvalid)
 	storetest.Close(t, a.Store)
-	require.ErrorIs(t, a.RunRetention(t.Context(), session.Retention{}, time.Hour), session.ErrClosed)
+	require.ErrorIs(t, retain.Run(t.Context(), a.Store, a.by(retain.Policy{}), time.Hour, nil), session.ErrClosed)
 }
 
 // Apply looks at each session again: what has changed since the plan stays.
@@ -153,7 +160,7 @@ func TestApply(t *testing.T) {
 			for i, id := range []string{"gone", "said", "pinned", "turn", "mine", "over1", "over2"} {
 				made[id] = a.add(t, id, 60*day-time.Duration(i)*time.Hour, session.CreateOptions{})
 			}
-			plan, err := a.PlanRetention(t.Context(), session.Retention{Default: 30 * day, Delete: remove})
+			plan, err := retain.Preview(t.Context(), a.Store, a.by(retain.Policy{Default: 30 * day, Delete: remove}))
 			require.NoError(t, err)
 			require.Equal(t, []string{"gone ttl", "said ttl", "pinned ttl", "turn ttl", "mine ttl", "over1 ttl", "over2 ttl"}, planSays(plan))
 
@@ -164,7 +171,7 @@ func TestApply(t *testing.T) {
 			require.NoError(t, err)
 			plan.Items[4].Protected = "kept"
 
-			report, err := a.Apply(t.Context(), plan)
+			report, err := retain.Apply(t.Context(), a.Store, plan)
 			require.NoError(t, err)
 			gone := "gone done"
 			if !remove {
@@ -173,7 +180,7 @@ func TestApply(t *testing.T) {
 			want := []string{gone, "said changed", "pinned changed", "turn protected turn", "mine protected kept", "over1 done", "over2 done"}
 			require.Equal(t, want, outcomes(report))
 			require.NoError(t, tn.End())
-			again, err := a.Apply(t.Context(), plan)
+			again, err := retain.Apply(t.Context(), a.Store, plan)
 			require.NoError(t, err)
 			require.Contains(t, outcomes(again), "turn done")
 			require.Contains(t, outcomes(again), "over1 done", "what is done stays done")
@@ -196,20 +203,20 @@ func TestApply(t *testing.T) {
 func TestApplyProtectedElsewhere(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
 	defer storetest.Close(t, a.Store)
-	r := session.Retention{Default: 30 * day, Delete: true, Force: true}
+	r := retain.Policy{Default: 30 * day, Delete: true, Force: true}
 	said := a.add(t, "said", 60*day, session.CreateOptions{})
-	plan, err := a.PlanRetention(t.Context(), r)
+	plan, err := retain.Preview(t.Context(), a.Store, a.by(r))
 	require.NoError(t, err)
 	now := a.now
 	a.now = now.Add(-50 * day)
 	storetest.Add(t, said, transcript.UserText("I was back"))
 	a.now = now
 	r.Keep = func(session.Info) bool { return true }
-	later, err := a.PlanRetention(t.Context(), r)
+	later, err := retain.Preview(t.Context(), a.Store, a.by(r))
 	require.NoError(t, err)
 
 	plan.Items = append(plan.Items, later.Items...)
-	report, err := a.Apply(t.Context(), plan)
+	report, err := retain.Apply(t.Context(), a.Store, plan)
 	require.NoError(t, err)
 	require.Equal(t, []string{"said changed", "said protected kept"}, outcomes(report))
 	require.Equal(t, []string{"said"}, all(t, a.Store))
@@ -217,12 +224,12 @@ func TestApplyProtectedElsewhere(t *testing.T) {
 
 // A clock that jumps costs nobody a session: an hour to ten years in either
 // direction, noticed or not, with a message written meanwhile or not.
-func TestRetentionClock(t *testing.T) {
+func TestClock(t *testing.T) {
 	jumps := []time.Duration{time.Hour, 5 * time.Hour, day, 3 * day, 10 * day, 29 * day, 30 * day, 31 * day, 365 * day, 10 * 365 * day}
 	for _, d := range jumps {
 		for _, sign := range []time.Duration{1, -1} {
 			for _, written := range []bool{false, true} {
-				for _, r := range []session.Retention{{Default: 30 * day, Delete: true}, {TTL: true, Delete: true}} {
+				for _, r := range []retain.Policy{{Default: 30 * day, Delete: true}, {TTL: true, Delete: true}} {
 					a := newAging(t, memdriver.New(nil))
 					var o session.CreateOptions
 					if r.TTL {
@@ -239,10 +246,10 @@ func TestRetentionClock(t *testing.T) {
 						storetest.Add(t, s, transcript.UserText("hello"))
 					}
 					apply := func() {
-						plan, err := a.PlanRetention(t.Context(), r)
+						plan, err := retain.Preview(t.Context(), a.Store, a.by(r))
 						require.NoError(t, err)
-						if _, err = a.Apply(t.Context(), plan); err != nil {
-							require.ErrorIs(t, err, session.ErrForce)
+						if _, err = retain.Apply(t.Context(), a.Store, plan); err != nil {
+							require.ErrorIs(t, err, retain.ErrForce)
 						}
 					}
 					apply()
@@ -264,11 +271,11 @@ func TestApplyRightClock(t *testing.T) {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*day, session.CreateOptions{})
 	}
 	a.now = noon.Add(20 * day)
-	plan, err := a.PlanRetention(t.Context(), session.Retention{Default: 30 * day, Delete: true, Force: true})
+	plan, err := retain.Preview(t.Context(), a.Store, a.by(retain.Policy{Default: 30 * day, Delete: true, Force: true}))
 	require.NoError(t, err)
 	require.Len(t, plan.Items, 10)
 	a.now = noon
-	report, err := a.Apply(t.Context(), plan)
+	report, err := retain.Apply(t.Context(), a.Store, plan)
 	require.NoError(t, err)
 	for _, one := range report.Items {
 		require.Equal(t, "protected", one.Outcome)
@@ -283,16 +290,16 @@ func TestApplyQuarter(t *testing.T) {
 	for i := range 8 {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*20*day, session.CreateOptions{})
 	}
-	plan, err := a.PlanRetention(t.Context(), session.Retention{Default: 90 * day})
+	plan, err := retain.Preview(t.Context(), a.Store, a.by(retain.Policy{Default: 90 * day}))
 	require.NoError(t, err)
 	require.Len(t, plan.Items, 3)
-	report, err := a.Apply(t.Context(), plan)
-	require.ErrorIs(t, err, session.ErrForce)
+	report, err := retain.Apply(t.Context(), a.Store, plan)
+	require.ErrorIs(t, err, retain.ErrForce)
 	require.Empty(t, report.Items)
 	require.Contains(t, plan.String(), "not applied")
 	require.Len(t, storetest.ListIDs(t, a.Store, nil), 8)
 	plan.Force = true
-	report, err = a.Apply(t.Context(), plan)
+	report, err = retain.Apply(t.Context(), a.Store, plan)
 	require.NoError(t, err)
 	require.Len(t, report.Items, 3)
 	require.Positive(t, report.Freed)
@@ -307,10 +314,10 @@ func TestDeleteArchivedByPlan(t *testing.T) {
 	for i := range 10 {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*20*day, session.CreateOptions{})
 	}
-	for _, r := range []session.Retention{{Default: 150 * day}, {Default: 170 * day, Delete: true}} {
-		plan, err := a.PlanRetention(t.Context(), r)
+	for _, r := range []retain.Policy{{Default: 150 * day}, {Default: 170 * day, Delete: true}} {
+		plan, err := retain.Preview(t.Context(), a.Store, a.by(r))
 		require.NoError(t, err)
-		_, err = a.Apply(t.Context(), plan)
+		_, err = retain.Apply(t.Context(), a.Store, plan)
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"s8"}, storetest.ListIDs(t, a.Store, &session.ListOptions{State: session.Archived}))
@@ -347,8 +354,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// RunRetention keeps going after failures and stops when its context ends.
-func TestRunRetention(t *testing.T) {
+// Run continues after failures and stops when its context ends.
+func TestRun(t *testing.T) {
 	full, fails := true, 0
 	drv := memdriver.New(&memdriver.Options{Fail: func(op string, _ driver.Ref) error {
 		if op != "Archive" || !full {
@@ -365,7 +372,9 @@ func TestRunRetention(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- a.RunRetention(ctx, session.Retention{Default: 85 * day}, time.Millisecond) }()
+	go func() {
+		done <- retain.Run(ctx, a.Store, a.by(retain.Policy{Default: 85 * day}), time.Millisecond, nil)
+	}()
 	require.Eventually(t, func() bool {
 		infos, err := a.List(t.Context(), &session.ListOptions{State: session.Archived})
 		return err == nil && len(infos) == 1
@@ -391,7 +400,9 @@ func TestPlanOpensNoTranscript(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, make([]byte, info.Size()), 0o600))
 	}
-	plan, err := st.PlanRetention(t.Context(), session.Retention{Default: 30 * day, Force: true, MaxSessions: n / 2})
+	plan, err := retain.Preview(t.Context(), st, retain.Policy{
+		Default: 30 * day, Force: true, MaxSessions: n / 2, Now: func() time.Time { return noon.Add(100 * day) },
+	})
 	require.NoError(t, err)
 	require.Equal(t, n, plan.Of)
 	require.Len(t, plan.Items, n)
@@ -426,4 +437,40 @@ func manySessions(t *testing.T, dir string, n int) {
 		sb.WriteString(row + "\n")
 	}
 	require.NoError(t, os.WriteFile(index, []byte(sb.String()), 0o600))
+}
+
+func TestApplyOddPlan(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	storetest.Load(t, st, storetest.CLI)
+	_, err := retain.Apply(t.Context(), st, retain.Plan{Force: true, Of: -100})
+	require.NoError(t, err)
+}
+
+// A scope plans for the sessions of its owner alone, and leaves those of others alone.
+func TestScope(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer storetest.Close(t, a.Store)
+	adas, berts := a.add(t, "ada", 60*day, session.CreateOptions{Owner: "ada"}), a.add(t, "bert", 60*day, session.CreateOptions{Owner: "bert"})
+	scope, err := a.Scope("ada")
+	require.NoError(t, err)
+	plan, err := retain.Preview(t.Context(), scope, a.by(retain.Policy{Default: 1, Force: true}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"ada ttl"}, planSays(plan))
+	require.ErrorIs(t, retain.Archive(t.Context(), scope, berts.Ref()), fs.ErrNotExist)
+	require.ErrorIs(t, retain.Restore(t.Context(), scope, berts.Ref()), fs.ErrNotExist)
+	for _, remove := range []bool{false, true} {
+		info := berts.Info()
+		info.UpdatedAt = time.Time{}
+		plan := retain.Plan{Delete: remove, Force: true, Of: 1, Items: []retain.Item{{Info: info, Why: "count"}}}
+		report, err := retain.Apply(t.Context(), scope, plan)
+		require.NoError(t, err, "a session that is gone is done with")
+		require.Len(t, report.Items, 1)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, retain.Run(ctx, scope, retain.Policy{Default: 1, Force: true, Delete: true}, time.Hour, nil), context.Canceled)
+	require.Contains(t, storetest.History(t, berts), "question of bert")
+	require.Contains(t, storetest.History(t, adas), "question of ada")
 }

@@ -1,4 +1,4 @@
-package session
+package retain
 
 import (
 	"cmp"
@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session"
 )
 
-// Retention says which sessions to archive or delete: those that are too old, and
-// the oldest ones beyond a limit. The zero value selects none.
-type Retention struct {
-	// TTL selects sessions that have a TTL of their own, see [CreateOptions], when
-	// they are [Expired]. Without it they never count as too old.
+// A Policy selects sessions to archive or delete: those that are too old, and the
+// oldest ones beyond a limit. The zero value selects none.
+type Policy struct {
+	// TTL selects sessions that have a TTL of their own, see [session.CreateOptions],
+	// when they are [session.Expired]. Without it they never count as too old.
 	TTL bool `json:"ttl,omitempty"`
 	// Default is the TTL of sessions that have none; 0 is for ever. It counts from
 	// the last user message, or from the creation of the session if there is none.
@@ -36,36 +36,40 @@ type Retention struct {
 	// archived, and sessions that are already archived do not count.
 	Delete bool `json:"delete,omitempty"`
 	// Keep, if not nil, reports whether to protect a session that was selected.
-	Keep func(Info) bool `json:"-"`
+	Keep func(session.Info) bool `json:"-"`
 	// Force allows a plan for more than a quarter of the sessions, and trusts the
 	// clock.
 	Force bool `json:"force,omitempty"`
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time `json:"-"`
 }
 
-// RetentionPlan says what [Store.Apply] will do. It is plain data, which may be shown
-// to a person, stored, and applied later.
-type RetentionPlan struct {
+// A Plan lists the sessions that [Apply] will archive or delete. It is plain data,
+// which may be shown to a person, stored, and applied later.
+type Plan struct {
 	At     time.Time `json:"at"`
 	Delete bool      `json:"delete,omitempty"` // else archive
-	Force  bool      `json:"force,omitempty"`  // see [Retention]
+	Force  bool      `json:"force,omitempty"`  // see [Policy]
 	Of     int       `json:"of"`               // the number of sessions that could have been selected
-	Items  []Planned `json:"items"`            // the one with the oldest message first
-	Freed  int64     `json:"freed"`            // bytes of the transcripts of those that are not protected
+	Items  []Item    `json:"items"`            // the one with the oldest message first
+	Freed  int64     `json:"freed"`            // bytes of the transcripts without protection
+	// Now is the clock of Apply; nil means time.Now. [Preview] copies it from the policy.
+	Now func() time.Time `json:"-"`
 }
 
-// Planned is a session of a [RetentionPlan]. The Size of its Info is what Apply
-// compares, and its Expires may be that of [Retention].Default.
-type Planned struct {
-	Info
+// An Item is a session of a [Plan]. Apply compares the End of its Info. Its Expires
+// may come from [Policy].Default.
+type Item struct {
+	session.Info
 	// Why the session was selected: ttl, count or bytes.
 	Why string `json:"why"`
-	// Protected says why Apply will leave the session alone:
+	// Protected is the reason why Apply will leave the session alone, if there is one:
 	//   - pinned: see [transcript.Meta];
 	//   - current: it is the current one of its key, and was not selected by ttl;
 	//   - recent: its last message is less than an hour old;
-	//   - kept: Retention.Keep says so;
+	//   - kept: by Policy.Keep;
 	//   - clock: it is too old by the clock, but too few sessions were written to
-	//     since then to trust the clock, see [Store.PlanRetention].
+	//     since then to trust the clock, see [Preview].
 	Protected string `json:"protected,omitempty"`
 }
 
@@ -86,38 +90,39 @@ const (
 // recentAge is how old the last message of a session must be.
 const recentAge = time.Hour
 
-// PlanRetention returns the sessions that r selects. Like [Store.List] it reads the
-// index and no transcript but those that the index does not know as they are. It
+// Preview returns the sessions that p selects. Like [session.Store.List] it reads the
+// index, and only those transcripts that have changed since the index was written. It
 // changes nothing.
 //
-// A wrong clock must not cost anybody a session. Therefore a session counts as too
-// old only if, after its time was over, one in twenty sessions and at least one were
-// written to; in a store that nobody uses, no session becomes too old. And a plan for
-// more than a quarter of the sessions is not applied. Force switches off both.
+// A wrong clock must not cost a session. Therefore a session counts as too old only if,
+// after its time was over, one in twenty sessions and at least one were written to; in
+// an unused store no session becomes too old. And a plan for more than a quarter of the
+// sessions is not applied. Force switches off both.
 // The rule fails in two cases: sessions that were written to while the clock was slow
 // look too old once it is right, and all others do if one in twenty were written to
 // while it was fast.
 //
 // A negative limit gives an error that matches [fs.ErrInvalid].
-func (st *Store) PlanRetention(ctx context.Context, r Retention) (RetentionPlan, error) {
-	if min(int64(r.Default), int64(r.MaxSessions), r.MaxBytes, int64(r.PerKey)) < 0 {
-		return RetentionPlan{}, fmt.Errorf("session: plan retention: a limit of %+v is negative: %w", r, fs.ErrInvalid)
+func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
+	if min(int64(p.Default), int64(p.MaxSessions), p.MaxBytes, int64(p.PerKey)) < 0 {
+		return Plan{}, fmt.Errorf("retain: preview: a limit of %+v is negative: %w", p, fs.ErrInvalid)
 	}
-	infos, err := st.list(ctx, &ListOptions{State: AnyState})
+	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
 	if err != nil {
-		return RetentionPlan{}, fmt.Errorf("session: plan retention: %w", err)
+		return Plan{}, fmt.Errorf("retain: preview: %w", err)
 	}
-	p := planning{Retention: r, now: st.opts.Now()}
+	plan := Plan{Delete: p.Delete, Force: p.Force, Items: []Item{}, Now: p.Now}
+	c := choice{Policy: p, now: plan.now()}
 	for _, info := range slices.Backward(infos) {
-		if r.Delete || info.State != Archived {
-			p.all = append(p.all, Planned{Info: info})
+		if p.Delete || info.State != session.Archived {
+			c.all = append(c.all, Item{Info: info})
 		}
 	}
-	p.vouched = vouched(infos, len(p.all), p.now)
-	p.times()
-	p.quotas()
-	plan := RetentionPlan{At: p.now.UTC(), Delete: r.Delete, Force: r.Force, Of: len(p.all), Items: []Planned{}}
-	for _, item := range p.all {
+	c.vouched = vouched(infos, len(c.all), c.now)
+	c.times()
+	c.quotas()
+	plan.At, plan.Of = c.now.UTC(), len(c.all)
+	for _, item := range c.all {
 		if item.Why == "" {
 			continue
 		}
@@ -128,87 +133,100 @@ func (st *Store) PlanRetention(ctx context.Context, r Retention) (RetentionPlan,
 	return plan, nil
 }
 
-// vouchers is the number of sessions of which one has to be written to so that the
-// time of that is believed.
+// now returns the time by the clock of the plan.
+func (p Plan) now() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
+}
+
+// vouchers is how many sessions need one that was written to at a time, so that the
+// time is believed.
 const vouchers = 20
 
 // vouched returns the time since which enough of n sessions were written to, at most
 // now. Infos begin with the newest.
-func vouched(infos []Info, n int, now time.Time) time.Time {
+func vouched(infos []session.Info, n int, now time.Time) time.Time {
 	if i := n / vouchers; i < len(infos) && infos[i].UpdatedAt.Before(now) {
 		return infos[i].UpdatedAt
 	}
 	return now
 }
 
-// planning is one call of PlanRetention.
-type planning struct {
-	Retention
+// A choice holds the sessions of one call of Preview.
+type choice struct {
+	Policy
 	now, vouched time.Time
-	all          []Planned // the one with the oldest message first
+	all          []Item // the one with the oldest message first
 }
 
 // times chooses the sessions whose time is over.
-func (p *planning) times() {
-	for i := range p.all {
-		item := &p.all[i]
+func (c *choice) times() {
+	for i := range c.all {
+		item := &c.all[i]
 		over := item.Expires // by a TTL of its own
-		if item.TTL <= 0 {
-			over = expires(driver.Row{CreatedAt: item.CreatedAt, LastUserAt: item.LastUserAt}, p.Default)
-		}
-		if over.IsZero() || p.now.Before(over) || item.TTL > 0 && !p.TTL {
+		switch {
+		case item.TTL > 0 && !c.TTL, item.TTL <= 0 && c.Default == 0:
 			continue
+		case item.TTL <= 0:
+			if over = item.CreatedAt.Add(c.Default); item.LastUserAt.After(item.CreatedAt) {
+				over = item.LastUserAt.Add(c.Default)
+			}
 		}
-		item.Expires = over
-		p.choose(item, whyTTL)
+		if !c.now.Before(over) {
+			item.Expires = over
+			c.choose(item, whyTTL)
+		}
 	}
 }
 
 // quotas chooses the oldest of those that are too many.
-func (p *planning) quotas() {
-	one := func(*Planned) int64 { return 1 }
-	owner := func(item *Planned) string {
-		if p.PerOwner {
+func (c *choice) quotas() {
+	one := func(*Item) int64 { return 1 }
+	owner := func(item *Item) string {
+		if c.PerOwner {
 			return item.Owner
 		}
 		return ""
 	}
-	p.quota(int64(p.PerKey), whyCount, one, func(item *Planned) string { return item.Agent + "\x00" + item.Key })
-	p.quota(int64(p.MaxSessions), whyCount, one, owner)
-	p.quota(p.MaxBytes, whyBytes, func(item *Planned) int64 { return item.Size }, owner)
+	c.quota(int64(c.PerKey), whyCount, one, func(item *Item) string { return item.Agent + "\x00" + item.Key })
+	c.quota(int64(c.MaxSessions), whyCount, one, owner)
+	c.quota(c.MaxBytes, whyBytes, func(item *Item) int64 { return item.Size }, owner)
 }
 
-// quota chooses the sessions of each group behind the newest ones that have at most
-// limit together.
-func (p *planning) quota(limit int64, why string, cost func(*Planned) int64, group func(*Planned) string) {
+// quota keeps the newest sessions of each group that cost at most limit together, and
+// chooses the others.
+func (c *choice) quota(limit int64, why string, cost func(*Item) int64, group func(*Item) string) {
 	if limit == 0 {
 		return
 	}
 	sums := map[string]int64{}
-	for i := range slices.Backward(p.all) {
-		item := &p.all[i]
+	for i := range slices.Backward(c.all) {
+		item := &c.all[i]
 		if item.Why != "" && item.Protected == "" {
 			continue // it goes already
 		}
 		if g := group(item); sums[g]+cost(item) > limit {
 			sums[g] = limit // none that is older has room
-			p.choose(item, why)
+			c.choose(item, why)
 		} else {
 			sums[g] += cost(item)
 		}
 	}
 }
 
-// choose makes an item one of the plan, and says what protects it.
-func (p *planning) choose(item *Planned, why string) {
-	item.Why, item.Protected = why, protection(item.Info, item.Expires, why, p.now, p.vouched, p.Force)
-	if item.Protected == "" && p.Keep != nil && p.Keep(item.Info) {
+// choose adds an item to the plan, with its protection.
+func (c *choice) choose(item *Item, why string) {
+	item.Why, item.Protected = why, protection(item.Info, item.Expires, why, c.now, c.vouched, c.Force)
+	if item.Protected == "" && c.Keep != nil && c.Keep(item.Info) {
 		item.Protected = isKept
 	}
 }
 
-// protection returns what protects a session, as far as its row says so.
-func protection(info Info, over time.Time, why string, now, vouched time.Time, force bool) string {
+// protection returns the reason to leave a session alone, if there is one. Force trusts
+// the clock.
+func protection(info session.Info, over time.Time, why string, now, vouched time.Time, force bool) string {
 	switch {
 	case why == whyTTL && now.Before(over): // a clock was corrected
 		return clockAlone
@@ -228,8 +246,8 @@ func protection(info Info, over time.Time, why string, now, vouched time.Time, f
 // was done.
 var ErrForce = errors.New("the plan is for more than a quarter of the sessions: look at it, and set its Force if it is right")
 
-// check returns why a plan must not be applied, if there is a reason.
-func (p RetentionPlan) check() error {
+// check returns an error if the plan must not be applied.
+func (p Plan) check() error {
 	n := p.due()
 	if !p.Force && 4*n > p.Of {
 		return fmt.Errorf("%w (%d of %d)", ErrForce, n, p.Of)
@@ -238,7 +256,7 @@ func (p RetentionPlan) check() error {
 }
 
 // due is the number of sessions that are not protected.
-func (p RetentionPlan) due() (n int) {
+func (p Plan) due() (n int) {
 	for _, item := range p.Items {
 		if item.Protected == "" {
 			n++
@@ -248,7 +266,7 @@ func (p RetentionPlan) due() (n int) {
 }
 
 // String returns the plan as lines for a person. Titles and keys are quoted.
-func (p RetentionPlan) String() string {
+func (p Plan) String() string {
 	var sb strings.Builder
 	verb := "archive"
 	if p.Delete {

@@ -1,4 +1,4 @@
-package session_test
+package retain_test
 
 import (
 	"context"
@@ -8,16 +8,18 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
 // Keep it for 30 days: sessions that nobody has used for so long are archived, and
 // could be deleted in the same way.
-func ExampleStore_PlanRetention() {
+func ExampleApply() {
 	ctx := context.Background()
 	now := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
-	store := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time { return now }})
+	clock := func() time.Time { return now }
+	store := session.OpenDriver(memdriver.New(nil), &session.Options{Now: clock})
 	defer store.Close()
 	for _, id := range []string{"november-1", "november-13", "november-25", "december-7"} { // or session.Open, and time
 		s, err := store.Create(ctx, session.Key{Agent: "main", Channel: "web", Peer: id}, &session.CreateOptions{ID: id})
@@ -31,14 +33,17 @@ func ExampleStore_PlanRetention() {
 	}
 	now = now.AddDate(0, 0, -11) // December 8
 
-	plan, err := store.PlanRetention(ctx, session.Retention{Default: 30 * 24 * time.Hour}) // with Delete, they go for good
+	plan, err := retain.Preview(ctx, store, retain.Policy{
+		Default: 30 * 24 * time.Hour, // with Delete, they go for good
+		Now:     clock,               // or nothing
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, item := range plan.Items {
 		fmt.Println("planned:", item.ID, item.Why, item.Expires.Format(time.DateOnly))
 	}
-	report, err := store.Apply(ctx, plan)
+	report, err := retain.Apply(ctx, store, plan)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -51,7 +56,7 @@ func ExampleStore_PlanRetention() {
 		}
 		fmt.Println("found:  ", hit.Excerpt)
 	}
-	fmt.Println("restore:", store.Restore(ctx, session.Ref{Agent: "main", ID: "november-1"}))
+	fmt.Println("restore:", retain.Restore(ctx, store, session.Ref{Agent: "main", ID: "november-1"}))
 	// Output:
 	// planned: november-1 ttl 2026-12-01
 	// applied: november-1 done

@@ -1,6 +1,6 @@
 //go:build unix
 
-package session_test
+package retain_test
 
 import (
 	"crypto/sha256"
@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -68,7 +69,7 @@ func fullArchive(dir string) error {
 	}
 	err = storetest.WithFileLimit(100<<10, func() error {
 		for range 3 {
-			if err := st.Archive(storetest.Background, s.Ref()); !errors.Is(err, syscall.EFBIG) {
+			if err := retain.Archive(storetest.Background, st, s.Ref()); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("an archive without room: %w", err)
 			}
 			if err := same(session.Live); err != nil {
@@ -80,12 +81,12 @@ func fullArchive(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(st.Archive(storetest.Background, s.Ref()), same(session.Archived)); err != nil {
+	if err := errors.Join(retain.Archive(storetest.Background, st, s.Ref()), same(session.Archived)); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
 	err = storetest.WithFileLimit(100<<10, func() error {
 		for range 3 {
-			if err := st.Restore(storetest.Background, s.Ref()); !errors.Is(err, syscall.EFBIG) {
+			if err := retain.Restore(storetest.Background, st, s.Ref()); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("a restore without room: %w", err)
 			}
 			if err := same(session.Archived); err != nil {
@@ -97,7 +98,7 @@ func fullArchive(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(st.Restore(storetest.Background, s.Ref()), same(session.Live)); err != nil {
+	if err := errors.Join(retain.Restore(storetest.Background, st, s.Ref()), same(session.Live)); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "agents/main/archive", s.ID()+".jsonl.gz")); err == nil {

@@ -1,4 +1,4 @@
-package session_test
+package retain_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -26,10 +27,8 @@ func init() { storetest.Register("pruner", prunerChild) }
 // newest, until its input ends. It announces each that it has deleted, with the
 // number of messages that it knew of.
 func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
-	st, err := session.Open(args[0], &session.Options{
-		Sync: session.SyncNever,
-		Now:  func() time.Time { return time.Now().Add(2 * time.Hour) }, // no session is too young
-	})
+	later := func() time.Time { return time.Now().Add(2 * time.Hour) } // no session is too young
+	st, err := session.Open(args[0], &session.Options{Sync: session.SyncNever, Now: later})
 	if err != nil {
 		return err
 	}
@@ -41,13 +40,13 @@ func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	out := json.NewEncoder(stdout)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for !ended.Load() {
-		r := session.Retention{PerKey: 1, Force: true, Delete: rnd.IntN(3) == 0}
+		r := retain.Policy{PerKey: 1, Force: true, Delete: rnd.IntN(3) == 0, Now: later}
 		r.Keep = func(session.Info) bool { return rnd.IntN(2) == 0 }
-		plan, err := st.PlanRetention(storetest.Background, r)
+		plan, err := retain.Preview(storetest.Background, st, r)
 		if err != nil {
 			return err
 		}
-		report, err := st.Apply(storetest.Background, plan)
+		report, err := retain.Apply(storetest.Background, st, plan)
 		if err != nil {
 			return err
 		}
@@ -68,7 +67,7 @@ func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 		}
 		for _, info := range archived {
 			if rnd.IntN(3) == 0 {
-				if err := st.Restore(storetest.Background, info.Ref); err != nil {
+				if err := retain.Restore(storetest.Background, st, info.Ref); err != nil {
 					return err
 				}
 			}
