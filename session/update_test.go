@@ -119,7 +119,7 @@ func TestUpdateBesideAppends(t *testing.T) {
 	group.Wait()
 }
 
-// What a model has written from a View does not come back after an erase, also if
+// The words that a model has written from a View do not come back after an erase, even if
 // another Store has erased and the session was read meanwhile.
 func TestCompactWhileErased(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
