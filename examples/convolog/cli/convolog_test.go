@@ -86,7 +86,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
 	{regexp.MustCompile(`"crc":"[0-9a-f]+"`), `"crc":"CRC"`},
-	{regexp.MustCompile(`"(size|freed|ttl)":[1-9]\d*`), `"$1":"N"`},
+	{regexp.MustCompile(`"(size|end|freed|ttl)":[1-9]\d*`), `"$1":"N"`},
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+`), "URL"},
 	{regexp.MustCompile(`"score":[0-9.]+`), `"score":"SCORE"`}, // which goes by the length of lines, and so by their times
 	{regexp.MustCompile(`"idemHash":"[^"]*"`), `"idemHash":"HASH"`},
