@@ -67,19 +67,19 @@ var imports = map[string][]string{
 	},
 	"session/blobs/blobstest": {"session", "session/blobs"},
 	"session": {
-		"compact", "guard", "internal/abstract", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
+		"compact", "guard", "internal/filedriver", "internal/filelog", "internal/jsontext", "rebuild",
 		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/search": {"internal/jsontext", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {
-		"compact", "guard", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
+		"compact", "guard", "internal/abstract", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
 		"session", "session/search", "transcript", "transcript/tokens",
 	},
 	"session/memory/memorytest": {"session/memory"},
 	"session/turn":              {"rebuild", "session", "transcript"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
-	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/turn", "transcript", "transcript/dialect"},
+	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/memory", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
 		"compact", "guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire",
 		"rebuild/wire/anthropic", "session", "session/driver", "session/driver/memdriver", "session/exchange", "transcript",
@@ -112,8 +112,8 @@ var testImports = map[string][]string{
 	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/exchange", "session/search", "session/turn", "transcript/convlog", "transcript/redact"}),
 	"session/blobs":                {"compact", "session/driver/memdriver", "session/exchange", "session/search", "session/turn"},
 	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver"}),
-	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/search", "session/turn", "transcript/redact"}),
+	"session/memory":               {"session/driver/memdriver", "session/exchange", "session/turn", "transcript/dialect", "transcript/redact"},
+	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/memory", "session/search", "session/turn", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
 	"session/turn":                 {"compact", "session/driver/memdriver", "transcript/redact"},

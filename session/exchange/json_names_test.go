@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -39,8 +40,8 @@ var leaving = map[string]any{
 	"rebuild.Report":          rebuild.Report{},
 	"rebuild.Value":           rebuild.Value{},
 	"session.Appended":        session.Appended{},
-	"session.ArchiveInfo":     session.ArchiveInfo{},
-	"session.Committed":       session.Committed{},
+	"memory.Chapter":          memory.Chapter{},
+	"memory.Committed":        memory.Committed{},
 	"session.Compacted":       session.Compacted{},
 	"session.Copied":          session.Copied{},
 	"turn.Draft":              turn.Draft{},
@@ -56,11 +57,11 @@ var leaving = map[string]any{
 	"session.RetentionPlan":   session.RetentionPlan{},
 	"session.RetentionReport": session.RetentionReport{},
 	"session.Session":         (*session.Session)(nil),
-	"session.Stats":           session.Stats{},
+	"memory.Stats":            memory.Stats{},
 	"session.Store":           (*session.Store)(nil),
 	"turn.Turn":               (*turn.Turn)(nil),
 	"session.Usage":           session.Usage{},
-	"session.UsageRecord":     session.UsageRecord{},
+	"memory.Use":              memory.Use{},
 	"transcript.Calibration":  transcript.Calibration{},
 	"transcript.Carried":      transcript.Carried{},
 	"transcript.Entry":        transcript.Entry{},
