@@ -19,10 +19,6 @@ type Standing struct {
 	Pins   []transcript.Carried // in the order in which they were set
 	State  []Value              // ordered by when they were set last
 
-	Commit Commit // the last one
-	Used   []Used // since then
-	used   map[string]bool
-
 	// Calibrations are one a model, the one that was added last at the end. Entries
 	// leaves them to the caller, who knows which a compaction refutes.
 	Calibrations []transcript.Calibration
@@ -85,11 +81,6 @@ func (s *Standing) add(b transcript.Batch) {
 		case transcript.Compaction:
 			*s = Standing{Compacted: body.TokensAfter}
 			s.restore(body.Standing)
-			for j := range b.Entries[:i] { // a commit that was appended with it is newer
-				if e := &b.Entries[j]; e.Type() == transcript.TypeCommit && b.Complete {
-					s.account(e.ID, e)
-				}
-			}
 		case transcript.Draft:
 			if body.Key == "" {
 				continue // no answer can end it
@@ -111,10 +102,6 @@ func (s *Standing) add(b transcript.Batch) {
 			}
 		case transcript.State:
 			s.set(id, e.Time, body)
-		default:
-			if b.Complete { // a commit that was cut was never acknowledged
-				s.account(id, e)
-			}
 		}
 	}
 }
@@ -133,12 +120,7 @@ func (s *Standing) addCopied(b transcript.Batch) {
 // restore takes the state that a compaction or a header holds.
 func (s *Standing) restore(standing []transcript.Entry) {
 	for i := range standing {
-		e := &standing[i]
-		switch b := e.Body.(type) {
-		case transcript.Commit:
-			s.Commit = Commit{e.ID, b}
-		case transcript.Used:
-			s.use(e.ID, b)
+		switch standing[i].Body.(type) {
 		case transcript.Compaction, transcript.Header:
 		default:
 			s.add(transcript.Batch{Entries: standing[i : i+1], Complete: true})
@@ -188,12 +170,6 @@ func (s Standing) Entries() (all []transcript.Entry) {
 	}
 	for _, d := range s.Drafts {
 		all = append(all, transcript.Entry{ID: d.Entry, Body: d.Draft})
-	}
-	if s.Commit.Entry != "" {
-		all = append(all, transcript.Entry{ID: s.Commit.Entry, Body: s.Commit.Commit})
-	}
-	for _, u := range s.Used {
-		all = append(all, transcript.Entry{ID: u.Entry, Body: u.Used})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -253,9 +254,6 @@ type work struct {
 	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
-	// also, if set, returns an item to append before the compaction, in one batch, and
-	// may change the state that the compaction holds.
-	also func(*state, *transcript.Compaction) (transcript.Item, error)
 
 	history rebuild.History // that was planned for
 	base    driver.Cursor   // up to where it was read
@@ -314,18 +312,23 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if c, err = filterBody(ctx, s, c); err != nil {
 		return done, s.store.wrap(op, s.ref, err)
 	}
-	ids, err := s.commit(ctx, op, w, &c, done.Cut)
+	ids, stored, err := s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
+		if !w.stands(v.t, done.Cut) {
+			return nil, ErrConflict
+		}
+		c.Standing = w.failures(v.t.learned())
+		return []transcript.Item{c}, nil
+	})
 	if errors.Is(err, ErrConflict) {
 		err = s.store.wrap(op, s.ref, &CompactConflictError{Compaction: c, Err: ErrConflict})
 	}
 	if err == nil {
-		done.Entry, done.Compaction = ids[len(ids)-1], c
+		done.Entry, done.Compaction = ids[len(ids)-1], *stored
 	}
 	return done, err
 }
 
-// alone waits until no other compaction or commit of this process runs on the
-// session, and keeps others out until free is called. The context tells those that
+// alone waits until no other compaction of this process runs on the session, and keeps others out until free is called. The context tells those that
 // are asked for meanwhile that they would wait for it.
 func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
 	if ctx.Value(working{s.store, s.ref}) != nil {
@@ -360,22 +363,38 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			return err
 		}
 		w.history, w.base = t.fold.History(), t.next
-		pins := slices.Concat(w.Pins, t.fold.Standing().Pins)
-		where, err := v.where(entriesOf(pins))
-		if err != nil {
-			return err
-		}
-		w.Pins = unrewound(pins, where)
-		first, check := firstWaiting(t.fold), w.Check
-		w.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
-		return nil
+		return v.plan(&w.Options)
 	})
-	for _, p := range w.Pins { // they are carried whole
-		if w.Room > 0 {
-			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
+	return cut, l, err
+}
+
+// CompactOptions returns the options with which [Session.Compact] compacts the history of
+// the View. Zero fields of opts are those of [Options].Compact. Pins has the pins in force,
+// too; Room is what they leave; and Check also refuses cuts that an Update would refuse, and
+// those that take a call from the history that waits for a person or was approved. Check is
+// to be called after the View.
+func (v *View) CompactOptions(opts *compact.Options) (compact.Options, error) {
+	o := v.s.compactOptions(opts)
+	err := v.plan(&o)
+	return o, err
+}
+
+// plan adds to options what the session says about its compaction.
+func (v *View) plan(o *compact.Options) error {
+	pins := slices.Concat(o.Pins, v.Fold().Standing().Pins)
+	where, err := v.where(entriesOf(pins))
+	if err != nil {
+		return err
+	}
+	o.Pins = unrewound(pins, where)
+	for _, p := range o.Pins { // they are carried whole
+		if o.Room > 0 {
+			o.Room = max(o.Room-o.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
 		}
 	}
-	return cut, l, err
+	first, check := firstWaiting(v.Fold()), o.Check
+	o.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
+	return nil
 }
 
 // working is the key of a context of a running compaction.
@@ -384,36 +403,47 @@ type working struct {
 	ref   Ref
 }
 
-// commit appends a compaction if what it summarises is still what it was.
-// It holds the state that stays in force. The system prompt and the tools are appended
-// before it.
-func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (ids []string, err error) {
-	return s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
-		t := v.t
-		if t.moved > w.base || !t.measure(c, cut, w.history) {
-			return nil, ErrConflict
-		}
-		c.Standing = slices.Concat([]transcript.Entry{}, t.learned().carried(w, c.TokensAfter), t.fold.Standing().Entries())
-		items := t.fold.Prompts()
-		if w.also != nil {
-			more, err := w.also(t, c)
-			if err != nil {
-				return nil, err
-			}
-			items = append(items, more)
-		}
-		return append(items, *c), nil
-	})
+// stands reports whether what a cut replaces is still what the compaction was planned
+// for. The caller holds t.mu.
+func (w *work) stands(t *state, cut compact.Cut) bool {
+	now := t.fold.History().Messages
+	return t.moved <= w.base && cut.At <= len(now) && slices.Equal(places(now[:cut.At]), places(w.history.Messages[:cut.At]))
 }
 
-// measure sets the numbers of a compaction that is to be appended now. It
-// reports whether the compaction replaces what it was planned to replace in the
-// history then, and keeps the rest. The caller holds s.mu.
-func (s *state) measure(c *transcript.Compaction, cut compact.Cut, then rebuild.History) bool {
-	now := s.fold.History().Messages
+// complete fills in the compaction among items, if there is one, and returns it, too. The
+// system prompt and the tools go before it.
+func (v *View) complete(items []transcript.Item) ([]transcript.Item, *transcript.Compaction, error) {
+	i := slices.IndexFunc(items, func(item transcript.Item) bool { _, ok := item.(transcript.Compaction); return ok })
+	if i < 0 {
+		return items, nil, nil
+	}
+	c, _ := items[i].(transcript.Compaction)
+	if !v.t.measure(&c) {
+		return nil, nil, fmt.Errorf("the compaction does not keep exactly the messages from entry %q on, or replaces messages that it has not read: %w", c.FirstKept, ErrConflict)
+	}
+	c.Standing = slices.Concat([]transcript.Entry{}, v.t.learned().carried(c), v.Fold().Standing().Entries())
+	return slices.Concat(items[:i], v.Fold().Prompts(), []transcript.Item{c}, items[i+1:]), &c, nil
+}
+
+// measure sets the numbers of a compaction that is to be appended now. It reports whether
+// the compaction keeps the end of the history as it is, and has read the rest: a result that
+// came in late for a call that it replaces is neither. The caller holds s.mu.
+func (s *state) measure(c *transcript.Compaction) bool {
 	after, turns := s.fold.Preview(*c)
-	if cut.At > len(now) || !slices.Equal(places(now[:cut.At]), places(then.Messages[:cut.At])) ||
-		!slices.Equal(places(now[cut.At:]), places(after.Messages)) {
+	now, kept := s.fold.History().Messages, places(after.Messages)
+	all := places(now)
+	gone := all[:max(0, len(all)-len(kept))]
+	if !slices.Equal(all[len(gone):], kept) {
+		return false
+	}
+	batches := map[string]int{}
+	for _, m := range now {
+		for _, o := range m.Origins {
+			batches[o.Entry] = o.Batch
+		}
+	}
+	last := max(batches[c.CoversTo], batches[c.FirstKept]) // up to which it has read all
+	if slices.ContainsFunc(gone, func(p place) bool { return batches[p.entry] > last && !slices.Contains(c.Read, p.entry) }) {
 		return false
 	}
 	c.TurnsBefore = max(0, s.fold.Turns()-turns)

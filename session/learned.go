@@ -146,16 +146,30 @@ func (l learned) broken() bool {
 	return l.failures >= breaksAt && l.failures%again != 0
 }
 
-// carried returns the entries that stay in force after a compaction, after which
-// the history has the given number of tokens. Failures stay in force if the
-// summary is not the work of the summarizer that failed.
-func (l learned) carried(w *work, after int) (all []transcript.Entry) {
+// failures returns what a compaction is to hold about summaries that have failed: they
+// count on if the summary is not the work of the summarizer.
+func (w *work) failures(l learned) []transcript.Entry {
+	if !w.standIn {
+		return nil
+	}
+	if w.unasked {
+		l.failures++
+	}
+	return []transcript.Entry{{Body: transcript.Calibration{Failures: l.failures}}}
+}
+
+// carried returns the calibrations that stay in force after a compaction. Failures do if
+// the compaction holds how many there were.
+func (l learned) carried(done transcript.Compaction) (all []transcript.Entry) {
+	failures := 0
+	for _, e := range done.Standing {
+		if c, ok := e.Body.(transcript.Calibration); ok {
+			failures = max(failures, c.Failures)
+		}
+	}
 	for _, c := range l.Calibrations {
-		if c.Failures > 0 && w.standIn {
-			c.FailedAt = after
-			if w.unasked {
-				c.Failures++
-			}
+		if c.Failures > 0 && failures > 0 {
+			c.Failures, c.FailedAt = failures, done.TokensAfter
 		} else {
 			c.Failures, c.FailedAt = 0, 0
 		}

@@ -11,12 +11,6 @@ func (s *Session) Info() Info {
 	return info
 }
 
-// Stats is as it was.
-func (s *Session) Stats() Stats {
-	sum, _ := s.stats(context.Background())
-	return sum
-}
-
 // Turns is as it was.
 func (s *Session) Turns() (n int) {
 	_ = s.View(context.Background(), func(v *View) error {

@@ -318,8 +318,7 @@ func (w *walk) passes(start int) bool {
 				kept = true // it may end what was queued or a draft
 			}
 			switch rec.Entry.Body.(type) {
-			case transcript.Calibration, transcript.Pin, transcript.State, transcript.Queued, transcript.Draft,
-				transcript.Commit, transcript.Used, transcript.Extracted:
+			case transcript.Calibration, transcript.Pin, transcript.State, transcript.Queued, transcript.Draft:
 				kept = true
 			case transcript.Compaction:
 				kept, compacted = true, isComplete(batch)

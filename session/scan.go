@@ -90,7 +90,8 @@ func (o *ScanOptions) scan(ctx context.Context, drv driver.Driver, ref Ref) iter
 		keep = holdsID(o.ID)
 	}
 	return driver.Sift(ctx, drv, ref, func(at driver.Cursor, lines []byte) bool {
-		return (o.To == 0 || int64(at) < o.To) && (keep == nil || keep(lines))
+		early := int64(at) < o.From // the scan ends there
+		return (o.To == 0 || int64(at) < o.To) && (early || keep == nil || keep(lines))
 	})
 }
 
@@ -135,14 +136,4 @@ func (st *Store) ownLines(ctx context.Context, ref Ref) (place int64, err error)
 		}
 	}
 	return 0, nil
-}
-
-// find returns the record of an entry; of several with the ID the last one.
-func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
-	if id != "" {
-		for rec, err := range s.store.records(ctx, s.ref, ScanOptions{Backward: true, ID: id}) {
-			return rec, err
-		}
-	}
-	return transcript.Record{}, noEntry(id)
 }

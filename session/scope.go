@@ -24,7 +24,7 @@ const maxOwner = 512
 // request, and do not hand out the Store itself.
 //
 // No call on a scope changes the owner of a session. Another owner in options,
-// metadata, a commit or an imported header is an error, and so are entries that only the store
+// metadata or an imported header is an error, and so are entries that only the store
 // writes, such as those that make a session current. A key belongs to the owner of
 // its current session. IDs are unique within an agent: one that another owner uses
 // is in use, and gives an error that matches [fs.ErrExist]. A program that lets its
@@ -81,10 +81,6 @@ func (st *Store) permits(entries []transcript.Entry) error {
 			return fmt.Errorf("%s: entries of this type are not for a scope: nothing was written", e.Type())
 		case transcript.Meta:
 			if b.Owner != nil && *b.Owner != st.owner {
-				return errOwner
-			}
-		case transcript.Commit: // whose memories are made of it; a repeat makes none
-			if e.Of == "" && b.Owner != "" && b.Owner != st.owner {
 				return errOwner
 			}
 		}

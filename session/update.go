@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -36,12 +37,27 @@ const freeTries = 3
 // error of f is returned and nothing is written; so is every error of the append but
 // [ErrConflict]. If something is erased from the session between the first View and
 // the append, the error matches [ErrReplaced].
+//
+// A compaction among the items is completed: Update puts the system prompt and the tools
+// before it, and fills in its token and turn counts and the state that it holds. If f puts a
+// [transcript.Calibration] with Failures into its Standing, that many summaries have
+// failed in a row; otherwise the summarizer works. The error matches ErrConflict unless
+// the compaction keeps the end of the history exactly as it is, from its FirstKept on, and
+// has read everything that it replaces, as CoversTo and Read say.
 func (s *Session) Update(ctx context.Context, op string, f func(v *View) ([]transcript.Item, error)) (ids []string, err error) {
-	return s.update(ctx, op, anyRev, f)
+	began := time.Now()
+	ids, c, err := s.update(ctx, op, anyRev, f)
+	if err == nil && c != nil {
+		s.store.tell(ctx, s.ref, Event{Kind: EventCompactionDone, Took: time.Since(began), Compaction: *c})
+	}
+	return ids, err
 }
 
-// update is Update for an operation that began with a View of a rev.
-func (s *Session) update(ctx context.Context, op string, rev int, f func(v *View) ([]transcript.Item, error)) (ids []string, err error) {
+// update is Update for an operation that began with a View of a rev. It also returns the
+// compaction among the items, as it was stored.
+func (s *Session) update(
+	ctx context.Context, op string, rev int, f func(v *View) ([]transcript.Item, error),
+) (ids []string, c *transcript.Compaction, err error) {
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	now, made := s.store.opts.Now(), 0
@@ -55,15 +71,18 @@ func (s *Session) update(ctx context.Context, op string, rev int, f func(v *View
 	_, err = s.decide(ctx, op, t, rev, func(v *View) (*write, error) {
 		made = 0
 		items, err := f(v)
+		if err == nil {
+			items, c, err = v.complete(items)
+		}
 		if err != nil || len(items) == 0 {
 			return nil, err
 		}
 		return &write{at: now, items: items, newID: newIDs}, nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return ids[:made], nil
+	return ids[:made], c, nil
 }
 
 // decide appends the write that f returns, if no line was added since the View that f

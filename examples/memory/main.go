@@ -113,7 +113,7 @@ func (p *program) conversation(ctx context.Context, lines []string) error {
 // learn archives what was said in a session and learns from every archive that is
 // still pending.
 func (p *program) learn(ctx context.Context, s *session.Session) error {
-	if _, err := s.Commit(ctx, nil); err != nil {
+	if _, err := memory.Commit(ctx, s, nil); err != nil {
 		return err
 	}
 	pending, err := p.memories.Pending(ctx, s)

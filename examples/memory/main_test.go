@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -57,7 +58,7 @@ func TestMemoryInterrupted(t *testing.T) {
 		_, err = s.Append(t.Context(), transcript.UserText("I prefer tea."), transcript.AssistantText("Nice to know."))
 		require.NoError(t, err)
 		if commit {
-			_, err = s.Commit(t.Context(), nil)
+			_, err = memory.Commit(t.Context(), s, nil)
 			require.NoError(t, err)
 		}
 	}

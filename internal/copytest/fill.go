@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -221,7 +222,7 @@ func (f *filler) compact() error {
 
 func (f *filler) commit() error {
 	return f.with(func(s *session.Session) error {
-		_, err := s.Commit(f.ctx, &session.CommitOptions{KeepHistory: f.r.IntN(2) == 0})
+		_, err := memory.Commit(f.ctx, s, &memory.CommitOptions{KeepHistory: f.r.IntN(2) == 0})
 		return err
 	})
 }

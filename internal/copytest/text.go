@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -99,9 +100,13 @@ func standing(ctx context.Context, s *session.Session, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	archives, err := s.Archives(ctx)
+	archives, err := memory.Chapters(ctx, s)
 	if err != nil {
 		return err
 	}
-	return add(w, "standing", []any{pins, state, pending, archives, s.Stats()})
+	stats, err := memory.ReadStats(ctx, s)
+	if err != nil {
+		return err
+	}
+	return add(w, "standing", []any{pins, state, pending, archives, stats})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -78,7 +79,7 @@ func TestDamagedViking(t *testing.T) {
 					}
 				}
 				add(t, s, transcript.UserText("more"), transcript.AssistantText("here"))
-				_, err = s.Commit(t.Context(), nil)
+				_, err = memory.Commit(t.Context(), s, nil)
 				require.NoError(t, err)
 				seen := map[string]string{}
 				count := func(where string, h rebuild.History) {
@@ -94,14 +95,14 @@ func TestDamagedViking(t *testing.T) {
 						}
 					}
 				}
-				archives, err := s.Archives(t.Context())
+				archives, err := memory.Chapters(t.Context(), s)
 				require.NoError(t, err)
 				for _, a := range archives {
-					h, err := s.Archived(t.Context(), a.Name)
+					h, err := memory.ReadChapter(t.Context(), s, a.Name)
 					require.NoError(t, err)
 					count(a.Name, h)
 				}
-				live, err := s.Live(t.Context())
+				live, err := memory.Uncommitted(t.Context(), s)
 				require.NoError(t, err)
 				count("live", live)
 				full, err := exchange.FullHistory(t.Context(), s)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -103,15 +104,17 @@ func TestImportCommitted(t *testing.T) {
 	s, err := again.Get(t.Context(), importAll(t, again, sessionsIn(t, committed), nil)[0].Session)
 	require.NoError(t, err)
 	add(t, s, transcript.AssistantText("four"))
-	done, err := s.Commit(t.Context(), nil)
+	done, err := memory.Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	require.Equal(t, "archive_002", done.Archive)
-	archived, err := s.Archived(t.Context(), "archive_002")
+	archived, err := memory.ReadChapter(t.Context(), s, "archive_002")
 	require.NoError(t, err)
 	require.Len(t, archived.Messages, 2)
 	require.Equal(t, "three", archived.Messages[0].Text())
-	require.Equal(t, 2, s.Stats().Commits)
-	archived, err = s.Archived(t.Context(), "archive_001")
+	stats, err := memory.ReadStats(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, 2, stats.Commits)
+	archived, err = memory.ReadChapter(t.Context(), s, "archive_001")
 	require.NoError(t, err)
 	require.Len(t, archived.Messages, 2)
 	// An archive that is lost later takes nothing from the session.

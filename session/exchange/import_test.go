@@ -24,6 +24,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -384,16 +385,16 @@ func TestImportCommits(t *testing.T) {
 	s := load(t, from)
 	turn := func(text string) {
 		add(t, s, transcript.UserText(text), transcript.AssistantText(text))
-		require.NoError(t, s.Use(t.Context(), []string{"u"}, nil))
+		require.NoError(t, memory.RecordUse(t.Context(), s, memory.Use{URI: "u"}))
 	}
 	archives := func(s *session.Session) (all []string) {
-		archives, err := s.Archives(t.Context())
+		archives, err := memory.Chapters(t.Context(), s)
 		require.NoError(t, err)
 		for _, a := range archives {
-			h, err := s.Archived(t.Context(), a.Name)
+			h, err := memory.ReadChapter(t.Context(), s, a.Name)
 			require.NoError(t, err)
 			var said strings.Builder
-			fmt.Fprint(&said, a.Name, a.Abstract, a.Overview, a.Messages, a.Extracted, a.Owner)
+			fmt.Fprint(&said, a.Name, a.Abstract, a.Overview, a.Messages, a.Extracted)
 			for _, m := range h.Messages {
 				said.WriteString(m.Text())
 			}
@@ -403,7 +404,7 @@ func TestImportCommits(t *testing.T) {
 	}
 	for i := range 3 {
 		turn(fmt.Sprint("before ", i))
-		done, err := s.Commit(t.Context(), &session.CommitOptions{KeepHistory: i == 1})
+		done, err := memory.Commit(t.Context(), s, &memory.CommitOptions{KeepHistory: i == 1})
 		require.NoError(t, err)
 		if i == 0 {
 			add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 1}}})
@@ -420,11 +421,18 @@ func TestImportCommits(t *testing.T) {
 	again, err := to.Get(t.Context(), im.Session)
 	require.NoError(t, err)
 	require.Equal(t, archives(s), archives(again))
-	require.Equal(t, s.Stats(), again.Stats())
+	require.Equal(t, stats(t, s), stats(t, again))
 	for _, s := range []*session.Session{s, again} {
-		done, err := s.Commit(t.Context(), nil)
+		done, err := memory.Commit(t.Context(), s, nil)
 		require.NoError(t, err)
 		require.Equal(t, "archive_004", done.Archive)
 		require.Equal(t, 2, done.Messages)
 	}
+}
+
+func stats(t *testing.T, s *session.Session) memory.Stats {
+	t.Helper()
+	sum, err := memory.ReadStats(t.Context(), s)
+	require.NoError(t, err)
+	return sum
 }

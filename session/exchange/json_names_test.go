@@ -21,6 +21,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -40,8 +41,6 @@ var leaving = map[string]any{
 	"rebuild.Report":         rebuild.Report{},
 	"rebuild.Value":          rebuild.Value{},
 	"session.Appended":       session.Appended{},
-	"session.ArchiveInfo":    session.ArchiveInfo{},
-	"session.Committed":      session.Committed{},
 	"session.Compacted":      session.Compacted{},
 	"session.Copied":         session.Copied{},
 	"turn.Draft":             turn.Draft{},
@@ -57,15 +56,17 @@ var leaving = map[string]any{
 	"retain.Plan":            retain.Plan{},
 	"retain.Report":          retain.Report{},
 	"session.Session":        (*session.Session)(nil),
-	"session.Stats":          session.Stats{},
 	"session.Store":          (*session.Store)(nil),
 	"turn.Turn":              (*turn.Turn)(nil),
 	"session.Usage":          session.Usage{},
-	"session.UsageRecord":    session.UsageRecord{},
 	"transcript.Calibration": transcript.Calibration{},
 	"transcript.Carried":     transcript.Carried{},
 	"transcript.Entry":       transcript.Entry{},
 	"transcript.Record":      transcript.Record{},
+	"memory.Chapter":         memory.Chapter{},
+	"memory.Committed":       memory.Committed{},
+	"memory.Stats":           memory.Stats{},
+	"memory.Use":             memory.Use{},
 
 	"an argument of Observe": session.Event{},
 	"an error":               search.AmbiguousError{},

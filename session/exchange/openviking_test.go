@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -155,14 +156,10 @@ func TestImportArchivesOfOwner(t *testing.T) {
 	im := importAll(t, st, sessionsIn(t, vikingFolder()), nil)[0]
 	s, err := st.Get(t.Context(), im.Session)
 	require.NoError(t, err)
-	n := 0
-	archives, err := s.Archives(t.Context())
+	archives, err := memory.Chapters(t.Context(), s)
 	require.NoError(t, err)
-	for _, a := range archives {
-		require.Equal(t, "ana", a.Owner)
-		n++
-	}
-	require.Equal(t, 2, n)
+	require.Len(t, archives, 2)
+	require.Equal(t, "ana", s.Info().Owner)
 }
 
 // A commit of an imported session goes on where the source has ended, and moves
@@ -175,19 +172,19 @@ func TestImportedCommit(t *testing.T) {
 	s, err := st.Get(t.Context(), im.Session)
 	require.NoError(t, err)
 	add(t, s, transcript.AssistantText("Three times."))
-	done, err := s.Commit(t.Context(), nil)
+	done, err := memory.Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	require.True(t, done.Archived)
 	require.Equal(t, "archive_002", done.Archive)
 	require.Equal(t, 2, done.Messages)
 	var names []string
-	archives, err := s.Archives(t.Context())
+	archives, err := memory.Chapters(t.Context(), s)
 	require.NoError(t, err)
 	for _, a := range archives {
 		names = append(names, a.Name)
 	}
 	require.Equal(t, []string{"archive_001", "archive_002"}, names)
-	first, err := s.Archived(t.Context(), "archive_001")
+	first, err := memory.ReadChapter(t.Context(), s, "archive_001")
 	require.NoError(t, err)
 	require.Equal(t, "once", first.Messages[0].Text())
 	out := exportTo(t, st, im.Session, dialect.OpenViking)

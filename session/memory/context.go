@@ -38,7 +38,7 @@ const (
 // [tokens.Estimator]. A session without an owner has no memories; a query without a
 // word finds the profile and the newest archives. Errors are those of [Store.Search];
 // what could be found is returned with them. To find the archives it reads the whole
-// transcript of s, as [session.Session.Archives] does.
+// transcript of s, as [Chapters] does.
 //
 // The messages are in the history of the session as well, unless a commit has put
 // them away: an application that sends that history needs [Context.Blocks] alone.
@@ -61,7 +61,7 @@ func (m *Store) Context(ctx context.Context, s *session.Session, query string, b
 		return c.Context, fmt.Errorf("memory: context: %w", err)
 	}
 	c.take(&c.Archives, archives, c.Tokens+budget/4)
-	live, err := s.Live(ctx)
+	live, err := Uncommitted(ctx, s)
 	if err != nil {
 		return c.Context, fmt.Errorf("memory: context: %w", err)
 	}
@@ -136,7 +136,7 @@ func startsTurn(m transcript.Message) bool {
 
 // bestArchives returns the archives that fit a query best, and then the newest.
 func bestArchives(ctx context.Context, s *session.Session, query string) ([]Hit, error) {
-	all, err := s.Archives(ctx)
+	all, err := Chapters(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func TestContext(t *testing.T) {
 	require.NoError(t, err)
 	for _, topic := range []string{"tea", "cats", "boats", "trains"} {
 		say(t, s, transcript.UserText("Let us talk about "+topic), transcript.AssistantText("Gladly, "+topic+" it is."))
-		_, err := s.Commit(t.Context(), &session.CommitOptions{Summarizer: titled{}})
+		_, err := Commit(t.Context(), s, &CommitOptions{Summarizer: titled{}})
 		require.NoError(t, err)
 	}
 	for i := range 30 {
@@ -108,7 +108,7 @@ func TestContextIsNotLearned(t *testing.T) {
 	hits, err := m.Search(t.Context(), "dog remembered", &SearchOptions{Sessions: []*session.Session{s}})
 	require.NoError(t, err)
 	require.Empty(t, hits)
-	_, err = s.Commit(t.Context(), nil)
+	_, err = Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	_, err = m.Extract(t.Context(), s, "archive_001")
 	require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestIndex(t *testing.T) {
 		candidate(Entities, "rex", "Rex is a dog", ""), candidate(Patterns, "tests", "Tests come first", ""))})
 	require.NoError(t, err)
 	say(t, s, transcript.UserText("hello"), transcript.AssistantText("hello"))
-	_, err = s.Commit(t.Context(), nil)
+	_, err = Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	_, err = m.Extract(t.Context(), s, "archive_001")
 	require.NoError(t, err)

@@ -1,13 +1,13 @@
 // Package memory lets the next conversation know what the last one taught. It turns
-// the archives of sessions into memories of six categories, in Markdown files that
+// the chapters of sessions into memories of six categories, in Markdown files that
 // people may read and change.
 //
 // # Let the next conversation know
 //
-// Session.Commit archives what was said; [Store.Extract] learns from an archive:
+// [Commit] archives what was said; [Store.Extract] learns from such a chapter:
 //
 //	m, err := memory.Open(memory.Folder(dir), &memory.Options{Extractor: memory.Model{Client: client}})
-//	done, err := s.Commit(ctx, nil)
+//	done, err := memory.Commit(ctx, s, nil)
 //	if err == nil && done.Archived {
 //		result, err := m.Extract(ctx, s, done.Archive)
 //	}
@@ -35,7 +35,7 @@
 //	blocks := append(known.Blocks(), transcript.TextBlock{Text: input})
 //	_, err = s.Append(ctx, transcript.Message{Role: transcript.RoleUser, Content: blocks})
 //
-// Record what really helped with Session.Use, by the URIs of the hits.
+// Record what really helped with [RecordUse], by the URIs of the hits.
 //
 // # Find something
 //

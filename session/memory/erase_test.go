@@ -244,7 +244,7 @@ func TestNobody(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Append(t.Context(), transcript.UserText("hi"), transcript.AssistantText("hello"))
 	require.NoError(t, err)
-	done, err := s.Commit(t.Context(), nil)
+	done, err := Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "memory")
 	m := openStore(t, dir, &Options{Extractor: finds(candidate(Profile, "", "x", ""))})

@@ -34,7 +34,7 @@ func ExampleStore_Context() {
 	if _, err := first.Append(ctx, transcript.UserText("Remember: vim"), transcript.AssistantText("Noted.")); err != nil {
 		log.Fatal(err)
 	}
-	done, err := first.Commit(ctx, nil)
+	done, err := memory.Commit(ctx, first, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

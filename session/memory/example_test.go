@@ -53,7 +53,7 @@ func Example() {
 		if _, err := s.Append(ctx, transcript.UserText(text), transcript.AssistantText("Noted.")); err != nil {
 			log.Fatal(err)
 		}
-		done, err := s.Commit(ctx, nil)
+		done, err := memory.Commit(ctx, s, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func ExampleStore_Erase() {
 	if _, err := s.Append(ctx, transcript.UserText("Remember: vim"), transcript.AssistantText("Noted.")); err != nil {
 		log.Fatal(err)
 	}
-	done, err := s.Commit(ctx, nil)
+	done, err := memory.Commit(ctx, s, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

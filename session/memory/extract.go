@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -42,7 +41,7 @@ type Outcome struct {
 type extraction struct {
 	planner
 	c       conversation
-	archive session.ArchiveInfo
+	archive Chapter
 	name    string // of the diff, without an extension
 }
 
@@ -53,14 +52,18 @@ func (m *Store) extract(ctx context.Context, c conversation, name string) (Resul
 	fail := func(r Result, err error) (Result, error) {
 		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays archived; extract it again: %w", name, ref.Agent, ref.ID, err)
 	}
-	a, err := findArchive(ctx, c, name)
+	owner, err := c.owner(ctx)
 	if err != nil {
 		return fail(Result{}, err)
 	}
-	x := &extraction{c: c, archive: a, name: diffName(a.Owner, a.Entry)}
+	a, err := findChapter(ctx, c, name)
+	if err != nil {
+		return fail(Result{}, err)
+	}
+	x := &extraction{c: c, archive: a, name: diffName(owner, a.Entry)}
 	x.planner = planner{
-		Store: m, scope: Scope{ref.Agent, a.Owner}, asked: map[int]answer{}, ids: map[int]string{},
-		source: Source{Owner: a.Owner, Agent: ref.Agent, Session: ref.ID, Archive: a.Name, Commit: a.Entry},
+		Store: m, scope: Scope{ref.Agent, owner}, asked: map[int]answer{}, ids: map[int]string{},
+		source: Source{Owner: owner, Agent: ref.Agent, Session: ref.ID, Archive: a.Name, Commit: a.Entry},
 	}
 	if err := x.scope.check(); err != nil {
 		return fail(x.result(&diff{}), err)
@@ -77,17 +80,17 @@ func (m *Store) extract(ctx context.Context, c conversation, name string) (Resul
 	return r, nil
 }
 
-func findArchive(ctx context.Context, c conversation, name string) (session.ArchiveInfo, error) {
-	archives, err := c.Archives(ctx)
+func findChapter(ctx context.Context, c conversation, name string) (Chapter, error) {
+	chapters, err := c.chapters(ctx)
 	if err != nil {
-		return session.ArchiveInfo{}, err
+		return Chapter{}, err
 	}
-	for _, a := range archives {
+	for _, a := range chapters {
 		if a.Name == name || a.Entry == name {
 			return a, nil
 		}
 	}
-	return session.ArchiveInfo{}, fmt.Errorf("there is no such archive: %w", fs.ErrNotExist)
+	return Chapter{}, fmt.Errorf("there is no such chapter: %w", fs.ErrNotExist)
 }
 
 // run learns all that the commit has not taught yet. The lock of the commit is held.
@@ -111,7 +114,7 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	// Another process may have appended it while this one waited for the lock.
-	if x.archive, err = findArchive(ctx, x.c, x.archive.Entry); err == nil && (!done || !x.archive.Extracted) {
+	if x.archive, err = findChapter(ctx, x.c, x.archive.Entry); err == nil && (!done || !x.archive.Extracted) {
 		x.announce("append")
 		return r, x.append(ctx, transcript.Extracted{Commit: x.archive.Entry, Counts: r.Counts, Diff: r.Diff})
 	}
@@ -179,7 +182,7 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 	if x.opts.Extractor == nil {
 		return nil, "", errNoExtractor
 	}
-	h, err := x.c.Archived(ctx, x.archive.Name)
+	h, err := x.c.read(ctx, x.archive.Name)
 	if err != nil {
 		return nil, "", err
 	}

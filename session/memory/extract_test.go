@@ -22,20 +22,20 @@ import (
 
 // talk is a conversation with archives of one message each.
 type talk struct {
-	owner string
-	list  []session.ArchiveInfo
+	of    string // the owner
+	list  []Chapter
 	said  map[string][]transcript.Message
 	lines []transcript.Extracted
 	mu    sync.Mutex // guards lines
 }
 
-func newTalk(owner string) *talk { return &talk{owner: owner, said: map[string][]transcript.Message{}} }
+func newTalk(owner string) *talk { return &talk{of: owner, said: map[string][]transcript.Message{}} }
 
 // commit adds an archive.
 func (c *talk) commit(texts ...string) (name string) {
 	n := len(c.list) + 1
 	name = fmt.Sprintf("archive_%03d", n)
-	c.list = append(c.list, session.ArchiveInfo{Name: name, Entry: fmt.Sprintf("0198c0de-0000-7000-8000-%012d", n), Owner: c.owner})
+	c.list = append(c.list, Chapter{Name: name, Entry: fmt.Sprintf("0198c0de-0000-7000-8000-%012d", n)})
 	for _, text := range texts {
 		c.said[name] = append(c.said[name], transcript.UserText(text))
 	}
@@ -44,7 +44,9 @@ func (c *talk) commit(texts ...string) (name string) {
 
 func (c *talk) Ref() session.Ref { return session.Ref{Agent: "main", ID: "talk-1"} }
 
-func (c *talk) Archives(context.Context) (all []session.ArchiveInfo, err error) {
+func (c *talk) owner(context.Context) (string, error) { return c.of, nil }
+
+func (c *talk) chapters(context.Context) (all []Chapter, err error) {
 	for _, a := range c.list {
 		for _, e := range c.extracted() {
 			if e.Commit == a.Entry {
@@ -62,7 +64,7 @@ func (c *talk) extracted() []transcript.Extracted {
 	return slices.Clone(c.lines)
 }
 
-func (c *talk) Archived(_ context.Context, name string) (rebuild.History, error) {
+func (c *talk) read(_ context.Context, name string) (rebuild.History, error) {
 	return rebuild.History{Messages: c.said[name]}, nil
 }
 

@@ -94,7 +94,7 @@ func planted(t *testing.T) string {
 	for _, text := range []string{"one", "two"} {
 		_, err = s.Append(t.Context(), transcript.UserText(text), transcript.AssistantText("noted"))
 		require.NoError(t, err)
-		done, err := s.Commit(t.Context(), &session.CommitOptions{KeepHistory: true})
+		done, err := Commit(t.Context(), s, &CommitOptions{KeepHistory: true})
 		require.NoError(t, err)
 		require.True(t, done.Archived)
 	}
@@ -158,7 +158,7 @@ func learned(t *testing.T, dir string) map[string]string {
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the diffs, and no progress")
 	commits := map[string]string{}
-	archives, err := s.Archives(t.Context())
+	archives, err := Chapters(t.Context(), s)
 	require.NoError(t, err)
 	for _, a := range archives {
 		require.True(t, a.Extracted)
@@ -295,7 +295,7 @@ func TestStopped(t *testing.T) {
 	require.True(t, extractUntil(t, openStore(t, from, &Options{Extractor: &script{found: lessons}}), first, "archive_001", 0))
 	name := first.commit("two")
 	for at := 0; ; at++ {
-		dir, c := copied(t, from), &talk{owner: first.owner, list: first.list, said: first.said, lines: first.extracted()}
+		dir, c := copied(t, from), &talk{of: first.of, list: first.list, said: first.said, lines: first.extracted()}
 		ex := &script{found: lessons}
 		m := openStore(t, dir, &Options{Extractor: ex})
 		ended := extractUntil(t, m, c, name, at)

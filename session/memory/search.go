@@ -234,7 +234,7 @@ func (m *Memory) document() document {
 
 // session adds what is found of a session.
 func (f *finding) session(ctx context.Context, s *session.Session) error {
-	archives, err := s.Archives(ctx)
+	archives, err := Chapters(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -244,8 +244,8 @@ func (f *finding) session(ctx context.Context, s *session.Session) error {
 			texts: []string{a.Abstract, a.Overview},
 		})
 	}
-	last := map[string]session.UsageRecord{}
-	uses, err := s.UsageRecords(ctx)
+	last := map[string]Use{}
+	uses, err := Uses(ctx, s)
 	if err != nil {
 		return err
 	}

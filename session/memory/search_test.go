@@ -240,8 +240,9 @@ func TestSearchSession(t *testing.T) {
 	m, err := Open(files, nil)
 	require.NoError(t, err)
 	say(t, s, transcript.UserText("Which tea is sold in Porto?"), transcript.AssistantText("Gorreana is sold there."))
-	require.NoError(t, s.Use(t.Context(), []string{"viking://resources/tea/shops/", "viking://user/memories/preferences/tea.md"}, &transcript.SkillUse{URI: "viking://skills/look-up/", Input: "tea shops", Success: true}))
-	done, err := s.Commit(t.Context(), nil)
+	require.NoError(t, RecordUse(t.Context(), s, Use{URI: "viking://resources/tea/shops/"}, Use{URI: "viking://user/memories/preferences/tea.md"},
+		Use{Type: UsedSkill, URI: "viking://skills/look-up/", Input: "tea shops", Success: true}))
+	done, err := Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	say(t, s, transcript.UserText("Gone: tea"))
 	require.NoError(t, s.Rewind(t.Context(), done.Entry))

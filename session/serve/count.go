@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -108,7 +109,7 @@ func isMessage(e transcript.Entry) bool {
 // archived.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
 	first, last := map[string]bool{}, map[string]bool{} // of what is in archives
-	archives, err := s.Archives(ctx)
+	archives, err := memory.Chapters(ctx, s)
 	if err != nil {
 		return known, err
 	}

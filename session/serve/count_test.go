@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
@@ -33,7 +34,7 @@ func TestMessageCount(t *testing.T) {
 	for range 120 {
 		switch random.IntN(8) {
 		case 0:
-			done, err := s.Commit(t.Context(), &session.CommitOptions{KeepHistory: random.IntN(2) == 0})
+			done, err := memory.Commit(t.Context(), s, &memory.CommitOptions{KeepHistory: random.IntN(2) == 0})
 			require.NoError(t, err)
 			if done.Archived {
 				archive()

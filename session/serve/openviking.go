@@ -196,10 +196,20 @@ func (q *request) vikingUsed() error {
 	if err := q.body(&body); err != nil {
 		return err
 	}
-	if err := s.Use(q.Context(), body.Contexts, body.Skill); err != nil {
+	var uses []memory.Use
+	for _, uri := range body.Contexts {
+		uses = append(uses, memory.Use{URI: uri})
+	}
+	if k := body.Skill; k != nil {
+		uses = append(uses, memory.Use{Type: memory.UsedSkill, URI: k.URI, Input: k.Input, Output: k.Output, Success: k.Success})
+	}
+	if err := memory.RecordUse(q.Context(), s, uses...); err != nil {
 		return err
 	}
-	stats := s.Stats()
+	stats, err := memory.ReadStats(q.Context(), s)
+	if err != nil {
+		return err
+	}
 	q.envelope(http.StatusOK, map[string]any{"session_id": s.ID(), "contexts_used": stats.Contexts, "skills_used": stats.Skills}, nil)
 	return nil
 }
@@ -212,12 +222,17 @@ func (q *request) vikingCommit() error {
 	if err := q.body(&struct{}{}); err != nil {
 		return err
 	}
-	done, err := s.Commit(q.Context(), nil)
+	done, err := memory.Commit(q.Context(), s, nil)
+	if err != nil {
+		return err
+	}
+	learned := q.learn(s)
+	stats, err := memory.ReadStats(q.Context(), s)
 	if err != nil {
 		return err
 	}
 	q.envelope(http.StatusOK, map[string]any{
-		"session_id": s.ID(), "status": "committed", "archived": done.Archived, "memories_extracted": q.learn(s), "stats": s.Stats(),
+		"session_id": s.ID(), "status": "committed", "archived": done.Archived, "memories_extracted": learned, "stats": stats,
 	}, nil)
 	return nil
 }
@@ -250,7 +265,7 @@ func (q *request) vikingArchive() error {
 		return err
 	}
 	name := q.PathValue("archive")
-	archives, err := s.Archives(q.Context())
+	archives, err := memory.Chapters(q.Context(), s)
 	if err != nil {
 		return err
 	}
@@ -258,7 +273,7 @@ func (q *request) vikingArchive() error {
 		if a.Name != name {
 			continue
 		}
-		h, err := s.Archived(q.Context(), name)
+		h, err := memory.ReadChapter(q.Context(), s, name)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
@@ -133,13 +134,15 @@ func (q *request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 
 type ownDescribed struct {
 	Info    session.Info    `json:"info"`
-	Stats   session.Stats   `json:"stats"`
+	Stats   memory.Stats    `json:"stats"`
 	Pending rebuild.Pending `json:"pending"`
 }
 
 func (q *request) ownGet(s *session.Session, _ none) (d ownDescribed, err error) {
-	d.Pending, err = s.Pending(q.Context())
-	d.Info, d.Stats = s.Info(), s.Stats()
+	if d.Pending, err = s.Pending(q.Context()); err == nil {
+		d.Stats, err = memory.ReadStats(q.Context(), s)
+	}
+	d.Info = s.Info()
 	return d, err
 }
 

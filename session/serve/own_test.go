@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
@@ -89,7 +90,7 @@ func (a *asker) ask(status int, method, path string, body, out any) {
 
 type described struct {
 	Info    session.Info
-	Stats   session.Stats
+	Stats   memory.Stats
 	Pending struct{ Owed bool }
 }
 
@@ -213,7 +214,7 @@ func TestOwnRoutes(t *testing.T) {
 	alice.ask(400, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "system", "content": "hi"}, nil)
 	newAsker(t, ts, "bob-key").ask(404, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "user", "content": "hi"}, nil)
 	alice.ask(200, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "assistant", "content": "hello"}, nil)
-	var committed session.Committed
+	var committed memory.Committed
 	alice.ask(200, "POST", "/v1/store/sessions/main/four/commit", nil, &committed)
 	require.True(t, committed.Archived)
 

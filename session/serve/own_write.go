@@ -5,6 +5,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/memory"
 )
 
 type ownCreated struct {
@@ -48,8 +49,8 @@ func (q *request) ownAppend(s *session.Session, m ownMessage) (session.Appended,
 	return s.AppendIf(q.Context(), session.Cond{Idem: idem}, message)
 }
 
-func (q *request) ownCommit(s *session.Session, _ none) (session.Committed, error) {
-	done, err := s.Commit(q.Context(), nil)
+func (q *request) ownCommit(s *session.Session, _ none) (memory.Committed, error) {
+	done, err := memory.Commit(q.Context(), s, nil)
 	if err == nil {
 		q.learn(s)
 	}

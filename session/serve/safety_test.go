@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
@@ -99,7 +100,7 @@ func TestForeignOwner(t *testing.T) {
 	t.Parallel()
 	ts, store, sv := withKeys(t)
 	s := talk(t, store, "alices")
-	_, err := s.Commit(t.Context(), nil)
+	_, err := memory.Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	entries, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
@@ -400,7 +401,7 @@ func TestHostileContent(t *testing.T) {
 	entries, err := search.Page(t.Context(), s, "", -2)
 	require.NoError(t, err)
 	require.NoError(t, turn.Pin(t.Context(), s, entries[0].ID))
-	_, err = s.Commit(t.Context(), nil)
+	_, err = memory.Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	media := map[string]bool{}
 	for _, r := range sv.Routes() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
@@ -30,7 +31,7 @@ type backend interface {
 	create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error)
 	describe(ctx context.Context, ref session.Ref) (described, error)
 	add(ctx context.Context, ref session.Ref, role transcript.Role, text string) (session.Appended, error)
-	commit(ctx context.Context, ref session.Ref) (session.Committed, error)
+	commit(ctx context.Context, ref session.Ref) (memory.Committed, error)
 	title(ctx context.Context, ref session.Ref, text string) (session.Info, error)
 	fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error)
 	// page returns up to n entries after one, or with a negative n before one.
@@ -53,7 +54,7 @@ type backend interface {
 // described is all that is known of a session.
 type described struct {
 	Info    session.Info    `json:"info"`
-	Stats   session.Stats   `json:"stats"`
+	Stats   memory.Stats    `json:"stats"`
 	Pending rebuild.Pending `json:"pending"`
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
@@ -78,8 +79,10 @@ func with[T any](ctx context.Context, f *folder, ref session.Ref, do func(*sessi
 
 func (f *folder) describe(ctx context.Context, ref session.Ref) (described, error) {
 	return with(ctx, f, ref, func(s *session.Session) (d described, err error) {
-		d.Pending, err = s.Pending(ctx)
-		d.Info, d.Stats = s.Info(), s.Stats()
+		if d.Pending, err = s.Pending(ctx); err == nil {
+			d.Stats, err = memory.ReadStats(ctx, s)
+		}
+		d.Info = s.Info()
 		return d, err
 	})
 }
@@ -92,8 +95,8 @@ func (f *folder) add(ctx context.Context, ref session.Ref, role transcript.Role,
 	})
 }
 
-func (f *folder) commit(ctx context.Context, ref session.Ref) (session.Committed, error) {
-	return with(ctx, f, ref, func(s *session.Session) (session.Committed, error) { return s.Commit(ctx, nil) })
+func (f *folder) commit(ctx context.Context, ref session.Ref) (memory.Committed, error) {
+	return with(ctx, f, ref, func(s *session.Session) (memory.Committed, error) { return memory.Commit(ctx, s, nil) })
 }
 
 func (f *folder) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
@@ -198,8 +199,8 @@ func (r *remote) add(ctx context.Context, ref session.Ref, role transcript.Role,
 	return ask[session.Appended](ctx, r, http.MethodPost, at(ref, "/entries"), map[string]string{"role": string(role), "content": text})
 }
 
-func (r *remote) commit(ctx context.Context, ref session.Ref) (session.Committed, error) {
-	return ask[session.Committed](ctx, r, http.MethodPost, at(ref, "/commit"), nil)
+func (r *remote) commit(ctx context.Context, ref session.Ref) (memory.Committed, error) {
+	return ask[memory.Committed](ctx, r, http.MethodPost, at(ref, "/commit"), nil)
 }
 
 func (r *remote) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {

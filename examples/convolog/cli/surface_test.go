@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -36,7 +37,7 @@ func TestSameTranscript(t *testing.T) {
 		_, err := s.Append(t.Context(), m)
 		require.NoError(t, err)
 	}
-	_, err = s.Commit(t.Context(), nil)
+	_, err = memory.Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	name := "Cheap"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &name}))

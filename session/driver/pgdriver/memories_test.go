@@ -108,7 +108,7 @@ func TestMemoriesOfAStore(t *testing.T) {
 		}
 		_, err = s.Append(t.Context(), transcript.UserText(text), transcript.AssistantText("I see."))
 		require.NoError(t, err)
-		done, err := s.Commit(t.Context(), nil)
+		done, err := memory.Commit(t.Context(), s, nil)
 		require.NoError(t, err)
 		_, err = memories[i].Extract(t.Context(), s, done.Archive)
 		require.NoError(t, err)

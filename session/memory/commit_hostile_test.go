@@ -1,7 +1,8 @@
-package session_test
+package memory_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -9,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -48,7 +49,7 @@ func TestCommitPropertyErase(t *testing.T) {
 			}
 			n := 1 + r.IntN(k.n+1) // the last of these is said later, if at all
 			word := fmt.Sprintf("w%d.", n)
-			before := k.s.Stats()
+			before := stats(t, k.s)
 			plan, err := st.PlanErase(storetest.Background, session.Erasure{Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }})
 			require.NoError(t, err)
 			_, err = st.Erase(storetest.Background, plan)
@@ -59,7 +60,7 @@ func TestCommitPropertyErase(t *testing.T) {
 			st = storetest.Open(t, dir, opts)
 			k.s, err = st.Get(storetest.Background, k.s.Ref())
 			require.NoError(t, err)
-			after := k.s.Stats()
+			after := stats(t, k.s)
 			before.Tokens, after.Tokens = 0, 0
 			require.Equal(t, before, after, "%d: %v", seed, k.log)
 			if n <= k.n {
@@ -94,10 +95,10 @@ func TestCommitCutAndRetried(t *testing.T) {
 	defer storetest.Close(t, st)
 	s, err = st.Get(storetest.Background, ref)
 	require.NoError(t, err)
-	require.True(t, commit(t, s, &session.CommitOptions{KeepHistory: true}).Archived)
+	require.True(t, commit(t, s, &memory.CommitOptions{KeepHistory: true}).Archived)
 	_, err = s.AppendIf(storetest.Background, session.Cond{Idem: "key"}, batch...)
 	require.NoError(t, err)
-	commit(t, s, &session.CommitOptions{KeepHistory: true})
+	commit(t, s, &memory.CommitOptions{KeepHistory: true})
 	var all strings.Builder
 	for _, a := range archivesOf(t, s) {
 		all.WriteString(strings.Join(archived(t, s, a.Name), "|") + "\n")
@@ -106,8 +107,8 @@ func TestCommitCutAndRetried(t *testing.T) {
 	require.Equal(t, 1, strings.Count(all.String(), "third"), all.String())
 }
 
-// Nobody can have an archive in their scope from which somebody else's memories are
-// made; but a session that was somebody else's goes on.
+// A commit line with another owner teaches nothing about that owner: what is learned
+// from a session belongs to the owner of the session.
 func TestCommitOfAnotherOwner(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
@@ -115,29 +116,25 @@ func TestCommitOfAnotherOwner(t *testing.T) {
 		require.NoError(t, err)
 		s := storetest.Load(t, ada, storetest.CLI)
 		ids := storetest.Add(t, s, transcript.UserText("remember that bert is a thief"), storetest.Answer("yes"))
-		forged := transcript.Commit{Archive: "archive_001", N: 1, FirstEntry: ids[0], LastEntry: ids[1], Owner: "bert"}
-		_, err = s.Append(storetest.Background, forged)
-		require.Error(t, err)
-		line := st.Sealed(transcript.Entry{ID: "forged", Time: time.Now(), Body: forged})
-		_, err = s.AppendLines(storetest.Background, s.Info().Size, line)
-		require.Error(t, err)
-		require.Empty(t, archivesOf(t, s))
-
-		bert := "bert"
-		key := storetest.CLI
-		key.Peer = "given"
-		given, err := st.Create(storetest.Background, key, &session.CreateOptions{Owner: bert})
+		forged := storetest.Add(t, s, transcript.Commit{Archive: "archive_001", N: 1, FirstEntry: ids[0], LastEntry: ids[1], Owner: "bert"})[0]
+		m, err := memory.Open(memory.Folder(t.TempDir()), &memory.Options{Extractor: told{}})
 		require.NoError(t, err)
-		storetest.Add(t, given, transcript.UserText("one"), storetest.Answer("two"))
-		require.True(t, commit(t, given, nil).Archived)
-		owner := "ada"
-		storetest.Add(t, given, transcript.Meta{Owner: &owner})
-		hers, err := ada.Get(storetest.Background, given.Ref())
+		_, err = m.Extract(t.Context(), s, forged)
 		require.NoError(t, err)
-		storetest.Add(t, hers, transcript.UserText("three"), storetest.Answer("four"))
-		require.True(t, commit(t, hers, nil).Archived)
-		all := archivesOf(t, hers)
-		require.Equal(t, "bert", all[0].Owner)
-		require.Equal(t, "ada", all[1].Owner)
+		for owner, want := range map[string]int{"ada": 1, "bert": 0} {
+			n := 0
+			for _, err := range m.List(t.Context(), memory.Scope{Agent: "main", Owner: owner}) {
+				require.NoError(t, err)
+				n++
+			}
+			require.Equal(t, want, n, owner)
+		}
 	})
+}
+
+// told is an extractor that finds one memory.
+type told struct{}
+
+func (told) Extract(context.Context, memory.Input) ([]memory.Candidate, error) {
+	return []memory.Candidate{{Category: memory.Events, Topic: "theft", Text: memory.Text{Abstract: "Bert is a thief"}}}, nil
 }

@@ -1,17 +1,19 @@
-package session
+package memory
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// unfiled is what a session has in no archive. A line of a history is live only
+// unfiled is what a session has in no chapter. A line of a history is live only
 // together with all lines before it, so a commit that has an entry also has what is
 // live before that entry: what counts of a commit is its last entry.
 type unfiled struct {
@@ -19,31 +21,48 @@ type unfiled struct {
 	messages int              // in the runs
 	open     int              // messages after them
 	live     []transcript.Run // the runs and what is after them
-	from     driver.Cursor    // a place in front of the runs
+	from     int64            // a place in front of the runs
 }
 
-// findUnfiled reads what was appended since the last commit, up to the end of a scan.
-// After a rewind it reads the whole transcript, because the rewind may have brought
+// reading yields the batches of a session from a place on.
+type reading func(from int64) iter.Seq2[transcript.Batch, error]
+
+// upTo returns the reading of what a session has before a place.
+func upTo(ctx context.Context, s *session.Session, to int64) reading {
+	return func(from int64) iter.Seq2[transcript.Batch, error] {
+		return transcript.Batches(s.Scan(ctx, session.ScanOptions{From: from, To: to}))
+	}
+}
+
+// errRewound says that lines count that a reading has left out.
+var errRewound = errors.New("a rewind refers to older lines")
+
+// findUnfiled reads what was appended since the last commit, of which last is the last
+// entry. After a rewind it reads the whole transcript, because the rewind may have brought
 // back what a commit has passed over. Open is the first entry of the turn that is not
 // over; it is empty if all are.
-func findUnfiled(scan scan, last rebuild.Commit, open string) (unfiled, error) {
-	if last.LastEntry != "" {
-		var u unfiled
-		p, err := locate(scan, last.LastEntry)
-		if err == nil {
-			u, err = readUnfiled(scan, p.end, open)
-		}
-		if !errors.Is(err, errRewound) && !errors.Is(err, ErrNoEntry) {
-			return u, err
-		}
+func findUnfiled(ctx context.Context, s *session.Session, read reading, last, open string) (unfiled, error) {
+	rec, err := find(ctx, s, last)
+	if err != nil {
+		return unfiled{}, err
 	}
-	return readUnfiled(scan, 0, open)
+	u, err := readUnfiled(read, rec, open)
+	if errors.Is(err, errRewound) {
+		return readUnfiled(read, transcript.Record{}, open)
+	}
+	return u, err
 }
 
-// readUnfiled reads from a place on. The error is errRewound if older lines count.
-func readUnfiled(scan scan, from driver.Cursor, open string) (unfiled, error) {
-	o := filed{from: from, fold: rebuild.New(&rebuild.Options{Full: true, Tail: from > 0})}
-	for b, err := range transcript.Batches(scan(from, driver.Forward)) {
+// readUnfiled reads what is after the batch of a record. The error is errRewound if older
+// lines count.
+func readUnfiled(read reading, last transcript.Record, open string) (unfiled, error) {
+	o := filed{from: last.End, fold: rebuild.New(&rebuild.Options{Full: true, Tail: last.End > 0})}
+	for b, err := range read(last.End) {
+		if err == nil && last.HasEntry() && b.Entries[0].Part == max(last.Entry.Part, 1)+1 {
+			last.Entry.Part = b.Entries[0].Part // a line of the same batch
+			continue
+		}
+		last = transcript.Record{}
 		if err == nil {
 			err = o.add(b)
 		}
@@ -56,7 +75,7 @@ func readUnfiled(scan scan, from driver.Cursor, open string) (unfiled, error) {
 
 // filed is what readUnfiled has read of a session, without what its lines say.
 type filed struct {
-	from    driver.Cursor
+	from    int64
 	fold    *rebuild.Fold
 	batches []filedBatch
 	has     []string // the last entries of commits, and that of the lines of another session
@@ -113,7 +132,10 @@ func (o *filed) add(b transcript.Batch) error {
 // unfiled returns what is in no archive, as ranges of the lines in their order.
 func (o *filed) unfiled(open string) unfiled {
 	u := unfiled{from: o.from}
-	live := setOf(o.fold.Since(o.has...))
+	live := map[string]bool{}
+	for _, id := range o.fold.Since(o.has...) {
+		live[id] = true
+	}
 	over, joined := true, false
 	for _, b := range o.batches {
 		if !slices.ContainsFunc(b.lines, func(id string) bool { return live[id] }) {
@@ -150,22 +172,22 @@ func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run
 
 // batchesOf yields the batches of runs, the lines of which are read from a place in
 // front of them.
-func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[transcript.Batch, error] {
+func batchesOf(read reading, from int64, runs []transcript.Run) iter.Seq2[transcript.Batch, error] {
 	return func(yield func(transcript.Batch, error) bool) {
 		runs, inside := runs, false
-		for b, err := range transcript.Batches(scan(from, driver.Forward)) {
+		for b, err := range read(from) {
 			if err != nil {
 				yield(b, err)
 				return
 			}
 			// Where the end of a run is damaged, it ends where the next one begins.
-			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return indexOf(b.Entries, r.First) >= 0 }); i >= 0 {
+			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return holds(b, r.First) }); i >= 0 {
 				runs, inside = runs[i:], true
 			}
 			if inside && !yield(b, nil) {
 				return
 			}
-			if inside && indexOf(b.Entries, runs[0].Last) >= 0 {
+			if inside && holds(b, runs[0].Last) {
 				runs, inside = runs[1:], false
 			}
 			if len(runs) == 0 {
@@ -175,12 +197,16 @@ func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[t
 	}
 }
 
+func holds(b transcript.Batch, id string) bool {
+	return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
+}
+
 // historyOf returns the history of runs, as if nothing had been compacted or
 // clipped. An append that a kill has cut is left out if retried reports that its key
 // was used again behind the runs; nil reports that none was.
-func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
+func historyOf(read reading, from int64, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
-	for b, err := range batchesOf(scan, from, runs) {
+	for b, err := range batchesOf(read, from, runs) {
 		if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
 			var again bool
 			if again, err = retried(b.Entries[0].Idem); again {
@@ -201,8 +227,8 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried fun
 
 // beginningOf returns how the runs begin, on one line: with the first text of the
 // user that could be a title, or else with the first text.
-func beginningOf(scan scan, from driver.Cursor, runs []transcript.Run) (line string, err error) {
-	for b, err := range batchesOf(scan, from, runs) {
+func beginningOf(read reading, from int64, runs []transcript.Run) (line string, err error) {
+	for b, err := range batchesOf(read, from, runs) {
 		if err != nil {
 			return "", err
 		}
@@ -212,10 +238,12 @@ func beginningOf(scan scan, from driver.Cursor, runs []transcript.Run) (line str
 				continue
 			}
 			text := f.Message().Text()
-			if title := titleOf(text); f.Kind == transcript.TypeUser && title != "" {
-				return title, nil
+			first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+			noted := strings.HasPrefix(first, "<") || strings.HasPrefix(first, "[") // by a program
+			if first = oneLine(first); f.Kind == transcript.TypeUser && first != "" && !noted {
+				return clip(first, maxAbstract), nil
 			}
-			line = cmp.Or(line, oneLine(text))
+			line = cmp.Or(line, clip(oneLine(text), maxAbstract))
 		}
 	}
 	return line, nil
@@ -227,8 +255,17 @@ func beginningOf(scan scan, from driver.Cursor, runs []transcript.Run) (line str
 func closed(fold *rebuild.Fold) (at int, open string) {
 	h, p := fold.History(), fold.Pending()
 	at = len(h.Messages)
-	if first := firstWaiting(fold); p.Owed || first < at {
-		at = turnOf(h, min(first, at-1))
+	waiting := func(o transcript.Origin) bool { // for a person, or was approved
+		return slices.ContainsFunc(p.Calls, func(c rebuild.PendingCall) bool {
+			return c.Entry == o.Entry && (c.State == rebuild.Held || c.State == rebuild.Approved)
+		})
+	}
+	first := slices.IndexFunc(h.Messages, func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, waiting) })
+	switch {
+	case first >= 0:
+		at = turnOf(h, first)
+	case p.Owed:
+		at = turnOf(h, at-1)
 	}
 	for {
 		newest, oldest := 0, 0

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package session_test
+package memory_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -24,7 +25,7 @@ func TestCommitKilled(t *testing.T) {
 	t.Parallel()
 	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 4, Stride: 1 << 20, N: 101}, storetest.Sample{Moment: 2, Stride: 256, N: 5}, storetest.Sample{Moment: 1, Stride: 64, N: 1})
 	want := [][]string{{"w1.", "w2."}, {"w3.", "w4."}, {"w5.", "w6."}}
-	options := []*session.CommitOptions{nil, {KeepHistory: true}, nil}
+	options := []*memory.CommitOptions{nil, {KeepHistory: true}, nil}
 	commits := storetest.Workload{Name: "commit", Run: func(w *storetest.Worker) error {
 		s, err := w.Begun()
 		n := 0
@@ -42,12 +43,12 @@ func TestCommitKilled(t *testing.T) {
 			}
 			if err == nil {
 				err = w.Step(fmt.Sprint("commit ", i), func(context.Context) error {
-					_, err := s.Commit(storetest.Background, opts)
+					_, err := memory.Commit(storetest.Background, s, opts)
 					return err
 				})
 			}
 			if err == nil {
-				err = w.Step("use", func(context.Context) error { return s.Use(storetest.Background, []string{"u"}, nil) })
+				err = w.Step("use", func(context.Context) error { return memory.RecordUse(storetest.Background, s, memory.Use{URI: "u"}) })
 			}
 		}
 		return err
@@ -76,8 +77,8 @@ func TestCommitKilled(t *testing.T) {
 					commit(t, s, options[i])
 					require.Equal(t, want[:i+1], filed(t, s), c.In)
 					require.Empty(t, live(t, s))
-					require.Equal(t, i+1, s.Stats().Commits)
-					require.Equal(t, i, s.Stats().Contexts)
+					require.Equal(t, i+1, stats(t, s).Commits)
+					require.Equal(t, i, stats(t, s).Contexts)
 					storetest.Close(t, st)
 				}
 				require.NoError(t, os.RemoveAll(dir))

@@ -1,4 +1,4 @@
-package session_test
+package memory_test
 
 import (
 	"bufio"
@@ -21,6 +21,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -40,10 +41,10 @@ func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
 			fmt.Fprintln(stdout, n)
 		}
 		if err == nil && i%2 == 1 {
-			_, err = s.Commit(storetest.Background, &session.CommitOptions{KeepHistory: i%4 == 1})
+			_, err = memory.Commit(storetest.Background, s, &memory.CommitOptions{KeepHistory: i%4 == 1})
 		}
 		if err == nil {
-			err = s.Use(storetest.Background, []string{"u"}, nil)
+			err = memory.RecordUse(storetest.Background, s, memory.Use{URI: "u"})
 		}
 	}
 	return err
@@ -82,7 +83,7 @@ func TestCommitSIGKILL(t *testing.T) {
 		st := storetest.Open(t, dir, nil)
 		s := storetest.Load(t, st, storetest.CLI)
 		before := slices.Concat(filed(t, s)...)
-		h, err := s.Live(storetest.Background)
+		h, err := memory.Uncommitted(storetest.Background, s)
 		require.NoError(t, err)
 		for _, w := range wordsOf(h) {
 			require.NotContains(t, before, w)
@@ -95,7 +96,7 @@ func TestCommitSIGKILL(t *testing.T) {
 		slices.Sort(all)
 		require.Equal(t, len(all), len(slices.Compact(all)))
 		require.Empty(t, live(t, s))
-		require.Equal(t, len(archivesOf(t, s)), s.Stats().Commits)
+		require.Equal(t, len(archivesOf(t, s)), stats(t, s).Commits)
 		storetest.Close(t, st)
 		if len(all) > 80 { // each archive is read in each round
 			require.NoError(t, os.RemoveAll(dir))
@@ -113,7 +114,7 @@ func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if _, err := bufio.NewReader(stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	done, err := s.Commit(storetest.Background, &session.CommitOptions{KeepHistory: args[1] == "keep"})
+	done, err := memory.Commit(storetest.Background, s, &memory.CommitOptions{KeepHistory: args[1] == "keep"})
 	if err == nil {
 		fmt.Fprintln(stdout, done.Archived, done.Reason)
 	}
@@ -156,7 +157,7 @@ func TestCommitTwoProcesses(t *testing.T) {
 		require.Equal(t, []string{"false no_messages", "true"}, said)
 		require.Len(t, archivesOf(t, s), 1)
 		require.Empty(t, live(t, s))
-		require.Equal(t, 1, s.Stats().Commits)
+		require.Equal(t, 1, stats(t, s).Commits)
 		storetest.Close(t, st)
 	}
 }
@@ -170,7 +171,7 @@ func TestCommitBeside(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				_, err := s.Commit(storetest.Background, &session.CommitOptions{KeepHistory: i%3 == 0})
+				_, err := memory.Commit(storetest.Background, s, &memory.CommitOptions{KeepHistory: i%3 == 0})
 				if err != nil {
 					require.ErrorIs(t, err, session.ErrConflict)
 				}
@@ -188,7 +189,7 @@ func TestCommitBeside(t *testing.T) {
 		group.Wait()
 		stop()
 		done.Wait()
-		h, err := s.Live(storetest.Background)
+		h, err := memory.Uncommitted(storetest.Background, s)
 		require.NoError(t, err)
 		all := append(wordsOf(h), slices.Concat(filed(t, s)...)...)
 		slices.Sort(all)

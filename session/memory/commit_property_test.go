@@ -1,4 +1,4 @@
-package session_test
+package memory_test
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -112,7 +113,7 @@ func (k *talker) step() {
 			k.ids = k.ids[1:]
 		}
 	case 12:
-		require.NoError(k.t, k.s.Use(storetest.Background, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
+		require.NoError(k.t, memory.RecordUse(storetest.Background, k.s, memory.Use{URI: fmt.Sprint("u", k.r.IntN(4))}))
 	case 13:
 		require.NoError(k.t, storetest.ErrOf(turn.Queue(storetest.Background, k.s, transcript.UserText(k.word()))))
 		tn, err := turn.Begin(k.t.Context(), k.s)
@@ -145,14 +146,14 @@ func (k *talker) step() {
 }
 
 func (k *talker) commit() {
-	opts := &session.CommitOptions{KeepHistory: k.r.IntN(3) == 0}
+	opts := &memory.CommitOptions{KeepHistory: k.r.IntN(3) == 0}
 	if k.r.IntN(3) == 0 {
 		opts.Keep = compact.Keep{Turns: 1 + k.r.IntN(3)}
 	}
-	done, err := k.s.Commit(storetest.Background, opts)
+	done, err := memory.Commit(storetest.Background, k.s, opts)
 	require.NoError(k.t, err, k.log)
 	k.log = append(k.log, fmt.Sprintf("%s%s", done.Archive, done.Reason))
-	again, err := k.s.Commit(storetest.Background, opts)
+	again, err := memory.Commit(storetest.Background, k.s, opts)
 	require.NoError(k.t, err, k.log)
 	require.False(k.t, again.Archived, k.log)
 	if done.Archived && k.r.IntN(2) == 0 {
@@ -188,10 +189,10 @@ func wordsOf(h rebuild.History) (all []string) {
 // archive, or live.
 func (k *talker) check() {
 	var filed []string
-	archives, err := k.s.Archives(storetest.Background)
+	archives, err := memory.Chapters(storetest.Background, k.s)
 	require.NoError(k.t, err, k.log)
 	for _, a := range archives {
-		h, err := k.s.Archived(storetest.Background, a.Name)
+		h, err := memory.ReadChapter(storetest.Background, k.s, a.Name)
 		require.NoError(k.t, err, k.log)
 		require.NotEmpty(k.t, h.Messages, k.log)
 		valid(k.t, h)
@@ -200,7 +201,7 @@ func (k *talker) check() {
 	sorted := slices.Clone(filed)
 	slices.Sort(sorted)
 	require.Equal(k.t, len(filed), len(slices.Compact(sorted)), "archived twice: %v\n%v", filed, k.log)
-	h, err := k.s.Live(storetest.Background)
+	h, err := memory.Uncommitted(storetest.Background, k.s)
 	require.NoError(k.t, err)
 	now := wordsOf(h)
 	for _, w := range now {
@@ -249,7 +250,7 @@ func TestCommitProperty(t *testing.T) {
 				k.check()
 				again, err := session.OpenDriver(drv, opts).Get(storetest.Background, k.s.Ref())
 				require.NoError(t, err)
-				require.Equal(t, k.s.Stats(), again.Stats(), "%d: %v", seed, k.log)
+				require.Equal(t, stats(t, k.s), stats(t, again), "%d: %v", seed, k.log)
 				require.Equal(t, live(t, k.s), live(t, again))
 			}
 		}

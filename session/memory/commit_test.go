@@ -1,4 +1,4 @@
-package session_test
+package memory_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -40,9 +41,9 @@ func each(t *testing.T, opts *session.Options, check func(t *testing.T, st *sess
 	})
 }
 
-func archivesOf(t testing.TB, s *session.Session) []session.ArchiveInfo {
+func archivesOf(t testing.TB, s *session.Session) []memory.Chapter {
 	t.Helper()
-	all, err := s.Archives(context.Background())
+	all, err := memory.Chapters(context.Background(), s)
 	require.NoError(t, err)
 	return all
 }
@@ -56,21 +57,28 @@ func textsOf(msgs []transcript.Message) (texts []string) {
 
 func live(t testing.TB, s *session.Session) []string {
 	t.Helper()
-	h, err := s.Live(context.Background())
+	h, err := memory.Uncommitted(context.Background(), s)
 	require.NoError(t, err)
 	return textsOf(h.Messages)
 }
 
 func archived(t testing.TB, s *session.Session, name string) []string {
 	t.Helper()
-	h, err := s.Archived(context.Background(), name)
+	h, err := memory.ReadChapter(context.Background(), s, name)
 	require.NoError(t, err)
 	return textsOf(h.Messages)
 }
 
-func commit(t testing.TB, s *session.Session, opts *session.CommitOptions) session.Committed {
+func stats(t testing.TB, s *session.Session) memory.Stats {
 	t.Helper()
-	done, err := s.Commit(context.Background(), opts)
+	sum, err := memory.ReadStats(context.Background(), s)
+	require.NoError(t, err)
+	return sum
+}
+
+func commit(t testing.TB, s *session.Session, opts *memory.CommitOptions) memory.Committed {
+	t.Helper()
+	done, err := memory.Commit(context.Background(), s, opts)
 	require.NoError(t, err)
 	return done
 }
@@ -80,7 +88,7 @@ func filed(t testing.TB, s *session.Session) (all [][]string) {
 	t.Helper()
 	for i, a := range archivesOf(t, s) {
 		require.Equal(t, fmt.Sprintf("archive_%03d", i+1), a.Name)
-		h, err := s.Archived(storetest.Background, a.Name)
+		h, err := memory.ReadChapter(storetest.Background, s, a.Name)
 		require.NoError(t, err)
 		all = append(all, wordsOf(h))
 	}
@@ -95,13 +103,13 @@ func TestCommit(t *testing.T) {
 		ctx := t.Context()
 		s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "ada"})
 		require.NoError(t, err)
-		require.Equal(t, session.Committed{Reason: session.NothingNew}, commit(t, s, nil))
+		require.Equal(t, memory.Committed{Reason: memory.NothingNew}, commit(t, s, nil))
 		storetest.Add(t, s, transcript.UserText("tea?"))
-		require.Equal(t, session.Committed{Reason: session.TurnOpen}, commit(t, s, nil))
+		require.Equal(t, memory.Committed{Reason: memory.TurnOpen}, commit(t, s, nil))
 		storetest.Add(t, s, storetest.Answer("", "c1"))
-		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
+		require.Equal(t, memory.TurnOpen, commit(t, s, nil).Reason)
 		storetest.Add(t, s, transcript.ToolResult("c1", "green"))
-		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
+		require.Equal(t, memory.TurnOpen, commit(t, s, nil).Reason)
 		storetest.Add(t, s, storetest.Answer("green tea"))
 		waiting := storetest.Add(t, s, transcript.UserText("and coffee?"))[0]
 
@@ -118,19 +126,16 @@ func TestCommit(t *testing.T) {
 		require.Len(t, h.Messages, 1)
 		require.Contains(t, h.Messages[0].Text(), "They talked about tea.")
 		require.Contains(t, h.Messages[0].Text(), "and coffee?")
-		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
+		require.Equal(t, memory.TurnOpen, commit(t, s, nil).Reason)
 
 		storetest.Add(t, s, storetest.Answer("no coffee"))
-		again := commit(t, s, &session.CommitOptions{KeepHistory: true})
+		again := commit(t, s, &memory.CommitOptions{KeepHistory: true})
 		require.Equal(t, "archive_002", again.Archive)
 		require.Equal(t, waiting, again.First)
 		require.Equal(t, []string{"and coffee?", "no coffee"}, archived(t, s, "archive_002"))
 		require.Empty(t, live(t, s))
 		require.Contains(t, storetest.History(t, s), "no coffee")
-		require.Equal(t, session.Committed{Reason: session.NothingNew}, commit(t, s, nil))
-		text, err := s.Summary(ctx)
-		require.NoError(t, err)
-		require.Equal(t, viking, text)
+		require.Equal(t, memory.Committed{Reason: memory.NothingNew}, commit(t, s, nil))
 
 		storetest.Add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 2, Skipped: 1}, "profile": {Merged: 1}}},
 			transcript.Extracted{Commit: again.Entry, Err: "no model"})
@@ -139,10 +144,9 @@ func TestCommit(t *testing.T) {
 		require.Equal(t, "archive_001", all[0].Name)
 		require.True(t, all[0].Extracted)
 		require.False(t, all[1].Extracted)
-		require.Equal(t, "ada", all[1].Owner)
 		require.Equal(t, 2, all[1].Messages)
-		require.Equal(t, session.Stats{Turns: 2, Tokens: s.Info().Tokens, Compressions: 1, Memories: 3, Commits: 2}, s.Stats())
-		_, err = s.Archived(ctx, "archive_003")
+		require.Equal(t, memory.Stats{Turns: 2, Tokens: s.Info().Tokens, Compressions: 1, Memories: 3, Commits: 2}, stats(t, s))
+		_, err = memory.ReadChapter(ctx, s, "archive_003")
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	})
 }
@@ -153,20 +157,24 @@ func TestUse(t *testing.T) {
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
 		s := storetest.Load(t, st, storetest.CLI)
-		require.Error(t, s.Use(ctx, nil, nil))
-		require.Error(t, s.Use(ctx, []string{""}, nil))
-		require.Error(t, s.Use(ctx, nil, &transcript.SkillUse{Input: "x"}))
+		require.Error(t, memory.RecordUse(ctx, s))
+		require.Error(t, memory.RecordUse(ctx, s, memory.Use{Type: "tool", URI: "x"}))
+		require.Error(t, memory.RecordUse(ctx, s, memory.Use{URI: ""}))
+		require.Error(t, memory.RecordUse(ctx, s, memory.Use{Type: memory.UsedSkill, Input: "x"}))
 		use := func(skill string, uris ...string) {
 			t.Helper()
-			if skill == "" {
-				require.NoError(t, s.Use(ctx, uris, nil))
-			} else {
-				require.NoError(t, s.Use(ctx, uris, &transcript.SkillUse{URI: skill, Input: "in", Output: "out", Success: true}))
+			var uses []memory.Use
+			for _, uri := range uris {
+				uses = append(uses, memory.Use{URI: uri})
 			}
+			if skill != "" {
+				uses = append(uses, memory.Use{Type: memory.UsedSkill, URI: skill, Input: "in", Output: "out", Success: true})
+			}
+			require.NoError(t, memory.RecordUse(ctx, s, uses...))
 		}
 		counts := func(contexts, skills int) {
 			t.Helper()
-			got := s.Stats()
+			got := stats(t, s)
 			require.Equal(t, [2]int{contexts, skills}, [2]int{got.Contexts, got.Skills})
 		}
 		use("", "a", "b", "a")
@@ -185,7 +193,7 @@ func TestUse(t *testing.T) {
 		other := session.OpenDriver(memdriver.New(nil), nil)
 		defer storetest.Close(t, other)
 		var uris []string
-		uses, err := s.UsageRecords(ctx)
+		uses, err := memory.Uses(ctx, s)
 		require.NoError(t, err)
 		for _, r := range uses {
 			require.NotEmpty(t, r.Entry)
@@ -211,7 +219,7 @@ func TestCommitCostsNothing(t *testing.T) {
 		for _, no := range []string{transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted, transcript.TypeToolStatus} {
 			require.NotContains(t, types, no)
 		}
-		require.Equal(t, session.Stats{Turns: 3, Tokens: s.Stats().Tokens}, s.Stats())
+		require.Equal(t, memory.Stats{Turns: 3, Tokens: stats(t, s).Tokens}, stats(t, s))
 	})
 }
 
@@ -264,7 +272,7 @@ func TestCommitStandIn(t *testing.T) {
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Talk(t, s, 0, 3)
 			for _, keep := range []bool{true, false} {
-				done := commit(t, s, &session.CommitOptions{Summarizer: summarizer, Timeout: time.Millisecond, KeepHistory: keep})
+				done := commit(t, s, &memory.CommitOptions{Summarizer: summarizer, Timeout: time.Millisecond, KeepHistory: keep})
 				require.Contains(t, done.Overview, "made without a model")
 				require.Regexp(t, "^question [03], with some words", done.Abstract)
 				storetest.Talk(t, s, 3, 2)
@@ -282,7 +290,7 @@ func TestCommitKeep(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 6)
-	done := commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 2}})
+	done := commit(t, s, &memory.CommitOptions{Keep: compact.Keep{Turns: 2}})
 	require.Equal(t, 12, done.Messages)
 	require.Equal(t, viking, done.Overview)
 	h := storetest.History(t, s)
@@ -293,7 +301,7 @@ func TestCommitKeep(t *testing.T) {
 	require.Empty(t, live(t, s))
 	require.Len(t, archived(t, s, done.Archive), 12)
 	storetest.Talk(t, s, 6, 1)
-	done = commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 100}})
+	done = commit(t, s, &memory.CommitOptions{Keep: compact.Keep{Turns: 100}})
 	require.Equal(t, []string{"question 6, with some words that a summary leaves out", "answer 6, with some words that a summary leaves out"}, archived(t, s, done.Archive))
 	require.Contains(t, storetest.History(t, s), "question 4")
 }
@@ -306,7 +314,7 @@ func TestCommitRewind(t *testing.T) {
 		st := storetest.Open(t, t.TempDir(), vikingly())
 		s := storetest.Load(t, st, storetest.CLI)
 		ctx := t.Context()
-		opts := &session.CommitOptions{KeepHistory: keep}
+		opts := &memory.CommitOptions{KeepHistory: keep}
 		turn := func(name string) string {
 			return storetest.Add(t, s, transcript.UserText(name), storetest.Answer(name))[1]
 		}
@@ -317,7 +325,7 @@ func TestCommitRewind(t *testing.T) {
 		e := turn("e")
 		require.Equal(t, []string{"a", "a", "b", "b", "e", "e"}, archived(t, s, commit(t, s, opts).Archive))
 		require.NoError(t, s.Rewind(ctx, b))
-		require.Equal(t, session.NothingNew, commit(t, s, opts).Reason)
+		require.Equal(t, memory.NothingNew, commit(t, s, opts).Reason)
 		require.NoError(t, s.Rewind(ctx, d))
 		require.Equal(t, []string{"c", "c", "d", "d"}, live(t, s))
 		turn("f")
@@ -339,21 +347,21 @@ func TestCommitFork(t *testing.T) {
 		ctx := t.Context()
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Talk(t, s, 0, 2)
-		require.NoError(t, s.Use(ctx, []string{"a"}, nil))
+		require.NoError(t, memory.RecordUse(ctx, s, memory.Use{URI: "a"}))
 		commit(t, s, nil)
-		require.NoError(t, s.Use(ctx, []string{"b"}, nil))
+		require.NoError(t, memory.RecordUse(ctx, s, memory.Use{URI: "b"}))
 		last := storetest.Add(t, s, transcript.UserText("last"), storetest.Answer("one"))[1]
-		require.NoError(t, s.Use(ctx, []string{"c"}, nil))
+		require.NoError(t, memory.RecordUse(ctx, s, memory.Use{URI: "c"}))
 		f, err := s.Fork(ctx, last, nil)
 		require.NoError(t, err)
 		require.Empty(t, archivesOf(t, f))
 		require.Empty(t, live(t, f))
-		require.Zero(t, f.Stats().Contexts)
-		require.Zero(t, f.Stats().Commits)
-		uses, err := f.UsageRecords(ctx)
+		require.Zero(t, stats(t, f).Contexts)
+		require.Zero(t, stats(t, f).Commits)
+		uses, err := memory.Uses(ctx, f)
 		require.NoError(t, err)
 		require.Empty(t, uses)
-		require.Equal(t, session.NothingNew, commit(t, f, nil).Reason)
+		require.Equal(t, memory.NothingNew, commit(t, f, nil).Reason)
 		storetest.Add(t, f, transcript.UserText("own"), storetest.Answer("own"))
 		done := commit(t, f, nil)
 		require.Equal(t, "archive_001", done.Archive)
@@ -375,7 +383,7 @@ func TestCommitForkOfFork(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 2)
 	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("yes"))[0]
-	commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 1}})
+	commit(t, s, &memory.CommitOptions{Keep: compact.Keep{Turns: 1}})
 	for range 2 {
 		storetest.Talk(t, s, 2, 1)
 		id := storetest.Add(t, s, transcript.Compaction{Summary: "S", FirstKept: kept})[0]
@@ -385,7 +393,7 @@ func TestCommitForkOfFork(t *testing.T) {
 		require.Contains(t, storetest.History(t, s), "kept")
 		require.Empty(t, archivesOf(t, s))
 		require.Empty(t, live(t, s))
-		require.Zero(t, s.Stats().Commits)
+		require.Zero(t, stats(t, s).Commits)
 	}
 }
 
@@ -393,11 +401,11 @@ func TestCommitForkOfFork(t *testing.T) {
 func TestCommitTrigger(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
-	for name, trigger := range map[string]session.CommitTrigger{
+	for name, trigger := range map[string]memory.Trigger{
 		"messages": {Messages: 6}, "tokens": {Tokens: 85}, "idle": {Idle: time.Hour}, "never": {},
 	} {
 		opts := vikingly()
-		opts.AfterTurn = []func(context.Context, *session.Session) error{session.Commits(trigger, nil)}
+		opts.AfterTurn = []func(context.Context, *session.Session) error{memory.Commits(trigger, &memory.CommitOptions{Now: func() time.Time { return now }})}
 		opts.Now = func() time.Time { return now }
 		st := storetest.Open(t, t.TempDir(), opts)
 		s := storetest.Load(t, st, storetest.CLI)

@@ -1,4 +1,4 @@
-package session_test
+package memory_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
 )
@@ -26,17 +27,17 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	for i := range 20 {
 		storetest.Talk(t, s, i*20, 20)
-		require.NoError(t, s.Use(storetest.Background, []string{"every", fmt.Sprint("only", i)}, &transcript.SkillUse{URI: "skill"}))
-		done := commit(t, s, &session.CommitOptions{KeepHistory: i%3 == 0})
+		require.NoError(t, memory.RecordUse(storetest.Background, s, memory.Use{URI: "every"}, memory.Use{URI: fmt.Sprint("only", i)}, memory.Use{Type: memory.UsedSkill, URI: "skill"}))
+		done := commit(t, s, &memory.CommitOptions{KeepHistory: i%3 == 0})
 		if i%2 == 0 {
 			storetest.Add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"cases": {Added: 1, Merged: 1, Failed: 1}}})
 		}
 	}
-	require.NoError(t, s.Use(storetest.Background, []string{"every", "last"}, nil))
+	require.NoError(t, memory.RecordUse(storetest.Background, s, memory.Use{URI: "every"}, memory.Use{URI: "last"}))
 	require.NoError(t, storetest.ErrOf(s.Compact(storetest.Background, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	storetest.Talk(t, s, 400, 3)
-	want := s.Stats()
-	require.Equal(t, session.Stats{Turns: 403, Tokens: want.Tokens, Compressions: want.Compressions, Contexts: 42, Skills: 20, Memories: 20, Commits: 20}, want)
+	want := stats(t, s)
+	require.Equal(t, memory.Stats{Turns: 403, Tokens: want.Tokens, Compressions: want.Compressions, Contexts: 42, Skills: 20, Memories: 20, Commits: 20}, want)
 	archives := archivesOf(t, s)
 	storetest.Close(t, st)
 
@@ -44,7 +45,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	st = session.OpenDriver(d, vikingly())
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
-	require.Equal(t, want, s.Stats())
+	require.Equal(t, want, stats(t, s))
 	require.Less(t, d.Records, 120)
 	was := d.Records
 	done := commit(t, s, nil)
@@ -68,7 +69,7 @@ func TestCommitRedact(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	for _, keep := range []bool{true, false} {
 		storetest.Talk(t, s, 0, 2)
-		done := commit(t, s, &session.CommitOptions{KeepHistory: keep})
+		done := commit(t, s, &memory.CommitOptions{KeepHistory: keep})
 		require.Equal(t, "the key is [masked]", done.Abstract)
 		require.NotContains(t, storetest.JSON(t, done), storetest.Secret)
 	}
@@ -88,9 +89,9 @@ func TestCommitErase(t *testing.T) {
 		s, err := ada.Create(t.Context(), storetest.CLI, nil)
 		require.NoError(t, err)
 		storetest.Talk(t, s, 0, 2)
-		first := commit(t, s, &session.CommitOptions{KeepHistory: true})
+		first := commit(t, s, &memory.CommitOptions{KeepHistory: true})
 		storetest.Add(t, s, transcript.UserText("My pet is a "+storetest.Word+"."), storetest.Answer("Nice."))
-		require.NoError(t, s.Use(t.Context(), []string{"pets/" + storetest.Word}, nil))
+		require.NoError(t, memory.RecordUse(t.Context(), s, memory.Use{URI: "pets/" + storetest.Word}))
 		done := commit(t, s, nil)
 		require.Contains(t, done.Abstract, "question 0")
 		storetest.Talk(t, s, 2, 1)
@@ -108,13 +109,12 @@ func TestCommitErase(t *testing.T) {
 		all := archivesOf(t, s)
 		require.Len(t, all, 3)
 		for i, a := range all {
-			require.Equal(t, "ada", a.Owner)
 			require.NotContains(t, strings.Join(archived(t, s, a.Name), " "), storetest.Word)
 			require.Equal(t, i > 0, a.Overview == "", "%d: %q", i, a.Overview)
 		}
 		require.Equal(t, first.Overview, all[0].Overview)
 		require.False(t, all[1].Extracted)
-		require.Equal(t, session.NothingNew, commit(t, s, nil).Reason)
+		require.Equal(t, memory.NothingNew, commit(t, s, nil).Reason)
 	})
 }
 
@@ -125,19 +125,19 @@ func TestCommitArchived(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 2)
-	require.NoError(t, s.Use(t.Context(), []string{"u"}, nil))
+	require.NoError(t, memory.RecordUse(t.Context(), s, memory.Use{URI: "u"}))
 	commit(t, s, nil)
 	storetest.Talk(t, s, 2, 1)
-	want, stats := archivesOf(t, s), s.Stats()
+	want, sum := archivesOf(t, s), stats(t, s)
 	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
 	require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
 	s, err := st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Equal(t, want, archivesOf(t, s))
-	require.Equal(t, stats, s.Stats())
+	require.Equal(t, sum, stats(t, s))
 	require.Len(t, archived(t, s, "archive_001"), 4)
 	require.Len(t, live(t, s), 2)
-	_, err = s.Commit(t.Context(), nil)
+	_, err = memory.Commit(t.Context(), s, nil)
 	require.ErrorIs(t, err, session.ErrArchived)
 	require.NoError(t, retain.Restore(t.Context(), st, s.Ref()))
 	require.Equal(t, 2, commit(t, s, nil).Messages)

@@ -1,25 +1,25 @@
-package rebuild_test
+package memory
 
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
-// The commits and usage that a compaction repeats are the same as before it.
-func TestCommits(t *testing.T) {
+// A ledger adds up what the lines say.
+func TestLedger(t *testing.T) {
 	n := 0
-	f := rebuild.New(nil)
+	var l ledger
 	add := func(items ...transcript.Item) (ids []string) {
 		t.Helper()
-		entries, err := transcript.NewBatch(testTime, func() string { n++; return fmt.Sprint("e", n) }, items...)
+		entries, err := transcript.NewBatch(time.Unix(1, 0), func() string { n++; return fmt.Sprint("e", n) }, items...)
 		require.NoError(t, err)
-		require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: true}))
 		for _, e := range entries {
+			l.add(e)
 			ids = append(ids, e.ID)
 		}
 		return ids
@@ -34,32 +34,26 @@ func TestCommits(t *testing.T) {
 	add(transcript.UserText("a"))
 	use("s", "a", "b")
 	use("", "b", "c")
-	require.Equal(t, transcript.CommitStats{Contexts: 3, Skills: 1}, f.Standing().Stats())
+	require.Equal(t, transcript.CommitStats{Contexts: 3, Skills: 1}, l.stats())
 	one := add(transcript.Commit{Archive: "archive_001", N: 1, LastEntry: "e1", Abstract: "A", Overview: "O", Stats: transcript.CommitStats{Commits: 1, Contexts: 3, Skills: 1}})[0]
+	before := l
 	use("s", "a")
+	require.Equal(t, transcript.CommitStats{Commits: 1, Contexts: 3, Skills: 1}, before.stats())
 	two := add(transcript.Commit{Archive: "archive_002", N: 2, Stats: transcript.CommitStats{Commits: 2, Contexts: 4, Skills: 2}, Open: []string{one}})[0]
 	use("", "a", "d")
 	use("", "a")
 	add(transcript.Extracted{Commit: two, Counts: map[string]transcript.ExtractedCount{"cases": {Added: 2, Merged: 1, Skipped: 9}}})
-	want := f.Standing()
-	require.Equal(t, []string{one}, want.Commit.Open)
-	require.Equal(t, transcript.CommitStats{Commits: 2, Contexts: 6, Skills: 2, Memories: 3}, want.Stats())
-	require.Len(t, want.Used, 1)
-	for range 2 {
-		add(transcript.Compaction{Summary: "s", CoversTo: "e1", Standing: f.Standing().Entries()})
-		require.Equal(t, want, f.Standing())
-	}
+	require.Equal(t, []string{one}, l.Open)
+	require.Equal(t, transcript.CommitStats{Commits: 2, Contexts: 6, Skills: 2, Memories: 3}, l.stats())
 	add(transcript.Extracted{Commit: one}, transcript.Extracted{Commit: two, Err: "once more"})
-	require.Equal(t, []string{two}, f.Standing().Commit.Open)
-	add(transcript.Compaction{Summary: "s", CoversTo: "e1", Standing: f.Standing().Entries()})
-	require.Equal(t, []string{two}, f.Standing().Commit.Open)
+	require.Equal(t, []string{two}, l.Open)
 
 	// Another program counts in the names of its archives.
 	add(transcript.Commit{Archive: "history/archive_007"})
-	require.Equal(t, 7, f.Standing().Commit.N)
-	require.Equal(t, 3, f.Standing().Stats().Commits)
+	require.Equal(t, 7, l.N)
+	require.Equal(t, 3, l.stats().Commits)
 	add(transcript.Commit{Archive: "archive_99999999999999999999"})
-	require.Equal(t, 8, f.Standing().Commit.N)
+	require.Equal(t, 8, l.N)
 	add(transcript.Commit{})
-	require.Equal(t, transcript.CommitStats{}, f.Standing().Stats())
+	require.Equal(t, transcript.CommitStats{}, l.stats())
 }

@@ -1,4 +1,4 @@
-package session_test
+package memory_test
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
 // Put away what is over: the next request has the overview, and the archive has
 // every word.
-func ExampleSession_Commit() {
+func ExampleCommit() {
 	ctx := context.Background()
 	summarizer := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		return "# Session Summary\n\n**One-sentence overview**: Trip: go north | booked\n\nThey leave on Friday.", nil
@@ -27,28 +28,31 @@ func ExampleSession_Commit() {
 	if _, err := s.Append(ctx, transcript.UserText("Book the train north."), transcript.AssistantText("Booked for Friday.")); err != nil {
 		log.Fatal(err)
 	}
-	if err := s.Use(ctx, []string{"viking://resources/timetable"}, nil); err != nil {
+	if err := memory.RecordUse(ctx, s, memory.Use{URI: "viking://resources/timetable"}); err != nil {
 		log.Fatal(err)
 	}
 
-	done, err := s.Commit(ctx, nil)
+	done, err := memory.Commit(ctx, s, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(done.Archive, "-", done.Abstract)
-	archived, err := s.Archived(ctx, done.Archive)
+	archived, err := memory.ReadChapter(ctx, s, done.Archive)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, m := range archived.Messages {
 		fmt.Printf("%s: %s\n", m.Role, m.Text())
 	}
-	again, err := s.Commit(ctx, nil)
+	again, err := memory.Commit(ctx, s, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(again.Archived, again.Reason)
-	stats := s.Stats()
+	stats, err := memory.ReadStats(ctx, s)
+	if err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(stats.Commits, "commit,", stats.Contexts, "context")
 	// Output:
 	// archive_001 - Trip: go north | booked

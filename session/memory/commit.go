@@ -1,0 +1,328 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/abstract"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// CommitOptions says how [Commit] archives.
+type CommitOptions struct {
+	// Keep is how much of what is archived the history goes on to show verbatim.
+	// The zero value shows none of it: the overview takes its place.
+	Keep compact.Keep
+	// KeepHistory leaves the history as it is: nothing is compacted.
+	KeepHistory bool
+	// Summarizer writes the overview; nil means that of Compact in
+	// the [session.Options].
+	Summarizer compact.Summarizer
+	// Timeout is how long the summarizer may take; 0 means that of
+	// Compact in the [session.Options].
+	Timeout time.Duration
+	// Now is the clock of [Commits]; nil is [time.Now].
+	Now func() time.Time
+}
+
+// Committed is what [Commit] did.
+type Committed struct {
+	Archived bool `json:"archived"`
+	// Reason says why nothing was archived: [NothingNew] or [TurnOpen].
+	Reason string `json:"reason,omitempty"`
+
+	Archive  string `json:"archive,omitempty"`  // the name, such as "archive_001"
+	Entry    string `json:"entry,omitempty"`    // of the commit
+	First    string `json:"first,omitempty"`    // the first entry that was archived
+	Last     string `json:"last,omitempty"`     // the last one
+	Abstract string `json:"abstract,omitempty"` // one line
+	Overview string `json:"overview,omitempty"`
+	Messages int    `json:"messages,omitempty"` // texts of the user and answers
+}
+
+// Why a commit archives nothing.
+const (
+	NothingNew = "no_messages" // every message is in a chapter
+	TurnOpen   = "turn_open"   // the turn that is going on is all that is new
+)
+
+// Commit archives what was said since the last commit: the entries of the history
+// that are in no chapter yet, up to the last turn that is over. A turn that waits
+// for an answer, a result or a person stays for the next commit, and so does what
+// others append meanwhile. A chapter is a range of the transcript; nothing is
+// copied, moved or removed.
+//
+// When the error is nil, either one commit entry describes the chapter, as durable
+// as any append, or Committed.Reason says why there was nothing to archive. So
+// calling Commit again is always right: after a kill it finds either the whole
+// commit or none. Entries that were copied by a fork are never archived, nor are
+// rewound ones; if the rewind is undone, the next commit archives them.
+//
+// The overview is written by one call of the summarizer. In the same append it
+// takes the place of what was archived in the history, as the summary of a
+// compaction, unless KeepHistory is set; it then stands for what the summary before
+// it stood for, too. The abstract is the text of the first line of the overview
+// that has the form "**Label**: text", or else of its first line that is no
+// heading. If the summarizer fails or takes too long, compact.Extractive stands in
+// for it, which is no error.
+//
+// The overview is made while nothing is locked. If another commit, a compaction or
+// a rewind comes in between, Commit begins again, and asks the summarizer again if
+// there is still something to archive; after five tries the error matches
+// [session.ErrConflict]. If something is erased meanwhile it matches
+// [session.ErrReplaced]. After an error nothing was archived, except that a
+// [*session.NotDurableError] leaves it open.
+func Commit(ctx context.Context, s *session.Session, opts *CommitOptions) (done Committed, err error) {
+	const tries = 5
+	for range tries {
+		if done, err = commit(ctx, s, *cmp.Or(opts, new(CommitOptions))); !errors.Is(err, session.ErrConflict) {
+			break
+		}
+	}
+	return done, err
+}
+
+// op is the Op of errors of commits.
+const op = "commit"
+
+// archiving is one commit.
+type archiving struct {
+	s       *session.Session
+	opts    CommitOptions
+	options compact.Options
+	rev     int
+	end     int64           // up to where the history was read
+	history rebuild.History // that is to be archived
+	to      int             // its first message that is not archived
+	last    ledger
+	new     unfiled
+	cut     compact.Cut // what the compaction replaces; At is 0 if there is none
+	commit  transcript.Commit
+	// failures is how many summaries had failed in a row; once the overview is made by
+	// the summarizer it is 0.
+	failures int
+}
+
+// commit archives what is there now. The error matches ErrConflict if that
+// has changed meanwhile.
+func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Committed, error) {
+	a := archiving{s: s, opts: opts}
+	if err := a.survey(ctx); err != nil {
+		return Committed{}, err
+	}
+	if a.new.messages == 0 {
+		if a.new.open > 0 {
+			return Committed{Reason: TurnOpen}, nil
+		}
+		return Committed{Reason: NothingNew}, nil
+	}
+	c, extract, err := a.overview(ctx)
+	if err == nil {
+		err = a.describe(ctx, c.Summary, extract)
+	}
+	if err != nil {
+		return Committed{}, fmt.Errorf("memory: commit of session %s/%s: %w", s.Ref().Agent, s.Ref().ID, err)
+	}
+	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
+		line, err := a.line(ctx, v)
+		if err != nil || a.cut.At == 0 {
+			return []transcript.Item{line}, err
+		}
+		if a.failures > 0 {
+			c.Standing = []transcript.Entry{{Body: transcript.Calibration{Failures: a.failures}}}
+		}
+		return []transcript.Item{line, c}, nil
+	})
+	if err != nil {
+		return Committed{}, err
+	}
+	b := a.commit
+	return Committed{
+		Archived: true, Archive: b.Archive, Entry: ids[0], First: b.FirstEntry, Last: b.LastEntry,
+		Abstract: b.Abstract, Overview: b.Overview, Messages: b.Messages,
+	}, nil
+}
+
+// survey finds out what is to be archived, and what the overview is to be made of. It
+// fails if nothing can be appended.
+func (a *archiving) survey(ctx context.Context) error {
+	open := ""
+	_, err := a.s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
+		info, err := v.Info()
+		if err != nil {
+			return nil, err
+		}
+		a.options, err = v.CompactOptions(&compact.Options{Summarizer: a.opts.Summarizer, Timeout: a.opts.Timeout})
+		a.rev, a.end, a.history, a.failures = v.Rev(), v.End(), v.Fold().History(), failures(v)
+		a.to, open = closed(v.Fold())
+		a.commit.Owner = info.Owner
+		return nil, err
+	})
+	if err == nil {
+		a.last, err = readLedger(ctx, a.s, a.end)
+	}
+	if err == nil {
+		a.new, err = findUnfiled(ctx, a.s, upTo(ctx, a.s, a.end), a.last.LastEntry, open)
+	}
+	if err == nil && a.new.messages > 0 && !a.opts.KeepHistory {
+		a.cut = a.plan()
+	}
+	return err
+}
+
+// plan returns the cut at which the history is compacted; its At is 0 if it is
+// not to be.
+func (a *archiving) plan() (cut compact.Cut) {
+	isFresh := func(m transcript.Message) bool { // and no summary
+		return slices.ContainsFunc(m.Origins, func(o transcript.Origin) bool { return o.Batch > 0 })
+	}
+	if !slices.ContainsFunc(a.history.Messages[:a.to], isFresh) {
+		return cut
+	}
+	o := a.options
+	if a.opts.Keep == (compact.Keep{}) {
+		if cut = compact.CutAt(a.history, a.to, &o); !o.Check(cut) {
+			return compact.Cut{}
+		}
+		return cut
+	}
+	o.Keep, o.Room = a.opts.Keep, 0
+	o.Check = func(c compact.Cut) bool { return c.At <= a.to && a.options.Check(c) }
+	if cut = compact.Plan(a.history, &o); cut.Nothing != "" {
+		return compact.Cut{}
+	}
+	return cut
+}
+
+// overview has the overview written. It returns the compaction that it is the
+// summary of, of which only the summary counts if the cut is nowhere, and whether it is an
+// extract that no model has written.
+func (a *archiving) overview(ctx context.Context) (c transcript.Compaction, extract bool, err error) {
+	h, to := a.history, a.to
+	if a.cut.At == 0 {
+		h, err = historyOf(upTo(ctx, a.s, a.end), a.new.from, a.new.runs, nil)
+		if to = len(h.Messages); err != nil || to == 0 { // nothing that can be shown
+			return c, false, err
+		}
+	}
+	try := func(ctx context.Context) error {
+		if c, extract, err = compact.Overview(ctx, h, to, a.cut.At, &a.options); err == nil {
+			c, err = filtered(ctx, a.s, c)
+		}
+		return err
+	}
+	// Without a compaction nothing would tell that the summarizer works again.
+	if a.cut.At == 0 || !broken(a.failures) {
+		first, cancel := firstPart(ctx)
+		err = try(first)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			a.failures = 0
+			return c, extract, err
+		}
+		if a.cut.At > 0 {
+			a.noteFailure(ctx)
+		}
+		a.options.Observe(ctx, compact.Step{Skipped: err})
+	}
+	a.failures++
+	a.options.Summarizer = compact.Extractive{Counter: a.options.Counter}
+	err = try(ctx)
+	return c, extract, err
+}
+
+// firstPart returns a context that leaves a quarter of the time for what is done
+// afterwards.
+func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(deadline)*3/4)
+	}
+	return ctx, func() {}
+}
+
+// failures returns how many summaries have failed in a row.
+func failures(v *session.View) (n int) {
+	for _, c := range v.Fold().Standing().Calibrations {
+		n = max(n, c.Failures)
+	}
+	return n
+}
+
+// broken reports whether the summarizer is not asked, as [session.Session.CompactFor]
+// does not ask it.
+func broken(failures int) bool { return failures >= 3 && failures%8 != 0 }
+
+// noteFailure notes that a summary has failed. That it could not be noted is no failure of
+// its own: the next one will.
+func (a *archiving) noteFailure(ctx context.Context) {
+	_, _ = a.s.Update(context.WithoutCancel(ctx), op, func(v *session.View) ([]transcript.Item, error) {
+		info, err := v.Info()
+		return []transcript.Item{transcript.Calibration{Failures: failures(v) + 1, FailedAt: info.Tokens}}, err
+	})
+}
+
+// describe makes the commit but for what is known only when it is appended.
+func (a *archiving) describe(ctx context.Context, overview string, extract bool) error {
+	// The last line of a summary, about the reading tools, is for the model alone.
+	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
+		overview = overview[:i]
+	}
+	runs, line := a.new.runs, ""
+	if !extract {
+		line = clip(oneLine(abstract.Of(overview)), maxAbstract)
+	}
+	var err error
+	if line == "" {
+		if line, err = beginningOf(upTo(ctx, a.s, a.end), a.new.from, runs); err != nil {
+			return err
+		}
+	}
+	a.commit, err = filtered(ctx, a.s, transcript.Commit{
+		Archive: fmt.Sprintf("archive_%03d", a.last.N+1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
+		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.commit.Owner,
+	})
+	return err
+}
+
+// filtered returns a body as it is stored, to hand it out.
+func filtered[T transcript.Body](ctx context.Context, s *session.Session, body T) (T, error) {
+	got, err := s.FilterWrite(ctx, []transcript.Entry{{Body: body}})
+	if err != nil {
+		return body, err
+	}
+	if b, ok := got[0].Body.(T); ok {
+		body = b
+	}
+	return body, nil
+}
+
+// line returns the commit as it is to be appended now. It fails if the session has
+// changed in a way that the commit should know of.
+func (a *archiving) line(ctx context.Context, v *session.View) (transcript.Commit, error) {
+	if v.Rev() != a.rev {
+		return transcript.Commit{}, fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", session.ErrReplaced)
+	}
+	now := a.last
+	for rec, err := range a.s.Scan(ctx, session.ScanOptions{From: a.end, To: v.End()}) {
+		if err != nil {
+			return transcript.Commit{}, err
+		}
+		switch rec.Entry.Body.(type) {
+		case transcript.Commit, transcript.Compaction, transcript.Rewind:
+			return transcript.Commit{}, session.ErrConflict
+		}
+		now.add(rec.Entry)
+	}
+	c := a.commit
+	c.Stats, c.Open = now.stats(), now.Open
+	c.Stats.Commits++
+	return c, nil
+}

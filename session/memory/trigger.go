@@ -1,0 +1,134 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Trigger says when [Commits] commits: when what was said since the last commit
+// reaches one of the limits. Rewound messages count. The zero value is
+// never.
+type Trigger struct {
+	Messages int // texts of the user and answers
+	Tokens   int // by estimate
+	// Idle is how long nothing was said: between two of the messages, or since the
+	// last one. A program that is to notice this without another message calls
+	// AfterTurn from time to time.
+	Idle time.Duration
+}
+
+// uncommitted counts what was said since the last commit, for the trigger.
+type uncommitted struct {
+	rev              int
+	next             int64 // all that is before it was counted
+	messages, tokens int
+	last             time.Time
+	idle             time.Duration // the longest time without a message
+}
+
+// maxCounted is for how many sessions Commits keeps what it has counted.
+const maxCounted = 1024
+
+// Commits returns a function for AfterTurn in the [session.Options] of one store, which
+// calls [Commit] if the trigger says so.
+func Commits(trigger Trigger, opts *CommitOptions) func(ctx context.Context, s *session.Session) error {
+	now := time.Now
+	if opts != nil && opts.Now != nil {
+		now = opts.Now
+	}
+	var mu sync.Mutex // guards counted
+	counted := map[session.Ref]uncommitted{}
+	return func(ctx context.Context, s *session.Session) error {
+		if trigger == (Trigger{}) {
+			return nil
+		}
+		var rev int
+		var end int64
+		err := s.View(ctx, func(v *session.View) error {
+			rev, end = v.Rev(), v.End()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		u := counted[s.Ref()]
+		mu.Unlock()
+		if u.rev != rev || u.next > end {
+			u = uncommitted{rev: rev}
+		}
+		if err := u.count(ctx, s, end, trigger); err != nil {
+			return err
+		}
+		mu.Lock()
+		if len(counted) >= maxCounted {
+			clear(counted)
+		}
+		counted[s.Ref()] = u
+		mu.Unlock()
+		if u.due(trigger, now()) {
+			_, err = Commit(ctx, s, opts)
+		}
+		return err
+	}
+}
+
+func (u *uncommitted) due(t Trigger, now time.Time) bool {
+	return u.messages > 0 && (t.Messages > 0 && u.messages >= t.Messages ||
+		t.Tokens > 0 && u.tokens >= t.Tokens ||
+		t.Idle > 0 && max(u.idle, now.Sub(u.last)) >= t.Idle)
+}
+
+// committing is the type of the lines that say what was committed.
+var committing = words.NewLiterals(`"commit"`)
+
+// count adds what came since u was counted, up to a place. If there was a commit it
+// begins again.
+func (u *uncommitted) count(ctx context.Context, s *session.Session, end int64, trigger Trigger) error {
+	for rec, err := range accounted(ctx, s, session.ScanOptions{From: u.next, To: end}, committing) {
+		c, ok := rec.Entry.Body.(transcript.Commit)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		*u = uncommitted{rev: u.rev}
+		last, err := find(ctx, s, c.LastEntry)
+		if err != nil {
+			return err
+		}
+		u.next = last.End
+		break
+	}
+	for rec, err := range s.Scan(ctx, session.ScanOptions{From: u.next, To: end, Own: u.next == 0}) {
+		if err != nil {
+			return err
+		}
+		if f, ok := rec.Entry.Body.(transcript.Fragment); ok {
+			u.message(rec.Entry, f, trigger)
+		}
+	}
+	u.next = end
+	return nil
+}
+
+func (u *uncommitted) message(e transcript.Entry, f transcript.Fragment, trigger Trigger) {
+	if trigger.Tokens > 0 {
+		u.tokens += tokens.Or(nil).Count("", nil, []transcript.Message{f.Message()})
+	}
+	if f.Of != "" || f.Kind != transcript.TypeUser && f.Kind != transcript.TypeAssistant {
+		return
+	}
+	u.messages++
+	if !u.last.IsZero() {
+		u.idle = max(u.idle, e.Time.Sub(u.last))
+	}
+	u.last = e.Time
+}

@@ -1,0 +1,118 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Use is one use of a context or a skill.
+type Use struct {
+	Entry   string    `json:"entry"`     // set by Uses
+	At      time.Time `json:"timestamp"` // set by Uses
+	URI     string    `json:"uri"`
+	Type    string    `json:"type"` // UsedContext, which is meant if it is empty, or UsedSkill
+	Input   string    `json:"input,omitempty"`
+	Output  string    `json:"output,omitempty"`
+	Success bool      `json:"success,omitempty"` // of a skill
+}
+
+// The types of uses.
+const (
+	UsedContext = "context"
+	UsedSkill   = "skill"
+)
+
+// RecordUse records what really helped to answer: contexts and skills, by their URIs. A
+// context that was merely offered to the model need not be recorded. No model sees the
+// record. No use, an empty URI and another Type are refused. The error means what it means
+// for [session.Session.Append].
+func RecordUse(ctx context.Context, s *session.Session, uses ...Use) error {
+	lines := []transcript.Used{{}}
+	for _, u := range uses {
+		last := &lines[len(lines)-1]
+		switch {
+		case u.Type == "" || u.Type == UsedContext:
+			last.Contexts = append(last.Contexts, u.URI)
+		case u.Type != UsedSkill:
+			return fmt.Errorf("memory: use of %q: the type is %q, want %s or %s: nothing was written", u.URI, u.Type, UsedContext, UsedSkill)
+		case last.Skill != nil:
+			lines = append(lines, transcript.Used{})
+			last = &lines[len(lines)-1]
+			fallthrough
+		default:
+			last.Skill = &transcript.SkillUse{URI: u.URI, Input: u.Input, Output: u.Output, Success: u.Success}
+		}
+	}
+	items := make([]transcript.Item, len(lines))
+	for i, line := range lines {
+		items[i] = line
+	}
+	_, err := s.Append(ctx, items...)
+	return err
+}
+
+// used is the type of the lines that say what was used.
+var used = words.NewLiterals(`"used"`)
+
+// Uses returns what [RecordUse] has recorded, the oldest first. It reads the whole
+// transcript, but decodes few of its lines.
+func Uses(ctx context.Context, s *session.Session) (all []Use, err error) {
+	var recs []transcript.Record
+	for rec, err := range accounted(ctx, s, session.ScanOptions{}, used) {
+		if err != nil {
+			return nil, err
+		}
+		recs = append(recs, rec)
+	}
+	for _, r := range slices.Backward(recs) {
+		line, _ := r.Entry.Body.(transcript.Used)
+		u := Use{Entry: r.Entry.ID, At: r.Entry.Time, Type: UsedContext}
+		for _, u.URI = range line.Contexts {
+			all = append(all, u)
+		}
+		if k := line.Skill; k != nil {
+			u.URI, u.Type, u.Input, u.Output, u.Success = k.URI, UsedSkill, k.Input, k.Output, k.Success
+			all = append(all, u)
+		}
+	}
+	return all, nil
+}
+
+// Stats counts what a session has done. A context counts once for each commit, and
+// once since the last one, however often it was used; so does a skill.
+type Stats struct {
+	Turns        int `json:"total_turns"`        // of the conversation as it stands
+	Tokens       int `json:"total_tokens"`       // of the history, by estimate
+	Compressions int `json:"compression_count"`  // compactions, those of commits included
+	Contexts     int `json:"contexts_used"`      // by their URIs
+	Skills       int `json:"skills_used"`        // by their URIs
+	Memories     int `json:"memories_extracted"` // added or merged, see [transcript.Extracted]
+	Commits      int `json:"commit_count"`
+}
+
+// ReadStats returns what the session has done. It reads the transcript backwards to the
+// last commit, and all of it if there was none, but decodes few of its lines.
+func ReadStats(ctx context.Context, s *session.Session) (sum Stats, err error) {
+	var info session.Info
+	var end int64
+	err = s.View(ctx, func(v *session.View) (err error) {
+		info, err = v.Info()
+		end = v.End()
+		return err
+	})
+	if err != nil {
+		return sum, err
+	}
+	l, err := readLedger(ctx, s, end)
+	of := l.stats()
+	return Stats{
+		Turns: info.Turns, Tokens: info.Tokens, Compressions: info.Compactions,
+		Contexts: of.Contexts, Skills: of.Skills, Memories: of.Memories, Commits: of.Commits,
+	}, err
+}
