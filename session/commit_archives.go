@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 	"time"
 
@@ -110,7 +111,7 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 
 // ownRecords returns the sifting of the lines that a fork has not copied.
 func (s *Session) ownRecords(ctx context.Context) sifting {
-	return func(keep driver.Keep) records {
+	return func(keep driver.Keep) iter.Seq2[transcript.Record, error] {
 		return s.store.records(ctx, s.ref, ScanOptions{Backward: true, Own: true, Keep: func(lines []byte) bool { return keep(0, lines) }})
 	}
 }

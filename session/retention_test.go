@@ -427,3 +427,12 @@ func manySessions(t *testing.T, dir string, n int) {
 	}
 	require.NoError(t, os.WriteFile(index, []byte(sb.String()), 0o600))
 }
+
+func TestApplyOddPlan(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	storetest.Load(t, st, storetest.CLI)
+	_, err := st.Apply(t.Context(), session.RetentionPlan{Force: true, Of: -100})
+	require.NoError(t, err)
+}

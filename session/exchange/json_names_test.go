@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
@@ -44,8 +45,8 @@ var leaving = map[string]any{
 	"session.Compacted":       session.Compacted{},
 	"session.Copied":          session.Copied{},
 	"turn.Draft":              turn.Draft{},
-	"session.ErasePlan":       session.ErasePlan{},
-	"session.EraseReport":     session.EraseReport{},
+	"erase.Plan":              erase.Plan{},
+	"erase.Receipt":           erase.Receipt{},
 	"session.Health":          session.Health{},
 	"search.Hit":              search.Hit{},
 	"session.Info":            session.Info{},
