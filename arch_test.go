@@ -71,6 +71,7 @@ var imports = map[string][]string{
 		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/retain": {"session"},
+	"session/erase":  {"compact", "rebuild", "session", "transcript"},
 	"session/search": {"internal/jsontext", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {
 		"compact", "guard", "internal/abstract", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",

@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -123,9 +124,9 @@ func (b *boundTurn) step(window int) {
 func (b *boundTurn) erase() {
 	all := storetest.Entries(b.t, b.s)
 	id := all[1+b.rng.IntN(len(all)-1)].ID
-	plan, err := b.store.PlanErase(b.t.Context(), session.Erasure{Entries: []session.Selection{{Session: b.s.Ref(), Entries: []string{id}}}})
+	plan, err := erase.Preview(b.t.Context(), b.store, erase.Erasure{Entries: []erase.Selection{{Session: b.s.Ref(), Entries: []string{id}}}})
 	require.NoError(b.t, err)
-	_, err = b.store.Erase(b.t.Context(), plan)
+	_, err = erase.Run(b.t.Context(), b.store, plan)
 	require.NoError(b.t, err)
 	b.edited++
 }

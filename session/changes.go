@@ -65,6 +65,9 @@ type changes struct {
 
 // add notes a change. It never waits for the loop.
 func (c *changes) add(ref Ref) {
+	if ofLibrary(ref.Agent) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ref == (Ref{}) || len(c.pending) == maxChanges {
@@ -95,7 +98,7 @@ type glance struct {
 // compare lists all sessions and adds those that differ from the last look,
 // which is nil the first time.
 func (st *Store) compare(ctx context.Context, seen map[Ref]glance, add func(Ref)) (map[Ref]glance, error) {
-	rows, err := st.allRows(ctx)
+	rows, err := st.listRows(ctx, &ListOptions{State: AnyState}, st.opts.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -135,8 +136,8 @@ func (w *walk) arg(ctx context.Context, typ reflect.Type, variant int) reflect.V
 		v = session.Key{Agent: "main", Channel: "telegram", Peer: "42"}
 	case search.Query:
 		v = search.Query{Text: storetest.Word}
-	case session.Erasure:
-		v = session.Erasure{Match: func(transcript.Entry) bool { return true }}
+	case erase.Erasure:
+		v = erase.Erasure{Match: func(transcript.Entry) bool { return true }}
 	case time.Duration:
 		v = time.Millisecond
 	case string:

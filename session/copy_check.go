@@ -3,9 +3,9 @@ package session
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 
@@ -59,19 +59,18 @@ func (c *copying) clear(ctx context.Context) error {
 	})...)
 }
 
-// apart reports whether the two stores do not have one storage: a note in one of them
-// is not in the other one.
+// apart reports whether the two stores do not have one storage: a session that is made in
+// one of them is not in the other one.
 func (c *copying) apart(ctx context.Context) (bool, error) {
-	from, ok := c.from.table.store.drv.(driver.Rewriter)
-	to, also := c.to.drv.(driver.Rewriter)
-	if !ok || !also {
-		return false, nil
-	}
-	name := "copy-" + rand.Text()
-	if err := to.Note(ctx, name, []byte("{}")); err != nil {
+	probe := c.to.header("_copy", "_copy", CreateOptions{})
+	row, err := c.to.drv.Create(ctx, "_copy", "_copy", c.to.first(probe))
+	if err != nil {
 		return false, err
 	}
-	notes, err := from.Notes(ctx)
-	_, same := notes[name]
-	return err == nil && !same, errors.Join(err, to.Note(ctx, name, nil))
+	_, err = c.from.table.store.drv.Get(ctx, row.Ref())
+	gone := errors.Is(err, fs.ErrNotExist)
+	if gone {
+		err = nil
+	}
+	return gone, errors.Join(err, c.to.drv.Delete(ctx, row.Ref()))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
@@ -66,9 +67,9 @@ func said(t *testing.T, dir string, policy session.SyncPolicy) (st *session.Stor
 // eraseEntry erases one entry.
 func eraseEntry(t *testing.T, st *session.Store, s *session.Session, id string) {
 	t.Helper()
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{id}}}})
 	require.NoError(t, err)
-	require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 }
 
 // stands checks that a store has a session with an entry.

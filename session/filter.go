@@ -122,6 +122,9 @@ func (s *Session) FilterExport(ctx context.Context, entries []transcript.Entry) 
 
 // filterWrite passes entries to the filters before they are written.
 func (st *Store) filterWrite(ctx context.Context, ref Ref, entries []transcript.Entry) (_ []transcript.Entry, err error) {
+	if ofLibrary(ref.Agent) {
+		return entries, nil
+	}
 	for _, f := range st.opts.Filters {
 		if entries, err = filtered(ctx, ref, entries, f.Write); err != nil {
 			return nil, err

@@ -38,13 +38,11 @@ import (
 // as repeated in both sessions, and one that was made after it in one of them
 // alone.
 //
-// An error means that no session was made, with one exception below; a kill leaves the
-// whole fork or none. An ID that is not there gives an error that matches [ErrNoEntry],
-// an ID in use one that matches fs.ErrExist. If something of this session is erased
-// meanwhile, the error matches [ErrReplaced]: fork it again. If somebody has found the
-// fork by its key and used it before that was seen, the fork stays, the lines that it
-// was made with are erased, and the error says that. The copied lines are in memory
-// meanwhile.
+// An error means that no session was made; a kill leaves the whole fork or none. An ID
+// that is not there gives an error that matches [ErrNoEntry], an ID in use one that
+// matches fs.ErrExist. If something of this session is erased before the fork is made,
+// the error matches [ErrReplaced]: fork it again. The copied lines are in memory until
+// then.
 func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions) (*Session, error) {
 	const op = "fork"
 	o, err := opts.checked()
@@ -73,82 +71,17 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
 	h.Standing = standing
 	header.Body = h
-	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines)
+	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, &base.Rev)
+	if errors.Is(err, ErrReplaced) {
+		err = fmt.Errorf("%w, and no fork was made", err)
+		if gone := s.View(ctx, func(*View) error { return nil }); errors.Is(gone, fs.ErrNotExist) { // else it says once more that it was replaced
+			err = gone
+		}
+	}
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	checked := context.WithoutCancel(ctx) // a fork that is made is checked and returned
-	if erased := s.store.standsAs(checked, base); erased != nil {
-		_ = s.View(checked, func(*View) error { return nil }) // which says once more that it was replaced
-		stays, err := s.store.unmake(checked, row, append(lines, standing...))
-		if stays && !errors.Is(erased, ErrReplaced) {
-			erased = fmt.Errorf("%w: %w", ErrReplaced, erased)
-		}
-		if stays {
-			erased = fmt.Errorf("%w, and the fork %s is in use already: it stays, without the lines that it was made with", erased, row.ID)
-		} else {
-			erased = fmt.Errorf("%w, and no fork was made: fork it again", erased)
-		}
-		return nil, s.store.wrap(op, s.ref, errors.Join(erased, err))
-	}
-	return s.store.open(checked, op, row)
-}
-
-// standsAs returns an error unless a session still has the lines that it had when a
-// row was read and no erase is about to delete it. An erase looks for forks when it has
-// written its note and replaced the lines, and then deletes sessions and removes the
-// note. So either it finds a fork that was made of the old lines, or the fork finds the
-// new ones here, the note, or no session.
-func (st *Store) standsAs(ctx context.Context, base driver.Row) error {
-	due, err := st.erasing(ctx, base.Ref())
-	if err != nil {
-		return err
-	}
-	now, err := st.drv.Get(ctx, base.Ref())
-	if err == nil && !due && now.Rev == base.Rev && now.CreatedAt.Equal(base.CreatedAt) {
-		return nil
-	}
-	return cmp.Or(err, fmt.Errorf("%w: something of it was erased meanwhile", ErrReplaced))
-}
-
-// unmake deletes a session that was made with lines that are erased now. If somebody
-// uses it already, it stays, and the lines are erased from it.
-func (st *Store) unmake(ctx context.Context, row driver.Row, lines []transcript.Entry) (stays bool, err error) {
-	ref := row.Ref()
-	unused := func(now driver.Row) error {
-		if now.Size != row.Size || now.Rev != row.Rev {
-			return errChanged
-		}
-		return nil
-	}
-	a, err := able[driver.Archiver](st.drv)
-	if err == nil {
-		err = a.DeleteIf(ctx, []Ref{ref}, unused)[0]
-	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		var now driver.Row
-		if now, err = st.drv.Get(ctx, ref); err == nil {
-			err = unused(now)
-		}
-		if err == nil {
-			err = st.drv.Delete(ctx, ref)
-		}
-	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return false, st.moved(ctx, "delete", ref, nil)
-	}
-	if errors.Is(err, errChanged) || errors.Is(err, ErrBusy) {
-		err = nil
-	}
-	ids := map[string]bool{}
-	for _, e := range lines {
-		ids[e.ID] = true
-	}
-	failed := st.eraseEntries(ctx, st.eraser(ref, ids, new(ErasePlan)), new(EraseReport))
-	if errors.Is(failed, fs.ErrNotExist) {
-		return false, err
-	}
-	return true, errors.Join(err, failed)
+	return s.store.open(context.WithoutCancel(ctx), op, row) // a fork that is made is returned
 }
 
 // copyOf returns the entries that a fork of a session at an entry begins with,
@@ -184,7 +117,7 @@ func (r *reader) livePins(scan scan) ([]transcript.Carried, error) {
 	where, all := placesIn(r.fold, entriesOf(pins))
 	if !all && r.from > 0 {
 		var o outline
-		sift := func(driver.Keep) records { return scan(0, driver.Backward) }
+		sift := func(driver.Keep) iter.Seq2[transcript.Record, error] { return scan(0, driver.Backward) }
 		if err := o.readTo(transcript.Record{End: math.MaxInt64}, sift); err != nil {
 			return nil, err
 		}
@@ -271,4 +204,13 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 		}
 	}
 	return lines, nil
+}
+
+// setOf returns items as a set.
+func setOf[T comparable](items []T) map[T]bool {
+	set := make(map[T]bool, len(items))
+	for _, item := range items {
+		set[item] = true
+	}
+	return set
 }

@@ -11,7 +11,8 @@ import (
 // Key says where a conversation belongs: which agent talks with whom, and
 // through which channel. Different keys never share a history.
 //
-// Agent, Channel and Peer are required. Kind tells what the peer is (direct,
+// Agent, Channel and Peer are required. The name of an agent must not begin with '_':
+// such agents belong to the library, see [Store.Create]. Kind tells what the peer is (direct,
 // group, ...); it is required if Account or Thread is set.
 type Key struct {
 	Agent   string
@@ -40,6 +41,8 @@ func (k Key) Validate() error {
 		}
 	}
 	switch {
+	case ofLibrary(k.Agent):
+		return fmt.Errorf("%w: names of agents that begin with '_', such as %q, belong to the library", ErrKey, k.Agent)
 	case k.Agent == "" || k.Channel == "" || k.Peer == "":
 		return fmt.Errorf("%w: Agent, Channel and Peer must be set in %#v", ErrKey, k)
 	case k.Kind == "" && (k.Account != "" || k.Thread != ""):
@@ -47,6 +50,9 @@ func (k Key) Validate() error {
 	}
 	return nil
 }
+
+// ofLibrary reports whether an agent has the sessions of the library itself.
+func ofLibrary(agent string) bool { return strings.HasPrefix(agent, "_") }
 
 // String returns the printed form of the key: agent:channel:peer, or with a
 // Kind agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<thread>].

@@ -95,12 +95,13 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 		}
 		h.Key = text
 		header.Body = h
-		return st.createWith(ctx, key.Agent, header, nil)
+		return st.createWith(ctx, key.Agent, header, nil, nil)
 	})
 }
 
-// createWith makes a session of a header and of lines that follow it.
-func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
+// createWith makes a session of a header and of lines that follow it. If baseRev is not
+// nil, its base must have that Rev.
+func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry, baseRev *int) (row driver.Row, err error) {
 	h, _ := header.Body.(transcript.Header)
 	key := h.Key
 	if err := cmp.Or(driver.CheckRef(Ref{Agent: agent, ID: header.ID}), st.claim(&h)); err != nil {
@@ -111,26 +112,25 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 		bare = bare.WithSource(source)
 	}
 	return st.filterNew(ctx, Ref{Agent: agent, ID: bare.ID}, append([]transcript.Entry{bare}, lines...), func(entries []transcript.Entry) (driver.Row, error) {
-		return st.createOf(ctx, agent, key, entries[0], entries[1:])
+		return st.createOf(ctx, agent, key, entries[0], entries[1:], baseRev)
 	})
 }
 
 // createOf makes a session of a key, of entries that went through the filters.
-func (st *Store) createOf(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
+func (st *Store) createOf(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry, baseRev *int) (row driver.Row, err error) {
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
 	}
-	if len(lines) > 0 {
-		r, err := st.readNew(agent, header, lines)
-		if err != nil {
-			return row, err
-		}
-		bare, full := first, r.describe()
-		first = func(gen int64) (driver.Row, driver.Line) {
-			_, line := bare(gen)
-			return full, line
-		}
+	r, err := st.readNew(agent, header, lines)
+	if err != nil {
+		return row, err
+	}
+	bare, full := first, r.describe()
+	full.BaseRev = baseRev
+	first = func(gen int64) (driver.Row, driver.Line) {
+		_, line := bare(gen)
+		return full, line
 	}
 	more := make([]driver.Line, len(lines))
 	for i, e := range lines {

@@ -22,7 +22,9 @@ import (
 // the sessions of every owner, those without one included. A program with several
 // users uses a [Store.Scope] for each of them.
 type ListOptions struct {
-	Agent string `json:"agent,omitempty"` // of the session
+	// Agent is that of the session. Empty lists those of all agents but the ones whose
+	// names begin with '_', which have the library's own sessions.
+	Agent string `json:"agent,omitempty"`
 
 	// Parts of the key, see [Key]. A session whose key is not one that
 	// [ParseKey] reads fits none of them.
@@ -93,6 +95,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		if agents, err = st.drv.Agents(ctx); err != nil {
 			return nil, err
 		}
+		agents = slices.DeleteFunc(agents, ofLibrary)
 	}
 	inOrder := func(a, b *driver.Row) int { return cmp.Or(a.Place().Compare(b.Place()), cmp.Compare(a.Agent, b.Agent)) }
 	for _, agent := range agents {

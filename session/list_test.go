@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
@@ -268,7 +269,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 			require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
 		}
 	}
-	_, err := st.PlanErase(t.Context(), session.Erasure{Owner: owner})
+	_, err := erase.Preview(t.Context(), st, erase.Erasure{Owner: owner})
 	require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
 	all, err := st.List(t.Context(), nil)
 	require.NoError(t, err)

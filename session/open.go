@@ -67,8 +67,8 @@ func namesFile(err error) bool {
 }
 
 // Open opens the store in a folder of files, which is made if it does not
-// exist (unless opts says ReadOnly). It finishes an erase that a kill has cut
-// short, see [Store.Erase].
+// exist (unless opts says ReadOnly). It logs a warning while an erase is unfinished,
+// see package session/erase.
 func Open(dir string, opts *Options) (*Store, error) {
 	st := newStore(opts)
 	o := &st.opts
@@ -84,7 +84,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	st.drv = drv
-	st.resume()
+	st.warn()
 	return st, nil
 }
 

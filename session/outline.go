@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"sync"
 
@@ -119,7 +120,7 @@ func (all *outlines) of(ref Ref) *outline {
 
 // sync makes sure that the fold has every line.
 func (o *outline) sync(ctx context.Context, drv driver.Driver) error {
-	sift := func(keep driver.Keep) records { return driver.Sift(ctx, drv, o.ref, keep) }
+	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, drv, o.ref, keep) }
 	var last transcript.Record
 	for rec, err := range sift(func(driver.Cursor, []byte) bool { return true }) {
 		if err != nil {

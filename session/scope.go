@@ -51,6 +51,9 @@ func (st *Store) Scope(owner string) (*Store, error) {
 	return &Store{shared: st.shared, drv: &scoped{st.table.store.drv, owner}, owner: owner}, nil
 }
 
+// Owner returns the owner of a scope, and "" of a store that is none.
+func (st *Store) Owner() string { return st.owner }
+
 var (
 	// errNotHere is all that a scope says of what is somebody else's, and of what
 	// nobody has.
@@ -166,7 +169,7 @@ func (d *scoped) Sift(ctx context.Context, ref Ref, keep driver.Keep) iter.Seq2[
 	return d.scan(ctx, ref, driver.Sift(ctx, d.Driver, ref, keep))
 }
 
-func (d *scoped) scan(ctx context.Context, ref Ref, recs records) records {
+func (d *scoped) scan(ctx context.Context, ref Ref, recs iter.Seq2[transcript.Record, error]) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		if err := d.check(ctx, ref); err != nil {
 			yield(transcript.Record{}, err)
@@ -325,17 +328,6 @@ func (d *scoped) Recover(ctx context.Context, ref Ref) error {
 func (d *scoped) Rewrite(ctx context.Context, ref Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	return on(ctx, d, ref, func(r driver.Rewriter) error { return r.Rewrite(ctx, ref, change) })
 }
-
-func (d *scoped) Note(ctx context.Context, name string, data []byte) error {
-	r, err := able[driver.Rewriter](d.Driver)
-	if err != nil {
-		return err
-	}
-	return r.Note(ctx, name, data)
-}
-
-// Notes has none: they are about sessions of everybody.
-func (d *scoped) Notes(context.Context) (map[string][]byte, error) { return nil, nil }
 
 func (d *scoped) Archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
 	return on(ctx, d, ref, func(a driver.Archiver) error { return a.Archive(ctx, ref, check) })

@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -170,18 +171,18 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			}
 		},
 		"PlanErase": func(t *testing.T, scope *session.Store, s *session.Session) {
-			_, err := scope.PlanErase(t.Context(), session.Erasure{Owner: "bert"})
+			_, err := erase.Preview(t.Context(), scope, erase.Erasure{Owner: "bert"})
 			absent(t, err)
-			_, err = scope.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
+			_, err = erase.Preview(t.Context(), scope, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
 			require.ErrorIs(t, err, fs.ErrNotExist)
-			plan, err := scope.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+			plan, err := erase.Preview(t.Context(), scope, erase.Erasure{Match: storetest.HasWord})
 			require.NoError(t, err)
 			require.Empty(t, plan.Places)
 		},
 		"Erase": func(t *testing.T, scope *session.Store, s *session.Session) {
-			var plan session.ErasePlan
+			var plan erase.Plan
 			require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"id":"forged","sessions":[{"agent":"main","id":%q}],"entries":[{"session":{"agent":"main","id":%[1]q},"entries":["x"]}]}`, s.ID()), &plan))
-			report, err := scope.Erase(t.Context(), plan)
+			report, err := erase.Run(t.Context(), scope, plan)
 			require.NoError(t, err)
 			require.Empty(t, report.Places)
 		},

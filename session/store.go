@@ -95,27 +95,19 @@ type shared struct {
 	kept []func()
 }
 
-// OpenDriver returns the store that keeps its sessions with drv. It finishes an
-// erase that a kill has cut short, see [Store.Erase]. Close closes drv.
+// OpenDriver returns the store that keeps its sessions with drv. Close closes drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
 	st := newStore(opts)
 	st.drv = drv
-	st.resume()
+	st.warn()
 	return st
 }
 
-// resume finishes what killed processes were erasing.
-func (st *Store) resume() {
-	rewriter, ok := st.drv.(driver.Rewriter)
-	if !ok || st.opts.ReadOnly {
-		return
-	}
-	notes, err := rewriter.Notes(context.Background())
-	for name, note := range notes {
-		err = errors.Join(err, st.finishErase(context.Background(), rewriter, name, note))
-	}
-	if err != nil {
-		st.opts.Logger.Warn("an erase that was not finished could not be finished; the next open tries again", "err", err)
+// warn logs that an erase is unfinished.
+func (st *Store) warn() {
+	plans, err := st.drv.List(context.Background(), "_erase", driver.Place{}, 1)
+	if len(plans) > 0 || err != nil {
+		st.opts.Logger.Warn("an erase is unfinished, unless a process is carrying it out: erase.Resume finishes it", "err", err)
 	}
 }
 
@@ -233,8 +225,12 @@ type CreateOptions struct {
 // Create makes a new session and the current one of its key. The old one
 // stays; [Session.MakeCurrent] brings it back. An ID in use gives an error
 // that matches fs.ErrExist.
+//
+// A key that has nothing but an Agent whose name begins with '_' makes a session in which
+// a part of the library keeps something outside of all conversations. Only its ID leads
+// to it, [Store.List] has it if the Agent is asked for, and no Filter sees its entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
-	return st.keyed(ctx, "create", key, func(text string) (row driver.Row, err error) {
+	create := func(text string) (row driver.Row, err error) {
 		o, err := opts.checked()
 		if err == nil {
 			o.Owner, err = st.ownerBy(ctx, key.Agent, o)
@@ -242,8 +238,16 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 		if err != nil {
 			return row, err
 		}
-		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil)
-	})
+		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil, nil)
+	}
+	if !ofLibrary(key.Agent) || key != (Key{Agent: key.Agent}) {
+		return st.keyed(ctx, "create", key, create)
+	}
+	row, err := create(Key{Agent: key.Agent, Peer: newID()}.String()) // a key of its own
+	if err != nil {
+		return nil, &Error{Op: "create", Key: key.Agent, Err: err}
+	}
+	return st.open(ctx, "create", row)
 }
 
 // ownerBy returns the owner of a new session: that of its parent, if none is

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -177,4 +179,91 @@ func (d *decision) look(ctx context.Context, v *View) error {
 		d.cond.Base = 0 // any line conflicts, but a repeat
 	}
 	return err
+}
+
+// Rewrite replaces the lines of the session by the entries that change writes. Change gets
+// the records of the transcript, which it may range over several times, and calls no
+// method of the store. An entry that it writes as it has got it keeps its line; others get
+// a line of their own, with a checksum unless [Options].NoChecksum is set. The first one
+// is the header, and Rewrite raises its Rev. If change writes nothing, the lines stay as
+// they are. An error of change is returned, and nothing has changed.
+//
+// When the error is nil, the new lines are on stable storage, no word of the old ones is
+// in the store but those that are in the new ones, too, and the filters have removed what
+// no line needs any more, see [Filter].Sweep. If that or a process fails half way, Rewrite
+// can be called again, with a change that writes nothing. Nobody can append until Rewrite
+// returns. All other users of the session get [ErrReplaced] once.
+//
+// An archived session gives [ErrArchived]. A scope must not give the session to another
+// owner. A driver that is no [driver.Rewriter] gives an error that matches
+// [errors.ErrUnsupported].
+func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
+	const op = "rewrite"
+	err := s.rewrite(ctx, change)
+	s.store.table.forget(s.ref)
+	kept := errors.Is(err, errKept)
+	if err != nil && !kept {
+		return s.store.done(ctx, op, s.ref, err)
+	}
+	if _, err := s.store.open(ctx, op, driver.Row{Agent: s.ref.Agent, ID: s.ref.ID}); err != nil {
+		return err
+	}
+	err = s.sweepErased(ctx)
+	if !kept {
+		t := s.store.table.acquire(s.ref)
+		defer s.store.table.release(t)
+		t.rowDue.Store(true)
+		s.store.putRow(ctx, t, true)
+	}
+	return s.store.done(ctx, op, s.ref, err)
+}
+
+// errKept says that change has written nothing.
+var errKept = errors.New("the lines stay as they are")
+
+// rewrite is Rewrite without the filters and the row.
+func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.Record, error], func(transcript.Entry) error) error) error {
+	rewriter, err := able[driver.Rewriter](s.store.drv)
+	if err != nil {
+		return err
+	}
+	return rewriter.Rewrite(ctx, s.ref, func(recs iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		var row driver.Row // of the new lines
+		var got []byte     // the line that change has got last
+		wrote := false
+		records := func(yield func(transcript.Record, error) bool) {
+			for rec, err := range recs {
+				if got = nil; rec.HasEntry() {
+					got = rec.Entry.Line()
+				}
+				if !yield(rec, err) {
+					return
+				}
+			}
+		}
+		err := change(records, func(e transcript.Entry) error {
+			switch b := e.Body.(type) {
+			case transcript.Header:
+				applyMeta(&row, b.Meta)
+				if b.Rev++; !wrote {
+					e.Body = b
+					e = e.WithLine(nil)
+				}
+			case transcript.Meta:
+				applyMeta(&row, b)
+			}
+			wrote = true
+			if !bytes.Equal(e.Line(), got) {
+				e = s.store.Sealed(e)
+			}
+			return write(e.Line())
+		})
+		switch {
+		case err == nil && !wrote:
+			err = errKept
+		case err == nil && s.store.owner != "" && row.Owner != s.store.owner:
+			err = errOwner
+		}
+		return err
+	})
 }

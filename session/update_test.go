@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -138,9 +139,9 @@ func TestCompactWhileErased(t *testing.T) {
 				defer storetest.Close(t, eraser)
 			}
 			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 500}, Summarizer: compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
-				p, err := eraser.PlanErase(ctx, session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids}}})
+				p, err := erase.Preview(ctx, eraser, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids}}})
 				require.NoError(t, err)
-				_, err = eraser.Erase(ctx, p)
+				_, err = erase.Run(ctx, eraser, p)
 				require.NoError(t, err)
 				_, err = s.History(t.Context())
 				if elsewhere && errors.Is(err, session.ErrReplaced) {

@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -140,9 +141,9 @@ func TestWhereErased(t *testing.T) {
 	before, err := theirs.Where(t.Context(), ids...)
 	require.NoError(t, err)
 	require.Equal(t, map[string]rebuild.Where{ids[0]: {}, ids[1]: {Rewound: true}, ids[2]: {}}, before)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
 	require.NoError(t, err)
-	require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 	after, err := theirs.Where(t.Context(), ids...)
 	require.NoError(t, err)
 	require.Equal(t, before, after)

@@ -41,7 +41,7 @@ func commands() []command {
 		{"/archive", "<session>", "put another session away; /search still finds it", archive},
 		{"/restore", "<session>", "bring an archived session back", restore},
 		{"/expire", "<days> [apply]", "archive sessions unused for that many days", expire},
-		{"/erase", "[words]", "show what has the words; then, alone, erase it", erase},
+		{"/erase", "[words]", "show what has the words; then, alone, erase it", eraseWords},
 		{"/help", "", "", help},
 		{"/quit", "", "end the program (or Ctrl-D)", nil},
 	}

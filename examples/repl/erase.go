@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
-// erase shows which places in all sessions contain the words; without words it erases
+// eraseWords shows which places in all sessions contain the words; without words it erases
 // what was shown last.
-func erase(ctx context.Context, r *repl, words string) error {
+func eraseWords(ctx context.Context, r *repl, words string) error {
 	switch {
 	case words != "":
 		return r.planErase(ctx, words)
@@ -21,7 +21,7 @@ func erase(ctx context.Context, r *repl, words string) error {
 		r.out.say("Usage: /erase <words>: show what contains them, in all sessions; then /erase erases it")
 		return nil
 	}
-	report, err := r.store.Erase(ctx, *r.erasure)
+	report, err := erase.Run(ctx, r.store, *r.erasure)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func erase(ctx context.Context, r *repl, words string) error {
 
 func (r *repl) planErase(ctx context.Context, words string) error {
 	lower := strings.ToLower(words)
-	plan, err := r.store.PlanErase(ctx, session.Erasure{Match: func(e transcript.Entry) bool {
+	plan, err := erase.Preview(ctx, r.store, erase.Erasure{Match: func(e transcript.Entry) bool {
 		return strings.Contains(strings.ToLower(said(e)), lower)
 	}})
 	if err != nil {

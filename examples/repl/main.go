@@ -39,6 +39,7 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -142,6 +143,9 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 			err = closeErr
 		}
 	}()
+	if err := erase.Resume(ctx, store); err != nil {
+		screen.say("%v", err)
+	}
 	current, err := store.Load(ctx, key)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -27,9 +28,9 @@ type repl struct {
 	agent   *agent
 	out     *terminal
 	lines   lines
-	console *console           // that lines are; nil without a terminal
-	listed  []session.Ref      // what /sessions has shown
-	erasure *session.ErasePlan // what /erase has shown
+	console *console      // that lines are; nil without a terminal
+	listed  []session.Ref // what /sessions has shown
+	erasure *erase.Plan   // what /erase has shown
 
 	mu     sync.Mutex         // guards cancel
 	cancel context.CancelFunc // of what is running; nil at the prompt

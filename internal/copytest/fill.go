@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/turn"
@@ -294,9 +295,9 @@ func (f *filler) erase() error {
 		if id == s.ID() {
 			return nil
 		}
-		p, err := f.st.PlanErase(f.ctx, session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
+		p, err := erase.Preview(f.ctx, f.st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{id}}}})
 		if err == nil {
-			_, err = f.st.Erase(f.ctx, p)
+			_, err = erase.Run(f.ctx, f.st, p)
 		}
 		return err
 	})

@@ -363,7 +363,9 @@ func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) {
 func TestWordsGoDuringAnArchive(t *testing.T) {
 	t.Parallel()
 	erase := func(other *filedriver.Driver, ref driver.Ref) error {
-		return errors.Join(other.Rewrite(t.Context(), ref, wordless), other.Note(t.Context(), "erase-1", nil))
+		err := other.Rewrite(t.Context(), ref, wordless)
+		plan, planErr := other.Create(t.Context(), "_erase", "k", header("plan", "k"))
+		return errors.Join(err, planErr, other.Delete(t.Context(), plan.Ref()))
 	}
 	remove := func(other *filedriver.Driver, ref driver.Ref) error { return other.Delete(t.Context(), ref) }
 	for _, test := range []struct {

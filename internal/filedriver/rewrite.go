@@ -1,15 +1,12 @@
 package filedriver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"iter"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
@@ -91,63 +88,4 @@ func (x *index) doubt(id string) {
 		n.size, n.n, n.row = unseen, 0, nil
 		x.set(&n)
 	}
-}
-
-// Note implements [driver.Rewriter]. It removes temporary files of killed processes
-// before the note, so that the next Open finishes an erase that has not removed them.
-func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	file := EncodeName(name) + extension
-	if d.opts.ReadOnly {
-		return d.readOnly("write", filepath.Join(d.dir, file))
-	}
-	if data != nil {
-		return filelog.WriteFileAtomic(d.root, file, data, true)
-	}
-	folders, err := d.agentFolders()
-	for _, folder := range folders {
-		if folder.IsDir() {
-			err = cmp.Or(err, d.sweep(folder.Name()))
-		}
-	}
-	if err != nil {
-		return err
-	}
-	err = d.root.Remove(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = filelog.SyncDir(d.root, ".")
-	}
-	return d.wrap("remove", filepath.Join(d.dir, file), err, "remove it by hand")
-}
-
-// Notes implements [driver.Rewriter].
-func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.ops.Done()
-	files, err := fs.ReadDir(d.root.FS(), ".")
-	notes := map[string][]byte{}
-	for _, f := range files {
-		if name, _, temp := strings.Cut(f.Name(), extension+".tmp-"); temp && !d.opts.ReadOnly {
-			_ = filelog.RemoveTemps(d.root, name+extension) // of a killed process
-		}
-		enc, ok := strings.CutSuffix(f.Name(), extension)
-		name, whole := DecodeName(enc)
-		if !ok || !whole || !f.Type().IsRegular() {
-			continue
-		}
-		data, readErr := fs.ReadFile(d.root.FS(), f.Name())
-		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
-			err = readErr
-		}
-		notes[name] = data
-	}
-	return notes, d.wrap("read notes", d.dir, err, "check that this user may read it")
 }

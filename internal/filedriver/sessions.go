@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // notFound says that a session is not there.
@@ -193,6 +195,12 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 	}
 	row.Labels = slices.Clone(row.Labels)
 	row.Size = int64(len(data))
+	if row.BaseRev != nil {
+		if err := x.stands(row.Base.Session, *row.BaseRev); err != nil {
+			return driver.Row{}, err
+		}
+		row.BaseRev = nil
+	}
 	has, err := a.hasArchive(ref.ID)
 	if err != nil {
 		return driver.Row{}, err
@@ -231,6 +239,20 @@ func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, dr
 		return driver.Row{}, errors.Join(err, a.remove(ref.ID, busyWait))
 	}
 	return row, nil
+}
+
+// stands returns an error unless a session has a rev. The caller holds the lock of the
+// index.
+func (x *index) stands(id string, rev int) error {
+	f, err := x.stat(id)
+	var h transcript.Header
+	if err == nil {
+		_, h, err = x.a.header(f)
+	}
+	if errors.Is(err, fs.ErrNotExist) || err == nil && h.Rev != rev {
+		return driver.ErrReplaced
+	}
+	return err
 }
 
 // SetCurrent implements [driver.Driver].
@@ -302,6 +324,11 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	var errs []error
 	of := map[*agent][]string{}
 	for _, ref := range refs {
+		if strings.HasPrefix(ref.Agent, "_") {
+			if err := d.sweepAll(); err != nil {
+				return err
+			}
+		}
 		a, err := d.existing(ref)
 		if err == nil {
 			if _, err = a.stat(ref.ID); errors.Is(err, fs.ErrNotExist) && a.idx.isDeleting(ref.ID) {

@@ -21,6 +21,7 @@ import (
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
@@ -215,9 +216,9 @@ func TestBlobsLeftovers(t *testing.T) {
 	require.NoError(t, kept.Put(t.Context(), s.Ref(), strings.Repeat("ab", 32), []byte("orphan")))
 	more := storetest.Add(t, s, image(3), transcript.UserText("text alone"))
 	require.Equal(t, 4, count(s.Ref()))
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: more[1:]}}})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: more[1:]}}})
 	require.NoError(t, err)
-	require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 	require.Equal(t, 2, count(s.Ref()), "the uploads without a line are there")
 
 	puts := 0

@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -174,9 +175,9 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 		require.NoError(t, err)
 		require.NotContains(t, storetest.History(t, s), "not there any more")
 		ids := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 99)}}, transcript.UserText("erased"))
-		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: info.Ref, Entries: ids[1:]}}})
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: info.Ref, Entries: ids[1:]}}})
 		require.NoError(t, err)
-		require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 		named := map[string]bool{}
 		for e, err := range s.Entries(t.Context()) {
 			require.NoError(t, err)

@@ -56,6 +56,10 @@ type Driver interface {
 	// a gen above all of the key. The lines in more follow the header: the
 	// session is there with all of them, or it is not there. An ID in use gives
 	// an error that matches [io/fs.ErrExist].
+	//
+	// If the row that header returns has a BaseRev, the session of the same agent that
+	// Base names must have that Rev in the moment in which the new session is made, and
+	// no deletion of it may have begun. Otherwise Create fails with [ErrReplaced].
 	Create(ctx context.Context, agent, key string, header func(gen int64) (Row, Line), more ...Line) (Row, error)
 
 	// SetCurrent makes a session the current one of its key. Unless it is that
@@ -67,6 +71,8 @@ type Driver interface {
 	// stored word of the deleted sessions remains anywhere in the storage. When
 	// it is not, every session of which no error speaks is deleted; errors of
 	// several sessions are joined. A session that is named twice counts once.
+	// Once a session of an agent whose name begins with '_' is deleted, no word remains
+	// of sessions and copies that processes were making when they were killed.
 	Delete(ctx context.Context, refs ...Ref) error
 
 	// Get returns the row of a session. If only its header is known, which is
@@ -209,6 +215,10 @@ type Row struct {
 	// Base and Parent are those of the header.
 	Base   transcript.Link `json:"base,omitzero"`
 	Parent transcript.Link `json:"parent,omitzero"`
+
+	// BaseRev is for [Driver.Create] alone: the Rev that the session of Base must have.
+	// Nil is any.
+	BaseRev *int `json:"-"`
 
 	// Current reports whether the session is the current one of its key. Only
 	// List sets it.

@@ -23,13 +23,4 @@ type Rewriter interface {
 	// users of the session, the caller included, get [ErrReplaced] once. An archived
 	// session gives [ErrArchived].
 	Rewrite(ctx context.Context, ref Ref, change func(records iter.Seq2[transcript.Record, error], write func(line []byte) error) error) error
-
-	// Note keeps data under a name, beside all sessions, and returns when it is on
-	// stable storage. Nil removes the name; one that is not there is no error. When
-	// a name was removed, no word remains of sessions and copies that processes were
-	// making when they were killed.
-	Note(ctx context.Context, name string, data []byte) error
-
-	// Notes returns the names that have data, and the data.
-	Notes(ctx context.Context) (map[string][]byte, error)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
@@ -56,9 +57,9 @@ func TestCopyDiverged(t *testing.T) {
 			say(t, s, "said here", "and here")
 		},
 		"erased": func(t *testing.T, from, _ *session.Store, s *session.Session, ids []string) {
-			p, err := from.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
+			p, err := erase.Preview(t.Context(), from, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
 			require.NoError(t, err)
-			_, err = from.Erase(t.Context(), p)
+			_, err = erase.Run(t.Context(), from, p)
 			require.NoError(t, err)
 		},
 	} {

@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
@@ -44,8 +45,6 @@ var leaving = map[string]any{
 	"session.Compacted":      session.Compacted{},
 	"session.Copied":         session.Copied{},
 	"turn.Draft":             turn.Draft{},
-	"session.ErasePlan":      session.ErasePlan{},
-	"session.EraseReport":    session.EraseReport{},
 	"session.Health":         session.Health{},
 	"search.Hit":             search.Hit{},
 	"session.Info":           session.Info{},
@@ -67,6 +66,8 @@ var leaving = map[string]any{
 	"memory.Committed":       memory.Committed{},
 	"memory.Stats":           memory.Stats{},
 	"memory.Use":             memory.Use{},
+	"erase.Plan":             erase.Plan{},
+	"erase.Receipt":          erase.Receipt{},
 
 	"an argument of Observe": session.Event{},
 	"an error":               search.AmbiguousError{},

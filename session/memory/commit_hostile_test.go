@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
@@ -50,9 +51,9 @@ func TestCommitPropertyErase(t *testing.T) {
 			n := 1 + r.IntN(k.n+1) // the last of these is said later, if at all
 			word := fmt.Sprintf("w%d.", n)
 			before := stats(t, k.s)
-			plan, err := st.PlanErase(storetest.Background, session.Erasure{Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }})
+			plan, err := erase.Preview(storetest.Background, st, erase.Erasure{Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }})
 			require.NoError(t, err)
-			_, err = st.Erase(storetest.Background, plan)
+			_, err = erase.Run(storetest.Background, st, plan)
 			require.NoError(t, err, k.log)
 			k.log = append(k.log, "erase "+word)
 			storetest.Close(t, st)

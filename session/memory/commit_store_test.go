@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
@@ -97,9 +98,9 @@ func TestCommitErase(t *testing.T) {
 		storetest.Talk(t, s, 2, 1)
 		storetest.Add(t, s, transcript.Extracted{Commit: done.Entry, Err: "no " + storetest.Word})
 		commit(t, s, nil)
-		plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 		require.NoError(t, err)
-		require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 		s, err = st.Get(t.Context(), s.Ref())
 		require.NoError(t, err)
 		for e, err := range s.Entries(t.Context()) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
@@ -103,11 +104,11 @@ func ExampleStore_Erase() {
 		log.Fatal(err)
 	}
 
-	plan, err := store.PlanErase(ctx, session.Erasure{Owner: "ada"}, m)
+	plan, err := erase.Preview(ctx, store, erase.Erasure{Owner: "ada"}, m)
 	if err != nil {
 		log.Fatal(err)
 	}
-	report, err := store.Erase(ctx, plan, m)
+	report, err := erase.Run(ctx, store, plan, m)
 	if err != nil {
 		log.Fatal(err)
 	}

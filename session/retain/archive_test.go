@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/convolog/convolog/session/erase"
+
 	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
@@ -181,9 +183,9 @@ func TestArchiveReplaced(t *testing.T) {
 		},
 		"erased": func(t *testing.T, st *session.Store, s *session.Session) {
 			t.Helper()
-			plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: storetest.Add(t, s, transcript.UserText(storetest.Word))}}})
+			plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: storetest.Add(t, s, transcript.UserText(storetest.Word))}}})
 			require.NoError(t, err)
-			require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+			require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 		},
 	} {
 		for _, deletes := range []bool{false, true} {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -111,11 +112,11 @@ func TestAgentsRewritten(t *testing.T) {
 	slices.Reverse(down)
 	require.Equal(t, all, down)
 
-	plan, err := store.PlanErase(t.Context(), session.Erasure{Match: func(e transcript.Entry) bool {
+	plan, err := erase.Preview(t.Context(), store, erase.Erasure{Match: func(e transcript.Entry) bool {
 		return bytes.Contains(e.Line(), []byte("secret"))
 	}})
 	require.NoError(t, err)
-	_, err = store.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), store, plan)
 	require.NoError(t, err)
 	last := all[len(all)-1]["id"]
 	for _, e := range all[:len(all)-1] {

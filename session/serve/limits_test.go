@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
@@ -73,7 +74,7 @@ func TestOwnEraseMemories(t *testing.T) {
 	require.NotContains(t, stale, "memories")
 	admin.ask(200, "POST", "/v1/store/erase", map[string]any{"owner": "alice"}, &plan)
 	require.Equal(t, []int{1, 1}, []int{list("alice"), list("bob")})
-	var receipt session.EraseReport
+	var receipt erase.Receipt
 	for range 2 { // again is no error
 		admin.ask(200, "POST", "/v1/store/erase/apply", plan, &receipt)
 		require.Equal(t, []int{0, 1}, []int{list("alice"), list("bob")})

@@ -12,6 +12,7 @@ import (
 	"path"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
@@ -39,15 +40,15 @@ func (q *request) ownApply(plan retain.Plan) (retain.Report, error) {
 }
 
 type ownErasure struct {
-	Owner    string              `json:"owner,omitempty"`
-	Sessions []session.Ref       `json:"sessions,omitempty"`
-	Entries  []session.Selection `json:"entries,omitempty"`
+	Owner    string            `json:"owner,omitempty"`
+	Sessions []session.Ref     `json:"sessions,omitempty"`
+	Entries  []erase.Selection `json:"entries,omitempty"`
 }
 
 // ownErasePlan is a plan that also says whose memories go, as a plan that was sent has
 // nothing for an [transcript.Eraser].
 type ownErasePlan struct {
-	session.ErasePlan
+	erase.Plan
 	Memories string `json:"memories,omitempty"` // of which owner
 }
 
@@ -56,13 +57,13 @@ func (q *request) ownPlanErase(e ownErasure) (p ownErasePlan, err error) {
 	if m := q.sv.opts.Memory; m != nil {
 		also, p.Memories = append(also, m), e.Owner
 	}
-	p.ErasePlan, err = q.store.PlanErase(q.Context(), session.Erasure{Owner: e.Owner, Sessions: e.Sessions, Entries: e.Entries}, also...)
+	p.Plan, err = erase.Preview(q.Context(), q.store, erase.Erasure{Owner: e.Owner, Sessions: e.Sessions, Entries: e.Entries}, also...)
 	return p, err
 }
 
 // ownErase carries out a plan. After an error the same plan may be sent again.
-func (q *request) ownErase(p ownErasePlan) (session.EraseReport, error) {
-	report, err := q.store.Erase(q.Context(), p.ErasePlan)
+func (q *request) ownErase(p ownErasePlan) (erase.Receipt, error) {
+	report, err := erase.Run(q.Context(), q.store, p.Plan)
 	if err != nil || q.sv.opts.Memory == nil {
 		return report, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
@@ -281,14 +282,14 @@ func TestOwnPlans(t *testing.T) {
 	require.NoError(t, err)
 	entries, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
-	var erase session.ErasePlan
+	var toErase erase.Plan
 	admin.ask(200, "POST", "/v1/store/erase", map[string]any{
 		"sessions": []session.Ref{{Agent: "main", ID: "two"}},
-		"entries":  []session.Selection{{Session: s.Ref(), Entries: []string{entries[0].ID}}},
-	}, &erase)
-	require.NotEmpty(t, erase.Places)
-	var receipt session.EraseReport
-	admin.ask(200, "POST", "/v1/store/erase/apply", erase, &receipt)
+		"entries":  []erase.Selection{{Session: s.Ref(), Entries: []string{entries[0].ID}}},
+	}, &toErase)
+	require.NotEmpty(t, toErase.Places)
+	var receipt erase.Receipt
+	admin.ask(200, "POST", "/v1/store/erase/apply", toErase, &receipt)
 	require.NotEmpty(t, receipt.Beyond)
 	alice.ask(404, "GET", "/v1/store/sessions/main/two", nil, nil)
 	status, text := alice.raw("GET", "/v1/store/sessions/main/one/export", "", nil)

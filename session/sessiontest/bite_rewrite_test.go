@@ -80,13 +80,13 @@ var rewriteMistakes = []mistake{
 			return b.Driver.Put(ctx, row)
 		}
 	}},
-	{"keeps the first note", "rewrite/notes", func(b *broken) {
-		note, notes := b.note, b.notes
-		b.note = func(ctx context.Context, name string, data []byte) error {
-			if all, err := notes(ctx); err == nil && all[name] != nil && data != nil {
-				return nil
-			}
-			return note(ctx, name, data)
+	{"makes a session of any base", "create/base", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+			return b.Driver.Create(ctx, agent, key, func(gen int64) (driver.Row, driver.Line) {
+				row, line := header(gen)
+				row.BaseRev = nil
+				return row, line
+			}, more...)
 		}
 	}},
 }

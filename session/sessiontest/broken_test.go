@@ -36,8 +36,6 @@ type broken struct {
 	restore      func(ctx context.Context, ref driver.Ref) error
 	deleteIf     func(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error
 	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
-	note         func(ctx context.Context, name string, data []byte) error
-	notes        func(ctx context.Context) (map[string][]byte, error)
 	adopt        func(ctx context.Context, row driver.Row, header driver.Line) error
 	close        func() error
 }
@@ -78,8 +76,8 @@ func newBroken(d driver.Driver, s *shared) *broken {
 	adopter, _ := d.(driver.Adopter)
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
-		rewrite: rewriter.Rewrite, note: rewriter.Note, notes: rewriter.Notes,
-		append: d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
+		rewrite: rewriter.Rewrite,
+		append:  d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
 		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf, adopt: adopter.Adopt,
@@ -141,12 +139,6 @@ func (b *broken) Watch(ref driver.Ref, changed func(driver.Ref, error)) (func(),
 func (b *broken) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	return b.rewrite(ctx, ref, change)
 }
-
-func (b *broken) Note(ctx context.Context, name string, data []byte) error {
-	return b.note(ctx, name, data)
-}
-
-func (b *broken) Notes(ctx context.Context) (map[string][]byte, error) { return b.notes(ctx) }
 
 func (b *broken) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
 	return b.adopt(ctx, row, header)

@@ -14,7 +14,7 @@ var rewriteRules = []Rule{
 	{"rewrite/fails", "If it fails, its error is returned and nothing has changed.", rewriteFails},
 	{"rewrite/replaced", "all users of the session, the caller included, get [ErrReplaced] once.", rewriteReplaced},
 	{"rewrite/row", "A row with a lower Rev that is put later does not count.", rewriteRow},
-	{"rewrite/notes", "Note keeps data under a name, beside all sessions, and returns when it is on stable storage.", rewriteNotes},
+	{"create/base", "Otherwise Create fails with [ErrReplaced].", createBase},
 }
 
 // rewriter returns the driver as what can rewrite, or skips the rule.
@@ -136,25 +136,38 @@ func rewriteRow(c *check) {
 	look("opened again")
 }
 
-func rewriteNotes(c *check) {
+func createBase(c *check) {
 	d := c.start()
 	r := c.rewriter(d)
-	c.create(d, "main", "k")
-	want := func(when string, r driver.Rewriter, name, text string) {
-		c.calling("Notes")
-		notes, err := r.Notes(c.ctx)
-		c.noErr("Notes", err)
-		if string(notes[name]) != text {
-			c.errorf("the note is %q, %s, want %q", notes[name], when, text)
-		}
+	other := c.second(d)
+	base := c.create(d, "main", "k")
+	lines := c.notes(2)
+	c.append(d, base.Ref(), lines...)
+	fork := func(d driver.Driver, rev int) (driver.Row, error) {
+		id := c.id()
+		c.calling("Create with a base")
+		return d.Create(c.ctx, "main", "k", func(gen int64) (driver.Row, driver.Line) {
+			row, line := header("main", "k", id)(gen)
+			row.Base, row.BaseRev = transcript.Link{Agent: "main", Session: base.ID}, new(rev)
+			return row, line
+		})
 	}
-	c.noErr("Note", r.Note(c.ctx, "erase-A b/ü", []byte("one")))
-	c.noErr("Note", r.Note(c.ctx, "erase-A b/ü", []byte("two")))
-	want("after two calls", r, "erase-A b/ü", "two")
-	r = c.rewriter(c.restart())
-	want("opened again", r, "erase-A b/ü", "two")
-	for range 2 {
-		c.noErr("Note", r.Note(c.ctx, "erase-A b/ü", nil))
-		want("when it was removed", r, "erase-A b/ü", "")
+	made, err := fork(other, 0)
+	c.noErr("Create with a base", err)
+	if made.BaseRev != nil {
+		c.errorf("the row that Create returns has a BaseRev")
 	}
+	_, err = fork(d, 1)
+	c.wantErr("Create with a rev that the base does not have", err, driver.ErrReplaced)
+	c.noErr("Rewrite", r.Rewrite(c.ctx, base.Ref(), without(lines[0].ID)))
+	for _, d := range []driver.Driver{d, other} {
+		_, err = fork(d, 0)
+		c.wantErr("Create with the rev from before a Rewrite", err, driver.ErrReplaced)
+	}
+	again, err := fork(other, 1)
+	c.noErr("Create with the rev of the base", err)
+	c.noErr("Delete", d.Delete(c.ctx, base.Ref()))
+	_, err = fork(other, 1)
+	c.wantErr("Create with a base that is deleted", err, driver.ErrReplaced)
+	c.wantIDs("List", rowIDs(c.list(d, "main")), []string{made.ID, again.ID})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -160,9 +161,9 @@ func TestRetitleUnwritten(t *testing.T) {
 	ids := storetest.Add(t, s, transcript.UserText("the code is 4711"), storetest.Answer("yes"))
 	storetest.Talk(t, s, 0, 2)
 	erasing := &titler{title: func([]transcript.Message, string) (string, error) {
-		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids[:1]}}})
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[:1]}}})
 		require.NoError(t, err)
-		require.NoError(t, storetest.ErrOf(st.Erase(t.Context(), plan)))
+		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 		return "4711", nil
 	}}
 	require.ErrorIs(t, storetest.ErrOf(turn.Retitle(t.Context(), s, erasing)), session.ErrReplaced)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
@@ -24,8 +25,8 @@ type backend interface {
 	Delete(ctx context.Context, refs ...session.Ref) error
 	PlanRetention(ctx context.Context, r retain.Policy) (retain.Plan, error)
 	Apply(ctx context.Context, plan retain.Plan) (retain.Report, error)
-	PlanErase(ctx context.Context, what session.Erasure, also ...transcript.Eraser) (session.ErasePlan, error)
-	Erase(ctx context.Context, plan session.ErasePlan, also ...transcript.Eraser) (session.EraseReport, error)
+	PlanErase(ctx context.Context, what erase.Erasure) (erase.Plan, error)
+	Erase(ctx context.Context, plan erase.Plan) (erase.Receipt, error)
 	Close() error
 
 	create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error)

@@ -140,7 +140,7 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	}
 	_, err := os.Stat(filepath.Join(c.dir, "agents"))
 	absent := err != nil && c.command.access != makes
-	f, err := openFolder(c.dir, absent || c.command.access == looks || c.command.access == looksOr)
+	f, err := openFolder(ctx, c.dir, absent || c.command.access == looks || c.command.access == looksOr)
 	if absent && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
 	}

@@ -52,7 +52,7 @@ func commands() []command {
 		{"prune", "", "older-than ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, what is too old or too much. Look at it with -n first.", prune},
 		{"archive", "SESSION", "", changes, "Compress a session. It is still read and found.", archiveSession},
 		{"restore", "SESSION", "", changes, "Bring an archived session back.", restoreSession},
-		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", erase},
+		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", eraseData},
 		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain what is wrong with the store, or with transcripts of any program, and change nothing.", doctor},
 		{"import", "FILE|FOLDER...", "", makes, "Bring sessions of this or another program into the store; again for what was added since.", importSessions},
 		{"export", "SESSION", "as model", looks, "Write a session to the standard output.", export},

@@ -65,7 +65,7 @@ func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, blobs
 	if _, err := os.Stat(filepath.Join(name, "agents")); err != nil {
 		return nil, nil, fmt.Errorf("there is no store in %q: %w", name, fs.ErrNotExist)
 	}
-	f, err := openFolder(name, true)
+	f, err := openFolder(ctx, name, true)
 	return f.Store, blobs.Folder(name), err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/examples/convolog/internal/inspect"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/serve"
 )
 
@@ -97,6 +98,7 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	_ = erase.Resume(ctx, store) // as openFolder does
 	opts := &serve.Options{Open: c.key == "", Renderers: renderers}
 	if c.page {
 		opts.Surfaces = serve.Everything | serve.Page

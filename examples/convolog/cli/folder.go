@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
@@ -33,8 +34,11 @@ type folder struct {
 
 var _ backend = (*folder)(nil)
 
-func openFolder(dir string, readOnly bool) (*folder, error) {
+func openFolder(ctx context.Context, dir string, readOnly bool) (*folder, error) {
 	store, err := session.Open(dir, storeOptions(dir, readOnly))
+	if err == nil && !readOnly {
+		_ = erase.Resume(ctx, store) // doctor finds what cannot be finished, on a full disk for example
+	}
 	if errors.Is(err, driver.ErrForeign) {
 		err = fmt.Errorf("%w\nconvolog inspect %s shows it, and convolog convert %s --to native FOLDER brings it into a store", err, dir, dir)
 	}
@@ -54,6 +58,14 @@ func storeOptions(dir string, readOnly bool) *session.Options {
 var renderers = map[string]exchange.Renderer{
 	"anthropic": anthropic.Format{}, "openai-chat": openaichat.Format{}, "openai-responses": openairesponses.Format{},
 	"gemini": gemini.Format{}, "bedrock": bedrock.Format{},
+}
+
+func (f *folder) PlanErase(ctx context.Context, what erase.Erasure) (erase.Plan, error) {
+	return erase.Preview(ctx, f.Store, what)
+}
+
+func (f *folder) Erase(ctx context.Context, plan erase.Plan) (erase.Receipt, error) {
+	return erase.Run(ctx, f.Store, plan)
 }
 
 func (f *folder) create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
@@ -142,8 +143,8 @@ func (c *call) put(ctx context.Context, change func(context.Context, session.Ref
 	return c.describedAs(d.Info, err, as)
 }
 
-func erase(ctx context.Context, c *call) error {
-	what := session.Erasure{Owner: c.list.Owner}
+func eraseData(ctx context.Context, c *call) error {
+	what := erase.Erasure{Owner: c.list.Owner}
 	c.list.Owner = ""
 	if what.Owner == "" && len(c.args) == 0 || what.Owner != "" && len(c.args) > 0 {
 		return c.wrong("name a session, or an owner with --owner, and not both")
@@ -153,7 +154,7 @@ func erase(ctx context.Context, c *call) error {
 	case 1:
 		what.Sessions = []session.Ref{c.ref}
 	default:
-		what.Entries = []session.Selection{{Session: c.ref, Entries: c.args[1:]}}
+		what.Entries = []erase.Selection{{Session: c.ref, Entries: c.args[1:]}}
 	}
 	plan, err := c.backend.PlanErase(ctx, what)
 	if err != nil {

@@ -161,14 +161,14 @@ func (f *folder) judge(name string, parts []string, d fs.DirEntry) (finding, boo
 	switch {
 	case !d.IsDir() && temporary.MatchString(base):
 		return leftover, true
-	case len(parts) == 1:
-		return halfErased, strings.HasPrefix(base, "erase-") && strings.HasSuffix(base, ".jsonl")
 	case len(parts) == 2 && d.IsDir():
 		_, err := os.Stat(filepath.Join(name, "sessions.jsonl"))
 		sessions, _ := os.ReadDir(filepath.Join(name, "sessions"))
 		return noIndex, errors.Is(err, fs.ErrNotExist) && len(sessions) > 0
 	case len(parts) == 3 && base == "sessions.jsonl" && d.Type().IsRegular():
 		return judgeIndex(name)
+	case len(parts) == 4 && parts[1] == "_erase" && parts[2] == "sessions":
+		return halfErased, true
 	case len(parts) == 4 && parts[2] == "sessions":
 		return judgeTranscript(name, base, d)
 	case len(parts) == 4 && parts[2] == "archive":
@@ -251,12 +251,12 @@ func (f *folder) repair(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := openFolder(f.dir, false)
+	w, err := openFolder(ctx, f.dir, false)
 	if err != nil {
 		return err
 	}
 	err = errors.Join(w.mend(ctx, before), w.Close())
-	again, openErr := openFolder(f.dir, true) // which has seen nothing of what was there before
+	again, openErr := openFolder(ctx, f.dir, true) // which has seen nothing of what was there before
 	if openErr == nil {
 		f.Store, again.Store = again.Store, f.Store
 		openErr = again.Close()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
@@ -258,14 +259,14 @@ func (r *remote) Apply(ctx context.Context, plan retain.Plan) (retain.Report, er
 	return ask[retain.Report](ctx, r, http.MethodPost, "/retention/apply", plan)
 }
 
-func (r *remote) PlanErase(ctx context.Context, what session.Erasure, _ ...transcript.Eraser) (session.ErasePlan, error) {
-	return ask[session.ErasePlan](ctx, r, http.MethodPost, "/erase", map[string]any{
+func (r *remote) PlanErase(ctx context.Context, what erase.Erasure) (erase.Plan, error) {
+	return ask[erase.Plan](ctx, r, http.MethodPost, "/erase", map[string]any{
 		"owner": what.Owner, "sessions": what.Sessions, "entries": what.Entries,
 	})
 }
 
-func (r *remote) Erase(ctx context.Context, plan session.ErasePlan, _ ...transcript.Eraser) (session.EraseReport, error) {
-	return ask[session.EraseReport](ctx, r, http.MethodPost, "/erase/apply", plan)
+func (r *remote) Erase(ctx context.Context, plan erase.Plan) (erase.Receipt, error) {
+	return ask[erase.Receipt](ctx, r, http.MethodPost, "/erase/apply", plan)
 }
 
 func (r *remote) health(ctx context.Context, ref session.Ref) (session.Health, error) {

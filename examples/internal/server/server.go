@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/serve"
 )
 
@@ -48,6 +49,9 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 	defer stop()
 	store, err := open(ctx)
 	if err == nil {
+		if err := erase.Resume(ctx, store); err != nil {
+			fmt.Fprintln(os.Stderr, "server:", err)
+		}
 		err = errors.Join(Run(ctx, c, store, func(addr string) { fmt.Println("http://" + addr) }), store.Close())
 	}
 	if err != nil {

@@ -260,6 +260,13 @@ func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Ro
 	gen := d.storage.nextGen(agent, key)
 	row, line := header(gen)
 	row.Agent, row.Key, row.Gen = agent, key, gen
+	if rev := row.BaseRev; rev != nil {
+		row.BaseRev = nil
+		base := d.storage.sessions[driver.Ref{Agent: agent, ID: row.Base.Session}]
+		if base == nil || base.row.Rev != *rev {
+			return driver.Row{}, fail(op, row.Ref(), driver.ErrReplaced)
+		}
+	}
 	s, err := d.storage.prepare(row, append([]driver.Line{line}, more...))
 	if err == nil {
 		err = d.writable(op, row.Ref())

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"maps"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -66,27 +64,4 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	*s = *next
 	d.storage.tell(ref)
 	return nil
-}
-
-// Note implements [driver.Rewriter].
-func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
-	if err := d.begin(ctx); err != nil {
-		return fmt.Errorf("memdriver: Note: %w", err)
-	}
-	defer d.storage.mu.Unlock()
-	if data == nil {
-		delete(d.storage.notes, name)
-	} else {
-		d.storage.notes[name] = bytes.Clone(data)
-	}
-	return nil
-}
-
-// Notes implements [driver.Rewriter].
-func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
-	if err := d.begin(ctx); err != nil {
-		return nil, fmt.Errorf("memdriver: Notes: %w", err)
-	}
-	defer d.storage.mu.Unlock()
-	return maps.Clone(d.storage.notes), nil
 }

@@ -23,7 +23,6 @@ type storage struct {
 	sessions map[driver.Ref]*session
 	keys     map[keyRef]*key
 	watches  map[*watch]bool
-	notes    map[string][]byte
 }
 
 // A keyRef names a key.
@@ -36,7 +35,7 @@ type key struct {
 }
 
 func newStorage() *storage {
-	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}, notes: map[string][]byte{}}
+	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}}
 }
 
 func (st *storage) session(ref driver.Ref) (*session, error) {

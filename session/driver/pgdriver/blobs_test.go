@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/session/blobs/blobstest"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/pgdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -103,9 +104,9 @@ func testBlobsOfAStore(t *testing.T, admin *pgxpool.Pool, schema string, pool *p
 	fork, err := s.Fork(t.Context(), last[0], nil)
 	require.NoError(t, err)
 	require.Equal(t, 17, countOf(t, admin, schema, "blobs"))
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{ids[3]}}}})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{ids[3]}}}})
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	require.Equal(t, 14, countOf(t, admin, schema, "blobs"), "of both sessions")
 	require.NoError(t, retain.Archive(t.Context(), st, fork.Ref()))

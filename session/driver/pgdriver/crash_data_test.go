@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/convolog/convolog/session/erase"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -125,9 +127,9 @@ func (a *done) check(t *testing.T, pool *pgxpool.Pool, schema string, unsure int
 		}
 		gone, err := s.Append(t.Context(), transcript.UserText("erased"))
 		require.NoError(t, err)
-		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: gone}}})
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: gone}}})
 		require.NoError(t, err)
-		_, err = st.Erase(t.Context(), plan)
+		_, err = erase.Run(t.Context(), st, plan)
 		require.NoError(t, err)
 		var lines strings.Builder
 		for e, err := range s.Entries(t.Context()) {

@@ -187,7 +187,6 @@ func TestRoleWithoutRights(t *testing.T) {
 	unlock()
 	require.NoError(t, d.Archive(t.Context(), ref, nil))
 	require.NoError(t, d.Restore(t.Context(), ref))
-	require.NoError(t, d.Note(t.Context(), "n", []byte("x")))
 	require.NoError(t, d.Delete(t.Context(), ref))
 	require.NoError(t, d.Close())
 }

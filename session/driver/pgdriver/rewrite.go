@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -99,44 +96,4 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 		return 0, err
 	}
 	return h.Rev, s.exec("DELETE FROM {s}.batches WHERE body = $1", old)
-}
-
-// Note implements [driver.Rewriter].
-func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
-	if err := d.enter(ctx); err != nil {
-		return fmt.Errorf("pgdriver: note: %w", err)
-	}
-	defer d.ops.Done()
-	var err error
-	if data == nil {
-		_, err = d.exec(ctx, "DELETE FROM {s}.notes WHERE name = $1", name)
-	} else {
-		_, err = d.exec(ctx, "INSERT INTO {s}.notes (name, data) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET data = excluded.data", name, data)
-	}
-	if err != nil {
-		return fmt.Errorf("pgdriver: note %q: %w", name, err)
-	}
-	return nil
-}
-
-// Notes implements [driver.Rewriter].
-func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, fmt.Errorf("pgdriver: notes: %w", err)
-	}
-	defer d.ops.Done()
-	notes := map[string][]byte{}
-	err := d.rows(ctx, func(rows pgx.Rows) error {
-		var name string
-		var data []byte
-		_, err := pgx.ForEachRow(rows, []any{&name, &data}, func() error {
-			notes[name] = bytes.Clone(data)
-			return nil
-		})
-		return err
-	}, "SELECT name, data FROM {s}.notes")
-	if err != nil {
-		return nil, fmt.Errorf("pgdriver: notes: %w", err)
-	}
-	return notes, nil
 }

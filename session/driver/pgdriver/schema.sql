@@ -107,8 +107,6 @@ CREATE TABLE {s}.locks (
 	until  timestamptz NOT NULL
 );
 
-CREATE TABLE {s}.notes (name text PRIMARY KEY, data bytea NOT NULL);
-
 -- Moves with every change; a poller compares it.
 CREATE SEQUENCE {s}.changes;
 
@@ -204,12 +202,13 @@ BEGIN
 	o_status := 'ok';
 END $$;
 
--- create makes a session if its key has given gen p_gen - 1 last.
+-- create makes a session if its key has given gen p_gen - 1 last, and the session p_base
+-- has the rev p_base_rev, which is NULL if it does not matter.
 CREATE FUNCTION {s}.create(
 	p_agent text, p_id text, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
 	p_types text[], p_ids text[], p_data bytea[], p_head text,
-	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[],
+	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[], p_base text, p_base_rev integer,
 	OUT o_status text, OUT o_body bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -222,6 +221,13 @@ BEGIN
 		SELECT FROM {s}.sessions t WHERE t.agent = p_agent AND t.key_hash = p_key_hash AND NOT t.archived) THEN
 		o_status := 'again';
 		RETURN;
+	END IF;
+	IF p_base_rev IS NOT NULL THEN
+		PERFORM FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_base AND t.rev = p_base_rev FOR SHARE;
+		IF NOT FOUND THEN
+			o_status := 'replaced';
+			RETURN;
+		END IF;
 	END IF;
 	INSERT INTO {s}.sessions (agent, id, lines, head, key, key_hash, gen, rev, updated_s, updated_ns, row)
 		VALUES (p_agent, p_id, cardinality(p_data), p_head, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)

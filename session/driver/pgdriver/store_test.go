@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/pgdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
@@ -107,9 +108,9 @@ func live(t *testing.T, st *session.Store) string {
 	require.NoError(t, retain.Restore(ctx, st, fork.Ref()))
 	require.NoError(t, s.MakeCurrent(ctx))
 	describe("restored")
-	plan, err := st.PlanErase(ctx, session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{first[0]}}}})
+	plan, err := erase.Preview(ctx, st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{first[0]}}}})
 	require.NoError(t, err)
-	_, err = st.Erase(ctx, plan)
+	_, err = erase.Run(ctx, st, plan)
 	require.NoError(t, err)
 	describe("erased")
 	require.NotContains(t, strings.Split(out.String(), "erased:")[1], "Where is Porto?")

@@ -1,4 +1,4 @@
-package session
+package erase
 
 import (
 	"context"
@@ -7,24 +7,24 @@ import (
 	"math"
 	"slices"
 
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
 // A spreading finds out which entries are to be erased of each session: those
 // that were asked for, and copies of them in other sessions.
 type spreading struct {
-	st     *Store
-	rows   []*driver.Row
-	whole  map[Ref]bool // sessions that go as a whole
-	ids    map[Ref]map[string]bool
-	row    map[Ref]driver.Row
-	joined map[Ref]Ref // session -> one that stands for all that may have lines of the same one
+	st     *session.Store
+	rows   []session.Info
+	whole  map[session.Ref]bool // sessions that go as a whole
+	ids    map[session.Ref]map[string]bool
+	row    map[session.Ref]session.Info
+	joined map[session.Ref]session.Ref // session -> one that stands for all that may have lines of the same one
 }
 
 // all fills ids, and adds to the chosen entries of a plan what has copies because it
 // matches. It returns the selections that no session has anything of.
-func (sp *spreading) all(ctx context.Context, p *ErasePlan) (lost []Selection, err error) {
+func (sp *spreading) all(ctx context.Context, p *Plan) (lost []Selection, err error) {
 	sp.whole = setOf(p.Sessions)
 	sp.relate()
 	chosen, lost, err := sp.found(ctx, p.chosen)
@@ -32,17 +32,17 @@ func (sp *spreading) all(ctx context.Context, p *ErasePlan) (lost []Selection, e
 		return nil, err
 	}
 	if p.match() != nil && len(sp.joined) > 0 { // summaries of forks may stand for what matches
-		related := map[Ref]int{}
+		related := map[session.Ref]int{}
 		for _, row := range sp.rows {
-			related[sp.root(row.Ref())]++
+			related[sp.root(row.Ref)]++
 		}
 		for _, row := range sp.rows {
-			x := sp.st.eraser(row.Ref(), nil, p)
+			x := p.eraser(row.Ref, nil)
 			if x.match == nil || row.Base.Session == "" && related[sp.root(x.ref)] < 2 {
 				continue
 			}
-			if _, err := x.find(sp.st.recordsOf(ctx, x.ref)); err != nil {
-				return nil, sp.st.wrap("erase", x.ref, err)
+			if _, err := x.find(scan(ctx, sp.st, x.ref)); err != nil {
+				return nil, err
 			}
 			if len(x.gone) > 0 {
 				chosen = append(slices.Clip(chosen), Selection{x.ref, slices.Collect(maps.Keys(x.gone))})
@@ -64,18 +64,18 @@ func (sp *spreading) all(ctx context.Context, p *ErasePlan) (lost []Selection, e
 	return lost, nil
 }
 
-// entries yields the entries of a session. Its error is that of an erase.
-func (sp *spreading) entries(ctx context.Context, ref Ref) iter.Seq2[transcript.Entry, error] {
+// entries yields the entries of a session.
+func (sp *spreading) entries(ctx context.Context, ref session.Ref) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
-		for rec, err := range sp.st.recordsOf(ctx, ref) {
-			if (err != nil || rec.HasEntry()) && !yield(rec.Entry, sp.st.wrap("erase", ref, err)) {
+		for rec, err := range scan(ctx, sp.st, ref) {
+			if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
 				return
 			}
 		}
 	}
 }
 
-func (sp *spreading) ask(ref Ref, id string) {
+func (sp *spreading) ask(ref session.Ref, id string) {
 	if sp.ids[ref] == nil {
 		sp.ids[ref] = map[string]bool{}
 	}
@@ -84,16 +84,16 @@ func (sp *spreading) ask(ref Ref, id string) {
 
 // relate joins forks and their bases, and forks of the same base.
 func (sp *spreading) relate() {
-	sp.row, sp.joined = map[Ref]driver.Row{}, map[Ref]Ref{}
+	sp.row, sp.joined = map[session.Ref]session.Info{}, map[session.Ref]session.Ref{}
 	for _, row := range sp.rows {
-		sp.row[row.Ref()] = *row
+		sp.row[row.Ref] = row
 		if row.Base.Session != "" {
-			sp.joined[sp.root(row.Ref())] = sp.root(linked(row.Base))
+			sp.joined[sp.root(row.Ref)] = sp.root(linked(row.Base))
 		}
 	}
 }
 
-func (sp *spreading) root(ref Ref) Ref {
+func (sp *spreading) root(ref session.Ref) session.Ref {
 	for up, ok := sp.joined[ref]; ok && up != ref; up, ok = sp.joined[ref] {
 		ref = up
 	}
@@ -102,7 +102,7 @@ func (sp *spreading) root(ref Ref) Ref {
 
 // line returns the bases of a session, the nearest first, and whether the last one
 // is gone, so that nobody knows what that was a fork of.
-func (sp *spreading) line(ref Ref) (bases []Ref, broken bool) {
+func (sp *spreading) line(ref session.Ref) (bases []session.Ref, broken bool) {
 	for sp.row[ref].Base.Session != "" {
 		if ref = linked(sp.row[ref].Base); slices.Contains(bases, ref) {
 			return bases, false // no fork has made that
@@ -129,17 +129,17 @@ func (sp *spreading) found(ctx context.Context, chosen []Selection) (found, lost
 	if len(gone) == 0 {
 		return found, nil, nil
 	}
-	somewhere := map[Ref]bool{}
+	somewhere := map[session.Ref]bool{}
 	for _, row := range sp.rows {
-		names, summarized, err := sp.names(ctx, row.Ref())
+		names, summarized, err := sp.names(ctx, row.Ref)
 		if err != nil {
 			return nil, nil, err
 		}
-		bases, _ := sp.line(row.Ref())
+		bases, _ := sp.line(row.Ref)
 		for _, s := range gone {
 			named := slices.ContainsFunc(s.Entries, func(id string) bool { return names[id] })
 			if named || summarized && slices.Contains(bases, s.Session) {
-				found = append(found, Selection{row.Ref(), s.Entries})
+				found = append(found, Selection{row.Ref, s.Entries})
 				somewhere[s.Session] = true
 			}
 		}
@@ -150,7 +150,7 @@ func (sp *spreading) found(ctx context.Context, chosen []Selection) (found, lost
 
 // names returns the IDs that the lines of a session name, and whether it has a summary
 // of lines that it does not have.
-func (sp *spreading) names(ctx context.Context, ref Ref) (names map[string]bool, summarized bool, err error) {
+func (sp *spreading) names(ctx context.Context, ref session.Ref) (names map[string]bool, summarized bool, err error) {
 	names = map[string]bool{}
 	here, covered := map[string]bool{}, map[string]bool{}
 	for e, err := range sp.entries(ctx, ref) {
@@ -173,29 +173,29 @@ func (sp *spreading) names(ctx context.Context, ref Ref) (names map[string]bool,
 
 // adopt joins forks whose base is gone with the sessions whose entries they name.
 func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
-	var orphans []Ref
+	var orphans []session.Ref
 	for _, row := range sp.rows {
 		if _, here := sp.row[linked(row.Base)]; !here && row.Base.Session != "" {
-			orphans = append(orphans, row.Ref())
+			orphans = append(orphans, row.Ref)
 		}
 	}
-	from := map[Ref]bool{}
+	from := map[session.Ref]bool{}
 	for _, s := range chosen {
 		from[sp.root(s.Session)] = true
 	}
 	if len(orphans) == 0 || len(from) == 0 {
 		return nil
 	}
-	has := map[string]Ref{}
+	has := map[string]session.Ref{}
 	for _, row := range sp.rows {
-		if !from[sp.root(row.Ref())] {
+		if !from[sp.root(row.Ref)] {
 			continue
 		}
-		for e, err := range sp.entries(ctx, row.Ref()) {
+		for e, err := range sp.entries(ctx, row.Ref) {
 			if err != nil {
 				return err
 			}
-			has[e.ID] = row.Ref()
+			has[e.ID] = row.Ref
 		}
 	}
 	for _, ref := range orphans {
@@ -231,14 +231,14 @@ func named(e transcript.Entry) []string {
 // from asks for entries of a session, in all sessions that may have copies of
 // them. Nil is all of its entries: those go where they were copied from it, and
 // not where it has copied them from.
-func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error {
+func (sp *spreading) from(ctx context.Context, ref session.Ref, entries []string) error {
 	for _, id := range entries {
 		sp.ask(ref, id)
 	}
 	own, here := sp.row[ref]
-	var others []Ref // those that may have lines of it
+	var others []session.Ref // those that may have lines of it
 	for _, row := range sp.rows {
-		if other := row.Ref(); other != ref && !sp.whole[other] && sp.root(other) == sp.root(ref) {
+		if other := row.Ref; other != ref && !sp.whole[other] && sp.root(other) == sp.root(ref) {
 			others = append(others, other)
 		}
 	}
@@ -282,7 +282,7 @@ func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error 
 
 // taken reports whether a session has copies of lines of another one, and up to
 // which batch.
-func (sp *spreading) taken(ref, base Ref, at map[string]int) (end int, descends bool) {
+func (sp *spreading) taken(ref, base session.Ref, at map[string]int) (end int, descends bool) {
 	bases, broken := sp.line(ref)
 	for i, up := range bases {
 		if up != base {
@@ -301,14 +301,14 @@ func (sp *spreading) taken(ref, base Ref, at map[string]int) (end int, descends 
 }
 
 // inherited asks for entries that the headers of forks hold.
-func (sp *spreading) inherited(ctx context.Context, said []transcript.Entry, forks []Ref) error {
+func (sp *spreading) inherited(ctx context.Context, said []transcript.Entry, forks []session.Ref) error {
 	for _, ref := range forks {
 		for header, err := range sp.entries(ctx, ref) {
 			if err != nil {
 				return err
 			}
 			for _, held := range header.Standing() {
-				if indexOf(said, held.ID) >= 0 {
+				if slices.ContainsFunc(said, func(e transcript.Entry) bool { return e.ID == held.ID }) {
 					sp.ask(ref, held.ID)
 				}
 			}

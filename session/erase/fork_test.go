@@ -1,6 +1,7 @@
-package session_test
+package erase_test
 
 import (
+	"errors"
 	"io/fs"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -19,12 +21,12 @@ import (
 func TestForkOfWhatWasErased(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		what func(s *session.Session, id string) session.Erasure
+		what func(s *session.Session, id string) erase.Erasure
 		is   error
 	}{
-		"entries": {func(s *session.Session, id string) session.Erasure { return chosen(s, id) }, session.ErrReplaced},
-		"match":   {func(*session.Session, string) session.Erasure { return session.Erasure{Match: storetest.HasWord} }, session.ErrReplaced},
-		"owner":   {func(*session.Session, string) session.Erasure { return session.Erasure{Owner: "ada"} }, fs.ErrNotExist},
+		"entries": {func(s *session.Session, id string) erase.Erasure { return chosen(s, id) }, session.ErrReplaced},
+		"match":   {func(*session.Session, string) erase.Erasure { return erase.Erasure{Match: storetest.HasWord} }, session.ErrReplaced},
+		"owner":   {func(*session.Session, string) erase.Erasure { return erase.Erasure{Owner: "ada"} }, fs.ErrNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,11 +57,10 @@ func TestForkOfWhatWasErased(t *testing.T) {
 	}
 }
 
-// Somebody may find a fork by its key and append to it before the fork sees that its
-// base was erased. The append stays, and the copied words go.
-func TestForkInUseOfWhatWasErased(t *testing.T) {
+// An erase may end in the last moment before a fork is made. No session is made then.
+func TestForkAfterAnErase(t *testing.T) {
 	t.Parallel()
-	for name, what := range map[string]session.Erasure{"match": {Match: storetest.HasWord}, "owner": {Owner: "ada"}} {
+	for name, what := range map[string]erase.Erasure{"match": {Match: storetest.HasWord}, "owner": {Owner: "ada"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := storetest.Scratch(t)
@@ -72,26 +73,17 @@ func TestForkInUseOfWhatWasErased(t *testing.T) {
 			require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, "pet", []byte(`"`+storetest.Word+`"`), "")))
 			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 			b.BeforeCreate = storetest.Once(func() { erased(t, other, what) })
-			var fork *session.Session
-			var said []string
-			b.AfterCreate = storetest.Once(func() {
-				fork = storetest.Load(t, other, storetest.CLI)
-				said = storetest.Add(t, fork, transcript.UserText("Acknowledged."))
-			})
 			_, err = s.Fork(t.Context(), ids[1], nil)
-			require.ErrorIs(t, err, session.ErrReplaced)
-			require.ErrorContains(t, err, fork.ID())
+			require.True(t, errors.Is(err, session.ErrReplaced) || name == "owner" && errors.Is(err, fs.ErrNotExist), err)
 			require.Empty(t, storetest.FilesWith(t, dir))
-			fork, err = st.Get(t.Context(), fork.Ref())
+			left, err := other.List(t.Context(), &session.ListOptions{State: session.AnyState})
 			require.NoError(t, err)
-			require.Contains(t, storetest.History(t, fork), "Acknowledged.")
-			require.Contains(t, storetest.EntryIDs(t, fork), said[0])
-			storetest.CheckSound(t, st, fork.Ref())
+			require.Len(t, left, map[string]int{"match": 1, "owner": 0}[name])
 		})
 	}
 }
 
-// A driver that is no Archiver deletes the fork of a session that is gone, too.
+// No fork of a session that is gone is made.
 func TestForkOfWhatWasDeleted(t *testing.T) {
 	t.Parallel()
 	var read func() error // once the fork has read its base
@@ -112,8 +104,8 @@ func TestForkOfWhatWasDeleted(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// An erase that deletes a session looks for forks before it does. A fork that is made
-// after that look is not made.
+// An erase that deletes a session looks for forks before it does, and once more after it.
+// A fork that is made in between loses what it was made with.
 func TestForkOfWhatIsErased(t *testing.T) {
 	t.Parallel()
 	for _, owner := range []string{"", "ada"} {
@@ -135,10 +127,12 @@ func TestForkOfWhatIsErased(t *testing.T) {
 			base, err := forking.Get(t.Context(), s.Ref())
 			require.NoError(t, err)
 			b.BeforeDelete = storetest.Once(func() {
-				_, err := base.Fork(t.Context(), ids[1], nil)
-				require.ErrorIs(t, err, session.ErrReplaced)
+				fork, err := base.Fork(t.Context(), ids[1], nil)
+				require.NoError(t, err)
+				_, err = fork.Fork(t.Context(), ids[1], nil)
+				require.NoError(t, err)
 			})
-			erased(t, st, session.Erasure{Sessions: []session.Ref{s.Ref()}})
+			erased(t, st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
 			require.Empty(t, storetest.FilesWith(t, dir))
 			_, err = base.Fork(t.Context(), ids[1], nil)
 			require.ErrorIs(t, err, fs.ErrNotExist)

@@ -1,4 +1,4 @@
-package session_test
+package erase_test
 
 import (
 	"context"
@@ -18,20 +18,21 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
-func erased(t *testing.T, st *session.Store, what session.Erasure) {
+func erased(t *testing.T, st *session.Store, what erase.Erasure) {
 	t.Helper()
-	plan, err := st.PlanErase(t.Context(), what)
+	plan, err := erase.Preview(t.Context(), st, what)
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 }
 
-func chosen(s *session.Session, ids ...string) session.Erasure {
-	return session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids}}}
+func chosen(s *session.Session, ids ...string) erase.Erasure {
+	return erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids}}}
 }
 
 // hint is in summaries that tell what they have read in other words.
@@ -73,10 +74,10 @@ func TestPlanEraseUnreadable(t *testing.T) {
 	st := session.OpenDriver(illegible{mem}, nil)
 	defer storetest.Close(t, st)
 	for _, from := range []session.Ref{fork.Ref(), {Agent: storetest.CLI.Agent, ID: "gone"}} {
-		_, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: from, Entries: []string{id}}}})
+		_, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: from, Entries: []string{id}}}})
 		require.ErrorIs(t, err, fs.ErrPermission)
 		failed, _ := errors.AsType[*session.Error](err)
-		require.Equal(t, "erase", failed.Op)
+		require.Equal(t, "read", failed.Op)
 		require.NotZero(t, failed.Session)
 	}
 }
@@ -101,11 +102,11 @@ func TestEraseMiddleDeleted(t *testing.T) {
 // Forks that were made since the plan have copies, too, archived ones included.
 func TestEraseForkedSinceThePlan(t *testing.T) {
 	t.Parallel()
-	for name, what := range map[string]func(s *session.Session, id string) session.Erasure{
-		"entries": func(s *session.Session, id string) session.Erasure { return chosen(s, id) },
-		"match":   func(*session.Session, string) session.Erasure { return session.Erasure{Match: storetest.HasWord} },
-		"sessions": func(s *session.Session, _ string) session.Erasure {
-			return session.Erasure{Sessions: []session.Ref{s.Ref()}}
+	for name, what := range map[string]func(s *session.Session, id string) erase.Erasure{
+		"entries": func(s *session.Session, id string) erase.Erasure { return chosen(s, id) },
+		"match":   func(*session.Session, string) erase.Erasure { return erase.Erasure{Match: storetest.HasWord} },
+		"sessions": func(s *session.Session, _ string) erase.Erasure {
+			return erase.Erasure{Sessions: []session.Ref{s.Ref()}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +116,7 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
-			plan, err := st.PlanErase(t.Context(), what(s, ids[0]))
+			plan, err := erase.Preview(t.Context(), st, what(s, ids[0]))
 			require.NoError(t, err)
 			fork, err := s.Fork(t.Context(), ids[1], nil)
 			require.NoError(t, err)
@@ -125,7 +126,7 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 			archived, err := s.Fork(t.Context(), ids[1], nil)
 			require.NoError(t, err)
 			require.NoError(t, retain.Archive(t.Context(), st, archived.Ref()))
-			_, err = st.Erase(t.Context(), plan)
+			_, err = erase.Run(t.Context(), st, plan)
 			require.NoError(t, err)
 			require.Empty(t, storetest.FilesWith(t, dir))
 			require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
@@ -152,17 +153,17 @@ func TestEraseBaseDeleted(t *testing.T) {
 	require.NoError(t, retain.Archive(t.Context(), st, packed.Ref()))
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 
-	_, err = st.PlanErase(t.Context(), chosen(s, later[0]))
+	_, err = erase.Preview(t.Context(), st, chosen(s, later[0]))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	plan, err := st.PlanErase(t.Context(), chosen(s, ids[0], later[0]))
+	plan, err := erase.Preview(t.Context(), st, chosen(s, ids[0], later[0]))
 	require.NoError(t, err)
 	require.Len(t, plan.Entries, 3)
 	require.Equal(t, []session.Ref{packed.Ref()}, plan.Archived)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	require.NoError(t, retain.Restore(t.Context(), st, packed.Ref()))
 	require.Empty(t, storetest.FilesWith(t, dir))
-	plan, err = st.PlanErase(t.Context(), chosen(s, ids[0]))
+	plan, err = erase.Preview(t.Context(), st, chosen(s, ids[0]))
 	require.NoError(t, err)
 	require.Empty(t, plan.Places, "it is done")
 }
@@ -203,7 +204,7 @@ func TestEraseLeavesBase(t *testing.T) {
 	erased(t, st, chosen(s, later[0]))
 	require.Equal(t, before, storetest.Lines(t, fork))
 	before = storetest.Lines(t, s)
-	erased(t, st, session.Erasure{Owner: "ada"})
+	erased(t, st, erase.Erasure{Owner: "ada"})
 	require.Equal(t, before, storetest.Lines(t, s))
 }
 
@@ -218,7 +219,7 @@ func TestEraseMatchInBase(t *testing.T) {
 	ids := storetest.Add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	fork, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
-	erased(t, st, session.Erasure{Match: storetest.HasWord})
+	erased(t, st, erase.Erasure{Match: storetest.HasWord})
 	require.NotContains(t, strings.Join(storetest.Lines(t, s), ""), hint)
 	require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
 }
@@ -236,7 +237,7 @@ func TestEraseCompactionOnce(t *testing.T) {
 		}
 		erased(t, st, chosen(s, e.ID))
 		require.NotContains(t, strings.Join(storetest.Lines(t, s), ""), hint)
-		again, err := st.PlanErase(t.Context(), chosen(s, e.ID))
+		again, err := erase.Preview(t.Context(), st, chosen(s, e.ID))
 		require.NoError(t, err)
 		require.Empty(t, again.Places)
 	}
@@ -284,15 +285,14 @@ func TestEraseBesideSessions(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	other := erasing{new([]transcript.Subject)}
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}, Match: storetest.HasWord}, other)
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Sessions: []session.Ref{s.Ref()}, Match: storetest.HasWord}, other)
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan, other)
+	_, err = erase.Run(t.Context(), st, plan, other)
 	require.Error(t, err)
 	require.Equal(t, make([]transcript.Subject, 2), *other.of)
 }
 
-// A plan that somebody has made up is not finished by the next Open either, which
-// has no scope.
+// A plan that a user has made up is finished in the scope of the user alone.
 func TestEraseForgedThenOpened(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)
@@ -304,23 +304,26 @@ func TestEraseForgedThenOpened(t *testing.T) {
 	ids := storetest.Add(t, theirs, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	before := storetest.Lines(t, theirs)
 	none := func(transcript.Entry) bool { return false }
-	for id, forged := range map[string]session.ErasePlan{
+	for id, forged := range map[string]erase.Plan{
 		"whole": {Sessions: []session.Ref{theirs.Ref()}, Archived: []session.Ref{theirs.Ref()}},
-		"entry": {Entries: []session.Selection{{Session: theirs.Ref(), Entries: ids}}},
+		"entry": {Entries: []erase.Selection{{Session: theirs.Ref(), Entries: ids}}},
 	} {
-		plan, err := ada.PlanErase(t.Context(), session.Erasure{Match: none})
+		plan, err := erase.Preview(t.Context(), ada, erase.Erasure{Match: none})
 		require.NoError(t, err)
 		plan.ID, plan.Sessions, plan.Archived, plan.Entries = id, forged.Sessions, forged.Archived, forged.Entries
-		_, err = ada.Erase(t.Context(), plan, erasing{new([]transcript.Subject)})
+		_, err = erase.Run(t.Context(), ada, plan, erasing{new([]transcript.Subject)})
 		require.ErrorContains(t, err, "full")
 	}
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Owner: "bert"})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Owner: "bert"})
 	require.NoError(t, err)
-	_, err = ada.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), ada, plan)
 	require.Error(t, err, "a plan of another owner")
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
+	require.NotEmpty(t, plans(t, dir))
+	require.NoError(t, erase.Resume(t.Context(), st))
+	require.Empty(t, plans(t, dir))
 	theirs, err = st.Get(t.Context(), theirs.Ref())
 	require.NoError(t, err)
 	require.Equal(t, before, storetest.Lines(t, theirs))

@@ -1,8 +1,10 @@
-package session_test
+package erase_test
 
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/convolog/convolog/session/retain"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -25,7 +28,7 @@ func TestEraseAgainFindsForks(t *testing.T) {
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
-			plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
+			plan, err := erase.Preview(t.Context(), st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
 			require.NoError(t, err)
 			_, err = s.Fork(t.Context(), ids[1], nil)
 			require.NoError(t, err)
@@ -36,10 +39,10 @@ func TestEraseAgainFindsForks(t *testing.T) {
 			} else {
 				b.BeforeRewrite = fails
 			}
-			_, err = st.Erase(t.Context(), plan)
+			_, err = erase.Run(t.Context(), st, plan)
 			require.ErrorIs(t, err, broken)
 			b.BeforeScan, b.BeforeRewrite = nil, nil
-			_, err = st.Erase(t.Context(), plan)
+			_, err = erase.Run(t.Context(), st, plan)
 			require.NoError(t, err)
 			require.Empty(t, storetest.FilesWith(t, dir))
 			_, err = st.Get(t.Context(), s.Ref())
@@ -67,10 +70,10 @@ func TestEraseBesideDelete(t *testing.T) {
 		if during == "plan" {
 			b.BeforeScan = removes
 		}
-		plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 		require.NoError(t, err, during)
 		b.BeforeScan = removes
-		_, err = st.Erase(t.Context(), plan)
+		_, err = erase.Run(t.Context(), st, plan)
 		require.NoError(t, err, during)
 		require.Empty(t, storetest.FilesWith(t, dir))
 		_, err = st.Get(t.Context(), beside.Ref())
@@ -79,26 +82,36 @@ func TestEraseBesideDelete(t *testing.T) {
 	}
 }
 
-// A fork that was archived since the plan is archived again by the Open that finishes
-// the erase.
-func TestEraseNotesForks(t *testing.T) {
+// A fork that was archived since the plan is archived again when the erase is finished
+// later. Until then every Open warns.
+func TestEraseResumesForks(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)
 	b, st := storetest.OpenBetween(t, dir)
 	s := storetest.Load(t, st, storetest.CLI)
 	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
 	require.NoError(t, err)
 	fork, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
 	require.NoError(t, retain.Archive(t.Context(), st, fork.Ref()))
 	broken := errors.New("the disk is broken")
-	b.BeforeRewrite = func(session.Ref) error { return broken } // the fork is restored then
-	_, err = st.Erase(t.Context(), plan)
+	b.BeforeRewrite = func(ref session.Ref) error {
+		row, err := b.Get(t.Context(), ref)
+		if err == nil && row.Archived {
+			return nil // it is restored
+		}
+		return broken
+	}
+	_, err = erase.Run(t.Context(), st, plan)
 	require.ErrorIs(t, err, broken)
 	storetest.Close(t, st)
-	st = storetest.Open(t, dir, nil)
+	var log strings.Builder
+	st = storetest.Open(t, dir, &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer storetest.Close(t, st)
+	require.Contains(t, log.String(), "an erase is unfinished")
+	require.NoError(t, erase.Resume(t.Context(), st))
+	require.Empty(t, plans(t, dir))
 	require.Empty(t, storetest.FilesWith(t, dir))
 	fork, err = st.Get(t.Context(), fork.Ref())
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package session_test
+package erase_test
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
 // Forget a person: the plan lists the places, the report is the receipt.
-func ExampleStore_Erase() {
+func Example() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
 	defer store.Close()
@@ -26,12 +27,12 @@ func ExampleStore_Erase() {
 		}
 	}
 
-	plan, err := store.PlanErase(ctx, session.Erasure{Owner: "ada"})
+	plan, err := erase.Preview(ctx, store, erase.Erasure{Owner: "ada"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("to erase:", len(plan.Places), plan.Places[0].Kind)
-	report, err := store.Erase(ctx, plan)
+	report, err := erase.Run(ctx, store, plan)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package session_test
+package erase_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -87,14 +88,14 @@ func TestEraseWord(t *testing.T) {
 			require.NoError(t, retain.Archive(t.Context(), st, old.Ref()))
 			require.NotEmpty(t, storetest.FilesWith(t, dir))
 
-			what := session.Erasure{Match: storetest.HasWord}
+			what := erase.Erasure{Match: storetest.HasWord}
 			switch target {
 			case "session":
-				what = session.Erasure{Sessions: []session.Ref{s.Ref()}}
+				what = erase.Erasure{Sessions: []session.Ref{s.Ref()}}
 			case "owner":
-				what = session.Erasure{Owner: "ada"}
+				what = erase.Erasure{Owner: "ada"}
 			case "entries":
-				what = session.Erasure{}
+				what = erase.Erasure{}
 				for _, s := range []*session.Session{s, fork, old} {
 					var ids []string
 					for e, err := range s.Entries(t.Context()) {
@@ -103,24 +104,24 @@ func TestEraseWord(t *testing.T) {
 							ids = append(ids, e.ID)
 						}
 					}
-					what.Entries = append(what.Entries, session.Selection{Session: s.Ref(), Entries: ids})
+					what.Entries = append(what.Entries, erase.Selection{Session: s.Ref(), Entries: ids})
 				}
 			}
-			plan, err := st.PlanErase(t.Context(), what)
+			plan, err := erase.Preview(t.Context(), st, what)
 			require.NoError(t, err)
 			require.NotEmpty(t, plan.Places)
 			text, err := json.Marshal(plan)
 			require.NoError(t, err)
 			require.NotContains(t, string(text), storetest.Word)
 			require.NotEmpty(t, storetest.FilesWith(t, dir), "a plan changes nothing")
-			report, err := st.Erase(t.Context(), plan)
+			report, err := erase.Run(t.Context(), st, plan)
 			require.NoError(t, err)
 			require.NotEmpty(t, report.Beyond)
 			require.Empty(t, report.Kept)
 			require.Empty(t, storetest.FilesWith(t, dir))
 			require.Equal(t, before, storetest.Lines(t, other))
 
-			again, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+			again, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 			require.NoError(t, err)
 			require.Empty(t, again.Places)
 			infos, err := st.List(t.Context(), &session.ListOptions{State: session.AnyState})
@@ -152,9 +153,9 @@ func TestEraseMemory(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
 	s := plant(t, st, storetest.CLI)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	for _, line := range storetest.Lines(t, s) {
 		require.NotContains(t, line, storetest.Word)
@@ -177,7 +178,7 @@ func TestEraseBesideAnother(t *testing.T) {
 	there, err := other.Get(ctx, s.Ref())
 	require.NoError(t, err)
 	storetest.Add(t, there, transcript.UserText("From here. "+storetest.Word))
-	plan, err := st.PlanErase(ctx, session.Erasure{Match: storetest.HasWord})
+	plan, err := erase.Preview(ctx, st, erase.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
 	late := storetest.Add(t, there, transcript.UserText("After the plan: "+storetest.Word))[0]
 
@@ -197,7 +198,7 @@ func TestEraseBesideAnother(t *testing.T) {
 			said = append(said, text)
 		}
 	})
-	report, err := st.Erase(ctx, plan)
+	report, err := erase.Run(ctx, st, plan)
 	require.NoError(t, err)
 	wg.Wait()
 	require.Empty(t, storetest.FilesWith(t, dir))
@@ -226,9 +227,9 @@ func TestEraseReasoning(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("one"), thought("first"))
 	id := storetest.Add(t, s, transcript.UserText("two"))[0]
 	storetest.Add(t, s, thought("second"), transcript.UserText("three"), thought("third"))
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{id}}}})
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	text := strings.Join(storetest.Lines(t, s), "\n")
 	require.Contains(t, text, `"first"`)
@@ -247,19 +248,19 @@ func TestEraseCarriedAgain(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	id := storetest.Add(t, s, transcript.UserText("one"))[0]
 	storetest.Add(t, s, transcript.AssistantText("Yes."))
-	erasure := session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}}
-	erase := func() {
-		plan, err := st.PlanErase(t.Context(), erasure)
+	erasure := erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{id}}}}
+	again := func() {
+		plan, err := erase.Preview(t.Context(), st, erasure)
 		require.NoError(t, err)
-		_, err = st.Erase(t.Context(), plan)
+		_, err = erase.Run(t.Context(), st, plan)
 		require.NoError(t, err)
 	}
-	erase()
+	again()
 	storetest.Add(t, s, transcript.Compaction{Summary: "They talked.", CoversTo: id, Said: []transcript.Carried{{Entry: id, Text: transcript.ErasedText}}})
 	storetest.Add(t, s, transcript.UserText("two"), &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{
 		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "Hm.", Signature: "signed"}, transcript.TextBlock{Text: "No."}},
 	}})
-	erase()
+	again()
 	text := strings.Join(storetest.Lines(t, s), "\n")
 	require.NotContains(t, text, `"said"`)
 	require.NotContains(t, text, "signed")
@@ -287,9 +288,9 @@ func TestEraseSummary(t *testing.T) {
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 2000}, Summarizer: opts.Compact.Summarizer})
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	h, err := s.History(t.Context())
 	if errors.Is(err, session.ErrReplaced) {
@@ -305,11 +306,11 @@ func TestEraseRefuses(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
-	_, err := st.PlanErase(t.Context(), session.Erasure{})
+	_, err := erase.Preview(t.Context(), st, erase.Erasure{})
 	require.ErrorContains(t, err, "nothing was erased")
-	_, err = st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{{Agent: "main", ID: "nobody"}}})
+	_, err = erase.Preview(t.Context(), st, erase.Erasure{Sessions: []session.Ref{{Agent: "main", ID: "nobody"}}})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = st.Erase(t.Context(), session.ErasePlan{})
+	_, err = erase.Run(t.Context(), st, erase.Plan{})
 	require.ErrorContains(t, err, "nothing was erased")
 }
 
@@ -326,10 +327,10 @@ func TestEraseErrorOfASession(t *testing.T) {
 	}}), nil)
 	defer storetest.Close(t, st)
 	s := plant(t, st, storetest.CLI)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
 	fail = full
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.ErrorIs(t, err, full)
 	own, ok := errors.AsType[*session.Error](err)
 	require.True(t, ok)
@@ -344,15 +345,15 @@ func TestEraseStoredPlan(t *testing.T) {
 	defer storetest.Close(t, st)
 	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 	require.NoError(t, err)
-	planned, err := st.PlanErase(t.Context(), session.Erasure{Owner: "ada"})
+	planned, err := erase.Preview(t.Context(), st, erase.Erasure{Owner: "ada"})
 	require.NoError(t, err)
-	var plan session.ErasePlan
+	var plan erase.Plan
 	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, planned)), &plan))
-	_, err = st.Erase(t.Context(), plan, noEraser{})
+	_, err = erase.Run(t.Context(), st, plan, noEraser{})
 	require.ErrorContains(t, err, "plan again")
 	_, err = st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	_, err = st.Get(t.Context(), s.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -381,9 +382,9 @@ func TestEraseHash(t *testing.T) {
 	require.NoError(t, err)
 	hash := session.IdemHash(storetest.Entries(t, s)[1:])
 	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), hash)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	require.NotContains(t, strings.Join(storetest.Lines(t, s), ""), hash)
 	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
@@ -406,7 +407,7 @@ func TestEraseNewerFormat(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.AppendLines(t.Context(), end, e)
 	require.NoError(t, err)
-	_, err = st.PlanErase(t.Context(), session.Erasure{Match: storetest.HasWord})
+	_, err = erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 	require.ErrorIs(t, err, session.ErrNewerFormat)
 }
 
@@ -428,23 +429,23 @@ func TestEraseBlob(t *testing.T) {
 		require.NoError(t, err)
 		return len(all)
 	}
-	erase := func(id string) string {
-		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
+	remove := func(id string) string {
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{id}}}})
 		require.NoError(t, err)
-		_, err = st.Erase(t.Context(), plan)
+		_, err = erase.Run(t.Context(), st, plan)
 		require.NoError(t, err)
 		return storetest.JSON(t, plan.Places)
 	}
 	require.Equal(t, 2, files())
-	require.NotContains(t, erase(one), `"blob"`)
+	require.NotContains(t, remove(one), `"blob"`)
 	require.Equal(t, 2, files())
-	require.Contains(t, erase(again), `"blob"`)
+	require.Contains(t, remove(again), `"blob"`)
 	require.Equal(t, 1, files())
 	require.Contains(t, storetest.History(t, s), storetest.Screenshot(15_000, 2).Source.Data)
-	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
 	require.NoError(t, err)
 	require.Contains(t, storetest.JSON(t, plan.Places), `"blob"`)
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	require.Zero(t, files())
 }
@@ -459,7 +460,7 @@ func TestEraseBlobAgain(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	id := storetest.Add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{storetest.Screenshot(15_000, 1)}})[0]
-	plan, err := st.PlanErase(t.Context(), chosen(s, id))
+	plan, err := erase.Preview(t.Context(), st, chosen(s, id))
 	require.NoError(t, err)
 	kept.Fail = func(op string) error {
 		if op == "delete" {
@@ -467,11 +468,11 @@ func TestEraseBlobAgain(t *testing.T) {
 		}
 		return nil
 	}
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.ErrorIs(t, err, failed)
 	kept.Fail = nil
 	require.NoError(t, retain.Archive(t.Context(), st, s.Ref())) // nothing is appended to it any more
-	_, err = st.Erase(t.Context(), plan)
+	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	hashes, err := kept.List(t.Context(), s.Ref())
 	require.NoError(t, err)
@@ -489,6 +490,6 @@ func TestEraseOfAKilledCreate(t *testing.T) {
 	storetest.Load(t, st, storetest.CLI)
 	temp := filepath.Join(dir, "agents/main/sessions/half.jsonl.tmp-0123456789abcdef")
 	require.NoError(t, os.WriteFile(temp, []byte(storetest.Word), 0o600))
-	erased(t, st, session.Erasure{Owner: "ada"})
+	erased(t, st, erase.Erasure{Owner: "ada"})
 	require.Empty(t, storetest.FilesWith(t, dir))
 }

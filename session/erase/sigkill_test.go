@@ -1,6 +1,6 @@
 //go:build unix
 
-package session_test
+package erase_test
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 )
 
 func init() { storetest.Register("eraser", eraserChild) }
@@ -27,19 +28,19 @@ func eraserChild(args []string, _ io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	plan, err := st.PlanErase(storetest.Background, session.Erasure{Match: storetest.HasWord})
+	plan, err := erase.Preview(storetest.Background, st, erase.Erasure{Match: storetest.HasWord})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "begin")
-	if _, err = st.Erase(storetest.Background, plan); err != nil {
+	if _, err = erase.Run(storetest.Background, st, plan); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "done")
 	select {}
 }
 
-// An erase that is killed at some moment is finished by the next Open once it has
+// An erase that is killed at some moment is finished by Resume once it has
 // begun, and every session loads. How long the kill waits decides which moment it
 // is, and nothing else.
 func TestEraseSIGKILL(t *testing.T) {
@@ -77,13 +78,13 @@ func TestEraseSIGKILL(t *testing.T) {
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
 
-		notes, err := filepath.Glob(filepath.Join(dir, "erase-*.jsonl"))
-		require.NoError(t, err)
+		resumes := hasPlan(t, dir)
 		st := storetest.Open(t, dir, nil)
+		require.NoError(t, erase.Resume(t.Context(), st))
 		infos, err := st.List(t.Context(), &session.ListOptions{State: session.AnyState})
 		require.NoError(t, err)
 		require.Len(t, infos, 2)
-		if left := storetest.FilesWith(t, dir); len(notes) > 0 {
+		if left := storetest.FilesWith(t, dir); resumes {
 			begun++
 			require.Empty(t, left)
 		}

@@ -1,27 +1,23 @@
-package session
+package erase
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// records yields the records of a transcript; it may be ranged over several
-// times.
-type records = iter.Seq2[transcript.Record, error]
-
 // An eraser takes words out of the lines of one transcript.
 type eraser struct {
-	st    *Store
-	ref   Ref
+	ref   session.Ref
 	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
 	match func(transcript.Entry) bool // nil matches nothing
 
@@ -60,7 +56,7 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 		}
 		if e := rec.Entry; rec.HasEntry() {
 			if err := understood(e); err != nil {
-				return nil, err
+				return nil, about(x.ref, err)
 			}
 			if _, again := x.at[e.ID]; !again {
 				x.at[e.ID] = n
@@ -105,18 +101,18 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 }
 
 // lines writes the lines that the transcript is to have, after find.
-func (x *eraser) lines(recs records, write func(line []byte) error) error {
+func (x *eraser) lines(recs records, write func(transcript.Entry) error) error {
 	x.fold = rebuild.New(&rebuild.Options{Full: true})
 	if err := x.rewrite(recs, write); err != nil {
 		return err
 	}
 	record := transcript.Erasure{Entries: slices.Sorted(maps.Keys(x.gone))}
-	return write(x.st.Sealed(transcript.Entry{ID: newID(), Time: x.st.opts.Now(), Body: record}).Line())
+	return write(transcript.Entry{ID: newID(), Time: time.Now().UTC().Truncate(time.Microsecond), Body: record})
 }
 
 // rewrite notes the places at which something goes. Unless write is nil, it writes
 // the lines without it.
-func (x *eraser) rewrite(recs records, write func([]byte) error) error {
+func (x *eraser) rewrite(recs records, write func(transcript.Entry) error) error {
 	var batcher transcript.Batcher
 	x.places, x.beside, x.kept = nil, nil, nil
 	n, there, named := -1, map[string]bool{}, map[string]bool{} // blobs, before and after
@@ -134,10 +130,7 @@ func (x *eraser) rewrite(recs records, write func([]byte) error) error {
 		if write == nil {
 			continue
 		}
-		if !bytes.Equal(e.Line(), rec.Entry.Line()) {
-			e = x.st.Sealed(e)
-		}
-		if err := write(e.Line()); err != nil {
+		if err := write(e); err != nil {
 			return err
 		}
 		for _, b := range batcher.Add(e) {
@@ -169,11 +162,11 @@ func understood(e transcript.Entry) error {
 	switch b := e.Body.(type) {
 	case transcript.Header:
 		if b.Version > transcript.Version {
-			return fmt.Errorf("format version %d: nothing was erased; use a newer program: %w", b.Version, ErrNewerFormat)
+			return fmt.Errorf("format version %d: nothing was erased; use a newer program: %w", b.Version, session.ErrNewerFormat)
 		}
 	case transcript.Unknown:
 		if b.Critical {
-			return fmt.Errorf("an entry of the type %q: nothing was erased; use a newer program: %w", b.Kind, ErrNewerFormat)
+			return fmt.Errorf("an entry of the type %q: nothing was erased; use a newer program: %w", b.Kind, session.ErrNewerFormat)
 		}
 	}
 	return nil
@@ -208,11 +201,6 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 	}
 	if x.match != nil && e.Erased && x.match(e) {
 		x.kept = append(x.kept, x.place(e.Type(), e.ID))
-	}
-	if h, ok := e.Body.(transcript.Header); ok && n == 0 {
-		h.Rev++
-		e.Body = h
-		e = e.WithLine(nil)
 	}
 	return e
 }

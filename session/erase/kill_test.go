@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package session_test
+package erase_test
 
 import (
 	"context"
@@ -13,15 +13,16 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
 // An erase that was cut at any call on the disk, by a kill or by the power, is
-// finished by the next Open, if it had begun; if not, nothing has changed.
+// finished by Resume, if it had begun; if not, nothing has changed.
 func TestEraseKilled(t *testing.T) {
 	t.Parallel()
 	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 6, Stride: 1 << 20, N: 41}, storetest.Sample{Moment: 4, Stride: 1 << 20, N: 4}, storetest.Sample{Moment: 1, Stride: 256, N: 1})
-	erase := storetest.Workload{Name: "erase", Run: func(w *storetest.Worker) error {
+	work := storetest.Workload{Name: "erase", Run: func(w *storetest.Worker) error {
 		if err := w.Start(); err != nil {
 			return err
 		}
@@ -45,9 +46,9 @@ func TestEraseKilled(t *testing.T) {
 			return err
 		}
 		return w.Step("erase", func(context.Context) error {
-			plan, err := w.Store.PlanErase(storetest.Background, session.Erasure{Match: storetest.HasWord})
+			plan, err := erase.Preview(storetest.Background, w.Store, erase.Erasure{Match: storetest.HasWord})
 			if err == nil {
-				_, err = w.Store.Erase(storetest.Background, plan)
+				_, err = erase.Run(storetest.Background, w.Store, plan)
 			}
 			return err
 		})
@@ -56,7 +57,7 @@ func TestEraseKilled(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			base := storetest.Scratch(t)
-			moments := storetest.Observe(t, erase, policy, storetest.Mutant{})
+			moments := storetest.Observe(t, work, policy, storetest.Mutant{})
 			seen, tried, finished := 0, 0, 0
 			storetest.Crashes(moments, policy == session.SyncNever, which, false, func(c storetest.Crash) {
 				if seen++; !strings.HasSuffix(c.In, "erase") || t.Failed() || policy == session.SyncAlways && seen%which.N != 0 {
@@ -65,20 +66,20 @@ func TestEraseKilled(t *testing.T) {
 				dir := filepath.Join(base, "store")
 				require.NoError(t, os.Mkdir(dir, 0o700))
 				require.NoError(t, c.Image.Write(dir))
-				notes, err := filepath.Glob(filepath.Join(dir, "erase-*.jsonl"))
-				require.NoError(t, err)
+				begun := hasPlan(t, dir)
 				st := storetest.Open(t, dir, nil)
+				require.NoError(t, erase.Resume(storetest.Background, st))
 				infos, err := st.List(storetest.Background, nil)
 				require.NoError(t, err)
 				require.Len(t, infos, 3)
 				left := storetest.FilesWith(t, dir)
 				tried++
 				switch {
-				case len(notes) > 0 || c.In == "after erase":
+				case begun || c.In == "after erase":
 					finished++
-					require.Empty(t, left, "%s, with the notes %q", c.In, notes)
+					require.Empty(t, left, "%s, with a plan: %v", c.In, begun)
 				case len(left) > 0: // not begun
-					plan, err := st.PlanErase(storetest.Background, session.Erasure{Match: storetest.HasWord})
+					plan, err := erase.Preview(storetest.Background, st, erase.Erasure{Match: storetest.HasWord})
 					require.NoError(t, err)
 					require.Len(t, plan.Entries, 2)
 				}
@@ -86,9 +87,7 @@ func TestEraseKilled(t *testing.T) {
 					storetest.CheckSound(t, st, info.Ref)
 				}
 				storetest.Close(t, st)
-				notes, err = filepath.Glob(filepath.Join(dir, "erase-*"))
-				require.NoError(t, err)
-				require.Empty(t, notes)
+				require.Empty(t, plans(t, dir))
 				require.NoError(t, os.RemoveAll(dir))
 			})
 			t.Logf("%d states, %d with an erase to finish or finished", tried, finished)

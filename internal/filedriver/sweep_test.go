@@ -1,0 +1,36 @@
+package filedriver_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// When a session of the library itself is deleted, which is how an erase ends, nothing of
+// killed processes is left of any agent, whether or not the erase has changed one of its
+// sessions.
+func TestDeleteOfTheLibraryLeavesNoWord(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "stays", "k")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/other"), nil, 0o600))
+	half(t, dir)
+	row, err := d.Create(t.Context(), "_erase", "k", header("plan", "k"))
+	require.NoError(t, err)
+	require.NotEmpty(t, wordsIn(t, dir))
+
+	inTheWay := d.Path(driver.Ref{Agent: "main", ID: "x"}) + ".tmp-0123456789abcdef"
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	require.ErrorContains(t, d.Delete(t.Context(), row.Ref()), "not a regular file")
+	_, err = d.Get(t.Context(), row.Ref())
+	require.NoError(t, err, "the erase has not ended")
+	require.NoError(t, os.Remove(inTheWay))
+	require.NoError(t, d.Delete(t.Context(), row.Ref()))
+	require.Empty(t, wordsIn(t, dir))
+	require.NoError(t, d.Close())
+}

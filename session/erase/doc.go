@@ -1,0 +1,12 @@
+// Package erase takes words out of a store: those of a person, of sessions or of
+// entries, and whatever repeats them.
+//
+// [Preview] finds every place that holds something of an [Erasure] and changes nothing.
+// [Run] erases what the [Plan] lists, copies in forks that were made since included, and
+// returns a [Receipt]. On a [session.Store.Scope] both touch the sessions of its owner
+// alone.
+//
+// Run first stores the plan, as a session of the agent "_erase". If the process is killed
+// the session remains: [session.Open] logs a warning, and [Resume] finishes the erase.
+// Programs call Resume at their start.
+package erase

@@ -1,0 +1,144 @@
+package erase
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Erasure selects what to erase. The fields add up, with one exception: beside a
+// Match, Owner and Sessions only say in which sessions it selects entries, and the
+// sessions stay.
+type Erasure struct {
+	// Owner is a person: all of their sessions go, with transcripts, rows,
+	// archives and blobs, and the entries that other sessions have copied from
+	// them. Empty is nobody.
+	Owner string
+	// Sessions go in the same way.
+	Sessions []session.Ref
+	// Entries go, and the sessions stay. Copies of the entries in forks go too, also
+	// if the session of a Selection was deleted.
+	Entries []Selection
+	// Match reports whether an entry goes. It is called with every entry, the
+	// header included, and with the text of each draft as a whole. It must be a
+	// pure function: Run calls it again, also for what was appended since the
+	// plan. Nil matches nothing. With Sessions and no Owner the Erasers are asked
+	// for nothing.
+	Match func(transcript.Entry) bool
+}
+
+// Selection is entries of a session.
+type Selection struct {
+	Session session.Ref `json:"session"`
+	Entries []string    `json:"entries"`
+}
+
+// Plan says what [Run] will erase. It holds IDs and no text, so it may be shown to a
+// person, stored and used later. Run also takes the copies of its entries in forks that
+// were made since. A plan that was read back from JSON has no Match any more: it erases
+// the entries that it lists, not what was appended since, and cannot be used with
+// Erasers.
+type Plan struct {
+	ID       string        `json:"id"`
+	At       time.Time     `json:"at"`
+	Sessions []session.Ref `json:"sessions,omitempty"` // those that go as a whole
+	Entries  []Selection   `json:"entries,omitempty"`
+	Archived []session.Ref `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
+	// Places are all places that something goes from, those of the Erasers
+	// included.
+	Places []transcript.Place `json:"places"`
+	// Kept are entries that Match matches even when they are erased, because names
+	// of tools and values, keys and IDs stay. Erase the session if these must go.
+	Kept []transcript.Place `json:"kept,omitempty"`
+
+	subject *transcript.Subject  // nil if the plan was read back from JSON
+	among   map[session.Ref]bool // what Match is for; nil is every session
+	chosen  []Selection          // what is looked for in other sessions, too
+}
+
+// match is that of the Erasure, nil if there is none.
+func (p *Plan) match() func(transcript.Entry) bool {
+	if p.subject == nil {
+		return nil
+	}
+	return p.subject.Match
+}
+
+// beside returns what the Erasers are to erase: nothing if it is entries of some
+// sessions that match.
+func (p *Plan) beside() transcript.Subject {
+	if p.among != nil && p.subject.Owner == "" {
+		return transcript.Subject{}
+	}
+	return *p.subject
+}
+
+// eraser returns what erases entries of a session.
+func (p *Plan) eraser(ref session.Ref, ids map[string]bool) *eraser {
+	x := &eraser{ref: ref, asked: ids}
+	if p.among == nil || p.among[ref] {
+		x.match = p.match()
+	}
+	return x
+}
+
+// Receipt reports on an erase.
+type Receipt struct {
+	ID   string    `json:"id"` // of the plan
+	Done time.Time `json:"done"`
+	// Places are those that something was erased from.
+	Places []transcript.Place `json:"places"`
+	Kept   []transcript.Place `json:"kept,omitempty"` // as those of the plan
+	// Beyond says what an erase does not reach.
+	Beyond []string `json:"beyond"`
+}
+
+// beyondReach is the Beyond of every receipt.
+var beyondReach = []string{
+	"exports, and copies of the folder that were made outside of the store: backups, snapshots of the file system",
+	"archives beside transcripts that lack lines of them, as after a partly restored backup: the store's log names them",
+	"blocks of the disk that are free now, until they are used again",
+	"what model providers and tools were sent",
+	"logs that the application writes",
+	"what programs that have read the sessions keep in memory",
+}
+
+// scan yields the records of a session. It may be ranged over several times.
+func scan(ctx context.Context, st *session.Store, ref session.Ref) records {
+	return func(yield func(transcript.Record, error) bool) {
+		s, err := st.Get(ctx, ref)
+		if err != nil {
+			yield(transcript.Record{}, err)
+			return
+		}
+		s.Scan(ctx, session.ScanOptions{})(yield)
+	}
+}
+
+// all returns all sessions.
+func all(ctx context.Context, st *session.Store) ([]session.Info, error) {
+	return st.List(ctx, &session.ListOptions{State: session.AnyState})
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// linked returns the session that a link is to.
+func linked(l transcript.Link) session.Ref { return session.Ref{Agent: l.Agent, ID: l.Session} }
+
+// about names a session in an error.
+func about(ref session.Ref, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("session %s/%s: %w", ref.Agent, ref.ID, err)
+}
+
+// records yields the records of a transcript; it may be ranged over several
+// times.
+type records = iter.Seq2[transcript.Record, error]
