@@ -78,9 +78,8 @@ var imports = map[string][]string{
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "transcript", "transcript/dialect"},
 	"internal/storetest": {
-		"compact", "guard/guardtest", "rebuild", "rebuild/wire", "rebuild/wire/anthropic", "rebuild/wire/wiretest",
-		"session", "session/driver", "session/driver/filedriver", "session/driver/memdriver",
-		"transcript", "transcript/filelog",
+		"compact", "guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire", "rebuild/wire/anthropic",
+		"session", "session/driver", "session/driver/memdriver", "transcript",
 	},
 	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "session/search", "transcript", "transcript/dialect"},
 	"examples/...":  {"..."},
@@ -109,7 +108,7 @@ var testImports = map[string][]string{
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
 	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/search", "transcript/convlog", "transcript/redact"}),
 	"session/blobs":                {"session"},
-	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver"}),
+	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver", "transcript/tokens"}),
 	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/search", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),

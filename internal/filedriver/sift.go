@@ -46,7 +46,11 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 // decided returns the end of the lines up to size that will stay what they are.
 func (d *Driver) decided(ctx context.Context, in source, size int64, final bool) (end int64, err error) {
 	opts := &transcript.ScanOptions{Final: final}
-	err = d.scanDecided(ctx, transcript.ScanBackward, in, size, driver.Backward, opts, func(rec transcript.Record) bool {
+	all := func(int64, []byte) bool { return true }
+	last := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
+		return transcript.Sift(in, size, all, opts) // decodes no line ahead
+	}
+	err = d.scanDecided(ctx, last, in, size, driver.Backward, opts, func(rec transcript.Record) bool {
 		end = rec.End
 		return false
 	})
