@@ -45,11 +45,10 @@
 //
 // # Find something that was said
 //
-// [Store.Search] and [Session.Search] read whole transcripts for words, phrases,
-// beginnings of words or a regular expression, and say of each [Hit] whether it was
-// compacted, clipped or rewound. [Session.Window] returns the messages around a hit,
-// [Session.ReadResult] a part of a long result. [RecallTools] makes all three tools
-// for a model.
+// Package search reads whole transcripts for words, phrases, beginnings of words or a
+// regular expression, and marks each hit that was compacted, clipped or rewound. It
+// returns the messages around a hit, parts of a long result and pages of the
+// conversation, and has tools for a model to do so.
 //
 // # Keep it for 30 days
 //
@@ -105,8 +104,8 @@
 //
 // # Keep things beside the conversation
 //
-// [transcript.WithApp] puts data on a message, [Info].Usage sums up what answers have
-// cost, and [Session.Page] turns the pages of the conversation for people.
+// [transcript.WithApp] puts data on a message, and [Info].Usage sums up what answers have
+// cost.
 //
 // [Store], [Session.Append] and FORMAT.md say what a nil error means, which errors
 // there are, and what survives which crash.

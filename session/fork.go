@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"math"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
@@ -118,7 +117,7 @@ func (r *reader) livePins(scan scan) ([]transcript.Carried, error) {
 	if !all && r.from > 0 {
 		var o outline
 		sift := func(driver.Keep) iter.Seq2[transcript.Record, error] { return scan(0, driver.Backward) }
-		if err := o.readTo(transcript.Record{End: math.MaxInt64}, sift); err != nil {
+		if err := o.sync(sift); err != nil {
 			return nil, err
 		}
 		where, _ = placesIn(o.fold, entriesOf(pins))

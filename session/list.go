@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// ListOptions of [Store.List] and [Store.Find]. A session is listed if it fits
+// ListOptions of [Store.List]. A session is listed if it fits
 // every field that is set.
 //
 // Nil options and empty fields do not filter, State excepted: an empty Owner lists

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -18,18 +19,24 @@ import (
 // transcript are not in the map.
 //
 // If the session is in memory with all of the entries, that is enough. Otherwise Where
-// reads the transcript, but decodes little more than IDs and types, and keeps the result
+// reads the transcript, but decodes little more than IDs and types, and may keep them
 // for the next call. So it is no method of [View]: reading a long transcript takes longer
 // than the lock of the session may be held.
 func (s *Session) Where(ctx context.Context, entryIDs ...string) (where map[string]rebuild.Where, err error) {
 	if s.store.table.has(s.ref) {
-		known := false
-		err := s.view(ctx, "read", func(v *View) error {
-			where, known = placesIn(v.t.fold, entryIDs)
-			known = known || v.t.from == 0
-			return nil
+		t := s.store.table.acquire(s.ref)
+		defer s.store.table.release(t)
+		err = s.locked(ctx, "read", t, func() error {
+			if t.fold == nil || slices.ContainsFunc(entryIDs, func(id string) bool { return !t.fold.Has(id) }) {
+				return nil
+			}
+			err := t.sync(ctx)
+			if err == nil {
+				where, _ = placesIn(t.fold, entryIDs)
+			}
+			return err
 		})
-		if known || err != nil && !isGone(err) { // else it may have been made again
+		if where != nil || err != nil && !isGone(err) { // else it may have been made again
 			return where, err
 		}
 	}
@@ -78,7 +85,14 @@ func (st *Store) places(ctx context.Context, ref Ref, entryIDs []string) (map[st
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if err := o.sync(ctx, st.drv); err != nil {
+	sift := st.sift(ctx, ref)
+	if o.passes++; o.fold == nil && o.passes <= mostPasses {
+		where, all, err := plainPlaces(sift, entryIDs)
+		if all || err != nil {
+			return where, err
+		}
+	}
+	if err := o.sync(sift); err != nil {
 		o.fold = nil
 		return nil, err
 	}
@@ -88,11 +102,16 @@ func (st *Store) places(ctx context.Context, ref Ref, entryIDs []string) (map[st
 
 // An outline is the fold of a whole transcript without the words of its lines.
 type outline struct {
-	ref  Ref
-	lock chan struct{}     // holds a value while the fields below are in use
-	fold *rebuild.Fold     // nil until sync
-	last transcript.Record // of the fold
+	ref    Ref
+	lock   chan struct{}     // holds a value while the fields below are in use
+	passes int               // calls of places
+	fold   *rebuild.Fold     // nil until sync
+	last   transcript.Record // of the fold
 }
+
+// mostPasses is how often a transcript is looked at without making a fold of it, which
+// costs about as much as that many passes.
+const mostPasses = 2
 
 // mostOutlines is how many outlines are kept.
 const mostOutlines = 8
@@ -118,46 +137,120 @@ func (all *outlines) of(ref Ref) *outline {
 	return o
 }
 
-// sync makes sure that the fold has every line.
-func (o *outline) sync(ctx context.Context, drv driver.Driver) error {
-	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, drv, o.ref, keep) }
-	var last transcript.Record
-	for rec, err := range sift(func(driver.Cursor, []byte) bool { return true }) {
-		if err != nil {
-			return err
+// plainPlaces looks whether a transcript has all of the entries and no line that places
+// another. Then all of them are live; otherwise it does not know.
+func plainPlaces(sift sifting, entryIDs []string) (where map[string]rebuild.Where, all bool, err error) {
+	wanted, keys := setOf(entryIDs), map[string]bool{}
+	where, plain, began := make(map[string]rebuild.Where, len(wanted)), true, false
+	see := func(e transcript.Entry, ok bool) {
+		switch e.Body.(type) {
+		case transcript.Rewind, transcript.Compaction, transcript.Clip:
+			ok = false
 		}
-		last = rec
-		break
+		if e.Idem != "" { // a key that occurs again may supersede an append
+			ok = ok && !keys[e.Idem]
+			keys[e.Idem] = true
+		}
+		if wanted[e.ID] {
+			where[e.ID] = rebuild.Where{}
+		}
+		plain = plain && ok
 	}
-	return o.readTo(last, sift)
+	keep := func(at driver.Cursor, lines []byte) bool {
+		if !began {
+			return true // until the last line that will stay
+		}
+		some := placing.In(lines)
+		for _, line := range linesBackward(at, lines) {
+			if some && placing.In(line) {
+				see(outlineOf(line))
+			} else if id := idOf(line); wanted[string(id)] {
+				if isSealed(line) || jsontext.Valid(line) {
+					where[string(id)] = rebuild.Where{}
+				} else {
+					see(outlineOf(line))
+				}
+			}
+		}
+		return !plain
+	}
+	for rec, err := range sift(keep) {
+		if err != nil {
+			return nil, false, err
+		}
+		began = true
+		if see(rec.Entry, rec.Damage == nil); !plain {
+			break
+		}
+	}
+	return where, plain && len(where) == len(wanted), nil
 }
 
-// readTo reads the lines up to a record, or only those that the fold lacks if its own
-// last record is still there.
-func (o *outline) readTo(last transcript.Record, sift sifting) error {
-	if o.fold != nil && isSame(o.last, last) {
-		return nil
+// placing is in the lines that may say where others stand.
+var placing = words.NewLiterals(`"rewind"`, `"compaction"`, `"clip"`, `"idem"`)
+
+// linesBackward yields the lines of a text at a place, each with its own.
+func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
+	return func(yield func(int64, []byte) bool) {
+		starts := []int{0} // a search from the end is many times slower
+		for i := 0; ; {
+			n := bytes.IndexByte(text[i:], '\n')
+			if n < 0 {
+				break
+			}
+			i += n + 1
+			starts = append(starts, i)
+		}
+		end := len(text)
+		for _, start := range slices.Backward(starts) {
+			if !yield(int64(at)+int64(start), text[start:end]) {
+				return
+			}
+			end = start - 1
+		}
 	}
-	if o.fold != nil && o.last.End <= last.Offset {
-		recs, err := readOutline(sift, o.last.Offset, last.End)
+}
+
+// isSealed reports whether a line is as it was written.
+func isSealed(line []byte) bool {
+	const size = len(`"crc":"01234567"}`)
+	return len(line) > size && bytes.HasPrefix(line[len(line)-size:], []byte(`"crc":"`)) && transcript.Intact(line)
+}
+
+// idOf returns the ID of the entry on a line.
+func idOf(line []byte) []byte {
+	for name, value := range jsontext.Members(line) {
+		if name != "id" {
+			continue
+		}
+		if bytes.IndexByte(value, '\\') < 0 {
+			return bytes.Trim(value, `"`)
+		}
+		id, _ := jsontext.String(value)
+		return []byte(id)
+	}
+	return nil
+}
+
+// sync makes sure that the fold has every line. It reads only those that the fold
+// lacks if its last record is still there.
+func (o *outline) sync(sift sifting) error {
+	if o.fold != nil {
+		recs, err := readOutline(sift, o.last.Offset)
 		if err != nil {
 			return err
 		}
-		if len(recs) > 0 && isSame(recs[0], o.last) {
-			o.last = last
+		if len(recs) > 0 && recs[0].Offset == o.last.Offset && recs[0].Entry.ID == o.last.Entry.ID {
 			return o.add(recs[1:])
 		}
 	}
-	recs, err := readOutline(sift, 0, last.End)
+	recs, err := readOutline(sift, 0)
 	if err != nil {
 		return err
 	}
-	o.fold, o.last = rebuild.New(nil), last
+	o.fold = rebuild.New(nil)
 	return o.add(recs)
 }
-
-// isSame reports whether records of two readings are of the same line.
-func isSame(a, b transcript.Record) bool { return a.Offset == b.Offset && a.Entry.ID == b.Entry.ID }
 
 // add gives records to the fold.
 func (o *outline) add(recs []transcript.Record) (err error) {
@@ -169,28 +262,28 @@ func (o *outline) add(recs []transcript.Record) (err error) {
 	}
 	for _, rec := range recs {
 		give(batcher.Take(rec))
+		o.last = rec
 	}
 	give(batcher.Break())
 	return err
 }
 
-// readOutline returns the records of lines between two places, without their words and
+// readOutline returns the records of the lines from a place on, without their words and
 // in order.
-func readOutline(sift sifting, from, to int64) (recs []transcript.Record, err error) {
-	low := to                   // of the lines that were looked at
+func readOutline(sift sifting, from int64) (recs []transcript.Record, err error) {
+	low := int64(-1)            // of the lines that were looked at
 	damaged := map[int64]bool{} // lines that the scan must look at
 	keep := func(at driver.Cursor, lines []byte) (wanted bool) {
-		for end := len(lines); end >= 0; {
-			start := bytes.LastIndexByte(lines[:end], '\n') + 1
-			line, offset := lines[start:end], int64(at)+int64(start)
-			end = start - 1
-			switch {
-			case offset < from:
+		if low < 0 {
+			return true // until the last line that will stay
+		}
+		for offset, line := range linesBackward(at, lines) {
+			if offset < from {
 				return true // the scan ends there
-			case offset < low:
+			}
+			if offset < low {
 				low = offset
-				e, ok := outlineOf(line)
-				if ok {
+				if e, ok := outlineOf(line); ok {
 					recs = append(recs, transcript.Record{Offset: offset, Entry: e})
 				} else {
 					damaged[offset] = true
@@ -207,12 +300,13 @@ func readOutline(sift sifting, from, to int64) (recs []transcript.Record, err er
 		if rec.Offset < from {
 			break
 		}
-		if rec.Offset < to {
-			if rec.HasEntry() {
-				rec.Entry = bare(rec.Entry)
-			}
-			recs = append(recs, rec)
+		if low < 0 {
+			low = rec.Offset
 		}
+		if rec.HasEntry() {
+			rec.Entry = bare(rec.Entry)
+		}
+		recs = append(recs, rec)
 	}
 	slices.SortFunc(recs, func(a, b transcript.Record) int { return cmp.Compare(a.Offset, b.Offset) })
 	return recs, nil
@@ -221,7 +315,6 @@ func readOutline(sift sifting, from, to int64) (recs []transcript.Record, err er
 // outlineOf decodes of a line what says where its entry and others stand. It leaves
 // lines that may be damaged to a scan.
 func outlineOf(line []byte) (e transcript.Entry, ok bool) {
-	sealed := false
 	for name, value := range jsontext.Members(line) {
 		switch name {
 		case "type":
@@ -235,11 +328,9 @@ func outlineOf(line []byte) (e transcript.Entry, ok bool) {
 			e.Part = number(value)
 		case "idem":
 			e.Idem, _ = jsontext.String(value)
-		case "crc":
-			sealed = true
 		}
 	}
-	if sealed && e.Body != nil && transcript.Intact(line) {
+	if e.Body != nil && isSealed(line) {
 		return e, true
 	}
 	e, err := transcript.ParseEntry(bytes.Clone(line))
@@ -253,6 +344,9 @@ func number(value []byte) int {
 
 // bare returns an entry without its words.
 func bare(e transcript.Entry) transcript.Entry {
+	if _, ok := e.Body.(transcript.Unknown); ok { // nothing is written on its account
+		e.Body = transcript.Interrupt{}
+	}
 	if body := bareBodies[e.Type()]; body != nil {
 		return transcript.Entry{ID: e.ID, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Body: body}
 	}

@@ -33,9 +33,15 @@ type ScanOptions struct {
 // may be ranged over several times, keeps no more lines in memory than
 // [transcript.Scan], and holds no lock.
 func (s *Session) Scan(ctx context.Context, opts ScanOptions) iter.Seq2[transcript.Record, error] {
+	return s.store.Scan(ctx, s.ref, opts)
+}
+
+// Scan is [Session.Scan] by the name of the session, for programs that read many: [Store.Get]
+// for each of them may cost more.
+func (st *Store) Scan(ctx context.Context, ref Ref, opts ScanOptions) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range s.store.records(ctx, s.ref, opts) {
-			if !yield(rec, s.store.wrap("read", s.ref, err)) {
+		for rec, err := range st.records(ctx, ref, opts) {
+			if !yield(rec, st.wrap("read", ref, err)) {
 				return
 			}
 		}

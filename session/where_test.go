@@ -54,7 +54,7 @@ func placedBatch(r *rand.Rand, ids []string) (batch []transcript.Entry) {
 }
 
 // Where says what a fold of all lines says: of a session in memory, of one that is
-// read for it, and as the session grows; with damage and without checksums too.
+// read for it, and as the session grows; with damage, or without checksums.
 func TestWhere(t *testing.T) {
 	for seed := range uint64(60) {
 		dir, r := t.TempDir(), rand.New(rand.NewPCG(seed, 3))
@@ -85,7 +85,7 @@ func TestWhere(t *testing.T) {
 				_, err := s.AppendLines(t.Context(), end, batch...)
 				require.NoError(t, err)
 			}
-			if r.IntN(8) == 0 {
+			if r.IntN(8) == 0 && seed%4 > 0 {
 				storetest.Close(t, st)
 				storetest.Close(t, other)
 				damage(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), r)

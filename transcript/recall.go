@@ -1,7 +1,7 @@
 package transcript
 
 // The names of the tools with which a model reads what its history no longer
-// has, see session.RecallTools. Where a model is offered them, clips and summaries
+// has, see search.RecallTools. Where a model is offered them, clips and summaries
 // can say so.
 const (
 	RecallSearch = "recall_search"

@@ -27,6 +27,7 @@ type reading struct {
 	ctx   context.Context //nolint:containedctx // of the scan
 	in    source
 	yield func(transcript.Record) bool
+	back  scanner // of a backward reading; nil is transcript.ScanBackward
 
 	size int64 // up to which the transcript is read
 	sure bool  // nothing was being appended when it had that size: all of it is decided
@@ -109,6 +110,10 @@ func (r *reading) forward(from int64) error {
 
 // backward yields the decided records down to a place, the last one first.
 func (r *reading) backward(from int64) error {
+	back := r.back
+	if back == nil {
+		back = transcript.ScanBackward
+	}
 	end := int64(-1) // all records from there on were yielded
 	return r.attempt(func() error {
 		for {
@@ -120,7 +125,7 @@ func (r *reading) backward(from int64) error {
 			line := int64(-1)            // the end of the line of the last record that was yielded
 			err := oddUnless(r.sure || end >= 0 || endsLine(r.in, r.size))
 			if err == nil {
-				err = r.scan(transcript.ScanBackward, from, to, func(rec transcript.Record) error {
+				err = r.scan(back, from, to, func(rec transcript.Record) error {
 					if held = append(held, rec); !r.sure && rec.End != line && !isWhole(inOrder(held)) {
 						return oddUnless(rec.Damage == nil && rec.Entry.Part > 1)
 					}

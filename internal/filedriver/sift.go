@@ -51,9 +51,14 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 	})
 }
 
-// decidedEnd returns the end of the last record that a backward scan yields.
+// decidedEnd returns the end of the last record that a backward scan yields. No line is
+// decoded ahead.
 func (r *reading) decidedEnd() (end int64, err error) {
-	last := reading{d: r.d, ctx: r.ctx, in: r.in, size: r.size, yield: func(rec transcript.Record) bool {
+	all := func(int64, []byte) bool { return true }
+	sift := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
+		return transcript.Sift(in, size, all, opts)
+	}
+	last := reading{d: r.d, ctx: r.ctx, in: r.in, size: r.size, back: sift, yield: func(rec transcript.Record) bool {
 		end = rec.End
 		return false
 	}}

@@ -78,13 +78,13 @@ const (
 
 // Search returns what fits a query best, the best first: memories of a scope, and of
 // sessions archives, used URIs and entries, in one order. A query is that of a
-// ranked [session.Store.Search]: words of any script, beginnings of words followed by
+// ranked [search.Query]: words of any script, beginnings of words followed by
 // a *, phrases in double quotes; one of them is enough. Only the first 600 bytes of a
 // query count. A query without a word gives an error that matches [search.ErrQuery].
 //
 // Nothing is indexed on disk. The memories that have changed since the last search
 // are read, up to 32 MiB of them stay in memory, and the transcripts are read as
-// [session.Session.Search] does. With [Options].Index, memories near to the query
+// [search.Session] does. With [Options].Index, memories near to the query
 // are found too, though they have none of its words.
 //
 // Left out are what was rewound, summaries, system prompts and data of the

@@ -34,9 +34,9 @@ func (c calls) tool(id string, at int64) string {
 var calling = words.NewLiterals(`"tool_use"`)
 
 // readCalls reads the tool calls of a session.
-func readCalls(ctx context.Context, s *session.Session) (calls, error) {
+func readCalls(ctx context.Context, s *source) (calls, error) {
 	all := calls{}
-	for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, Keep: calling.In}) {
+	for rec, err := range s.scan(ctx, session.ScanOptions{Keep: calling.In}) {
 		if err != nil {
 			return nil, err
 		}
@@ -55,10 +55,10 @@ var compacting = words.NewLiterals(`"compaction"`)
 
 // readAbsent returns the IDs of the entries that compactions carry items of and
 // that are not in front of them.
-func readAbsent(ctx context.Context, s *session.Session) (map[string]bool, error) {
+func readAbsent(ctx context.Context, s *source) (map[string]bool, error) {
 	absent := map[string]bool{}
 	keep := func(lines []byte) bool { return len(absent) > 0 || compacting.In(lines) }
-	for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, Keep: keep}) {
+	for rec, err := range s.scan(ctx, session.ScanOptions{Keep: keep}) {
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 type ranking struct {
 	mu     sync.Mutex // guards the fields below
 	counts words.Ranking
-	best   []*match // the best ones so far, the worst of them first
+	best   []match // the best ones so far, the worst of them first
 }
 
 // rank yields the best entries. One pass over the sessions counts, another one
@@ -43,9 +43,6 @@ func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 // count adds up the lines of a session and those that may have each word, by their
 // bytes: nothing is decoded to know how rare a word is.
 func (all *ranking) count(ctx context.Context, r *reading) error {
-	if err := r.open(ctx); err != nil {
-		return err
-	}
 	var lines, size int64
 	with := make([]int64, r.words.Items())
 	keep := func(text []byte) bool {
@@ -60,7 +57,7 @@ func (all *ranking) count(ctx context.Context, r *reading) error {
 		}
 		return false
 	}
-	for _, err := range r.s.Scan(ctx, session.ScanOptions{Backward: true, Keep: keep}) {
+	for _, err := range r.scan(ctx, session.ScanOptions{Keep: keep}) {
 		if err != nil {
 			return err
 		}
@@ -81,12 +78,12 @@ func (all *ranking) choose(ctx context.Context, r *reading) error {
 		m.Score = all.counts.Score(m.fit, m.size)
 		all.mu.Lock()
 		defer all.mu.Unlock()
-		if len(all.best) == limit && compare(m, all.best[0]) < 0 {
+		if len(all.best) == limit && compare(*m, all.best[0]) < 0 {
 			return nil
 		}
 		m.quote(r.shown)
-		at, _ := slices.BinarySearchFunc(all.best, m, compare)
-		all.best = slices.Insert(all.best, at, m)
+		at, _ := slices.BinarySearchFunc(all.best, *m, compare)
+		all.best = slices.Insert(all.best, at, *m)
 		if len(all.best) > limit {
 			all.best = slices.Delete(all.best, 0, 1)
 		}
@@ -95,7 +92,7 @@ func (all *ranking) choose(ctx context.Context, r *reading) error {
 }
 
 // compare orders hits from the worst to the best; of equal ones the newer is better.
-func compare(a, b *match) int {
+func compare(a, b match) int {
 	return cmp.Or(
 		cmp.Compare(a.Score, b.Score), a.Time.Compare(b.Time),
 		cmp.Compare(a.Session.Agent, b.Session.Agent), cmp.Compare(a.Session.ID, b.Session.ID), cmp.Compare(a.at, b.at),
@@ -103,14 +100,21 @@ func compare(a, b *match) int {
 }
 
 // markBest says of the best entries where they stand.
-func (s *search) markBest(ctx context.Context, best []*match) error {
-	hits := map[*source][]*match{}
-	for _, m := range best {
-		hits[m.of] = append(hits[m.of], m)
+func (s *search) markBest(ctx context.Context, best []match) error {
+	of := map[*source][]int{}
+	for i := range best {
+		of[best[i].of] = append(of[best[i].of], i)
 	}
-	for _, group := range hits {
+	for _, places := range of {
+		var group []match
+		for _, i := range places {
+			group = append(group, best[i])
+		}
 		if err := mark(ctx, group); err != nil && !s.isGone(err) {
 			return err
+		}
+		for n, i := range places {
+			best[i] = group[n]
 		}
 	}
 	return nil

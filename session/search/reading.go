@@ -27,22 +27,19 @@ type match struct {
 }
 
 // together is how many hits of a session are marked together.
-const together = 16
+const together = 256
 
-// read calls found for every entry that fits, the newest first, with each word
-// counted up to most. The hits have no excerpts yet, and those of a ranked search say
-// where they stand only if that decides which count.
+// read calls found, which must copy the match to keep it, for every entry that fits, the newest first, with each word
+// counted up to most. Hits of a ranked search have no excerpts yet, and say where they
+// stand only if that decides which count.
 func (r *reading) read(ctx context.Context, most int, found func(*match) error) error {
-	if err := r.open(ctx); err != nil {
-		return err
-	}
-	var group []*match
+	var group []match
 	give := func() (err error) {
 		if !r.query.Ranked || r.only != nil {
 			err = mark(ctx, group)
 		}
-		for _, m := range group {
-			if err == nil && (r.only == nil || r.only(m.Hit)) {
+		for i := range group {
+			if m := &group[i]; err == nil && (r.only == nil || r.only(m.Hit)) {
 				err = found(m)
 			}
 		}
@@ -53,13 +50,17 @@ func (r *reading) read(ctx context.Context, most int, found func(*match) error) 
 	if r.query.Limit > 0 {
 		size = min(size, r.query.Limit)
 	}
-	for rec, err := range r.s.Scan(ctx, session.ScanOptions{Backward: true, Own: r.own, Keep: r.words.MayFit}) {
+	for rec, err := range r.scan(ctx, session.ScanOptions{Own: r.own, Keep: r.words.MayFit}) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err == nil && rec.HasEntry() {
-			var m *match
-			if m, err = r.look(ctx, rec, most); m != nil {
+			var m match
+			var fits bool
+			if m, fits, err = r.look(ctx, rec, most); fits {
+				if !r.query.Ranked {
+					m.quote(r.shown)
+				}
 				group = append(group, m)
 			}
 		}
@@ -74,7 +75,7 @@ func (r *reading) read(ctx context.Context, most int, found func(*match) error) 
 }
 
 // mark says where hits of one session stand.
-func mark(ctx context.Context, hits []*match) error {
+func mark(ctx context.Context, hits []match) error {
 	if len(hits) == 0 {
 		return nil
 	}
@@ -82,8 +83,13 @@ func mark(ctx context.Context, hits []*match) error {
 	for i, m := range hits {
 		ids[i] = m.Entry
 	}
-	where, err := hits[0].of.s.Where(ctx, ids...)
-	for _, m := range hits {
+	s, err := hits[0].of.session(ctx)
+	if err != nil {
+		return err
+	}
+	where, err := s.Where(ctx, ids...)
+	for i := range hits {
+		m := &hits[i]
 		w := where[m.Entry]
 		m.Rewound, m.Compacted, m.Clipped = w.Rewound || w.Superseded, w.Compacted, w.Clipped
 	}
@@ -91,10 +97,10 @@ func mark(ctx context.Context, hits []*match) error {
 }
 
 // look returns the hit if an entry fits.
-func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (*match, error) {
+func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (m match, fits bool, err error) {
 	q, e := &r.query, rec.Entry
 	if !q.Since.IsZero() && e.Time.Before(q.Since) || !q.Until.IsZero() && !e.Time.Before(q.Until) {
-		return nil, nil
+		return m, false, nil
 	}
 	var list []passage
 	for _, p := range passages(e) {
@@ -107,26 +113,26 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (*m
 	}
 	fit, ok := r.words.Look(textsOf(list), most)
 	if !ok {
-		return nil, nil
+		return m, false, nil
 	}
 	rest, err := r.filter(ctx, rec.Offset, list)
 	if err != nil {
-		return nil, err
+		return m, false, err
 	}
 	if len(rest) < len(list) { // again without those that it turned out not to be about
 		if fit, ok = r.words.Look(textsOf(rest), most); !ok {
-			return nil, nil
+			return m, false, nil
 		}
 	}
 	first := fit.Best(excerptSize)
 	p := rest[first.Text]
-	return &match{
+	return match{
 		Hit: Hit{
 			Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
 			Excerpt: p.text, Start: first.Start, End: first.End,
 		},
 		fit: fit, of: r.source, at: rec.Offset, size: len(e.Line()),
-	}, nil
+	}, true, nil
 }
 
 // quote cuts the excerpt of a hit to about that many bytes.
@@ -140,9 +146,9 @@ func (r *reading) filter(ctx context.Context, at int64, list []passage) (rest []
 	for _, p := range list {
 		switch {
 		case p.call != "" && r.calls == nil:
-			r.calls, err = readCalls(ctx, r.s)
+			r.calls, err = readCalls(ctx, r.source)
 		case p.carried != "" && r.absent == nil:
-			r.absent, err = readAbsent(ctx, r.s)
+			r.absent, err = readAbsent(ctx, r.source)
 		}
 		if err != nil {
 			return nil, err

@@ -171,16 +171,26 @@ type search struct {
 type source struct {
 	ref session.Ref
 	st  *session.Store
-	s   *session.Session // nil until open
+	s   *session.Session // nil until a call needs it
 	own bool             // leaves out lines that are searched where they were copied from
 }
 
-// open makes sure that the session can be read.
-func (o *source) open(ctx context.Context) (err error) {
+// session returns a handle on the session. Most searches find nothing in most sessions
+// and need none.
+func (o *source) session(ctx context.Context) (_ *session.Session, err error) {
 	if o.s == nil {
 		o.s, err = o.st.Get(ctx, o.ref)
 	}
-	return err
+	return o.s, err
+}
+
+// scan reads the session from its end.
+func (o *source) scan(ctx context.Context, opts session.ScanOptions) iter.Seq2[transcript.Record, error] {
+	opts.Backward = true
+	if o.s != nil {
+		return o.s.Scan(ctx, opts)
+	}
+	return o.st.Scan(ctx, o.ref, opts)
 }
 
 func newSearch(q Query) (*search, error) {
@@ -296,10 +306,7 @@ func (r *reading) hand(ctx context.Context, out chan<- *found) {
 			return ctx.Err()
 		}
 	}
-	err := r.read(ctx, 0, func(m *match) error {
-		m.quote(r.shown)
-		return send(found{hit: m.Hit})
-	})
+	err := r.read(ctx, 0, func(m *match) error { return send(found{hit: m.Hit}) })
 	if err != nil && !r.isGone(err) {
 		_ = send(found{err: err}) // else the search is over
 	}
