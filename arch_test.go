@@ -78,7 +78,7 @@ var imports = map[string][]string{
 	},
 	"session/memory/memorytest": {"session/memory"},
 	"session/turn":              {"rebuild", "session", "transcript"},
-	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
+	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "session/retain", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/retain", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
