@@ -79,13 +79,12 @@ var imports = map[string][]string{
 	},
 	"session/memory/memorytest": {"session/memory"},
 	"session/turn":              {"rebuild", "session", "transcript"},
-	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
+	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "session/retain", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/memory", "session/retain", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
-	"compact": {"guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire", "rebuild/wire/anthropic"},
-	"rebuild/wire/anthropic": {"session", "session/driver", "session/driver/memdriver", "session/exchange", "transcript"},
-	"session": {"session/driver", "session/driver/memdriver", "transcript"},
+		"compact", "guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire", "rebuild/wire/anthropic",
+		"session", "session/driver", "session/driver/memdriver", "session/exchange", "transcript",
 	},
 	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "session/retain", "session/search", "session/turn", "transcript", "transcript/dialect"},
 	"examples/...":  {"..."},

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math"
 
@@ -41,7 +42,9 @@ func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, erro
 // matches [ErrConflict] and nothing was written. The meaning of the entries is
 // not checked: IDs must be new, and a cut batch stays cut. An entry that no
 // reader would take from its line is refused. The filters of [Options] get them, with
-// the lines of other programs in them.
+// the lines of other programs in them. Entries that make the session current do so; if
+// another session of the key has the same gen, the error matches [fs.ErrExist] and
+// nothing was written.
 //
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.
@@ -57,6 +60,9 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	entries, err = s.prepared(ctx, entries)
+	if err == nil {
+		err = s.adopt(ctx, entries)
+	}
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
@@ -84,19 +90,62 @@ func checkReadable(e transcript.Entry) error {
 	return err
 }
 
-// CreateWith is [Store.Create] with a header that is complete already: its ID,
-// its time, the body but for the version, the key and gen, and the source that
-// [transcript.Entry.WithSource] has given it are kept.
-func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entry) (*Session, error) {
-	return st.keyed(ctx, "create", key, func(text string) (driver.Row, error) {
-		h, ok := header.Body.(transcript.Header)
-		if !ok {
-			return driver.Row{}, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type())
-		}
-		h.Key = text
+// createFrom makes a session of a key with the header of [CreateOptions].
+func (st *Store) createFrom(ctx context.Context, agent, key string, header transcript.Entry) (row driver.Row, err error) {
+	h, ok := header.Body.(transcript.Header)
+	switch {
+	case !ok:
+		return row, fmt.Errorf("a line of type %q is not a header: nothing was written", header.Type())
+	case h.Gen == 0:
+		h.Key = key
 		header.Body = h
-		return st.createWith(ctx, key.Agent, header, nil, nil)
+		return st.createWith(ctx, agent, header, nil, nil)
+	case h.Key != key:
+		return row, fmt.Errorf("the header has the key %q: nothing was written", h.Key)
+	}
+	row, _ = st.first(header)(h.Gen)
+	row.Agent, row.Key, row.Gen, row.Rev = agent, key, h.Gen, h.Rev
+	a, err := able[driver.Adopter](st.drv)
+	if err = cmp.Or(err, driver.CheckRef(row.Ref())); err != nil {
+		return row, err
+	}
+	if _, err := st.drv.Get(ctx, row.Ref()); err == nil {
+		return row, fmt.Errorf("session %s of agent %q: %w", row.ID, agent, fs.ErrExist)
+	}
+	return st.filterNew(ctx, row.Ref(), []transcript.Entry{header}, func(entries []transcript.Entry) (driver.Row, error) {
+		defer st.table.forget(row.Ref())
+		return row, a.Adopt(ctx, row, lineOf(entries[0]))
 	})
+}
+
+// adopt gives the session the highest gen of entries that make it current.
+func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
+	gen := int64(0)
+	for _, e := range entries {
+		if c, ok := e.Body.(transcript.Current); ok {
+			gen = max(gen, c.Gen)
+		}
+	}
+	if gen == 0 {
+		return nil
+	}
+	row, err := s.store.drv.Get(ctx, s.ref)
+	if err != nil || row.Gen >= gen {
+		return err
+	}
+	a, err := able[driver.Adopter](s.store.drv)
+	if err != nil {
+		return err
+	}
+	for rec, err := range s.store.records(ctx, s.ref, ScanOptions{}) { // in case that the session was deleted
+		if err != nil {
+			return err
+		}
+		row.Gen = gen
+		s.store.looks.Add(1)
+		return a.Adopt(ctx, row, lineOf(rec.Entry))
+	}
+	return errNoHeader
 }
 
 // createWith makes a session of a header and of lines that follow it. If baseRev is not

@@ -79,7 +79,7 @@ func TestAppendLinesRefused(t *testing.T) {
 }
 
 // A session that is made with a header has what the header says.
-func TestCreateWith(t *testing.T) {
+func TestCreateWithHeader(t *testing.T) {
 	ctx := t.Context()
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	header := transcript.Entry{
@@ -87,7 +87,7 @@ func TestCreateWith(t *testing.T) {
 		Body: transcript.Header{Created: time.Unix(1_600_000_000, 0).UTC(), Meta: transcript.Meta{Title: new("a title")}},
 	}.WithSource([]byte("original"))
 	storetest.Load(t, st, storetest.CLI)
-	s, err := st.CreateWith(ctx, storetest.CLI, header)
+	s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.NoError(t, err)
 	info := s.Info()
 	require.Equal(t, "given", info.ID)
@@ -103,14 +103,59 @@ func TestCreateWith(t *testing.T) {
 	}
 	storetest.Add(t, s, transcript.UserText("hi"))
 
-	_, err = st.CreateWith(ctx, storetest.CLI, header)
+	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.ErrorIs(t, err, fs.ErrExist)
-	_, err = st.CreateWith(ctx, storetest.CLI, transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}})
-	require.ErrorContains(t, err, "no header")
+	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}}})
+	require.ErrorContains(t, err, "not a header")
 	header.ID = "../out"
-	_, err = st.CreateWith(ctx, storetest.CLI, header)
+	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.Error(t, err)
 	infos, err := st.List(ctx, nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
+}
+
+// A header with a gen is stored as it is. Lines that make the session current do so.
+func TestCreateWithGen(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		ctx := t.Context()
+		first := storetest.Load(t, st, storetest.CLI)
+		create := func(id string, gen int64) (*session.Session, transcript.Entry, error) {
+			at := time.Unix(1_700_000_000, 0).UTC()
+			e := transcript.Entry{ID: id, Time: at, Body: transcript.Header{Version: 1, Key: storetest.CLI.String(), Gen: gen, Created: at}}
+			s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &e})
+			return s, e, err
+		}
+		newer, e, err := create("newer", 9)
+		require.NoError(t, err)
+		require.Equal(t, []string{string(e.Line())}, storetest.Lines(t, newer), "no checksum was added")
+		require.True(t, newer.Info().Current)
+		older, _, err := create("older", 5)
+		require.NoError(t, err)
+		require.False(t, older.Info().Current)
+		_, _, err = create("older", 6)
+		require.ErrorIs(t, err, fs.ErrExist)
+		_, _, err = create("other", 9)
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.ErrorContains(t, err, "newer")
+		_, err = st.Get(ctx, session.Ref{Agent: "main", ID: "other"})
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		key := storetest.CLI
+		key.Peer = "another"
+		_, err = st.Create(ctx, key, &session.CreateOptions{Header: &e})
+		require.ErrorContains(t, err, "has the key")
+
+		current := func(gen int64) error {
+			e := transcript.Entry{ID: fmt.Sprint("c", gen), Time: e.Time, Body: transcript.Current{Gen: gen}}
+			_, err = older.AppendLines(ctx, storetest.End(t, older), e)
+			return err
+		}
+		require.ErrorIs(t, current(9), fs.ErrExist)
+		require.False(t, older.Info().Current)
+		require.NoError(t, current(20))
+		require.True(t, older.Info().Current)
+		require.Equal(t, "older", storetest.Load(t, st, storetest.CLI).ID())
+		require.NoError(t, first.MakeCurrent(ctx))
+		require.Equal(t, first.ID(), storetest.Load(t, st, storetest.CLI).ID())
+	})
 }

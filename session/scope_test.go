@@ -100,13 +100,6 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			_, none := scope.Get(t.Context(), session.Ref{Agent: "main", ID: strings.Repeat("0", len(s.ID()))})
 			require.Equal(t, strings.ReplaceAll(none.Error(), strings.Repeat("0", len(s.ID())), s.ID()), err.Error(), "one tells that the session is there")
 		},
-		"CopyTo": func(t *testing.T, scope *session.Store, s *session.Session) {
-			to := session.OpenDriver(memdriver.New(nil), nil)
-			_, err := scope.CopyTo(t.Context(), to, s.Ref(), nil, false)
-			absent(t, err)
-			_, err = to.CopyTo(t.Context(), scope, s.Ref(), nil, false)
-			require.ErrorIs(t, err, errors.ErrUnsupported)
-		},
 		"Create": func(t *testing.T, scope *session.Store, s *session.Session) {
 			_, err := scope.Create(t.Context(), key(t, s), nil)
 			absent(t, err)
@@ -116,12 +109,12 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			_, err = scope.Create(t.Context(), free, &session.CreateOptions{Parent: parent(s)})
 			absent(t, err)
 		},
-		"CreateWith": func(t *testing.T, scope *session.Store, s *session.Session) {
+		"Create with a header": func(t *testing.T, scope *session.Store, s *session.Session) {
 			header := transcript.Entry{ID: "taken", Time: time.Now(), Body: transcript.Header{}}
-			_, err := scope.CreateWith(t.Context(), key(t, s), header)
+			_, err := scope.Create(t.Context(), key(t, s), &session.CreateOptions{Header: &header})
 			absent(t, err)
 			header.Body = transcript.Header{Meta: transcript.Meta{Owner: new("bert")}}
-			_, err = scope.CreateWith(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "free"}, header)
+			_, err = scope.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "free"}, &session.CreateOptions{Header: &header})
 			require.Error(t, err)
 		},
 		"Delete": func(t *testing.T, scope *session.Store, s *session.Session) {

@@ -220,6 +220,13 @@ type CreateOptions struct {
 	// empty Agent is that of the session. It is recorded and not checked, unless its
 	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
+	// Header is the complete header of an imported session; the other options are
+	// ignored. Its ID, its time, its body but for version, key and gen, and its
+	// [transcript.Entry.Source] are kept. A header with a gen is stored line for line,
+	// which needs a [driver.Adopter], and must have the key of the session: the gen
+	// decides whether the session is current. If another session of the key has the
+	// gen, the error matches [fs.ErrExist].
+	Header *transcript.Entry `json:"-"`
 }
 
 // Create makes a new session and the current one of its key. The old one
@@ -231,6 +238,9 @@ type CreateOptions struct {
 // to it, [Store.List] has it if the Agent is asked for, and no Filter sees its entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
 	create := func(text string) (row driver.Row, err error) {
+		if opts != nil && opts.Header != nil {
+			return st.createFrom(ctx, key.Agent, text, *opts.Header)
+		}
 		o, err := opts.checked()
 		if err == nil {
 			o.Owner, err = st.ownerBy(ctx, key.Agent, o)

@@ -3,7 +3,8 @@ package driver
 import "context"
 
 // Adopter is a [Driver] that can take over the sessions of another storage with the
-// gens that they have there, so that the same sessions are current in both.
+// gens that they have there, so that the same sessions are current in both. A store
+// needs it for headers with a gen, and for lines that make a session current.
 type Adopter interface {
 	// Adopt makes a session with the agent, ID, key and gen of row, whose only line is
 	// header. If the key has a session with that ID already, Adopt raises the gen of the

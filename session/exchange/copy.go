@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/transcript"
 )
 
 // CopyOptions of [Copy]. Nil and zero fields are the defaults.
@@ -22,7 +22,18 @@ type CopyOptions struct {
 	From, To blobs.Store
 	// Each, if not nil, is called after each session, with the error that kept it
 	// from being copied. Calls come one at a time, in any order.
-	Each func(session.Copied, error)
+	Each func(CopyResult, error)
+}
+
+// A CopyResult is the result of [Copy] for one session.
+type CopyResult struct {
+	session.Ref
+	Created  bool                `json:"created,omitempty"` // the other store did not have it
+	Lines    int                 `json:"lines"`             // of the session
+	Appended int                 `json:"appended"`          // of these were new to the other store
+	Blobs    int                 `json:"blobs,omitempty"`   // were new to it
+	Missing  int                 `json:"missing,omitempty"` // blobs that lines name, and that neither store has
+	Damage   []transcript.Damage `json:"damage,omitempty"`  // places in the session that are no lines; they were not copied
 }
 
 // CopyReport counts what [Copy] did.
@@ -47,16 +58,28 @@ const copiers = 8
 // are the same in both stores. Memories and channel logs are not
 // copied: they are not sessions.
 //
-// Each session is copied by [session.Store.CopyTo], which says what is guaranteed.
-// A Copy that was killed goes on when it is called again, and a later one brings what
-// is new. A session that fails does not keep others from being copied; the error
+// If the other store has a part of a session already, Copy adds the missing lines and
+// blobs. So a copy that was killed can be continued, and an old one can be brought up to
+// date. Lines that are appended to a session during the copy may be missing; the next
+// call brings them. A place in a damaged file that is not a line cannot be copied: the
+// result has it, and everything around it is copied. Nothing is read back afterwards.
+//
+// If the other store has lines of a session that the session lacks, because the copy
+// was continued or the session was erased from, the error matches [ErrDiverged]. If the
+// key has another session there with the same gen, the error matches fs.ErrExist and
+// names that session. In both cases nothing was written. Sessions without a readable
+// header or key cannot be copied. If the other store is a scope, or its driver is not a
+// driver.Adopter, the error matches [errors.ErrUnsupported]. The filters of the other
+// store see the lines; after a filter that changes them, the next copy diverges.
+//
+// A session that fails does not keep others from being copied; the error
 // joins all failures. Further sessions of the other store stay as they are, so
 // sessions that were deleted here are not deleted there. If one of them is therefore the
 // current session of a key that both stores have, the error says so.
 //
-// Copy copies eight sessions at a time, and stops when ctx is done. It needs a few
-// hundred bytes of memory for each session. Programs may use the store that is copied
-// from meanwhile; nobody should use the copy. A scope copies the sessions of its owner.
+// Copy copies eight sessions at a time, and stops when ctx is done. Programs may use the
+// store that is copied from during a copy; none should use the copy. A scope copies the
+// sessions of its owner.
 func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (report CopyReport, err error) {
 	var o CopyOptions
 	if opts != nil {
@@ -65,6 +88,14 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	infos, err := from.List(ctx, &session.ListOptions{State: session.AnyState})
 	if err != nil {
 		return report, fmt.Errorf("exchange: copy: %w", err)
+	}
+	theirs, err := to.List(ctx, &session.ListOptions{State: session.Archived})
+	if err != nil {
+		return report, fmt.Errorf("exchange: copy: %w", err)
+	}
+	archived := map[session.Ref]bool{}
+	for _, info := range theirs {
+		archived[info.Ref] = true
 	}
 	var mu sync.Mutex // guards report and errs, and calls of Each
 	var errs []error
@@ -75,15 +106,15 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 			break
 		}
 		group.Go(func() error {
-			c, err := from.CopyTo(ctx, to, info.Ref, o.blobsOf(info.Ref), o.DryRun)
+			result, err := copySession(ctx, from, to, info, archived[info.Ref], &o)
 			mu.Lock()
 			defer mu.Unlock()
-			report.add(c, err)
+			report.add(result, err)
 			if err != nil {
 				errs = append(errs, err)
 			}
 			if o.Each != nil {
-				o.Each(c, err)
+				o.Each(result, err)
 			}
 			return nil
 		})
@@ -101,39 +132,8 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	return report, nil
 }
 
-// blobsOf returns the function that copies blobs of a session.
-func (o *CopyOptions) blobsOf(ref session.Ref) session.CopyBlobs {
-	if o.From == nil {
-		return nil
-	}
-	var has, stored []string // of both stores, before the first is copied
-	listed := false
-	return func(ctx context.Context, hashes []string) (copied, missing int, err error) {
-		if !listed {
-			if has, err = o.From.List(ctx, ref); err == nil && o.To != nil {
-				stored, err = o.To.List(ctx, ref)
-			}
-			listed = err == nil
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-		due := slices.DeleteFunc(slices.Clone(hashes), func(hash string) bool { return slices.Contains(stored, hash) })
-		n := len(due)
-		due = slices.DeleteFunc(due, func(hash string) bool { return !slices.Contains(has, hash) })
-		switch {
-		case len(due) == 0 || o.To != nil && o.DryRun:
-		case o.To == nil:
-			return 0, 0, errors.New("it has images or documents beside its lines, and the other store has no place for them: set CopyOptions.To")
-		default:
-			missing, err = blobs.Copy(ctx, o.From, o.To, ref, due)
-		}
-		return len(due) - missing, n - len(due) + missing, err
-	}
-}
-
 // add counts a session.
-func (r *CopyReport) add(c session.Copied, err error) {
+func (r *CopyReport) add(c CopyResult, err error) {
 	r.Sessions++
 	r.Damage += len(c.Damage)
 	if err != nil {

@@ -36,7 +36,7 @@ func copier(dirs []string, _ io.Reader, stdout io.Writer) error {
 		}
 		stores = append(stores, st)
 	}
-	_, err := copyAll(context.Background(), stores[0], stores[1], &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Fprintln(stdout, c.ID) }})
+	_, err := copyAll(context.Background(), stores[0], stores[1], &exchange.CopyOptions{Each: func(c exchange.CopyResult, _ error) { fmt.Fprintln(stdout, c.ID) }})
 	return err
 }
 
@@ -139,7 +139,10 @@ func TestCopyFails(t *testing.T) {
 	for fail, failed := 1, true; failed; fail++ {
 		writes := 0
 		failed = false
-		to := memoryOf(&memdriver.Options{Fail: func(string, driver.Ref) error {
+		to := memoryOf(&memdriver.Options{Fail: func(op string, _ driver.Ref) error {
+			if op == "Put" {
+				return nil // a row only repeats the lines
+			}
 			if writes++; writes >= fail && !failed {
 				failed = true
 				return errDisk

@@ -21,11 +21,11 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// ErrDiverged says that a source can no longer be followed: records that were
-// imported have changed in it or are gone, or both the source and the session
-// have been continued. Nothing was appended.
-var ErrDiverged = errors.New("the source and the session imported from it have gone different ways: " +
-	"nothing was appended; delete the session or import for another agent")
+// ErrDiverged reports that an import or a copy cannot continue: records that were
+// imported or copied have changed in the source or are gone, or both the source and the
+// session made from it have been continued. Nothing was appended.
+var ErrDiverged = errors.New("the source and the session made from it have gone different ways: " +
+	"nothing was appended; delete the session, import for another agent or copy into another store")
 
 // ImportOptions of [Import]. Nil and zero fields are the defaults.
 type ImportOptions struct {
@@ -296,7 +296,7 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s, err := im.store.CreateWith(ctx, im.Key, im.header())
+	s, err := im.store.Create(ctx, im.Key, &session.CreateOptions{Header: new(im.header())})
 	im.Created = im.Created || err == nil
 	if errors.Is(err, fs.ErrExist) {
 		s, err = im.store.Get(ctx, im.Session)

@@ -43,7 +43,7 @@ var leaving = map[string]any{
 	"rebuild.Value":          rebuild.Value{},
 	"session.Appended":       session.Appended{},
 	"session.Compacted":      session.Compacted{},
-	"session.Copied":         session.Copied{},
+	"exchange.CopyResult":    exchange.CopyResult{},
 	"turn.Draft":             turn.Draft{},
 	"session.Health":         session.Health{},
 	"search.Hit":             search.Hit{},
@@ -202,7 +202,7 @@ func TestJSONForms(t *testing.T) {
 	}{
 		{key, `"agent:main:cli:direct:a%3ab"`},
 		{session.Key{}, `""`},
-		{session.Copied{Ref: session.Ref{Agent: "main", ID: "s"}, Lines: 3, Appended: 1}, `{"agent":"main","id":"s","lines":3,"appended":1}`},
+		{exchange.CopyResult{Ref: session.Ref{Agent: "main", ID: "s"}, Lines: 3, Appended: 1}, `{"agent":"main","id":"s","lines":3,"appended":1}`},
 		{session.Event{Kind: session.EventRepair, Tail: session.Tail{Offset: 3, Err: errLost}}, `{"kind":"repair","session":{"agent":"","id":""},"tail":{"offset":3,"size":0,"error":"lost"}}`},
 		{session.Event{Kind: session.EventCompactionStep, Step: compact.Step{Skipped: errLost}}, `{"kind":"compaction-step","session":{"agent":"","id":""},"step":{"skipped":"lost"}}`},
 		{

@@ -31,14 +31,14 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	n := 0
-	var damaged []session.Copied
-	report, err := exchange.Copy(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, From: fromBlobs, To: toBlobs, Each: func(s session.Copied, _ error) {
+	var damaged []exchange.CopyResult
+	report, err := exchange.Copy(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, From: fromBlobs, To: toBlobs, Each: func(s exchange.CopyResult, _ error) {
 		if n++; len(s.Damage) > 0 {
 			damaged = append(damaged, s)
 		}
 		c.progress("%s copied", count(n, "session"))
 	}})
-	slices.SortFunc(damaged, func(a, b session.Copied) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(damaged, func(a, b exchange.CopyResult) int { return strings.Compare(a.ID, b.ID) })
 	shown := c.value(report, func() {
 		for _, s := range damaged {
 			for _, d := range s.Damage {

@@ -68,7 +68,7 @@ func (s *still) adopt(header lines) error {
 		return err
 	}
 	if found {
-		return verdict{fmt.Errorf("session %q of the key has gen %d, too: delete that session, or make this one current in the store that it comes from; nothing was written: %w", other, s.row.Gen, fs.ErrExist)}
+		return verdict{fmt.Errorf("session %q of the key has gen %d, too: delete that session, or copy into another store; nothing was written: %w", other, s.row.Gen, fs.ErrExist)}
 	}
 	var key []byte
 	var archived bool

@@ -53,7 +53,7 @@ func copier(name, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = exchange.Copy(ctx, from, to, &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Println(c.ID) }})
+	_, err = exchange.Copy(ctx, from, to, &exchange.CopyOptions{Each: func(c exchange.CopyResult, _ error) { fmt.Println(c.ID) }})
 	return err
 }
 

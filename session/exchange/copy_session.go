@@ -1,0 +1,245 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"slices"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/retain"
+	"github.com/convolog/convolog/transcript"
+)
+
+// copyTries is how often the copy of a session starts again because one of the two
+// sessions is replaced.
+const copyTries = 3
+
+// copySession copies a session. Archived is the state of its copy.
+func copySession(ctx context.Context, from, to *session.Store, info session.Info, archived bool, o *CopyOptions) (CopyResult, error) {
+	for tries := 1; ; tries++ {
+		c := lineCopy{
+			CopyResult: CopyResult{Ref: info.Ref}, to: to, archived: archived,
+			blobs: blobCopy{CopyOptions: o, ref: info.Ref, named: map[string]bool{}},
+		}
+		err := c.run(ctx, from)
+		if err == nil && !o.DryRun {
+			err = c.put(ctx, info.State == session.Archived)
+		}
+		if tries < copyTries && errors.Is(err, session.ErrReplaced) {
+			continue // it was restored, or replaced by an erase
+		}
+		if err != nil {
+			err = fmt.Errorf("session %s of agent %q: %w", info.ID, info.Agent, err)
+		}
+		return c.CopyResult, err
+	}
+}
+
+// A lineCopy is one try to copy a session.
+type lineCopy struct {
+	CopyResult
+	to       *session.Store
+	there    *session.Session // the copy; nil if it does not exist
+	archived bool             // the copy
+	torn     bool             // a kill has left a part of a line in the copy
+	at       int64            // the end of the copy
+	batcher  transcript.Batcher
+	chunk    []transcript.Entry // that are to be appended
+	size     int                // of the chunk in bytes
+	blobs    blobCopy
+}
+
+func (c *lineCopy) run(ctx context.Context, from *session.Store) error {
+	s, err := from.Get(ctx, c.Ref)
+	if err != nil {
+		return err
+	}
+	c.there, err = c.to.Get(ctx, c.Ref)
+	if c.Created = errors.Is(err, fs.ErrNotExist); err != nil && !c.Created {
+		return err
+	}
+	if err = c.lines(ctx, s); err != nil || !c.torn || c.Appended == 0 || c.blobs.DryRun {
+		return err
+	}
+	// Every line of the copy is in the session, and it lacks some.
+	if err := c.to.DeleteAt(ctx, c.Ref, c.at); err != nil {
+		return fmt.Errorf("the copy holds a part of a line: delete the copy, and copy again: %w", err)
+	}
+	return session.ErrReplaced // the next try copies it anew
+}
+
+// lines compares the lines of the session with those of the copy, and appends the
+// lines that the copy lacks. It appends nothing before it has compared the last line of
+// the copy.
+func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
+	next, stop := iter.Pull2(c.copied(ctx))
+	defer stop()
+	for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
+		if err != nil {
+			return err
+		}
+		if !rec.HasEntry() {
+			c.Damage = append(c.Damage, *rec.Damage)
+			c.batcher.Break()
+			continue
+		}
+		c.Lines++
+		c.blobs.name(rec.Entry)
+		theirs, err, ok := next()
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			err = c.add(ctx, rec.Entry)
+		case !bytes.Equal(theirs.Line(), rec.Entry.Line()):
+			err = fmt.Errorf("%w (line %d differs)", ErrDiverged, c.Lines)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err, ok := next(); err != nil {
+		return err
+	} else if ok {
+		return fmt.Errorf("%w (it has more than the %d of the session)", ErrDiverged, c.Lines)
+	}
+	return c.flush(ctx)
+}
+
+// copied yields the lines of the copy.
+func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		if c.Created {
+			return
+		}
+		for rec, err := range c.there.Scan(ctx, session.ScanOptions{}) {
+			c.at = max(c.at, rec.End)
+			if err == nil && !rec.HasEntry() {
+				c.torn = true
+				continue
+			}
+			if !yield(rec.Entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// add adds a line to the chunk. It appends a chunk that is large enough first.
+func (c *lineCopy) add(ctx context.Context, e transcript.Entry) (err error) {
+	c.Appended++
+	switch {
+	case c.torn:
+		return nil
+	case c.Appended == 1 && c.Created:
+		return c.create(ctx, e)
+	case c.Appended == 1 && c.archived && !c.blobs.DryRun:
+		err = retain.Restore(ctx, c.to, c.Ref)
+		c.archived = false
+	case c.size >= chunkBytes && !c.batcher.Open():
+		err = c.flush(ctx)
+	}
+	c.batcher.Add(e)
+	c.chunk, c.size = append(c.chunk, e), c.size+len(e.Line())
+	return err
+}
+
+// create makes the copy with the first line of the session.
+func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
+	h, ok := e.Body.(transcript.Header)
+	if !ok || len(c.Damage) > 0 || c.Lines > 1 {
+		return errors.New("its header is missing: nothing was written; restore its first line")
+	}
+	key, err := session.ParseKey(h.Key)
+	if err != nil || c.blobs.DryRun {
+		return err
+	}
+	key.Agent = c.Agent
+	if c.there, err = c.to.Create(ctx, key, &session.CreateOptions{Header: &e}); err != nil {
+		return err
+	}
+	return c.there.View(ctx, func(v *session.View) error {
+		c.at = v.End()
+		return nil
+	})
+}
+
+// flush appends the chunk after the blobs that it names.
+func (c *lineCopy) flush(ctx context.Context) error {
+	chunk := c.chunk
+	c.chunk, c.size = nil, 0
+	copied, missing, err := c.blobs.flush(ctx)
+	c.Blobs, c.Missing = c.Blobs+copied, c.Missing+missing
+	if err == nil && len(chunk) > 0 && !c.blobs.DryRun {
+		c.at, err = c.there.AppendLines(ctx, c.at, chunk...)
+	}
+	return err
+}
+
+// put archives or restores the copy.
+func (c *lineCopy) put(ctx context.Context, archived bool) error {
+	switch {
+	case archived == c.archived && !c.Created:
+		return nil
+	case archived:
+		return retain.Archive(ctx, c.to, c.Ref)
+	case c.Created:
+		return nil
+	}
+	return retain.Restore(ctx, c.to, c.Ref)
+}
+
+// A blobCopy copies the blobs of a session.
+type blobCopy struct {
+	*CopyOptions
+	ref         session.Ref
+	named       map[string]bool // by the lines up to here
+	due         []string        // hashes of these that were not looked at
+	has, stored []string        // hashes in both stores, before the first is copied
+	listed      bool
+}
+
+// name notes the blobs that a line names for the first time.
+func (b *blobCopy) name(e transcript.Entry) {
+	for blob := range transcript.Blobs(e) {
+		if !b.named[blob.SHA256] {
+			b.due = append(b.due, blob.SHA256)
+		}
+		b.named[blob.SHA256] = true
+	}
+}
+
+// flush copies the blobs that were named and that the other store lacks.
+func (b *blobCopy) flush(ctx context.Context) (copied, missing int, err error) {
+	due := b.due
+	b.due = nil
+	switch {
+	case len(due) == 0:
+		return 0, 0, nil
+	case b.From == nil:
+		return 0, 0, errors.New("it has images or documents beside its lines, and nothing copies them: say where both stores keep them")
+	case !b.listed:
+		if b.has, err = b.From.List(ctx, b.ref); err == nil && b.To != nil {
+			b.stored, err = b.To.List(ctx, b.ref)
+		}
+		if b.listed = err == nil; err != nil {
+			return 0, 0, err
+		}
+	}
+	due = slices.DeleteFunc(due, func(hash string) bool { return slices.Contains(b.stored, hash) })
+	n := len(due)
+	due = slices.DeleteFunc(due, func(hash string) bool { return !slices.Contains(b.has, hash) })
+	switch {
+	case len(due) == 0 || b.To != nil && b.DryRun:
+	case b.To == nil:
+		return 0, 0, errors.New("it has images or documents beside its lines, and the other store has no place for them: set CopyOptions.To")
+	default:
+		missing, err = blobs.Copy(ctx, b.From, b.To, b.ref, due)
+	}
+	return len(due) - missing, n - len(due) + missing, err
+}
