@@ -442,8 +442,11 @@ func (s *state) measure(c *transcript.Compaction) bool {
 			batches[o.Entry] = o.Batch
 		}
 	}
-	last := max(batches[c.CoversTo], batches[c.FirstKept]) // up to which it has read all
-	if slices.ContainsFunc(gone, func(p place) bool { return batches[p.entry] > last && !slices.Contains(c.Read, p.entry) }) {
+	unread := func(p place) bool { // a cut may part the messages of one append
+		n := batches[p.entry]
+		return n > batches[c.CoversTo] && n != batches[c.FirstKept] && !slices.Contains(c.Read, p.entry)
+	}
+	if slices.ContainsFunc(gone, unread) {
 		return false
 	}
 	c.TurnsBefore = max(0, s.fold.Turns()-turns)

@@ -34,14 +34,10 @@
 //
 // # Put away what is over
 //
-// [Session.Commit] archives what was said since the last commit, up to the last turn
-// that is over: with an abstract of one line and an overview, which takes the place of
-// the archived messages in the history. It may be called at any time and again after a
-// crash; [Commits] has [Session.AfterTurn] call it. [Session.Archives]
-// lists the archives, [Session.Archived] returns the messages of one,
-// [Session.Live] those that are in none. [Session.Use] records which contexts and
-// skills have helped, once an answer shows that they did; [Session.Stats] counts them
-// and [Session.UsageRecords] lists them.
+// Package session/memory archives what was said as chapters, with an abstract of one line
+// and an overview, which takes the place of the archived messages in the history. It is
+// written over [Session.View], [Session.Update] and [Session.Scan], as any program may be;
+// [Session.Update] completes a compaction.
 //
 // # Find something that was said
 //

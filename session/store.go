@@ -55,7 +55,7 @@ type Options struct {
 	// session/blobs. Every process that uses the store needs the same filters.
 	Filters []Filter
 	// AfterTurn functions are called by [Session.AfterTurn], in this order, before it
-	// compacts. Their errors are joined. [Commits] and turn.Titles return such functions.
+	// compacts. Their errors are joined. memory.Commits and turn.Titles return such functions.
 	AfterTurn []func(ctx context.Context, s *Session) error
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int

@@ -159,3 +159,47 @@ func TestCompactWhileErased(t *testing.T) {
 		})
 	}
 }
+
+// An Update completes a compaction, with the state in force, and refuses one that would
+// replace messages that its summary has not read.
+func TestUpdateCompletesCompaction(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.System{Text: "Be brief."}, transcript.State{Name: "mood", Value: []byte(`"calm"`)}, transcript.Calibration{Failures: 2, FailedAt: 10})
+	storetest.Talk(t, s, 0, 2)
+	call := storetest.Add(t, s, transcript.UserText("look"), storetest.Answer("", "c1"))[1]
+	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("yes"))[0]
+	compaction := transcript.Compaction{Summary: "They talked.", FirstKept: kept, CoversTo: call}
+	compacted := func(c transcript.Compaction) error {
+		return storetest.ErrOf(s.Update(t.Context(), "compact", func(*session.View) ([]transcript.Item, error) {
+			return []transcript.Item{c}, nil
+		}))
+	}
+	early := compaction
+	early.CoversTo = ""
+	require.ErrorIs(t, compacted(early), session.ErrConflict)
+	late := storetest.Add(t, s, transcript.ToolResult("c1", "found"))[0]
+	require.ErrorIs(t, compacted(compaction), session.ErrConflict)
+	compaction.FirstKept, compaction.CoversTo = storetest.Add(t, s, transcript.UserText("last"), storetest.Answer("yes"))[0], late
+	compaction.Standing = []transcript.Entry{{Body: transcript.Calibration{Failures: 3}}}
+	turns := s.Info().Turns
+	require.NoError(t, compacted(compaction))
+	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
+		c := v.Fold().History().Compaction
+		require.NotNil(t, c)
+		require.Equal(t, turns, v.Fold().Turns())
+		require.Positive(t, c.TurnsBefore)
+		require.Positive(t, c.TokensBefore)
+		require.Positive(t, c.TokensAfter)
+		standing := v.Fold().Standing()
+		require.Len(t, standing.State, 1)
+		require.Equal(t, []transcript.Calibration{{Failures: 3, FailedAt: c.TokensAfter}}, standing.Calibrations)
+		require.Contains(t, v.Fold().History().SystemPrompt(""), "Be brief.")
+		return nil
+	}))
+	h := storetest.History(t, s)
+	require.Contains(t, h, "They talked.")
+	require.Contains(t, h, "last")
+	require.NotContains(t, h, "kept")
+}

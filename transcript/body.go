@@ -142,7 +142,7 @@ type Compaction struct {
 	Pins   []Carried `json:"pins,omitempty"`   // texts that were pinned, whole
 
 	// Standing is the state in force after the compaction: calibrations, pins, values,
-	// queued texts, drafts, the last commit. Each is the entry that has set it, with its
+	// queued texts, drafts. Each is the entry that has set it, with its
 	// ID and time; a draft has all of its text. A reader needs no older line for it. It
 	// is nil in compactions of other programs and in those that a fork has copied.
 	Standing []Entry `json:"-"`

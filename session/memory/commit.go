@@ -269,7 +269,8 @@ func (a *archiving) noteFailure(ctx context.Context) {
 	})
 }
 
-// describe makes the commit but for what is known only when it is appended.
+// describe makes the commit but for what is known only when it is appended. Extract says
+// that no model has written the overview, so that no line of it can be the abstract.
 func (a *archiving) describe(ctx context.Context, overview string, extract bool) error {
 	// The last line of a summary, about the reading tools, is for the model alone.
 	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {

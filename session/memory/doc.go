@@ -2,6 +2,16 @@
 // the chapters of sessions into memories of six categories, in Markdown files that
 // people may read and change.
 //
+// # Put away what is over
+//
+// [Commit] archives what was said since the last commit as a chapter, up to the last turn
+// that is over: with an abstract of one line and an overview, which takes the place of the
+// archived messages in the history. It may be called at any time and again after a crash;
+// [Commits] has [session.Session.AfterTurn] call it. [Chapters] lists the chapters,
+// [ReadChapter] returns the messages of one, [Uncommitted] those that are in none.
+// [RecordUse] records which contexts and skills have helped, once an answer shows that
+// they did; [ReadStats] counts them and [Uses] lists them.
+//
 // # Let the next conversation know
 //
 // [Commit] archives what was said; [Store.Extract] learns from such a chapter:

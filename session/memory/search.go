@@ -23,8 +23,8 @@ import (
 type SearchOptions struct {
 	// Scope says whose memories are searched. Without an Owner none are.
 	Scope Scope
-	// Sessions are searched too: the overviews of their archives, the URIs that
-	// their [session.Session.Use] has recorded, and what was said in them, archived
+	// Sessions are searched too: the overviews of their chapters, the URIs that
+	// [RecordUse] has recorded, and what was said in them, archived
 	// or not. The caller must make sure that the owner may read them.
 	Sessions []*session.Session
 	// Limit is how many hits there are at most; 0 means 20.
