@@ -70,7 +70,7 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/abstract", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
-	"session/erase": {"compact", "rebuild", "session", "transcript"},
+	"session/erase":  {"compact", "rebuild", "session", "transcript"},
 	"session/search": {"internal/jsontext", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {
 		"compact", "guard", "internal/filelog", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
@@ -80,12 +80,12 @@ var imports = map[string][]string{
 	"session/turn":              {"rebuild", "session", "transcript"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
-	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/exchange", "session/turn", "transcript", "transcript/dialect"},
+	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/erase", "session/exchange", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
 		"compact", "guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire",
 		"rebuild/wire/anthropic", "session", "session/driver", "session/driver/memdriver", "session/exchange", "transcript",
 	},
-	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "session/search", "session/turn", "transcript", "transcript/dialect"},
+	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/erase", "session/exchange", "session/memory", "session/search", "session/turn", "transcript", "transcript/dialect"},
 	"examples/...":  {"..."},
 }
 
@@ -110,14 +110,15 @@ var testImports = map[string][]string{
 	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
-	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/exchange", "session/search", "session/turn", "transcript/convlog", "transcript/redact"}),
-	"session/blobs":                {"compact", "session/driver/memdriver", "session/exchange", "session/search", "session/turn"},
+	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "session/turn", "transcript/convlog", "transcript/redact"}),
+	"session/blobs":                {"compact", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "session/turn"},
+	"session/erase":                {"session/blobs", "session/driver", "session/driver/memdriver", "session/turn"},
 	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver"}),
-	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/search", "session/turn", "transcript/redact"}),
+	"session/memory":               {"session/driver/memdriver", "session/erase", "transcript/dialect"},
+	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/erase", "session/search", "session/turn", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
 	"session/sessiontest":          {"session/driver/memdriver"},
-	"session/turn":                 {"compact", "session/driver/memdriver", "transcript/redact"},
+	"session/turn":                 {"compact", "session/driver/memdriver", "session/erase", "transcript/redact"},
 }
 
 // forTests are packages that no running program imports, examples included: only
