@@ -211,6 +211,9 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			cancel()
 			require.ErrorIs(t, scope.RunRetention(ctx, session.Retention{Default: 1, Force: true, Delete: true}, time.Hour), context.Canceled)
 		},
+		"Owner": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			require.Equal(t, "ada", scope.Owner())
+		},
 		"Sealed": nil, // changes an entry that it is given
 		"Close": func(t *testing.T, scope *session.Store, s *session.Session) {
 			require.NoError(t, scope.Close())
