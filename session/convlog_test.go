@@ -45,8 +45,9 @@ func TestChannelLogsStayApart(t *testing.T) {
 	for i, f := range []any{
 		turn.Begin, turn.TryBegin, turn.RunTools, turn.Dispatch, turn.Decide, turn.Queue, turn.Drain, turn.Undo,
 		turn.Pin, turn.Unpin, turn.Pins, turn.SetValue, turn.Values, turn.Retitle,
+		erase.Preview, erase.Run, erase.Resume,
 	} {
-		check(fmt.Sprint("function ", i, " of turn"), reflect.ValueOf(f))
+		check(fmt.Sprint("function ", i), reflect.ValueOf(f))
 	}
 }
 

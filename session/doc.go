@@ -58,12 +58,12 @@
 //
 // # Forget a person
 //
-// [Store.PlanErase] lists every place that holds data of an owner, of sessions, of
-// entries, or entries that a function selects: transcripts, rows, summaries that have
-// read them, copies in forks, drafts, values. [Store.Erase] carries out the plan and
-// returns a receipt, which also names what it cannot reach; an erase that a kill
-// interrupts is finished by the next [Open]. Histories stay valid. Other stores of the
-// application take part as a [transcript.Eraser]; package transcript/convlog has one.
+// Package erase, below this one, lists every place that holds data of an owner, of
+// sessions, of entries, or entries that a function selects: transcripts, rows, summaries
+// that have read them, copies in forks, drafts, values. It erases them and returns a
+// receipt. Call its Resume after [Open]: that finishes an erase that a kill has
+// interrupted. Histories stay valid. Other stores of the application take part as a
+// [transcript.Eraser]; package transcript/convlog has one.
 //
 // # Serve several users
 //

@@ -19,7 +19,7 @@ const maxOwner = 512
 // Scope returns a store with the sessions of one owner and no others. All of its
 // methods, and those of its sessions, work as if there were no others: a session or
 // a key of somebody else gives an error that matches [fs.ErrNotExist], and the scope
-// lists, finds, searches, counts and erases only sessions of the owner. New sessions
+// lists, finds, searches and counts only sessions of the owner. New sessions
 // belong to the owner. It is for programs with several users: make a scope for each
 // request, and do not hand out the Store itself.
 //

@@ -27,7 +27,7 @@ type Place struct {
 }
 
 // Eraser is a store of other data than sessions, which takes part when a person is
-// erased: see session.Store.PlanErase.
+// erased: see package session/erase.
 type Eraser interface {
 	// PlanErase returns the places that hold data of the subject, and changes
 	// nothing.

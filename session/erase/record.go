@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// agent has a session for each plan that is carried out, with the ID of the plan. The
-// plan is in its custom lines, which add up. Who carries it out holds the turn lock.
+// agent has a session for each unfinished plan, with the ID of the plan. The plan is in
+// its custom lines, which add up. The process that carries it out holds the turn lock.
 const agent = "_erase"
 
 // name is that of the custom lines.

@@ -81,6 +81,6 @@
 // # Forget
 //
 // [Store.Delete] removes one memory. A Store is a [transcript.Eraser]: give it to
-// session.Store.PlanErase and Erase, and memories and diffs of a person go with the
-// sessions.
+// erase.Preview and erase.Run of package session/erase, and memories and diffs of a
+// person go with the sessions.
 package memory
