@@ -85,11 +85,10 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	dir := t.TempDir()
 	other := storetest.Open(t, dir, nil)
 	defer storetest.Close(t, other)
-	late := &lateDriver{}
-	st := session.OpenDriver(late, nil)
 	files, err := filedriver.Open(dir, &filedriver.Options{})
 	require.NoError(t, err)
-	late.Driver = files
+	late := &lateDriver{Driver: files}
+	st := session.OpenDriver(late, nil)
 	defer storetest.Close(t, st)
 	s, s2 := storetest.Load(t, st, storetest.CLI), storetest.Load(t, other, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "slow"))

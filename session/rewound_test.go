@@ -18,11 +18,10 @@ func TestAnswerToRewoundEntries(t *testing.T) {
 	dir := t.TempDir()
 	other := storetest.Open(t, dir, nil)
 	defer storetest.Close(t, other)
-	hooked := &lateDriver{}
-	st := session.OpenDriver(hooked, nil)
 	files, err := filedriver.Open(dir, &filedriver.Options{})
 	require.NoError(t, err)
-	hooked.Driver = files
+	hooked := &lateDriver{Driver: files}
+	st := session.OpenDriver(hooked, nil)
 	defer storetest.Close(t, st)
 	s, s2 := storetest.Load(t, st, storetest.CLI), storetest.Load(t, other, storetest.CLI)
 
