@@ -163,6 +163,9 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		"DeleteAt": func(t *testing.T, scope *session.Store, s *session.Session) {
 			absent(t, scope.DeleteAt(t.Context(), s.Ref(), s.Info().End))
 		},
+		"Owner": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			require.Equal(t, "ada", scope.Owner())
+		},
 		"Sealed": nil, // changes an entry that it is given
 		"Close": func(t *testing.T, scope *session.Store, s *session.Session) {
 			require.NoError(t, scope.Close())
