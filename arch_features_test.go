@@ -71,6 +71,52 @@ func featureOf(pkg string) string {
 	return ""
 }
 
+// The tests of the core need no feature: they compile and pass in a tree without any,
+// in which .ci/run runs them.
+func TestWallsCoreTests(t *testing.T) { report(t, checkCoreTests(sources(t, os.DirFS(".")), imports)) }
+
+func TestCoreTestsCheckerFlags(t *testing.T) {
+	graph := map[string][]string{
+		"internal/storetest": {"session", "internal/copytest"}, "internal/copytest": {"session/exchange"}, "session": {"transcript"},
+	}
+	for _, tt := range []struct{ name, imports, want string }{
+		{"session/a_test.go", "session/driver/memdriver", ""},
+		{"session/a_test.go", "session/turn", "session/a_test.go:2: a test of the core must not need the feature session/turn"},
+		{"session/a_test.go", "session/blobs/blobstest", "session/a_test.go:2: a test of the core must not need the feature session/blobs"},
+		{"session/a_test.go", "internal/storetest", "session/a_test.go:2: a test of the core must not need the feature session/exchange"},
+		{"session/search/a_test.go", "session/turn", ""},
+		{"session/a.go", "internal/storetest", ""},
+	} {
+		text := fmt.Sprintf("package p\nimport _ %q\n", module+"/"+tt.imports)
+		expect(t, checkCoreTests(sources(t, fstest.MapFS{tt.name: {Data: []byte(text)}}), graph), tt.want)
+	}
+}
+
+func checkCoreTests(all []source, graph map[string][]string) (findings []string) {
+	for _, s := range all {
+		if s.pkg != "session" || !s.test {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			if feature := featureBelow(graph, strings.TrimPrefix(importPath(spec), module+"/")); feature != "" {
+				findings = append(findings, s.at(spec.Pos(), "a test of the core must not need the feature %s; move it there or to internal/soak", feature))
+			}
+		}
+	}
+	return findings
+}
+
+// featureBelow returns a feature that a package is of or imports, also through others.
+func featureBelow(graph map[string][]string, pkg string) string {
+	feature := featureOf(pkg)
+	for _, target := range graph[pkg] {
+		if feature == "" {
+			feature = featureBelow(graph, target)
+		}
+	}
+	return feature
+}
+
 const tiesFile = "testdata/session_ties.txt"
 
 // roomsToBe names the files of package session that move out into a feature. Any

@@ -16,7 +16,6 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -54,13 +53,13 @@ func TestWhenRowsArePut(t *testing.T) {
 	_, err = s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	puts(0, "AfterTurn with nothing new")
-	tn, err := turn.Begin(t.Context(), s)
+	unlock, err := s.LockTurn(t.Context(), true)
 	require.NoError(t, err)
 	say()
 	puts(0, "an append in a turn")
-	require.NoError(t, tn.End())
-	require.NoError(t, tn.End())
-	puts(1, "End")
+	require.NoError(t, unlock())
+	require.NoError(t, unlock())
+	puts(1, "the end of a turn")
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("o")}))
 	puts(1, "SetMeta")
 	now = now.Add(4 * time.Second)
@@ -181,9 +180,9 @@ func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	_, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	h.checkRow(t, s, 14)
-	compareWithWhole(t, "after the compaction", s, 0)
+	storetest.CompareWithWhole(t, "after the compaction", s, 0)
 	resumed := storetest.Load(t, session.OpenDriver(h.Driver, nil), storetest.CLI)
-	compareWithWhole(t, "resumed", resumed, 0)
+	storetest.CompareWithWhole(t, "resumed", resumed, 0)
 	require.Equal(t, s.Info(), resumed.Info())
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -28,13 +27,13 @@ func TestAt(t *testing.T) {
 			require.Equal(t, v.End(), seen)
 			return nil
 		}))
-		tn, err := turn.Begin(ctx, s)
+		unlock, err := s.LockTurn(ctx, true)
 		require.NoError(t, err)
 		for _, err := range []error{st.DeleteAt(ctx, s.Ref(), seen), st.SetState(ctx, s.Ref(), session.Archived, seen)} {
 			require.ErrorIs(t, err, session.ErrConflict)
 			require.ErrorIs(t, err, session.ErrBusy)
 		}
-		require.NoError(t, tn.End())
+		require.NoError(t, unlock())
 		require.ErrorIs(t, st.SetState(ctx, s.Ref(), session.Expired, seen), fs.ErrInvalid)
 		require.Contains(t, storetest.History(t, s), "two")
 		require.Equal(t, session.Live, s.Info().State)

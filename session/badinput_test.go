@@ -13,7 +13,6 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -195,7 +194,7 @@ func TestReadOnly(t *testing.T) {
 		"create": storetest.ErrOf(ro.Create(t.Context(), storetest.CLI, nil)),
 		"load":   storetest.ErrOf(ro.Load(t.Context(), session.Key{Agent: "new", Channel: "c", Peer: "p"})),
 		"delete": ro.Delete(t.Context(), r.Ref()),
-		"turn":   storetest.ErrOf(turn.TryBegin(t.Context(), r)),
+		"turn":   storetest.ErrOf(r.LockTurn(t.Context(), false)),
 	} {
 		if !errors.Is(err, session.ErrReadOnly) {
 			t.Errorf("%s = %v, want ErrReadOnly", name, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -38,7 +37,7 @@ func TestBreaker(t *testing.T) {
 	asked, broken := 0, true
 	var events []string
 	opts := &session.Options{
-		Counter: thousands{}, Sync: session.SyncNever,
+		Counter: storetest.Thousands{}, Sync: session.SyncNever,
 		Compact: compact.Options{
 			Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Threshold: 50_000},
 			Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
@@ -135,7 +134,7 @@ func TestCancelledSummaryIsNoFailure(t *testing.T) {
 func TestNoCompactionTooSoon(t *testing.T) {
 	skipped := 0
 	st := storetest.Open(t, t.TempDir(), &session.Options{
-		Counter: thousands{},
+		Counter: storetest.Thousands{},
 		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		Observe: func(_ context.Context, e session.Event) {
 			if e.Kind == session.EventCompactionSkipped && e.Cut.Nothing == session.TooSoon {
@@ -158,7 +157,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	require.Zero(t, skipped)
 	storetest.Talk(t, s, 14, 2)
 	// An estimate is no proof, a refusal is.
-	need := guard.Need{Window: 30_000, Room: s.Info().Tokens - 500, Counter: thousands{}}
+	need := guard.Need{Window: 30_000, Room: s.Info().Tokens - 500, Counter: storetest.Thousands{}}
 	if changed, err = s.CompactFor(t.Context(), need); changed || err != nil || skipped != 1 {
 		t.Errorf("by estimate: %v, %v, skipped %d", changed, err, skipped)
 	}
@@ -226,7 +225,7 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			st := storetest.Open(t, t.TempDir(), &session.Options{
-				Counter: thousands{},
+				Counter: storetest.Thousands{},
 				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: tt.trigger, Counter: tt.counter, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 			})
 			defer storetest.Close(t, st)
@@ -235,7 +234,7 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 			for i := range 30 {
 				storetest.Talk(t, s, i, 1)
 				if i == 20 { // one that a guard needs sets the pace too
-					changed, err := s.CompactFor(t.Context(), guard.Need{Refused: true, Room: 4_000, Counter: thousands{}})
+					changed, err := s.CompactFor(t.Context(), guard.Need{Refused: true, Room: 4_000, Counter: storetest.Thousands{}})
 					if require.NoError(t, err); changed {
 						last = s.Info().Tokens
 					}
@@ -262,7 +261,7 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 func TestBreakerAfterRewind(t *testing.T) {
 	asked := 0
 	st := storetest.Open(t, t.TempDir(), &session.Options{
-		Counter: thousands{},
+		Counter: storetest.Thousands{},
 		Compact: compact.Options{
 			Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Threshold: 50_000},
 			Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
@@ -278,11 +277,11 @@ func TestBreakerAfterRewind(t *testing.T) {
 		_, _ = s.AfterTurn(t.Context())
 	}
 	require.Equal(t, 3, asked)
-	require.NoError(t, turn.Undo(t.Context(), s, 4))
+	storetest.Undo(t, s, 4)
 	done, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, session.CoolingDown, done.Cut.Nothing)
-	require.NoError(t, turn.Undo(t.Context(), s, 1))
+	storetest.Undo(t, s, 1)
 	_, err = s.AfterTurn(t.Context())
 	require.Error(t, err)
 	require.Equal(t, 4, asked)
@@ -293,7 +292,7 @@ func TestBreakerAfterRewind(t *testing.T) {
 func TestCompactForHalf(t *testing.T) {
 	var cut compact.Cut
 	st := storetest.Open(t, t.TempDir(), &session.Options{
-		Counter: thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))},
+		Counter: storetest.Thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))},
 		Observe: func(_ context.Context, e session.Event) {
 			if e.Kind == session.EventCompactionDone {
 				cut = e.Cut

@@ -15,7 +15,6 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -97,10 +96,8 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 	require.NotZero(t, compacted, "no compaction was made: the test shows nothing")
 
-	full, err := exchange.FullHistory(t.Context(), s)
-	require.NoError(t, err)
 	n := 0
-	for _, m := range full.Messages {
+	for _, m := range storetest.FullHistory(t, s).Messages {
 		if m.Text() == fmt.Sprintf("%s writer 7 no %d", key, n) {
 			n++
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -45,8 +44,9 @@ func TestCompactForUnknownRoom(t *testing.T) {
 func TestRoomForPins(t *testing.T) {
 	s := storetest.Load(t, storetest.Open(t, t.TempDir(), nil), storetest.CLI)
 	storetest.Talk(t, s, 0, 30)
-	id := storetest.Add(t, s, transcript.UserText(strings.Repeat("a word ", 300)), storetest.Answer("ok"))[0]
-	require.NoError(t, turn.Pin(t.Context(), s, id))
+	text := strings.Repeat("a word ", 300)
+	id := storetest.Add(t, s, transcript.UserText(text), storetest.Answer("ok"))[0]
+	storetest.Add(t, s, transcript.Pin{Entry: id, Text: text})
 	storetest.Talk(t, s, 30, 30)
 	opts := &compact.Options{Room: 1_200}
 	done, err := s.Compact(t.Context(), opts)

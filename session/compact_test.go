@@ -17,30 +17,8 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/exchange"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
-
-// thousands counts 1,000 tokens a message, and one more for the text "odd".
-type thousands struct{}
-
-func (thousands) Count(system string, _ []transcript.Tool, msgs []transcript.Message) int {
-	n := 0
-	if system != "" {
-		n = 100
-	}
-	for _, m := range msgs {
-		n += 1_000
-		if m.Text() == "odd" {
-			n++
-		}
-		if strings.HasPrefix(m.Text(), rebuild.SummaryHeading) {
-			n -= 900
-		}
-	}
-	return n
-}
 
 // ZyHive: at 80,000 tokens nothing happens, at 80,001 everything but the last
 // 20 turns is summarised, the entry has its values, the summary is a system
@@ -50,7 +28,7 @@ func TestZyHive(t *testing.T) {
 	dir := t.TempDir()
 	var asked []compact.Input
 	opts := &session.Options{
-		Summary: rebuild.SummarySystem, Counter: thousands{},
+		Summary: rebuild.SummarySystem, Counter: storetest.Thousands{},
 		Compact: compact.Options{
 			Keep: compact.Keep{Turns: 20}, Trigger: compact.Trigger{Threshold: 80_000},
 			Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
@@ -102,9 +80,7 @@ func TestZyHive(t *testing.T) {
 	got := storetest.Load(t, st, storetest.CLI).Info()
 	require.Equal(t, info.Tokens, got.Tokens)
 	require.Equal(t, 66, got.Turns)
-	full, err := exchange.FullHistory(t.Context(), storetest.Load(t, st, storetest.CLI))
-	require.NoError(t, err)
-	require.Len(t, full.Messages, 132)
+	require.Len(t, storetest.FullHistory(t, storetest.Load(t, st, storetest.CLI)).Messages, 132)
 }
 
 // Whatever a summarizer does wrong, the history stays as it is, the transcript
@@ -187,11 +163,11 @@ func TestCompactWhileAppending(t *testing.T) {
 		{"a clip", func(t *testing.T, s *session.Session) {
 			storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: "x", Content: "y"}}})
 		}, false},
-		{"a rewind", func(t *testing.T, s *session.Session) { require.NoError(t, turn.Undo(t.Context(), s, 1)) }, true},
+		{"a rewind", func(t *testing.T, s *session.Session) { storetest.Undo(t, s, 1) }, true},
 		{"a rewind and back", func(t *testing.T, s *session.Session) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
-			require.NoError(t, turn.Undo(t.Context(), s, 1))
+			storetest.Undo(t, s, 1)
 			require.NoError(t, s.Rewind(t.Context(), head))
 		}, true},
 		{"a compaction", func(t *testing.T, s *session.Session) {
@@ -331,7 +307,7 @@ func TestCompactOneAtATime(t *testing.T) {
 func TestCompactOptions(t *testing.T) {
 	asked := 0
 	st := storetest.Open(t, t.TempDir(), &session.Options{
-		Counter: thousands{},
+		Counter: storetest.Thousands{},
 		Compact: compact.Options{
 			Keep: compact.Keep{Turns: 1}, Trigger: compact.Trigger{Threshold: 7_000}, MaxSummary: 50,
 			Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {

@@ -19,7 +19,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -343,8 +342,7 @@ func TestFollowSeesWhatEnds(t *testing.T) {
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
 		defer storetest.Close(t, st)
 		s := storetest.Load(t, st, storetest.CLI)
-		id, err := turn.Queue(t.Context(), s, transcript.UserText("later"))
-		require.NoError(t, err)
+		id := storetest.Add(t, s, transcript.Queued{Content: transcript.UserText("later").Content})[0]
 		off := storetest.Add(t, s, transcript.Repeat(transcript.Queued{Off: true}, id))
 		p, err := s.Pending(t.Context())
 		require.NoError(t, err)

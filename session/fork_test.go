@@ -94,45 +94,6 @@ func liveLines(t *testing.T, s *session.Session) (ids []string) {
 	return ids
 }
 
-// wantFork is what a fork at an entry must have: the fold of the lines up to the
-// entry's batch, less an answer with calls that have no result.
-func wantFork(t *testing.T, s *session.Session, id string) *rebuild.Fold {
-	t.Helper()
-	var prefix []transcript.Batch
-	for b, err := range transcript.Batches(s.Records(t.Context())) {
-		require.NoError(t, err)
-		prefix = append(prefix, b)
-		if slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id }) {
-			break
-		}
-	}
-	for {
-		f := rebuild.New(nil)
-		for _, b := range prefix {
-			require.NoError(t, f.Add(b))
-		}
-		open := f.Pending().Calls
-		if len(open) == 0 {
-			return f
-		}
-		for !slices.ContainsFunc(prefix[len(prefix)-1].Entries, func(e transcript.Entry) bool {
-			c, ok := e.Body.(transcript.Fragment)
-			return ok && c.Kind == transcript.TypeToolUse && c.Content[0].(transcript.ToolCallBlock).ID == open[len(open)-1].Call.ID
-		}) {
-			prefix = prefix[:len(prefix)-1]
-		}
-		prefix = prefix[:len(prefix)-1]
-	}
-}
-
-func encoded(t *testing.T, h rebuild.History) string {
-	t.Helper()
-	h.After = "" // a line that was not copied, or nothing, if nothing was
-	data, err := json.Marshal(h)
-	require.NoError(t, err)
-	return string(data)
-}
-
 // A fork has the history that its base had, whatever the base is and whatever
 // becomes of it; and so has a fork of a fork.
 func TestForkHistory(t *testing.T) {
@@ -156,7 +117,7 @@ func TestForkHistory(t *testing.T) {
 				id := ids[rnd.IntN(len(ids))]
 				fork, err := from.Fork(t.Context(), id, nil)
 				require.NoError(t, err)
-				forks, want = append(forks, fork), append(want, encoded(t, wantFork(t, from, id).History()))
+				forks, want = append(forks, fork), append(want, storetest.Encoded(t, storetest.WantFork(t, from, id).History()))
 				require.Equal(t, session.Ref{Agent: "main", ID: from.ID()}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
 				require.Equal(t, fork.Info().Base.Lines, len(storetest.EntryIDs(t, fork))-1)
 				checkCopies(t, from, fork)
@@ -165,12 +126,12 @@ func TestForkHistory(t *testing.T) {
 			for i, fork := range forks {
 				h, err := fork.History(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, want[i], encoded(t, h), "seed %d, fork %d", seed, i)
+				require.Equal(t, want[i], storetest.Encoded(t, h), "seed %d, fork %d", seed, i)
 				_, err = fork.Health(t.Context()) // reads all lines
 				require.NoError(t, err)
 				h, err = fork.History(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, want[i], encoded(t, h), "seed %d, fork %d, all lines read", seed, i)
+				require.Equal(t, want[i], storetest.Encoded(t, h), "seed %d, fork %d, all lines read", seed, i)
 				storetest.Add(t, fork, transcript.UserText("goes on"))
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -286,10 +285,8 @@ func TestLongConversation(t *testing.T) {
 		t.Errorf("%d of %d requests did not fit, %d compactions", stats.Overflows, stats.Requests, compactions)
 	}
 	require.Equal(t, turns, s.Turns())
-	full, err := exchange.FullHistory(t.Context(), s)
-	require.NoError(t, err)
 	n := 0
-	for _, msg := range full.Messages {
+	for _, msg := range storetest.FullHistory(t, s).Messages {
 		if strings.HasPrefix(msg.Text(), fmt.Sprintf("question %d: ", n)) {
 			n++
 		}

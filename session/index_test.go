@@ -20,7 +20,6 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -323,8 +322,8 @@ func TestSummaryAlone(t *testing.T) {
 		if got := storetest.History(t, s); got != want {
 			t.Errorf("form %d: %s, want %s", form, got, want)
 		}
-		if h, err := exchange.FullHistory(t.Context(), s); err != nil || len(h.Messages) != 2 || !strings.HasPrefix(h.Messages[0].Text(), "a long story a long") {
-			t.Errorf("full history %+v, %v", h, err)
+		if h := storetest.FullHistory(t, s); len(h.Messages) != 2 || !strings.HasPrefix(h.Messages[0].Text(), "a long story a long") {
+			t.Errorf("full history %+v", h)
 		}
 		if s.Turns() != 1 {
 			t.Errorf("%d turns, want 1", s.Turns())

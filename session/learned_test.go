@@ -19,7 +19,7 @@ import (
 // of the guard.
 func TestSmallestWindowCounts(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{
-		Counter: thousands{},
+		Counter: storetest.Thousands{},
 		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 200_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 	})
 	defer storetest.Close(t, st)
@@ -27,7 +27,7 @@ func TestSmallestWindowCounts(t *testing.T) {
 	storetest.Talk(t, s, 0, 15)
 	_, err := s.Compact(t.Context(), nil)
 	require.NoError(t, err)
-	need := guard.Need{Window: 32_000, Counter: thousands{}}
+	need := guard.Need{Window: 32_000, Counter: storetest.Thousands{}}
 	storetest.Talk(t, s, 15, 2)
 	need.Room = s.Info().Tokens - 500
 	changed, err := s.CompactFor(t.Context(), need)
@@ -43,7 +43,7 @@ func TestSmallestWindowCounts(t *testing.T) {
 // Tokens that the provider clears by its own context editing are not compacted again.
 func TestServerHasCleared(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{
-		Counter: thousands{},
+		Counter: storetest.Thousands{},
 		Compact: compact.Options{Keep: compact.Keep{Turns: 5}, Trigger: compact.Trigger{Window: 30_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 	})
 	defer storetest.Close(t, st)
@@ -119,7 +119,7 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 		{transcript.Calibration{Window: 60_000}, 12},
 	} {
 		st := storetest.Open(t, t.TempDir(), &session.Options{
-			Counter: thousands{},
+			Counter: storetest.Thousands{},
 			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		})
 		s := storetest.Load(t, st, storetest.CLI)
@@ -148,7 +148,7 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 type tenfold struct{}
 
 func (tenfold) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
-	return 10 * thousands{}.Count(system, tools, msgs)
+	return 10 * storetest.Thousands{}.Count(system, tools, msgs)
 }
 
 // Knowledge of one model says nothing about another: the one that the last
@@ -176,7 +176,7 @@ func TestAfterTurnKnowsWhichModel(t *testing.T) {
 		{"taken back", []transcript.Calibration{{Model: "big", Window: -1}}, "big", 12},
 	} {
 		st := storetest.Open(t, t.TempDir(), &session.Options{
-			Counter: thousands{},
+			Counter: storetest.Thousands{},
 			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		})
 		s := storetest.Load(t, st, storetest.CLI)

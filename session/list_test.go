@@ -18,8 +18,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/erase"
-	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -210,31 +208,6 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 	storetest.Close(t, st)
 }
 
-// Find knows nothing about the sessions of others.
-func TestFindStaysInTheFilter(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	for _, owner := range []string{"ann", "bob"} {
-		_, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: owner},
-			&session.CreateOptions{ID: "id-" + owner, Title: "My trip", Owner: owner})
-		require.NoError(t, err)
-	}
-	ann := &session.ListOptions{Owner: "ann", Limit: 1, After: "ignored"}
-	for _, query := range []string{"id", "my", "main:web", "id-ann"} {
-		info, err := search.ByPrefix(t.Context(), st, query, ann)
-		require.NoError(t, err)
-		require.Equal(t, "id-ann", info.ID)
-	}
-	for _, query := range []string{"id-bob", "main:web:bob"} {
-		_, err := search.ByPrefix(t.Context(), st, query, ann)
-		require.ErrorIs(t, err, fs.ErrNotExist)
-	}
-	_, err := search.ByPrefix(t.Context(), st, "my", nil)
-	amb, ok := errors.AsType[*search.AmbiguousError](err)
-	require.True(t, ok)
-	require.Len(t, amb.Matches, 2)
-}
-
 func TestInfoJSON(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
@@ -269,8 +242,6 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 			require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
 		}
 	}
-	_, err := erase.Preview(t.Context(), st, erase.Erasure{Owner: owner})
-	require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
 	all, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, all, 1)

@@ -18,7 +18,6 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -129,13 +128,13 @@ func TestObserveWait(t *testing.T) {
 
 	other := storetest.Open(t, dir, nil)
 	defer storetest.Close(t, other)
-	tn, err := turn.Begin(t.Context(), storetest.Load(t, other, storetest.CLI))
+	unlock, err := storetest.Load(t, other, storetest.CLI).LockTurn(t.Context(), true)
 	require.NoError(t, err)
 	waited(session.TurnLock, func(ctx context.Context) error {
-		_, err := turn.Begin(ctx, s)
+		_, err := s.LockTurn(ctx, true)
 		return err
 	})
-	require.NoError(t, errors.Join(tn.End(), l.Close(), root.Close()))
+	require.NoError(t, errors.Join(unlock(), l.Close(), root.Close()))
 }
 
 // An unfinished line that was ended, whole or torn, and a cut append whose

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -95,42 +93,4 @@ func TestRecoverOtherDrivers(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("two"))
 	require.NoError(t, st.Close())
 	require.ErrorIs(t, s.Recover(t.Context()), session.ErrClosed)
-}
-
-// A draft whose flush failed has its text once, whether or not that was written.
-func TestDraftAfterRecover(t *testing.T) {
-	drv := &flaky{Driver: memdriver.New(nil)}
-	st := session.OpenDriver(drv, nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
-	storetest.Add(t, s, transcript.UserText("go"))
-	tn, err := turn.Begin(t.Context(), s)
-	require.NoError(t, err)
-	d := tn.Draft("anthropic", "m", transcript.Made{})
-	flush := func(ctx context.Context, text string, fails bool) {
-		t.Helper()
-		if err := cmp.Or(d.Write(ctx, text), d.Flush(ctx)); fails == (err == nil) {
-			t.Fatalf("Flush = %v", err)
-		}
-	}
-	flush(t.Context(), "zero ", false)
-	drv.fail = true
-	flush(t.Context(), "one ", true)
-	drv.fail = false
-	flush(t.Context(), "two ", true) // refused
-	require.NoError(t, s.Recover(t.Context()))
-	flush(t.Context(), "", false)
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	flush(done, "three ", true) // not written
-	flush(t.Context(), "four", false)
-	for range 2 { // the second one closes the draft
-		require.NoError(t, tn.End())
-		tn, err = turn.Begin(t.Context(), s)
-		require.NoError(t, err)
-	}
-	require.NoError(t, tn.End())
-	h, err := s.History(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "zero one two three four", h.Messages[len(h.Messages)-1].Text())
 }

@@ -9,13 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
 )
@@ -46,17 +43,20 @@ func TestRedactEverywhere(t *testing.T) {
 	ids := storetest.Add(t, s, &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.ThinkingBlock{Thinking: "the key is " + storetest.Secret, Signature: "sig"}, transcript.TextBlock{Text: "I run it."}, call,
 	}}, API: "anthropic", Model: "m"}, transcript.WithApp(transcript.ToolResult("c1", "out: "+storetest.Secret), json.RawMessage(`{"note":"`+storetest.Secret+`"}`)))
-	require.NoError(t, turn.Decide(ctx, s, storetest.Add(t, s, storetest.Answer("", "c2"))[1], transcript.Reject, "me", "because "+storetest.Secret))
+	storetest.Add(t, s, transcript.Decision{Call: storetest.Add(t, s, storetest.Answer("", "c2"))[1], CallID: "c2", Verdict: transcript.Reject, By: "me", Reason: "because " + storetest.Secret})
 	storetest.Add(t, s, transcript.UserText("cut"), &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 		transcript.ToolCallBlock{ID: "c3", Name: "run", Input: json.RawMessage(`{"password":"Hunter27`)},
 	}}}, transcript.ToolError("c3", storetest.Secret))
 	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title}))
-	require.NoError(t, storetest.ErrOf(turn.SetValue(ctx, s, "a", json.RawMessage(`{"token":"`+storetest.Secret+`"}`), "")))
-	require.NoError(t, storetest.ErrOf(turn.Queue(ctx, s, transcript.UserText("later "+storetest.Secret))))
+	_, err = s.Update(ctx, "set value", func(*session.View) ([]transcript.Item, error) {
+		return []transcript.Item{transcript.State{Name: "a", Value: json.RawMessage(`{"token":"` + storetest.Secret + `"}`)}}, nil
+	})
+	require.NoError(t, err)
+	storetest.Add(t, s, transcript.Queued{Content: transcript.UserText("later " + storetest.Secret).Content})
 	storetest.Add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"deep":{"er":"` + storetest.Secret + `"}}`)}, transcript.System{Text: "You know " + storetest.Secret},
 		transcript.Used{Contexts: []string{"x://" + storetest.Secret}, Skill: &transcript.SkillUse{URI: "s", Input: storetest.Secret, Output: storetest.Secret}}, transcript.Commit{Archive: "a", Abstract: storetest.Secret, Overview: storetest.Secret},
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[len(ids)-1], Content: "cut: " + storetest.Secret}}})
-	require.NoError(t, turn.Pin(ctx, s, ids[0]))
+	storetest.Add(t, s, transcript.Pin{Entry: ids[0], Text: "Use " + storetest.Secret})
 	storetest.Talk(t, s, 0, 4)
 	summary := storetest.WholeSummary + " " + storetest.Secret
 	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(summary))})
@@ -64,10 +64,9 @@ func TestRedactEverywhere(t *testing.T) {
 	require.Contains(t, done.Compaction.Summary, "[masked]")
 	require.NotContains(t, storetest.JSON(t, done.Compaction), storetest.Secret)
 	require.NoError(t, storetest.ErrOf(s.Fork(ctx, ids[0], &session.CreateOptions{Title: title})))
-	tn, err := turn.Begin(ctx, s)
-	require.NoError(t, err)
-	require.NoError(t, storetest.ErrOf(turn.Drain(ctx, s, 0)))
-	require.NoError(t, tn.End())
+	queued := storetest.Standing(t, s).Queued
+	require.Len(t, queued, 1)
+	storetest.Add(t, s, transcript.Dequeued(queued[0].Message, queued[0].Entry))
 	require.Equal(t, "about [masked]", s.Info().Title)
 	storetest.Close(t, st)
 	for _, word := range []string{storetest.Secret, "swordfish", "Hunter27"} {
@@ -134,49 +133,6 @@ func TestRedactAnyHook(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Empty(t, h.Damage, name)
 		storetest.Close(t, st)
-	}
-}
-
-// A model that binds reasoning to what it was made from refuses nothing, whichever
-// answers, texts and results are redacted, and with pictures in blobs.
-func TestRedactBoundReasoning(t *testing.T) {
-	for seed := range uint64(storetest.Extent(*storetest.Soak, 1, 20, 200)) {
-		b := newBoundTurn(t, seed, 40_000)
-		storetest.Close(t, b.store)
-		b.opts.Filters = []session.Filter{session.Redact(redact.Secrets), blobs.Filter(blobs.Folder(b.dir), nil)}
-		b.store = storetest.Open(t, b.dir, b.opts)
-		b.s = storetest.Load(t, b.store, storetest.CLI)
-		answer := b.model.Answer
-		secret := func() string { return []string{"", " password=Hunter27", " " + storetest.Secret}[b.rng.IntN(3)] }
-		b.model.Answer = func(r guardtest.Request) guardtest.Answer {
-			a := answer(r)
-			for i, block := range a.Blocks {
-				switch block := block.(type) {
-				case transcript.ThinkingBlock:
-					block.Thinking += secret()
-					a.Blocks[i] = block
-				case transcript.TextBlock:
-					block.Text += secret()
-					a.Blocks[i] = block
-				}
-			}
-			return a
-		}
-		b.add(transcript.UserText("Do all of it." + secret()))
-		for range 30 {
-			if b.rng.IntN(4) == 0 {
-				b.add(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "See." + secret()}, storetest.Screenshot(20_000, seed)}})
-			}
-			b.step(40_000)
-		}
-		for _, r := range b.model.Invalid() {
-			t.Fatalf("request %d was refused: %s\n%.3000s", r.N, r.Refused, r.Body)
-		}
-		require.Zero(t, b.bare, "requests without reasoning")
-		b.continued()
-		storetest.Close(t, b.store)
-		require.Empty(t, storetest.Grep(t, b.dir, storetest.Secret))
-		require.Empty(t, storetest.Grep(t, b.dir, "Hunter27"))
 	}
 }
 

@@ -40,14 +40,14 @@ func TestResumeOfABrokenTranscript(t *testing.T) {
 			_, err = f.Write(b.take())
 			require.NoError(t, err)
 			where := fmt.Sprintf("seed %d, step %d", seed, step)
-			compareWithWhole(t, where+", reading on", reader, 0)
+			storetest.CompareWithWhole(t, where+", reading on", reader, 0)
 			if rnd.IntN(2) == 0 {
 				storetest.LoseIndex(t, dir)
 			}
 			st = storetest.Open(t, dir, storetest.Unsynced)
 			s, err = st.Get(t.Context(), ref)
 			require.NoError(t, err)
-			compareWithWhole(t, where, s, 0)
+			storetest.CompareWithWhole(t, where, s, 0)
 			info := s.Info()
 			storetest.Close(t, st)
 			require.Equal(t, fmt.Sprint(info), fmt.Sprint(reader.Info()), where)

@@ -2,9 +2,7 @@ package session_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,9 +16,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/erase"
-	"github.com/convolog/convolog/session/search"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -129,17 +124,6 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 				}
 			}
 		},
-		"Find": func(t *testing.T, scope *session.Store, s *session.Session) {
-			for _, query := range []string{s.ID(), s.Info().Key, s.Info().Title} {
-				_, err := search.ByPrefix(t.Context(), scope, query, nil)
-				require.ErrorIs(t, err, fs.ErrNotExist)
-			}
-		},
-		"Search": func(t *testing.T, scope *session.Store, _ *session.Session) {
-			for hit, err := range search.Store(t.Context(), scope, search.Query{Text: storetest.Word}) {
-				t.Errorf("a hit: %v, %v", hit, err)
-			}
-		},
 		"Follow": func(t *testing.T, scope *session.Store, s *session.Session) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
@@ -162,22 +146,6 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 				_, err := scope.Scope(owner)
 				require.ErrorIs(t, err, fs.ErrInvalid)
 			}
-		},
-		"PlanErase": func(t *testing.T, scope *session.Store, s *session.Session) {
-			_, err := erase.Preview(t.Context(), scope, erase.Erasure{Owner: "bert"})
-			absent(t, err)
-			_, err = erase.Preview(t.Context(), scope, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
-			require.ErrorIs(t, err, fs.ErrNotExist)
-			plan, err := erase.Preview(t.Context(), scope, erase.Erasure{Match: storetest.HasWord})
-			require.NoError(t, err)
-			require.Empty(t, plan.Places)
-		},
-		"Erase": func(t *testing.T, scope *session.Store, s *session.Session) {
-			var plan erase.Plan
-			require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"id":"forged","sessions":[{"agent":"main","id":%q}],"entries":[{"session":{"agent":"main","id":%[1]q},"entries":["x"]}]}`, s.ID()), &plan))
-			report, err := erase.Run(t.Context(), scope, plan)
-			require.NoError(t, err)
-			require.Empty(t, report.Places)
 		},
 		"SetState": func(t *testing.T, scope *session.Store, s *session.Session) {
 			for _, to := range []session.State{session.Archived, session.Live} {
@@ -231,7 +199,7 @@ func TestScopedSession(t *testing.T) {
 	require.Error(t, err)
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = turn.Begin(over, s)
+	_, err = s.LockTurn(over, true)
 	require.ErrorIs(t, err, session.ErrBusy)
 	require.ErrorIs(t, err, context.Canceled)
 	fork, err := s.Fork(ctx, head, nil)
@@ -260,9 +228,10 @@ func TestScopedSessionGiven(t *testing.T) {
 
 	_, err = ada.Get(ctx, s.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = search.Page(ctx, s, "", 2)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = turn.TryBegin(ctx, s)
+	for _, err := range s.Scan(ctx, session.ScanOptions{Backward: true}) {
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	_, err = s.LockTurn(ctx, false)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorIs(t, s.MakeCurrent(ctx), fs.ErrNotExist)
 

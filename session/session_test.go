@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -75,7 +73,7 @@ func testRestart(t *testing.T, opts *session.Options) {
 	}
 }
 
-func TestListFindDelete(t *testing.T) {
+func TestListDelete(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
 	a := storetest.Load(t, st, storetest.CLI)
@@ -97,23 +95,6 @@ func TestListFindDelete(t *testing.T) {
 		want := "other/other agent/current main/Project X/current main/Fix the parser/"
 		if strings.Join(got, " ") != want {
 			t.Errorf("List = %v, want %v", got, want)
-		}
-		for query, want := range map[string]string{
-			"my-id": "my-id", "my": "my-id", "project": "my-id", "main:cli:user": "my-id", "main:": "my-id",
-			"fix": a.ID(), a.ID(): a.ID(), "OTHER A": other.ID(),
-		} {
-			if info, err := search.ByPrefix(t.Context(), st, query, nil); err != nil || info.ID != want {
-				t.Errorf("Find(%q) = %q, %v, want %q", query, info.ID, err, want)
-			}
-		}
-		_, err = search.ByPrefix(t.Context(), st, "0", nil)
-		if amb, ok := errors.AsType[*search.AmbiguousError](err); !ok || len(amb.Matches) != 2 {
-			t.Errorf("Find(0) = %v, want an AmbiguousError with two matches", err)
-		}
-		for _, query := range []string{"zzz", ""} {
-			if _, err := search.ByPrefix(t.Context(), st, query, nil); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("Find(%q) = %v, want fs.ErrNotExist", query, err)
-			}
 		}
 	}
 	check(st)

@@ -10,7 +10,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -67,18 +66,6 @@ func TestApp(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrIdemMismatch)
 	_, err = s.Append(ctx, transcript.WithApp(transcript.UserText("x"), json.RawMessage(`{`)))
 	require.Error(t, err)
-	page, err := search.Page(ctx, s, "", -1)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"channel":"C1"}`, string(page[0].App))
+	require.JSONEq(t, `{"channel":"C1"}`, string(storetest.Entries(t, s)[1].App))
 	require.NotContains(t, storetest.History(t, s), "C1")
-	hits := 0
-	for hit, err := range search.Session(ctx, s, search.Query{Text: "C1"}) {
-		require.NoError(t, err)
-		require.Equal(t, "app", hit.Type)
-		part, err := search.Read(ctx, s, hit.Entry, search.Slice{})
-		require.NoError(t, err)
-		require.NotContains(t, part.Text, "C1")
-		hits++
-	}
-	require.Equal(t, 1, hits)
 }

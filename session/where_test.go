@@ -14,7 +14,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -126,33 +125,4 @@ func damage(t *testing.T, file string, r *rand.Rand) {
 		data[i] = 'x'
 	}
 	require.NoError(t, os.WriteFile(file, data, 0o600))
-}
-
-// An outline is made once for many calls, and after an erase anew.
-func TestWhereErased(t *testing.T) {
-	dir := t.TempDir()
-	st, other := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
-	s := storetest.Load(t, st, storetest.CLI)
-	ids := storetest.Add(t, s, transcript.UserText("one"))
-	ids = append(ids, storetest.Add(t, s, transcript.UserText(storetest.Word))...)
-	ids = append(ids, storetest.Add(t, s, transcript.Rewind{To: ids[0]})...)
-	theirs, err := other.Get(t.Context(), s.Ref())
-	require.NoError(t, err)
-	before, err := theirs.Where(t.Context(), ids...)
-	require.NoError(t, err)
-	require.Equal(t, map[string]rebuild.Where{ids[0]: {}, ids[1]: {Rewound: true}, ids[2]: {}}, before)
-	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
-	require.NoError(t, err)
-	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
-	after, err := theirs.Where(t.Context(), ids...)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-	storetest.Add(t, s, transcript.Rewind{To: ids[1]})
-	after, err = theirs.Where(t.Context(), ids...)
-	require.NoError(t, err)
-	require.Equal(t, map[string]rebuild.Where{ids[0]: {}, ids[1]: {}, ids[2]: {}}, after)
-	require.NoError(t, st.Delete(t.Context(), s.Ref()))
-	require.ErrorContains(t, storetest.ErrOf(theirs.Where(t.Context(), ids...)), s.ID())
-	storetest.Close(t, st)
-	storetest.Close(t, other)
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,6 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -54,18 +54,64 @@ func CheckSound(t *testing.T, st *session.Store, ref session.Ref) {
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, wiretest.Validate(transcript.Request{Messages: h.Messages}))
-	full, err := exchange.FullHistory(t.Context(), s)
-	require.NoError(t, err)
-	require.Empty(t, wiretest.Validate(transcript.Request{Messages: full.Messages}))
+	require.Empty(t, wiretest.Validate(transcript.Request{Messages: FullHistory(t, s).Messages}))
 	health, err := s.Health(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, health.Damage)
 }
 
+// FullHistory is the history without compactions and clips.
+func FullHistory(t testing.TB, s *session.Session) rebuild.History {
+	t.Helper()
+	h := foldAll(t, s, &rebuild.Options{Full: true}).History()
+	require.NoError(t, s.FilterModel(t.Context(), &h))
+	return h
+}
+
 // WholeFold folds all records of a session, from the first on.
 func WholeFold(t testing.TB, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
 	t.Helper()
-	f := rebuild.New(&rebuild.Options{Summary: form})
+	return foldAll(t, s, &rebuild.Options{Summary: form})
+}
+
+// CompareWithWhole compares a session with the fold of all its records, which it returns.
+func CompareWithWhole(t testing.TB, where string, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
+	t.Helper()
+	whole := WholeFold(t, s, form)
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	p, err := s.Pending(t.Context())
+	require.NoError(t, err)
+	standing, now := whole.Standing(), Standing(t, s)
+	got := fmt.Sprint(JSON(t, h), s.Turns(), JSON(t, p), now.Pins, JSON(t, now.State))
+	want := fmt.Sprint(JSON(t, whole.History()), whole.Turns(), JSON(t, whole.Pending()), standing.Pins, JSON(t, standing.State))
+	require.Equal(t, want, got, where)
+	return whole
+}
+
+// Standing is the state in force.
+func Standing(t testing.TB, s *session.Session) (standing rebuild.Standing) {
+	t.Helper()
+	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
+		standing = v.Fold().Standing()
+		return nil
+	}))
+	return standing
+}
+
+// Undo takes back the last turns of the conversation as it stands.
+func Undo(t testing.TB, s *session.Session, turns int) {
+	t.Helper()
+	_, err := s.Update(t.Context(), "undo", func(v *session.View) ([]transcript.Item, error) {
+		to, err := v.Fold().BeforeTurn(turns)
+		return []transcript.Item{transcript.Rewind{To: to}}, err
+	})
+	require.NoError(t, err)
+}
+
+func foldAll(t testing.TB, s *session.Session, opts *rebuild.Options) *rebuild.Fold {
+	t.Helper()
+	f := rebuild.New(opts)
 	var batcher transcript.Batcher
 	feed := func(batches []transcript.Batch) {
 		for _, b := range batches {

@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func TestCompactSparesWaitingCalls(t *testing.T) {
 				require.NoError(t, turn.Decide(ctx, s, storetest.PendingEntry(s, "d"), transcript.Approve, "anna", ""))
 			}
 		}
-		changed, err := s.CompactFor(ctx, guard.Need{Refused: true, Room: 8_000, Counter: thousands{}})
+		changed, err := s.CompactFor(ctx, guard.Need{Refused: true, Room: 8_000, Counter: storetest.Thousands{}})
 		require.NoError(t, err)
 		require.True(t, changed)
 		require.Equal(t, "0 []", state())

@@ -1,4 +1,4 @@
-package session_test
+package soak_test
 
 import (
 	"context"
@@ -14,14 +14,13 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/erase"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/redact"
 )
 
 // A boundTurn is a long agent turn with a model that refuses reasoning behind
@@ -246,91 +245,45 @@ func TestRefusedReasoning(t *testing.T) {
 	require.Equal(t, 1, b.bare)
 }
 
-// An answer to entries that a rewind has taken back is refused, whoever rewinds
-// and whenever; a retry of one that was written before is not.
-func TestAnswerToRewoundEntries(t *testing.T) {
-	dir := t.TempDir()
-	other := storetest.Open(t, dir, nil)
-	defer storetest.Close(t, other)
-	files, err := filedriver.Open(dir, &filedriver.Options{})
-	require.NoError(t, err)
-	hooked := &lateDriver{Driver: files}
-	st := session.OpenDriver(hooked, nil)
-	defer storetest.Close(t, st)
-	s, s2 := storetest.Load(t, st, storetest.CLI), storetest.Load(t, other, storetest.CLI)
-
-	first := storetest.Add(t, s, transcript.UserText("one"))[0]
-	answerTo := func(after, text string) transcript.Response {
-		return transcript.Response{Message: transcript.AssistantText(text), Made: transcript.Made{After: after}}
+// A model that binds reasoning to what it was made from refuses nothing, whichever
+// answers, texts and results are redacted, and with pictures in blobs.
+func TestRedactBoundReasoning(t *testing.T) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 1, 20, 200)) {
+		b := newBoundTurn(t, seed, 40_000)
+		storetest.Close(t, b.store)
+		b.opts.Filters = []session.Filter{session.Redact(redact.Secrets), blobs.Filter(blobs.Folder(b.dir), nil)}
+		b.store = storetest.Open(t, b.dir, b.opts)
+		b.s = storetest.Load(t, b.store, storetest.CLI)
+		answer := b.model.Answer
+		secret := func() string { return []string{"", " password=Hunter27", " " + storetest.Secret}[b.rng.IntN(3)] }
+		b.model.Answer = func(r guardtest.Request) guardtest.Answer {
+			a := answer(r)
+			for i, block := range a.Blocks {
+				switch block := block.(type) {
+				case transcript.ThinkingBlock:
+					block.Thinking += secret()
+					a.Blocks[i] = block
+				case transcript.TextBlock:
+					block.Text += secret()
+					a.Blocks[i] = block
+				}
+			}
+			return a
+		}
+		b.add(transcript.UserText("Do all of it." + secret()))
+		for range 30 {
+			if b.rng.IntN(4) == 0 {
+				b.add(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "See." + secret()}, storetest.Screenshot(20_000, seed)}})
+			}
+			b.step(40_000)
+		}
+		for _, r := range b.model.Invalid() {
+			t.Fatalf("request %d was refused: %s\n%.3000s", r.N, r.Refused, r.Body)
+		}
+		require.Zero(t, b.bare, "requests without reasoning")
+		b.continued()
+		storetest.Close(t, b.store)
+		require.Empty(t, storetest.Grep(t, b.dir, storetest.Secret))
+		require.Empty(t, storetest.Grep(t, b.dir, "Hunter27"))
 	}
-	resp := answerTo(first, "first")
-	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "a"}, resp)
-	require.NoError(t, err)
-	second := storetest.Add(t, s, transcript.UserText("two"))[0]
-
-	// It comes in right before the append.
-	hooked.before = func([]driver.Line) {
-		hooked.before = nil
-		storetest.Add(t, s2, transcript.Rewind{To: first})
-	}
-	_, err = s.Append(t.Context(), answerTo(second, "late"))
-	require.ErrorIs(t, err, session.ErrConflict)
-	require.NotContains(t, storetest.History(t, s), "late")
-
-	// Another rewind in between is no reason to refuse an answer.
-	hooked.before = func([]driver.Line) {
-		hooked.before = nil
-		storetest.Add(t, s2, transcript.Rewind{To: second}) // it is in force again
-	}
-	storetest.Add(t, s, answerTo(first, "to the first"))
-	_, err = s.Append(t.Context(), answerTo(second, "to the second"))
-	require.NoError(t, err)
-
-	storetest.Add(t, s, transcript.Rewind{To: second})
-	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "a"}, resp)
-	require.NoError(t, err)
-	require.Equal(t, done.IDs, again.IDs)
-	require.True(t, again.Repeated)
-
-	head := storetest.Add(t, s, transcript.UserText("three"))[0]
-	storetest.Add(t, s, transcript.Rewind{To: first})
-	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "b"}, answerTo(head, "x"))
-	require.ErrorIs(t, err, session.ErrConflict)
-	_, err = s.Append(t.Context(), answerTo("nobody knows it", "to the unknown"))
-	require.NoError(t, err)
-}
-
-// The same where the rewound entries lie in front of what a compaction has kept since,
-// which is all that a process that goes on with the session reads. A draft of such an
-// answer becomes none.
-func TestAnswerToOldRewoundEntries(t *testing.T) {
-	dir := t.TempDir()
-	st := storetest.Open(t, dir, nil)
-	s := storetest.Load(t, st, storetest.CLI)
-	storetest.Add(t, s, transcript.UserText("one"))
-	asked := storetest.Add(t, s, storetest.Answer("two"), transcript.UserText("three"))[1]
-	late := transcript.Response{Message: transcript.AssistantText("late"), Made: transcript.Made{After: asked}}
-	tn, err := turn.Begin(t.Context(), s)
-	require.NoError(t, err)
-	d := tn.Draft("anthropic", "m", late.Made)
-	require.NoError(t, d.Write(t.Context(), "half an answer"))
-	require.NoError(t, d.Flush(t.Context()))
-	require.NoError(t, tn.End())
-	require.NoError(t, s.Rewind(t.Context(), s.ID()))
-	storetest.Talk(t, s, 0, 3)
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
-	require.NoError(t, err)
-	require.NotEmpty(t, done.Entry)
-	storetest.Close(t, st)
-
-	st = storetest.Open(t, dir, nil)
-	defer storetest.Close(t, st)
-	s = storetest.Load(t, st, storetest.CLI)
-	before := storetest.History(t, s)
-	_, err = s.Append(t.Context(), late)
-	require.ErrorIs(t, err, session.ErrConflict)
-	tn, err = turn.Begin(t.Context(), s)
-	require.NoError(t, err)
-	require.NoError(t, tn.End())
-	require.Equal(t, before, storetest.History(t, s))
 }

@@ -1,4 +1,4 @@
-package session_test
+package soak_test
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package session_test
+package turn_test
 
 import (
 	"encoding/json"
@@ -32,12 +32,12 @@ func TestForkStandingAtRandom(t *testing.T) {
 		for n := range 3 {
 			ids := standAtRandom(t, s, rnd, 30)
 			id := ids[rnd.IntN(len(ids))]
-			want := wantFork(t, s, id)
+			want := storetest.WantFork(t, s, id)
 			fork, err := s.Fork(t.Context(), id, nil)
 			require.NoError(t, err)
 			where := fmt.Sprintf("seed %d, fork %d", seed, n)
-			whole := compareWithWhole(t, where, fork, rebuild.SummaryUser)
-			require.Equal(t, encoded(t, want.History()), encoded(t, whole.History()), where)
+			whole := storetest.CompareWithWhole(t, where, fork, rebuild.SummaryUser)
+			require.Equal(t, storetest.Encoded(t, want.History()), storetest.Encoded(t, whole.History()), where)
 			require.Equal(t, standingText(t, inForce(want)), standingText(t, whole.Standing()), where)
 			require.Empty(t, whole.Standing().Queued, where)
 			require.Empty(t, whole.Standing().Drafts, where)

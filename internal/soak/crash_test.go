@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package session_test
+package soak_test
 
 import (
 	"errors"

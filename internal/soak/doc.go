@@ -1,0 +1,3 @@
+// Package soak holds tests of a whole store with its features: of power cuts, failing
+// system calls and killed writers, and of long conversations. It has no code.
+package soak

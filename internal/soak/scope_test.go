@@ -1,0 +1,87 @@
+package soak_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/search"
+	"github.com/convolog/convolog/transcript"
+)
+
+// No feature shows or changes a session of somebody else in a scope.
+func TestScopeOfFeatures(t *testing.T) {
+	t.Parallel()
+	for name, opened := range map[string]func(t *testing.T) *session.Store{
+		"files":  func(t *testing.T) *session.Store { t.Helper(); return storetest.Open(t, storetest.Scratch(t), nil) },
+		"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := opened(t)
+			defer storetest.Close(t, st)
+			ada, err := st.Scope("ada")
+			require.NoError(t, err)
+			bert, err := st.Scope("bert")
+			require.NoError(t, err)
+			theirs := storetest.Load(t, bert, storetest.CLI)
+			storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word), transcript.AssistantText("Yes."))
+			require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
+			nobodys := storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
+			storetest.Add(t, nobodys, transcript.UserText("nobody says "+storetest.Word))
+			mine := storetest.Load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"})
+			storetest.Add(t, mine, transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
+			before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
+			for name, call := range scopeFeatures() {
+				for _, s := range []*session.Session{theirs, nobodys} {
+					call(t, ada, s)
+				}
+				require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
+			}
+			infos, err := st.List(t.Context(), nil)
+			require.NoError(t, err)
+			require.Len(t, infos, 3, "one was made or deleted")
+		})
+	}
+}
+
+// scopeFeatures try features on a session of somebody else.
+func scopeFeatures() map[string]func(t *testing.T, scope *session.Store, s *session.Session) {
+	return map[string]func(t *testing.T, scope *session.Store, s *session.Session){
+		"Find": func(t *testing.T, scope *session.Store, s *session.Session) {
+			for _, query := range []string{s.ID(), s.Info().Key, s.Info().Title} {
+				_, err := search.ByPrefix(t.Context(), scope, query, nil)
+				require.ErrorIs(t, err, fs.ErrNotExist)
+			}
+		},
+		"Search": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			for hit, err := range search.Store(t.Context(), scope, search.Query{Text: storetest.Word}) {
+				t.Errorf("a hit: %v, %v", hit, err)
+			}
+		},
+		"PlanErase": func(t *testing.T, scope *session.Store, s *session.Session) {
+			_, err := erase.Preview(t.Context(), scope, erase.Erasure{Owner: "bert"})
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.NotContains(t, err.Error(), "bert")
+			_, err = erase.Preview(t.Context(), scope, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			plan, err := erase.Preview(t.Context(), scope, erase.Erasure{Match: storetest.HasWord})
+			require.NoError(t, err)
+			require.Empty(t, plan.Places)
+		},
+		"Erase": func(t *testing.T, scope *session.Store, s *session.Session) {
+			var plan erase.Plan
+			require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"id":"forged","sessions":[{"agent":"main","id":%q}],"entries":[{"session":{"agent":"main","id":%[1]q},"entries":["x"]}]}`, s.ID()), &plan))
+			report, err := erase.Run(t.Context(), scope, plan)
+			require.NoError(t, err)
+			require.Empty(t, report.Places)
+		},
+	}
+}

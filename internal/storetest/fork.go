@@ -1,0 +1,52 @@
+package storetest
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// WantFork is what a fork at an entry must have: the fold of the lines up to the
+// entry's batch, less an answer with calls that have no result.
+func WantFork(t testing.TB, s *session.Session, id string) *rebuild.Fold {
+	t.Helper()
+	var prefix []transcript.Batch
+	for b, err := range transcript.Batches(s.Records(t.Context())) {
+		require.NoError(t, err)
+		prefix = append(prefix, b)
+		if slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id }) {
+			break
+		}
+	}
+	for {
+		f := rebuild.New(nil)
+		for _, b := range prefix {
+			require.NoError(t, f.Add(b))
+		}
+		open := f.Pending().Calls
+		if len(open) == 0 {
+			return f
+		}
+		for !slices.ContainsFunc(prefix[len(prefix)-1].Entries, func(e transcript.Entry) bool {
+			c, ok := e.Body.(transcript.Fragment)
+			return ok && c.Kind == transcript.TypeToolUse && c.Content[0].(transcript.ToolCallBlock).ID == open[len(open)-1].Call.ID
+		}) {
+			prefix = prefix[:len(prefix)-1]
+		}
+		prefix = prefix[:len(prefix)-1]
+	}
+}
+
+func Encoded(t testing.TB, h rebuild.History) string {
+	t.Helper()
+	h.After = "" // a line that was not copied, or nothing, if nothing was
+	data, err := json.Marshal(h)
+	require.NoError(t, err)
+	return string(data)
+}

@@ -1,0 +1,29 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Thousands counts 1,000 tokens a message, and one more for the text "odd".
+type Thousands struct{}
+
+// Count implements tokens.Counter.
+func (Thousands) Count(system string, _ []transcript.Tool, msgs []transcript.Message) int {
+	n := 0
+	if system != "" {
+		n = 100
+	}
+	for _, m := range msgs {
+		n += 1_000
+		if m.Text() == "odd" {
+			n++
+		}
+		if strings.HasPrefix(m.Text(), rebuild.SummaryHeading) {
+			n -= 900
+		}
+	}
+	return n
+}
