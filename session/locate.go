@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"iter"
 
 	"github.com/convolog/convolog/session/driver"
@@ -11,10 +10,6 @@ import (
 // A sifting yields the records of a transcript as [driver.Sift] does, from the last to
 // the first.
 type sifting = func(keep driver.Keep) iter.Seq2[transcript.Record, error]
-
-func (st *Store) sift(ctx context.Context, ref Ref) sifting {
-	return func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, st.drv, ref, keep) }
-}
 
 // A located entry of a transcript.
 type located struct {
