@@ -42,11 +42,9 @@ func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]strin
 // Cond is what must hold for [Session.AppendIf]. The zero value always holds.
 type Cond struct {
 	// Head is the ID that the last message, compaction or rewind entry must
-	// have. Otherwise the error matches [ErrConflict].
+	// have; [NoHead] says that there must be none. Otherwise the error matches
+	// [ErrConflict].
 	Head string `json:"head,omitempty"`
-	// Empty says that the session must not have a message yet. Otherwise the error
-	// matches [ErrConflict].
-	Empty bool `json:"empty,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
 	// items the error matches [ErrIdemMismatch]. Keys are honoured over the
@@ -82,7 +80,7 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 	}
 	var res driver.Result
 	var err error
-	if cond.Head != "" || cond.Empty || slices.ContainsFunc(w.entries, depends) {
+	if cond.Head != "" || slices.ContainsFunc(w.entries, depends) {
 		res, err = s.decideIf(ctx, op, t, cond, w)
 	} else {
 		res, err = s.inTurn(ctx, op, t, &w)
@@ -135,10 +133,7 @@ func depends(e transcript.Entry) bool {
 // there is a reason: the condition, a rewind to an entry that does not exist, an
 // answer to a rewound request, a status of a call that goes back.
 func (v *View) admit(cond Cond, entries []transcript.Entry) error {
-	if cond.Head == NoHead {
-		cond.Head, cond.Empty = "", true
-	}
-	if head := v.Fold().Head(); cond.Head != "" && head != cond.Head || cond.Empty && head != "" {
+	if head := cmp.Or(v.Fold().Head(), NoHead); cond.Head != "" && head != cond.Head {
 		return fmt.Errorf("head is %q, not %q: %w", head, cond.Head, ErrConflict)
 	}
 	said := map[string]string{} // by these entries, of calls
