@@ -122,7 +122,8 @@ const tiesFile = "testdata/session_ties.txt"
 // roomsToBe names the files of package session that move out into a feature. Any
 // other file is of the core. Delete a row once its files are gone.
 var roomsToBe = []struct{ files, feature string }{
-	{"retention*.go", "retain"}, {"archive.go", "retain"},
+	{"retention*.go", "retain"},
+	{"archive.go", "retain"},
 	{"erase*.go", "erase"},
 	{"blob*.go", "blobs"},
 	{"redact.go", "redact"}, // becomes a Filter
