@@ -67,7 +67,7 @@ var imports = map[string][]string{
 	},
 	"session/blobs/blobstest": {"session", "session/blobs"},
 	"session": {
-		"compact", "guard", "internal/filedriver", "internal/filelog", "internal/jsontext", "rebuild",
+		"compact", "guard", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/retain": {"session"},
@@ -84,7 +84,7 @@ var imports = map[string][]string{
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/erase", "session/exchange", "session/memory", "session/retain", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {
 		"compact", "guard/guardtest", "internal/filedriver", "internal/filelog", "internal/wiretest", "rebuild", "rebuild/wire", "rebuild/wire/anthropic",
-		"session", "session/driver", "session/driver/memdriver", "session/exchange", "transcript",
+		"session", "session/driver", "session/driver/memdriver", "transcript",
 	},
 	"internal/soak": {},
 	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/erase", "session/exchange", "session/memory", "session/retain", "session/search", "session/turn", "transcript", "transcript/dialect"},

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"github.com/convolog/convolog/session/driver"
 )
@@ -23,6 +24,9 @@ import (
 // [ErrArchived], [ErrReplaced] or fs.ErrNotExist. The next call is about the session
 // as it is then.
 //
+// A last line that a dead writer has left without its line break gets one, as the next
+// append would give it.
+//
 // The state is read anew, so that the next call sees what is there. In the worst
 // case the transcript was replaced by a copy of itself; other processes then
 // get [ErrReplaced] once, and so does this one if it holds a turn, which should
@@ -34,7 +38,10 @@ func (s *Session) Recover(ctx context.Context) error {
 	if err == nil {
 		err = r.Recover(ctx, s.ref)
 	}
-	if err != nil {
+	if err == nil {
+		_, err = s.store.drv.Settle(ctx, s.ref)
+	}
+	if err != nil && !errors.Is(err, ErrArchived) {
 		return s.store.done(ctx, op, s.ref, err)
 	}
 	t := s.store.table.acquire(s.ref)

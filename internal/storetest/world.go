@@ -115,7 +115,7 @@ func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
 	info := s.Info()
 	one.size = info.Size
 	// An estimate also depends on when the history was last counted as a whole.
-	info.Size, info.Tokens = 0, 0
+	info.Size, info.End, info.Tokens = 0, 0, 0
 	if info.State == session.Expired {
 		info.State = session.Live // the clock of a restart is another one
 	}

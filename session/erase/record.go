@@ -15,7 +15,7 @@ import (
 )
 
 // agent has a session for each unfinished plan, with the ID of the plan. The plan is in
-// its custom lines, which add up. The process that carries it out holds the turn lock.
+// its custom lines, which add up. A running erase holds the turn lock.
 const agent = "_erase"
 
 // name is that of the custom lines.

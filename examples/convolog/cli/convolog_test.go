@@ -255,7 +255,7 @@ func TestFiles(t *testing.T) {
 	sh.must(0, "session", "add-message", "main:claw0:elsewhere", "--role", "user", "--content", "more", "--dir", to)
 	_, errs, code := sh.run("copy", from, to)
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, errs, "nothing was written")
+	require.Contains(t, errs, "nothing was appended")
 	for want, args := range map[string][]string{
 		"same folder": {from, from}, "not over a server": {from, "http://localhost"}, "pgdriver": {"postgres://localhost", to}, "missing": {from}, "--url": {from, to, "--url"},
 	} {
