@@ -218,7 +218,8 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 	args = append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
 	ask := func(ctx context.Context, q interface {
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	}) error {
+	},
+	) error {
 		rows, err := q.Query(ctx, d.sql.Replace(sql), d.args(args)...)
 		if err != nil {
 			return err
