@@ -145,6 +145,11 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 				t.Errorf("a hit: %v, %v", hit, err)
 			}
 		},
+		"Scan": func(t *testing.T, scope *session.Store, s *session.Session) {
+			for rec, err := range scope.Scan(t.Context(), s.Ref(), session.ScanOptions{}) {
+				require.ErrorIs(t, err, fs.ErrNotExist, "%+v", rec)
+			}
+		},
 		"Usage": func(t *testing.T, scope *session.Store, _ *session.Session) {
 			usage, err := scope.Usage(t.Context(), nil)
 			require.NoError(t, err)
