@@ -124,6 +124,11 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 				}
 			}
 		},
+		"Scan": func(t *testing.T, scope *session.Store, s *session.Session) {
+			for rec, err := range scope.Scan(t.Context(), s.Ref(), session.ScanOptions{}) {
+				require.ErrorIs(t, err, fs.ErrNotExist, "%+v", rec)
+			}
+		},
 		"Follow": func(t *testing.T, scope *session.Store, s *session.Session) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
