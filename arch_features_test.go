@@ -76,14 +76,21 @@ const tiesFile = "testdata/session_ties.txt"
 // roomsToBe names the files of package session that move out into a feature. Any
 // other file is of the core. Delete a row once its files are gone.
 var roomsToBe = []struct{ files, feature string }{
-	{"retention*.go", "retain"}, {"archive.go", "retain"},
-	{"turn.go", "turn"}, {"draft.go", "turn"}, {"lifecycle.go", "turn"}, {"pin.go", "turn"}, {"state.go", "turn"}, {"title.go", "turn"},
+	{"retention*.go", "retain"},
+	{"archive.go", "retain"},
+	{"turn.go", "turn"},
+	{"draft.go", "turn"},
+	{"lifecycle.go", "turn"},
+	{"pin.go", "turn"},
+	{"state.go", "turn"},
+	{"title.go", "turn"},
 	{"erase*.go", "erase"},
 	{"blob*.go", "blobs"},
 	{"redact.go", "redact"}, // becomes a Filter
 	{"commit*.go", "memory"},
 	{"copy*.go", "exchange"},
-	{"uri.go", "other"}, {"usage.go", "other"},
+	{"uri.go", "other"},
+	{"usage.go", "other"},
 }
 
 // A tie is a name of a feature that the core of session or another feature uses.
