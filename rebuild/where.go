@@ -10,13 +10,14 @@ import (
 // entry is live and shown as it was appended.
 type Where struct {
 	// Rewound: a rewind has taken the entry back.
-	Rewound bool
+	Rewound bool `json:"rewound,omitempty"`
 	// Superseded: a crash has cut the append of the entry, and the append was
 	// repeated.
-	Superseded bool
+	Superseded bool `json:"superseded,omitempty"`
 	// Compacted: a summary replaces the entry. Clipped: the history has a shorter
 	// content. An entry that is rewound or superseded is neither.
-	Compacted, Clipped bool
+	Compacted bool `json:"compacted,omitempty"`
+	Clipped   bool `json:"clipped,omitempty"`
 }
 
 // Where returns where an entry stands, and whether the entry was added. It does not

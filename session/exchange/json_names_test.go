@@ -41,6 +41,7 @@ var leaving = map[string]any{
 	"rebuild.Pending":        rebuild.Pending{},
 	"rebuild.Report":         rebuild.Report{},
 	"rebuild.Value":          rebuild.Value{},
+	"rebuild.Where":          rebuild.Where{},
 	"session.Appended":       session.Appended{},
 	"session.Compacted":      session.Compacted{},
 	"exchange.CopyResult":    exchange.CopyResult{},
