@@ -79,7 +79,7 @@ func ExampleClip() {
 
 	// reload is the tool: an ID, an offset and a length in characters.
 	reload := func(entry string, from, n int) string {
-		for e, err := range s.Entries(ctx) {
+		for e, err := range s.Entries(ctx, "") {
 			if err != nil {
 				return err.Error()
 			}

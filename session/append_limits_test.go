@@ -21,7 +21,7 @@ func TestKeyOnALongLine(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	ids := storetest.Add(t, s, transcript.UserText("x"))
 	frame := 0
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if e.ID == ids[0] {
 			frame = len(e.Line()) - 1

@@ -99,8 +99,8 @@ func TestBadTranscripts(t *testing.T) {
 				}
 			}
 			// By its key it is not taken for missing either.
-			if s, err := st.Load(t.Context(), storetest.CLI); err == nil && (s.ID() != "s1" || !tt.read) {
-				t.Errorf("Load made session %s in its place", s.ID())
+			if s, err := st.Load(t.Context(), storetest.CLI); err == nil && (s.Ref().ID != "s1" || !tt.read) {
+				t.Errorf("Load made session %s in its place", s.Ref().ID)
 			}
 			storetest.Close(t, st)
 			for path, data := range snapshotTree(t, dir) {
@@ -174,7 +174,7 @@ func TestReadOnly(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two", "c"))
 	storetest.Close(t, st)
-	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, data[:len(data)-5], 0o600)) // torn

@@ -124,7 +124,7 @@ func BenchmarkLoad(b *testing.B) {
 				storetest.Add(b, s, transcript.AssistantText(halfText))
 			}
 		}
-		ref, file := s.Ref(), filepath.Join(dir, "agents", filedriver.EncodeName("main"), "sessions", s.ID()+".jsonl")
+		ref, file := s.Ref(), filepath.Join(dir, "agents", filedriver.EncodeName("main"), "sessions", s.Ref().ID+".jsonl")
 		storetest.Close(b, st)
 		st = nil
 		c := storetest.Versus(b, 1,

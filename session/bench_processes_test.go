@@ -116,7 +116,7 @@ func BenchmarkProcesses(b *testing.B) {
 				b.Fatal(err)
 			}
 			entries := 0
-			for e, err := range s.Entries(b.Context()) {
+			for e, err := range s.Entries(b.Context(), "") {
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -21,7 +21,7 @@ import (
 func types(t testing.TB, s *session.Session) string {
 	t.Helper()
 	var all []string
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		all = append(all, e.Type())
 	}

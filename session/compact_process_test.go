@@ -104,7 +104,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	}
 	require.Equal(t, each, n)
 	entries := 0
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if e.Type() == "compaction" {
 			entries++

@@ -65,7 +65,7 @@ func checkWriters(t *testing.T, s *session.Session, name string, writers, each i
 	t.Helper()
 	next := make([]int, writers)
 	var before string
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		f, ok := e.Body.(transcript.Fragment)
 		if !ok {
@@ -109,7 +109,7 @@ func TestLoadOneKey(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			ids[i] = s.ID()
+			ids[i] = s.Ref().ID
 			storetest.Add(t, s, transcript.UserText("hi"))
 		})
 	}

@@ -51,7 +51,7 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	defer storetest.Close(t, other)
 	third, err := other.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	require.Equal(t, third.ID(), storetest.Load(t, st, storetest.CLI).ID())
+	require.Equal(t, third.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 	require.False(t, second.Info().Current, "after a call has found the session of another process")
 }
 
@@ -71,11 +71,11 @@ func TestMakeCurrent(t *testing.T) {
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	if s.ID() != a.ID() || !s.Info().Current {
-		t.Errorf("after the index was lost the current session is %s, want %s", s.ID(), a.ID())
+	if s.Ref().ID != a.Ref().ID || !s.Info().Current {
+		t.Errorf("after the index was lost the current session is %s, want %s", s.Ref().ID, a.Ref().ID)
 	}
 	currents := 0
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if e.Type() == transcript.TypeCurrent {
 			currents++
@@ -84,5 +84,5 @@ func TestMakeCurrent(t *testing.T) {
 	require.Equal(t, 1, currents)
 	c, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	require.Equal(t, c.ID(), storetest.Load(t, st, storetest.CLI).ID())
+	require.Equal(t, c.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 }

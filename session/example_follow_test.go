@@ -28,7 +28,7 @@ func ExampleSession_Follow() {
 	}()
 
 	// From behind the header; after a restart, from the ID of the last entry shown.
-	for e, err := range s.Follow(ctx, s.ID()) {
+	for e, err := range s.Follow(ctx, s.Ref().ID) {
 		if errors.Is(err, fs.ErrNotExist) {
 			fmt.Println("deleted")
 			break

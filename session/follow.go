@@ -43,13 +43,6 @@ func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript
 	return s.following(ctx, "follow", after, true)
 }
 
-// EntriesAfter yields what [Session.Follow] yields, and ends where the transcript
-// ends. Its cost does not depend on what comes before the entry, where the entry is
-// near the end.
-func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return s.following(ctx, "read", after, false)
-}
-
 func (s *Session) following(ctx context.Context, op, after string, waits bool) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		f := follower{s: s, ctx: ctx, scan: s.store.scan(ctx, s.ref), yield: yield, after: after}

@@ -154,7 +154,7 @@ func chatterChild(args []string, stdin io.Reader, _ io.Writer) error {
 func talkOf(t *testing.T, s *session.Session) (want heard, cut int) {
 	t.Helper()
 	sum := sha256.New()
-	for b, err := range transcript.Batches(s.Records(t.Context())) {
+	for b, err := range transcript.Batches(s.Scan(t.Context(), session.ScanOptions{})) {
 		require.NoError(t, err)
 		if !b.Complete {
 			cut++
@@ -180,7 +180,7 @@ func TestFollowProcesses(t *testing.T) {
 	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 
 	var listeners []*exec.Cmd
 	var outs []*bufio.Scanner
@@ -215,7 +215,7 @@ func TestFollowProcesses(t *testing.T) {
 	}
 	step := total / 24
 	n, kills, first := 0, 0, ""
-	for e, err := range s.Follow(t.Context(), s.ID()) {
+	for e, err := range s.Follow(t.Context(), s.Ref().ID) {
 		require.NoError(t, err)
 		if n++; n >= total {
 			break

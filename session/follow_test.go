@@ -60,7 +60,7 @@ func TestFollow(t *testing.T) {
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
 		s := storetest.Load(t, st, storetest.CLI)
 		f := follow(t, s, "")
-		f.want(s.ID())
+		f.want(s.Ref().ID)
 		first := storetest.Add(t, s, transcript.UserText("one"))
 		f.want(first...)
 		f.want(storetest.Add(t, s, storetest.Answer("two", "a", "b"))...)
@@ -116,7 +116,7 @@ func TestFollowEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 3)
 		wait := func(ctx context.Context) {
-			for _, err := range s.Follow(ctx, s.ID()) {
+			for _, err := range s.Follow(ctx, s.Ref().ID) {
 				ended <- err
 			}
 		}
@@ -189,7 +189,7 @@ func TestFollowFile(t *testing.T) {
 			f := followAside(t, storetest.Load(t, viewer, storetest.CLI))
 			f.want(storetest.EntryIDs(t, s)...)
 
-			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 			require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky)) // a failed sync: the next append makes a copy
 			was, err := os.Stat(path)
 			require.NoError(t, err)
@@ -347,6 +347,6 @@ func TestFollowSeesWhatEnds(t *testing.T) {
 		p, err := s.Pending(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, p.Queued)
-		follow(t, s, s.ID()).want(id, off[0])
+		follow(t, s, s.Ref().ID).want(id, off[0])
 	})
 }

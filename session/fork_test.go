@@ -77,7 +77,7 @@ func liveLines(t *testing.T, s *session.Session) (ids []string) {
 	t.Helper()
 	f := rebuild.New(nil)
 	var all []string
-	for b, err := range transcript.Batches(s.Records(t.Context())) {
+	for b, err := range transcript.Batches(s.Scan(t.Context(), session.ScanOptions{})) {
 		require.NoError(t, err)
 		require.NoError(t, f.Add(b))
 		for _, e := range b.Entries {
@@ -118,7 +118,7 @@ func TestForkHistory(t *testing.T) {
 				fork, err := from.Fork(t.Context(), id, nil)
 				require.NoError(t, err)
 				forks, want = append(forks, fork), append(want, storetest.Encoded(t, storetest.WantFork(t, from, id).History()))
-				require.Equal(t, session.Ref{Agent: "main", ID: from.ID()}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
+				require.Equal(t, session.Ref{Agent: "main", ID: from.Ref().ID}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
 				require.Equal(t, fork.Info().Base.Lines, len(storetest.EntryIDs(t, fork))-1)
 				checkCopies(t, from, fork)
 			}
@@ -143,12 +143,12 @@ func checkCopies(t *testing.T, base, fork *session.Session) {
 	t.Helper()
 	lines := map[string][]byte{}
 	place := map[string]int{}
-	for e, err := range base.Entries(t.Context()) {
+	for e, err := range base.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		lines[e.ID], place[e.ID] = e.Line(), len(lines)
 	}
 	last := 0
-	for e, err := range fork.Entries(t.Context()) {
+	for e, err := range fork.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if _, ok := e.Body.(transcript.Header); ok {
 			continue
@@ -184,15 +184,15 @@ func TestFork(t *testing.T) {
 		for _, id := range append(slices.Clone(called), keyed.IDs...) { // a call is open
 			require.Equal(t, asked, storetest.EntryIDs(t, fork(s, id, nil))[1:])
 		}
-		f := fork(s, done[0], &session.CreateOptions{ID: "branch", Title: "a branch", Parent: transcript.Link{Session: s.ID(), Entry: called[1]}})
+		f := fork(s, done[0], &session.CreateOptions{ID: "branch", Title: "a branch", Parent: transcript.Link{Session: s.Ref().ID, Entry: called[1]}})
 		info := f.Info()
-		require.Equal(t, transcript.Link{Agent: "main", Session: s.ID(), Entry: done[0], Lines: 7}, info.Base)
-		require.Equal(t, transcript.Link{Agent: "main", Session: s.ID(), Entry: called[1]}, info.Parent)
+		require.Equal(t, transcript.Link{Agent: "main", Session: s.Ref().ID, Entry: done[0], Lines: 7}, info.Base)
+		require.Equal(t, transcript.Link{Agent: "main", Session: s.Ref().ID, Entry: called[1]}, info.Parent)
 		require.Equal(t, "ann a branch []", fmt.Sprint(info.Owner, " ", info.Title, " ", info.Labels))
 		require.True(t, info.Current)
 		require.Equal(t, 1, info.Turns)
 		require.Equal(t, "a branch", info.Title)
-		require.Len(t, storetest.EntryIDs(t, fork(s, s.ID(), nil)), 1)
+		require.Len(t, storetest.EntryIDs(t, fork(s, s.Ref().ID, nil)), 1)
 
 		again, err := f.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.ToolResult("a", "one"))
 		require.NoError(t, err)
@@ -206,7 +206,7 @@ func TestFork(t *testing.T) {
 			infos, err := st.List(t.Context(), &want)
 			require.NoError(t, err)
 			require.True(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == "branch" }), filter)
-			require.False(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == s.ID() }), filter)
+			require.False(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == s.Ref().ID }), filter)
 		}
 		_, err = s.Fork(t.Context(), done[0], &session.CreateOptions{ID: "branch"})
 		require.ErrorIs(t, err, fs.ErrExist)
@@ -261,7 +261,7 @@ func TestForkBytes(t *testing.T) {
 	storetest.Add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], TurnsBefore: 100})
 	last := storetest.Add(t, s, transcript.UserText("after it"))
 	live, all := 0, 0
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		all += len(e.Line()) + 1
 		if e.ID >= kept[0] {

@@ -230,7 +230,7 @@ func fullReading(dir string, messages int, change func(path string) error) error
 			return err
 		}
 	}
-	if err := errors.Join(st.Close(), change(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"))); err != nil {
+	if err := errors.Join(st.Close(), change(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"))); err != nil {
 		return err
 	}
 	err = storetest.WithFileLimit(64, func() error {

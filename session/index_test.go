@@ -32,7 +32,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("a title"), storetest.Answer("x"))
 	want := s.Info()
 	storetest.Close(t, st)
-	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	require.NoError(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
@@ -62,7 +62,7 @@ func TestCorruptIndex(t *testing.T) {
 	for _, text := range []string{"", "garbage", "{}\n", "\x00\x00\x00\n"} {
 		require.NoError(t, os.WriteFile(index, []byte(text), 0o600))
 		st = storetest.Open(t, dir, nil)
-		require.Equal(t, s.ID(), storetest.Load(t, st, storetest.CLI).ID())
+		require.Equal(t, s.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 		infos, err := st.List(t.Context(), nil)
 		require.NoError(t, err)
 		require.Equal(t, []session.Info{want}, infos, "%q", text)
@@ -92,7 +92,7 @@ func TestOwnerWithoutIndex(t *testing.T) {
 		"by its child": func(t *testing.T, st *session.Store) (*session.Session, error) {
 			t.Helper()
 			child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
-			return st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: s.ID()}})
+			return st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: s.Ref().ID}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestOwnerThatTheIndexLacks(t *testing.T) {
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
-	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.ID()}})
+	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.Ref().ID}})
 	require.NoError(t, err)
 	require.Equal(t, "ada", s.Info().Owner)
 }
@@ -173,7 +173,7 @@ func TestFoundByIDIsListed(t *testing.T) {
 	defer storetest.Close(t, st)
 	other := session.Key{Agent: "main", Channel: "cli", Peer: "other"}
 	storetest.Load(t, st, other)
-	name := filepath.Join("agents/main/sessions", s.ID()+".jsonl")
+	name := filepath.Join("agents/main/sessions", s.Ref().ID+".jsonl")
 	data, err := os.ReadFile(filepath.Join(from, name))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
@@ -183,7 +183,7 @@ func TestFoundByIDIsListed(t *testing.T) {
 	require.NoError(t, storetest.Load(t, st, other).SetMeta(t.Context(), transcript.Meta{Title: new("t")}))
 	again := storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, again)
-	require.Contains(t, storetest.ListIDs(t, again, nil), s.ID())
+	require.Contains(t, storetest.ListIDs(t, again, nil), s.Ref().ID)
 }
 
 // A session whose creator died half way is finished or discarded by
@@ -207,7 +207,7 @@ func TestUnfinishedCreation(t *testing.T) {
 	defer storetest.Close(t, st)
 	_, err = st.Lookup(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "a"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.Equal(t, "renamed", storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).ID())
+	require.Equal(t, "renamed", storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).Ref().ID)
 	infos, err := st.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
@@ -220,7 +220,7 @@ func TestDeleteRemovesTheFile(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("secret"))
-	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
@@ -286,7 +286,7 @@ func TestSaveTurn(t *testing.T) {
 	ids, err := s.Append(t.Context(), transcript.UserText("q"), storetest.Answer("look", "c"), transcript.ToolResult("c", "r"), storetest.Answer("done"))
 	require.NoError(t, err)
 	types, n := "", 0
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		types += e.Type() + " "
 		if n > 0 && e.ID != ids[n-1] {

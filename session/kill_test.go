@@ -102,7 +102,7 @@ func checkAcked(t *testing.T, s *session.Session, acked []storetest.Report) {
 	at := map[string]int{}
 	n := 0
 	var texts strings.Builder
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		at[e.ID] = n
 		n++

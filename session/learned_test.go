@@ -92,7 +92,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 			t.Fatalf("turn %d: %+v became %+v", i, before, after)
 		}
 	}
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		if require.NoError(t, err); e.Type() == transcript.TypeCompaction {
 			compactions++
 		}

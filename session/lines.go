@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"iter"
 	"math"
 
 	"github.com/convolog/convolog/rebuild"
@@ -18,26 +17,12 @@ import (
 // This file is the API for programs that write entries which are complete
 // already: package exchange, and programs that copy sessions between stores.
 
-// Records yields the records of the transcript in order: the entries that
-// [Session.Entries] yields, and damage where it lies. The End of a record is
-// the place that [Session.AppendLines] takes. It may be ranged over several
-// times and keeps no more lines in memory than [transcript.Scan].
-func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, error] {
-	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
-			if !yield(rec, s.store.wrap("read", s.ref, err)) {
-				return
-			}
-		}
-	}
-}
-
 // AppendLines appends entries as they are: with their own IDs, times, batch
 // numbers, idempotency keys and members that only their lines have. They may
 // be several batches; all of them go into one write and one sync. AppendLines
 // returns the place after them.
 //
-// After is the place up to which the caller has read [Session.Records]. If
+// After is the place up to which the caller has read [Session.Scan]. If
 // anyone has appended since, other than to make the session current, the error
 // matches [ErrConflict] and nothing was written. The meaning of the entries is
 // not checked: IDs must be new, and a cut batch stays cut. An entry that no

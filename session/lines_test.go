@@ -41,7 +41,7 @@ func TestAppendLines(t *testing.T) {
 	want := storetest.History(t, s)
 	require.Equal(t, 5, s.Info().Messages)
 	var sources []string
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if source, ok := e.Source(); ok {
 			sources = append(sources, e.ID+" "+string(source))
@@ -95,7 +95,7 @@ func TestCreateWithHeader(t *testing.T) {
 	require.Equal(t, storetest.CLI.String(), info.Key)
 	require.Equal(t, "a title", info.Title)
 	require.Equal(t, int64(1_600_000_000), info.CreatedAt.Unix())
-	for e, err := range s.Entries(ctx) {
+	for e, err := range s.Entries(ctx, "") {
 		require.NoError(t, err)
 		source, ok := e.Source()
 		require.True(t, ok)
@@ -154,8 +154,8 @@ func TestCreateWithGen(t *testing.T) {
 		require.False(t, older.Info().Current)
 		require.NoError(t, current(20))
 		require.True(t, older.Info().Current)
-		require.Equal(t, "older", storetest.Load(t, st, storetest.CLI).ID())
+		require.Equal(t, "older", storetest.Load(t, st, storetest.CLI).Ref().ID)
 		require.NoError(t, first.MakeCurrent(ctx))
-		require.Equal(t, first.ID(), storetest.Load(t, st, storetest.CLI).ID())
+		require.Equal(t, first.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 	})
 }

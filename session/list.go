@@ -188,16 +188,6 @@ func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 	return err == nil
 }
 
-// whole returns the options of a list with all pages in one.
-func (o *ListOptions) whole() *ListOptions {
-	var all ListOptions
-	if o != nil {
-		all = *o
-	}
-	all.After, all.Limit = "", 0
-	return &all
-}
-
 // names reports whether a link is to a session, or any session will do.
 func names(l transcript.Link, ref Ref) bool {
 	return ref == (Ref{}) || ref == linked(l)

@@ -97,7 +97,7 @@ func TestObserveWait(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("short"))
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
 	require.NoError(t, err)
-	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
+	l, err := filelog.Open(root, s.Ref().ID+".jsonl", nil)
 	require.NoError(t, err)
 
 	drain(events) // on a slow machine
@@ -156,7 +156,7 @@ func TestObserveRepair(t *testing.T) {
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("q"))
 			storetest.Close(t, st)
-			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			require.NoError(t, err)
 			info, err := f.Stat()

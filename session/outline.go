@@ -85,7 +85,7 @@ func (st *Store) places(ctx context.Context, ref Ref, entryIDs []string) (map[st
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	sift := sifting(func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, st.drv, ref, keep) })
+	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, st.drv, ref, keep) }
 	if o.passes++; o.fold == nil && o.passes <= mostPasses {
 		where, all, err := plainPlaces(sift, entryIDs)
 		if all || err != nil {

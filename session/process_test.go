@@ -41,7 +41,7 @@ func loaderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(stdout, s.ID())
+	fmt.Fprintln(stdout, s.Ref().ID)
 	return st.Close()
 }
 

@@ -258,9 +258,6 @@ func (r *reader) noteStatuses(b transcript.Batch) {
 	}
 }
 
-// head is the head of the session for a condition.
-func (r *reader) head() string { return cmp.Or(r.fold.Head(), driver.NoHead) }
-
 // walk looks for the oldest line that the history needs, backwards from the end
 // of a transcript, and keeps the records on its way, so that they need not be
 // read again. It follows the live lines: from a rewind it goes to the entry that

@@ -30,7 +30,7 @@ func TestCutBatchOfAnother(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("q"))
 	require.Equal(t, `[u:q]`, shape(t, s))
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(cutBatch)
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestReadersWriteNothing(t *testing.T) {
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("q"))
-			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			require.NoError(t, err)
 			_, err = f.WriteString(left.text)
@@ -87,7 +87,7 @@ func TestReadersWriteNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, left.shape, shape(t, s))
 			require.NoError(t, storetest.ErrOf(st.List(t.Context(), nil)))
-			for _, err := range s.Entries(t.Context()) {
+			for _, err := range s.Entries(t.Context(), "") {
 				require.NoError(t, err)
 			}
 			after, err := os.ReadFile(path)
@@ -110,7 +110,7 @@ func TestAppendBehindAnOpenBatch(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("q"))
 	release := storetest.HoldAppends(t, dir, s)
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(cutBatch)
 	require.NoError(t, err)
@@ -255,7 +255,7 @@ func TestCalibrationBeforeTheBeginning(t *testing.T) {
 	storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
 	storetest.Add(t, s, transcript.Calibration{Model: "new", Window: 2000})
 	storetest.Talk(t, s, 0, 3)
-	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	for range 2 {
 		for model, want := range map[string]int{"old": 0, "new": 2000} {
 			c, err := s.Calibration(t.Context(), model)
@@ -298,7 +298,7 @@ func TestHalfABatchWhileReading(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("q"))
-	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":3,"content":[{"type":"text","text":"half"}]}` + "\n" +

@@ -25,12 +25,12 @@ func TestResumeOfABrokenTranscript(t *testing.T) {
 		dir := t.TempDir()
 		st := storetest.Open(t, dir, storetest.Unsynced)
 		s := storetest.Load(t, st, storetest.CLI)
-		path, ref := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), s.Ref()
+		path, ref := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), s.Ref()
 		storetest.Close(t, st)
 		reads := storetest.Open(t, dir, storetest.Unsynced)
 		reader, err := reads.Get(t.Context(), ref)
 		require.NoError(t, err)
-		b := &brokenLines{rnd: rnd, ids: []string{s.ID()}}
+		b := &brokenLines{rnd: rnd, ids: []string{s.Ref().ID}}
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		require.NoError(t, err)
 		for step := range 4 {

@@ -29,7 +29,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	storetest.Talk(t, s, 400, 3)
 	want, info, ref := storetest.Request(t, s), s.Info(), s.Ref()
 	first := ""
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeAssistant && first == "" {
 			first = e.ID
@@ -70,7 +70,7 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	storetest.Talk(t, s, 100, 5)
 	learned := transcript.Calibration{Model: "m", Window: 9000}
 	old := storetest.Add(t, s, transcript.UserText("old"), learned)
-	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	storetest.Talk(t, s, 105, 2)
 	want, info := storetest.History(t, s), s.Info()
 	storetest.Close(t, st)

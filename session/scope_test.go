@@ -78,7 +78,7 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		return k
 	}
 	parent := func(s *session.Session) transcript.Link {
-		return transcript.Link{Agent: s.Ref().Agent, Session: s.ID(), Entry: "x"}
+		return transcript.Link{Agent: s.Ref().Agent, Session: s.Ref().ID, Entry: "x"}
 	}
 	return map[string]func(t *testing.T, scope *session.Store, s *session.Session){
 		"Load": func(t *testing.T, scope *session.Store, s *session.Session) {
@@ -92,8 +92,8 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		"Get": func(t *testing.T, scope *session.Store, s *session.Session) {
 			_, err := scope.Get(t.Context(), s.Ref())
 			absent(t, err)
-			_, none := scope.Get(t.Context(), session.Ref{Agent: "main", ID: strings.Repeat("0", len(s.ID()))})
-			require.Equal(t, strings.ReplaceAll(none.Error(), strings.Repeat("0", len(s.ID())), s.ID()), err.Error(), "one tells that the session is there")
+			_, none := scope.Get(t.Context(), session.Ref{Agent: "main", ID: strings.Repeat("0", len(s.Ref().ID))})
+			require.Equal(t, strings.ReplaceAll(none.Error(), strings.Repeat("0", len(s.Ref().ID)), s.Ref().ID), err.Error(), "one tells that the session is there")
 		},
 		"Create": func(t *testing.T, scope *session.Store, s *session.Session) {
 			_, err := scope.Create(t.Context(), key(t, s), nil)
@@ -191,7 +191,7 @@ func TestScopedSession(t *testing.T) {
 		require.False(t, errors.Is(err, session.ErrConflict))
 	}
 	end := int64(0)
-	for rec, err := range s.Records(ctx) {
+	for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 		require.NoError(t, err)
 		end = rec.End
 	}
@@ -210,7 +210,7 @@ func TestScopedSession(t *testing.T) {
 	fork, err := s.Fork(ctx, head, nil)
 	require.NoError(t, err)
 	require.Equal(t, "ada", fork.Info().Owner)
-	child, err := st.Create(ctx, session.Key{Agent: "main", Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: s.ID(), Entry: head}})
+	child, err := st.Create(ctx, session.Key{Agent: "main", Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: s.Ref().ID, Entry: head}})
 	require.NoError(t, err)
 	require.Equal(t, "ada", child.Info().Owner, "children inherit the owner")
 	require.NoError(t, s.MakeCurrent(ctx))

@@ -28,9 +28,6 @@ type Session struct {
 // Ref returns the name of the session.
 func (s *Session) Ref() Ref { return s.ref }
 
-// ID returns the ID of the session.
-func (s *Session) ID() string { return s.ref.ID }
-
 // History returns the messages of the next model request: the canonical history
 // of the session, by the rules of package rebuild. The slices are the caller's; the
 // blocks are shared and must not be modified. While calls are running it has an
@@ -47,13 +44,21 @@ func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 	return h, err
 }
 
-// Entries yields the entries of the transcript in order, the rewound and the
-// compacted ones and the header included. It may be ranged over several times
-// and keeps no more lines in memory than [transcript.Scan]. Damage is left out: see
-// [Session.Health].
-func (s *Session) Entries(ctx context.Context) iter.Seq2[transcript.Entry, error] {
+// Entries yields the stored entries after the entry with the ID after, in the order of
+// their lines, and ends where the transcript ends. An empty after yields all of them: the
+// rewound and the compacted ones, the header, and those of appends that a crash has cut.
+// After an entry those are left out, as [Session.Follow] leaves them out, and the cost
+// does not depend on the lines before the entry if that is near the end. An ID that is
+// not there gives an error that matches [ErrNoEntry].
+//
+// The sequence may be ranged over several times and keeps no more lines in memory than
+// [transcript.Scan]. Damage is left out: see [Session.Health].
+func (s *Session) Entries(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
+	if after != "" {
+		return s.following(ctx, "read", after, false)
+	}
 	return func(yield func(transcript.Entry, error) bool) {
-		for rec, err := range s.Records(ctx) {
+		for rec, err := range s.Scan(ctx, ScanOptions{}) {
 			if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
 				return
 			}

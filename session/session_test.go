@@ -66,8 +66,8 @@ func testRestart(t *testing.T, opts *session.Options) {
 		if got := storetest.Request(t, r); got != body {
 			t.Errorf("after step %d a restart renders\n%s\nnot\n%s", i, got, body)
 		}
-		if r.ID() != s.ID() || r.Turns() != s.Turns() {
-			t.Errorf("after step %d: session %s with %d turns, want %s with %d", i, r.ID(), r.Turns(), s.ID(), s.Turns())
+		if r.Ref().ID != s.Ref().ID || r.Turns() != s.Turns() {
+			t.Errorf("after step %d: session %s with %d turns, want %s with %d", i, r.Ref().ID, r.Turns(), s.Ref().ID, s.Turns())
 		}
 		storetest.Close(t, other)
 	}
@@ -83,7 +83,7 @@ func TestListDelete(t *testing.T) {
 	storetest.Add(t, b, transcript.UserText("hello"))
 	other := storetest.Load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
 	storetest.Add(t, other, transcript.UserText("other agent"))
-	require.Equal(t, "my-id", storetest.Load(t, st, storetest.CLI).ID())
+	require.Equal(t, "my-id", storetest.Load(t, st, storetest.CLI).Ref().ID)
 	check := func(st *session.Store) {
 		t.Helper()
 		infos, err := st.List(t.Context(), nil)
@@ -116,7 +116,7 @@ func TestListDelete(t *testing.T) {
 	require.NoError(t, st.Delete(t.Context(), b.Ref()))
 	_, err = st.Get(t.Context(), b.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.Equal(t, a.ID(), storetest.Load(t, st, storetest.CLI).ID())
+	require.Equal(t, a.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 }
 
 func TestMeta(t *testing.T) {
@@ -157,7 +157,7 @@ func TestAppendIf(t *testing.T) {
 	if err != nil || strings.Join(again.IDs, " ") != strings.Join(ids, " ") || !again.Repeated || again.Rewound {
 		t.Errorf("the same key again = %+v, %v, want %v", again, err, ids)
 	}
-	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	again, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), storetest.Answer("b", "c"))
 	if err != nil || !again.Repeated || !again.Rewound {
 		t.Errorf("the same key after a rewind = %+v, %v", again, err)

@@ -95,16 +95,6 @@ func (s *state) syncFrom(ctx context.Context, whole bool) (err error) {
 // the history needs. The caller holds s.mu.
 func (s *state) readAll(ctx context.Context) error { return s.syncFrom(ctx, true) }
 
-// readTo is sync and makes sure that an entry was read, which may be older than the
-// history. The caller holds s.mu.
-func (s *state) readTo(ctx context.Context, id string) error {
-	err := s.sync(ctx)
-	if err == nil && !s.fold.Has(id) {
-		err = s.readAll(ctx)
-	}
-	return err
-}
-
 // catchUp makes sure that the appends of this process were read. The caller
 // holds s.mu.
 func (s *state) catchUp(ctx context.Context) error {

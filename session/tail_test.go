@@ -43,7 +43,7 @@ func TestTails(t *testing.T) {
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("q"))
 			storetest.Close(t, st)
-			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 			before, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, append(before, tt.tail...), 0o600))
@@ -107,7 +107,7 @@ func TestHeaderLost(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("q"))
 	want := storetest.History(t, s)
 	storetest.Close(t, st)
-	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(data), "\n")
@@ -142,11 +142,11 @@ func TestReadWhileLocked(t *testing.T) {
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
 	require.NoError(t, err)
 	defer func() { _ = root.Close() }()
-	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
+	l, err := filelog.Open(root, s.Ref().ID+".jsonl", nil)
 	require.NoError(t, err)
 	release, err := l.Hold(t.Context())
 	require.NoError(t, err)
-	f, err := root.OpenFile(s.ID()+".jsonl", os.O_WRONLY|os.O_APPEND, 0)
+	f, err := root.OpenFile(s.Ref().ID+".jsonl", os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	write := func(line string) {
 		_, err := f.WriteString(line + "\n")
@@ -219,8 +219,8 @@ func TestIndexLost(t *testing.T) {
 		storetest.Add(t, s, transcript.UserText("hi"))
 		require.NoError(t, spoil(filepath.Join(dir, "agents/main/sessions.jsonl")))
 		other := storetest.Load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
-		if got := storetest.Load(t, st, storetest.CLI); got.ID() != s.ID() {
-			t.Errorf("%s: session %s, want %s", name, got.ID(), s.ID())
+		if got := storetest.Load(t, st, storetest.CLI); got.Ref().ID != s.Ref().ID {
+			t.Errorf("%s: session %s, want %s", name, got.Ref().ID, s.Ref().ID)
 		}
 		storetest.Add(t, s, transcript.UserText("more"))
 		infos, err := st.List(t.Context(), nil)

@@ -41,7 +41,7 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 				_, _ = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1 + rnd.IntN(3)}, Summarizer: compact.SummarizerFunc(storetest.Says("s"))})
 			case 6:
 				if len(ids) > 0 && rnd.IntN(2) == 0 {
-					require.NoError(t, s.Rewind(t.Context(), append(ids, s.ID())[rnd.IntN(len(ids)+1)]))
+					require.NoError(t, s.Rewind(t.Context(), append(ids, s.Ref().ID)[rnd.IntN(len(ids)+1)]))
 				}
 			case 7:
 				if len(ids) > 0 {
@@ -128,7 +128,7 @@ func TestChecksums(t *testing.T) {
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Add(t, s, transcript.UserText("hello world"), storetest.Answer("hi"))
 		storetest.Close(t, st)
-		path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+		path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
 		sealed := strings.Count(string(data), `,"crc":"`)

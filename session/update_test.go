@@ -81,7 +81,7 @@ func TestUpdateBesideBusyWriters(t *testing.T) {
 			t.Logf("%d updates took %d tries, one of them %d", updates[name], all, most)
 			require.LessOrEqual(t, most, 4, "tries of an Update")
 			n := 0
-			for e, err := range s.Entries(t.Context()) {
+			for e, err := range s.Entries(t.Context(), "") {
 				require.NoError(t, err)
 				f, ok := e.Body.(transcript.Fragment)
 				if !ok {

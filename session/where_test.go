@@ -68,7 +68,7 @@ func TestWhere(t *testing.T) {
 			require.NoError(t, err)
 		}
 		open()
-		ids := []string{s.ID()}
+		ids := []string{s.Ref().ID}
 		for range 12 {
 			for range r.IntN(8) {
 				batch := placedBatch(r, ids)
@@ -87,7 +87,7 @@ func TestWhere(t *testing.T) {
 			if r.IntN(8) == 0 && seed%4 > 0 {
 				storetest.Close(t, st)
 				storetest.Close(t, other)
-				damage(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), r)
+				damage(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), r)
 				open()
 			}
 			fold := rebuild.New(nil)

@@ -108,7 +108,7 @@ func messages(t *testing.T, r guardtest.Recorded) []string {
 func answers(t *testing.T, c config) (all []transcript.Fragment) {
 	t.Helper()
 	withSession(t, c, func(s *session.Session) {
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			if err != nil {
 				t.Fatal(err)
 			}

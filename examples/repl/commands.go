@@ -69,7 +69,7 @@ func newSession(ctx context.Context, r *repl, label string) error {
 	if label != "" {
 		label = " (" + clean(label) + ")"
 	}
-	r.out.say("New session: %s%s", shortID(s.ID()), label)
+	r.out.say("New session: %s%s", shortID(s.Ref().ID), label)
 	return nil
 }
 
@@ -145,7 +145,7 @@ func switchSession(ctx context.Context, r *repl, query string) error {
 		return err
 	}
 	r.session, r.key = s, key
-	r.out.say("Switched to: %s (%d turns)", shortID(s.ID()), info.Turns)
+	r.out.say("Switched to: %s (%d turns)", shortID(s.Ref().ID), info.Turns)
 	r.showPending(ctx)
 	return nil
 }
@@ -162,7 +162,7 @@ func deleteSession(ctx context.Context, r *repl, query string) error {
 	if err := r.store.Delete(ctx, s.Ref()); err != nil {
 		return err
 	}
-	r.out.say("Deleted: %s", shortID(s.ID()))
+	r.out.say("Deleted: %s", shortID(s.Ref().ID))
 	return nil
 }
 
@@ -248,7 +248,7 @@ func showHistory(ctx context.Context, r *repl, _ string) error {
 	if err != nil {
 		return err
 	}
-	r.out.say("Session: %s", r.session.ID())
+	r.out.say("Session: %s", r.session.Ref().ID)
 	if len(h.Messages) == 0 {
 		r.out.say("(empty session)")
 	}

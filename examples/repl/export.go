@@ -14,7 +14,7 @@ import (
 // export writes the session to a new file, in the form that its name asks for.
 func export(ctx context.Context, r *repl, name string) (err error) {
 	if name == "" {
-		name = shortID(r.session.ID()) + ".md"
+		name = shortID(r.session.Ref().ID) + ".md"
 	}
 	var write func(context.Context, *session.Session, io.Writer) error
 	switch {
@@ -50,8 +50,8 @@ func fork(ctx context.Context, r *repl, label string) error {
 	if err != nil {
 		return err
 	}
-	from := r.session.ID()
+	from := r.session.Ref().ID
 	r.session = s
-	r.out.say("Forked: %s from %s (%d turns); you are in the fork.", shortID(s.ID()), shortID(from), s.Turns())
+	r.out.say("Forked: %s from %s (%d turns); you are in the fork.", shortID(s.Ref().ID), shortID(from), s.Turns())
 	return nil
 }

@@ -89,7 +89,7 @@ func (r *repl) banner(ctx context.Context) {
 	if r.url == "" {
 		name += " (no network; see -h for a real one)"
 	}
-	r.out.print("%s\nConvolog REPL\nModel: %s\nSession: %s  %s\n", r.frame(), name, r.key, shortID(r.session.ID()))
+	r.out.print("%s\nConvolog REPL\nModel: %s\nSession: %s  %s\n", r.frame(), name, r.key, shortID(r.session.Ref().ID))
 	if n := r.session.Turns(); n > 0 {
 		r.out.print("Restored: %d previous turns\n", n)
 		r.showLast(ctx)

@@ -59,7 +59,7 @@ func archive(ctx context.Context, r *repl, query string) error {
 	if err := retain.Archive(ctx, r.store, s.Ref()); err != nil {
 		return err
 	}
-	r.out.say("Archived: %s", shortID(s.ID()))
+	r.out.say("Archived: %s", shortID(s.Ref().ID))
 	return nil
 }
 
@@ -71,6 +71,6 @@ func restore(ctx context.Context, r *repl, query string) error {
 	if err := retain.Restore(ctx, r.store, s.Ref()); err != nil {
 		return err
 	}
-	r.out.say("Restored: %s", shortID(s.ID()))
+	r.out.say("Restored: %s", shortID(s.Ref().ID))
 	return nil
 }

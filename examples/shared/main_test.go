@@ -242,7 +242,7 @@ func create(t *testing.T, store *session.Store, peer string) string {
 	t.Helper()
 	s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "http", Peer: peer}, nil)
 	require.NoError(t, err)
-	return s.ID()
+	return s.Ref().ID
 }
 
 // A client that is cut off goes on at the other replica in the middle of a sentence,
@@ -338,7 +338,7 @@ func TestReplicasKilled(t *testing.T) {
 		said := 0
 		s, err := store.Get(t.Context(), session.Ref{Agent: "main", ID: c.session})
 		require.NoError(t, err)
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser && f.Message().Text() == c.message {
 				said++

@@ -206,7 +206,7 @@ func TestExportedFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(s *session.Session) string {
 		t.Helper()
-		name := filepath.Join(dir, s.ID()+".html")
+		name := filepath.Join(dir, s.Ref().ID+".html")
 		f, err := os.Create(name)
 		require.NoError(t, err)
 		require.NoError(t, exchange.HTML(t.Context(), s, f))

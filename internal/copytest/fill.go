@@ -165,7 +165,7 @@ func (f *filler) create() error {
 // entry returns one of the entries of a session.
 func (f *filler) entry(s *session.Session) (id string, err error) {
 	n := 0
-	for e, err := range s.Entries(f.ctx) {
+	for e, err := range s.Entries(f.ctx, "") {
 		if err != nil {
 			return "", err
 		}
@@ -235,7 +235,7 @@ func (f *filler) stand() error {
 		if err == nil {
 			_, err = turn.Queue(f.ctx, s, transcript.UserText(f.word()))
 		}
-		if err == nil && id != s.ID() {
+		if err == nil && id != s.Ref().ID {
 			_ = turn.Pin(f.ctx, s, id) // some entries have no text
 		}
 		return err
@@ -292,7 +292,7 @@ func (f *filler) remove() error {
 
 func (f *filler) erase() error {
 	return f.at(func(s *session.Session, id string) error {
-		if id == s.ID() {
+		if id == s.Ref().ID {
 			return nil
 		}
 		p, err := erase.Preview(f.ctx, f.st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{id}}}})
@@ -319,7 +319,7 @@ func (f *filler) foreign() error {
 			entries = append(entries, e)
 		}
 		var end int64
-		for rec, err := range s.Records(f.ctx) {
+		for rec, err := range s.Scan(f.ctx, session.ScanOptions{}) {
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ var kinds = []string{"system", "summary", "user", "assistant", "reasoning", "cal
 // Of finds out what fills the window of a session. It reads the whole transcript.
 func Of(ctx context.Context, s *session.Session) (c Context, err error) {
 	c.Compactions = []Compared{}
-	for e, err := range s.Entries(ctx) {
+	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
 			return c, err
 		}

@@ -219,7 +219,7 @@ func checkCrowd(t *testing.T, dir string, acked [][]string) (torn, cut int) {
 	at := map[string]int{}
 	last := map[int]int{}
 	n := 0
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		n++
 		if _, twice := at[e.ID]; twice {

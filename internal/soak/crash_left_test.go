@@ -108,7 +108,7 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 				var st *session.Store
 				var s *session.Session
 				st, s, ids = said(t, dir, session.SyncAlways)
-				path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+				path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 				lines, err := os.ReadFile(path)
 				require.NoError(t, err)
 				require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))

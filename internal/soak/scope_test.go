@@ -56,7 +56,7 @@ func TestScopeOfFeatures(t *testing.T) {
 func scopeFeatures() map[string]func(t *testing.T, scope *session.Store, s *session.Session) {
 	return map[string]func(t *testing.T, scope *session.Store, s *session.Session){
 		"Find": func(t *testing.T, scope *session.Store, s *session.Session) {
-			for _, query := range []string{s.ID(), s.Info().Key, s.Info().Title} {
+			for _, query := range []string{s.Ref().ID, s.Info().Key, s.Info().Title} {
 				_, err := search.ByPrefix(t.Context(), scope, query, nil)
 				require.ErrorIs(t, err, fs.ErrNotExist)
 			}
@@ -78,7 +78,7 @@ func scopeFeatures() map[string]func(t *testing.T, scope *session.Store, s *sess
 		},
 		"Erase": func(t *testing.T, scope *session.Store, s *session.Session) {
 			var plan erase.Plan
-			require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"id":"forged","sessions":[{"agent":"main","id":%q}],"entries":[{"session":{"agent":"main","id":%[1]q},"entries":["x"]}]}`, s.ID()), &plan))
+			require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"id":"forged","sessions":[{"agent":"main","id":%q}],"entries":[{"session":{"agent":"main","id":%[1]q},"entries":["x"]}]}`, s.Ref().ID), &plan))
 			report, err := erase.Run(t.Context(), scope, plan)
 			require.NoError(t, err)
 			require.Empty(t, report.Places)

@@ -17,7 +17,7 @@ import (
 func WantFork(t testing.TB, s *session.Session, id string) *rebuild.Fold {
 	t.Helper()
 	var prefix []transcript.Batch
-	for b, err := range transcript.Batches(s.Records(t.Context())) {
+	for b, err := range transcript.Batches(s.Scan(t.Context(), session.ScanOptions{})) {
 		require.NoError(t, err)
 		prefix = append(prefix, b)
 		if slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id }) {

@@ -47,7 +47,7 @@ func CheckContinues(dir string) error {
 		return err
 	}
 	said := 0 // messages
-	for e, err := range s.Entries(Background) {
+	for e, err := range s.Entries(Background, "") {
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func CheckContinues(dir string) error {
 	if err != nil || len(h.Damage) > 0 || cut || said == 0 {
 		return fmt.Errorf("%d messages, health %+v: %w", said, h, err)
 	}
-	if info := s.Info(); info.Size != FileSize(dir, "sessions/"+s.ID()+".jsonl") || info.Messages < said {
+	if info := s.Info(); info.Size != FileSize(dir, "sessions/"+s.Ref().ID+".jsonl") || info.Messages < said {
 		return fmt.Errorf("the row is %+v, the messages are %d", info, said)
 	}
 	return errors.Join(Say(s, said+1, ""), st.Close())

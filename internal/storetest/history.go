@@ -118,7 +118,7 @@ func foldAll(t testing.TB, s *session.Session, opts *rebuild.Options) *rebuild.F
 			require.NoError(t, f.Add(b))
 		}
 	}
-	for rec, err := range s.Records(t.Context()) {
+	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)
 		feed(batcher.Take(rec))
 	}

@@ -31,7 +31,7 @@ func Add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
 // Entries returns the entries of a session.
 func Entries(t *testing.T, s *session.Session) (all []transcript.Entry) {
 	t.Helper()
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		all = append(all, e)
 	}
@@ -41,7 +41,7 @@ func Entries(t *testing.T, s *session.Session) (all []transcript.Entry) {
 // EntryIDs returns the IDs of the entries of a session.
 func EntryIDs(t *testing.T, s *session.Session) (ids []string) {
 	t.Helper()
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		ids = append(ids, e.ID)
 	}
@@ -51,7 +51,7 @@ func EntryIDs(t *testing.T, s *session.Session) (ids []string) {
 // Lines returns the entries of a session as the lines of its transcript.
 func Lines(t *testing.T, s *session.Session) (lines []string) {
 	t.Helper()
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		lines = append(lines, string(e.Line()))
 	}
@@ -61,7 +61,7 @@ func Lines(t *testing.T, s *session.Session) (lines []string) {
 // End is the place after the last record of a session.
 func End(t *testing.T, s *session.Session) (at int64) {
 	t.Helper()
-	for rec, err := range s.Records(t.Context()) {
+	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)
 		at = rec.End
 	}

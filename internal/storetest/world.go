@@ -85,7 +85,7 @@ func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
 		}
 	}
 	known := map[string]bool{}
-	for e, err := range s.Entries(ctx) {
+	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
 			return one, err
 		}

@@ -38,7 +38,7 @@ func ExampleFilter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for e, err := range s.Entries(ctx) {
+	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 	found, err := kept.List(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Len(t, found, 5)
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		require.Less(t, len(e.Line()), 3_000)
 	}
@@ -109,7 +109,7 @@ func TestBlobsManyScreenshots(t *testing.T) {
 		}}, storetest.Answer("I see."))
 	}
 	storetest.Close(t, st)
-	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"))
+	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"))
 	require.NoError(t, err)
 	share := float64(info.Size()) / (float64(info.Size()) + float64(inline))
 	t.Logf("%d screenshots of %d bytes: the transcript has %.2f %% of what it has with them", shots, size, 100*share)
@@ -142,7 +142,7 @@ func TestBlobsMissing(t *testing.T) {
 	require.NoError(t, err)
 	for i, hash := range hashes {
 		if i == 0 {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/blobs", s.ID(), hash), []byte("other"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/blobs", s.Ref().ID, hash), []byte("other"), 0o600))
 			continue
 		}
 		require.NoError(t, kept.Delete(t.Context(), s.Ref(), hash))
@@ -237,7 +237,7 @@ func TestBlobsLeftovers(t *testing.T) {
 	require.ErrorIs(t, storetest.ErrOf(st.Get(t.Context(), ref)), fs.ErrNotExist)
 	current, err := st.Lookup(t.Context(), storetest.CLI)
 	require.NoError(t, err)
-	require.Equal(t, s.ID(), current.ID())
+	require.Equal(t, s.Ref().ID, current.Ref().ID)
 
 	fork, err := s.Fork(t.Context(), more[0], create)
 	require.NoError(t, err)
@@ -289,7 +289,7 @@ func TestBlobsRetryAndURL(t *testing.T) {
 		ids = done.IDs
 	}
 	require.EqualValues(t, 2, kept.Puts.Load(), "a repeat stores the same media")
-	require.Contains(t, storetest.History(t, s), `{"type":"url","url":"https://example.com/`+s.ID()+"/"+ids[0]+"/")
+	require.Contains(t, storetest.History(t, s), `{"type":"url","url":"https://example.com/`+s.Ref().ID+"/"+ids[0]+"/")
 	require.Zero(t, kept.Gets.Load())
 }
 
@@ -403,7 +403,7 @@ func TestForkBlobsRow(t *testing.T) {
 	require.NoError(t, err)
 	last := ""
 	for line := range strings.Lines(string(index)) {
-		if strings.Contains(line, fork.ID()) {
+		if strings.Contains(line, fork.Ref().ID) {
 			last = line
 		}
 	}
@@ -422,7 +422,7 @@ func TestBlobsOfQueuedTexts(t *testing.T) {
 	require.NoError(t, storetest.ErrOf(turn.Queue(t.Context(), s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{shot}})))
 	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	var last transcript.Entry
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		last = e
 	}

@@ -62,18 +62,18 @@ func painterChild(args []string, _ io.Reader, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		say(stroke{Did: "appended", Session: s.ID(), Seed: n})
+		say(stroke{Did: "appended", Session: s.Ref().ID, Seed: n})
 		switch rnd.IntN(5) {
 		case 0:
 			if _, err := s.Fork(storetest.Background, ids[0], nil); err != nil {
 				return err
 			}
 		case 1:
-			say(stroke{Did: "deleting", Session: s.ID()})
+			say(stroke{Did: "deleting", Session: s.Ref().ID})
 			if err := st.Delete(storetest.Background, s.Ref()); err != nil {
 				return err
 			}
-			say(stroke{Did: "deleted", Session: s.ID()})
+			say(stroke{Did: "deleted", Session: s.Ref().ID})
 		}
 	}
 }
@@ -179,7 +179,7 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 		require.NoError(t, err)
 		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 		named := map[string]bool{}
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			if f, ok := e.Body.(transcript.Fragment); ok {
 				for _, b := range f.Content {

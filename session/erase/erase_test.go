@@ -98,7 +98,7 @@ func TestEraseWord(t *testing.T) {
 				what = erase.Erasure{}
 				for _, s := range []*session.Session{s, fork, old} {
 					var ids []string
-					for e, err := range s.Entries(t.Context()) {
+					for e, err := range s.Entries(t.Context(), "") {
 						require.NoError(t, err)
 						if _, draft := e.Body.(transcript.Draft); draft || storetest.HasWord(e) {
 							ids = append(ids, e.ID)
@@ -399,7 +399,7 @@ func TestEraseNewerFormat(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	end := int64(0)
-	for rec, err := range s.Records(t.Context()) {
+	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)
 		end = rec.End
 	}

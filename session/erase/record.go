@@ -114,7 +114,7 @@ func (r *record) add(ctx context.Context, p *Plan) error {
 func (r *record) read(ctx context.Context) (*Plan, error) {
 	p := new(Plan)
 	at := map[session.Ref]int{} // place in p.Entries
-	for e, err := range r.s.Entries(ctx) {
+	for e, err := range r.s.Entries(ctx, "") {
 		if err != nil {
 			return nil, err
 		}

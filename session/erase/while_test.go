@@ -49,7 +49,7 @@ func TestCompactWhileErased(t *testing.T) {
 			})})
 			require.ErrorIs(t, err, session.ErrReplaced)
 			require.NotContains(t, storetest.History(t, s), "XYZZY")
-			for e, err := range s.Entries(t.Context()) {
+			for e, err := range s.Entries(t.Context(), "") {
 				require.NoError(t, err)
 				require.NotContains(t, string(e.Line()), "XYZZY")
 			}
@@ -81,7 +81,7 @@ func TestWhereErased(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]rebuild.Where{ids[0]: {}, ids[1]: {}, ids[2]: {}}, after)
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
-	require.ErrorContains(t, storetest.ErrOf(theirs.Where(t.Context(), ids...)), s.ID())
+	require.ErrorContains(t, storetest.ErrOf(theirs.Where(t.Context(), ids...)), s.Ref().ID)
 	storetest.Close(t, st)
 	storetest.Close(t, other)
 }

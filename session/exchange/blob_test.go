@@ -45,7 +45,7 @@ func TestBlobsImportAndExport(t *testing.T) {
 	hashes, err := kept.List(t.Context(), ref)
 	require.NoError(t, err)
 	require.Len(t, hashes, 1)
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		require.NotContains(t, string(e.Line()), data[:100])
 		if from, ok := e.Source(); ok && bytes.Contains(from, []byte("mimeType")) {

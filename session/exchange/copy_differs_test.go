@@ -72,7 +72,7 @@ func TestCopyDiverged(t *testing.T) {
 			before := textOf(t, to)
 			_, err := copyAll(t.Context(), from, to, nil)
 			require.ErrorIs(t, err, exchange.ErrDiverged)
-			require.ErrorContains(t, err, s.ID())
+			require.ErrorContains(t, err, s.Ref().ID)
 			require.Equal(t, before, textOf(t, to))
 
 			other, err := from.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "other"}, nil)
@@ -97,7 +97,7 @@ func TestCopyOthers(t *testing.T) {
 	theirs := load(t, to) // the first one of the same key
 	_, err := copyAll(t.Context(), from, to, nil)
 	require.ErrorIs(t, err, fs.ErrExist)
-	require.ErrorContains(t, err, theirs.ID())
+	require.ErrorContains(t, err, theirs.Ref().ID)
 	_, err = to.Get(t.Context(), mine.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
@@ -116,11 +116,11 @@ func TestCopyOthers(t *testing.T) {
 	copied(t, from, to)
 	now, err := to.Lookup(t.Context(), cli)
 	require.NoError(t, err)
-	require.Equal(t, mine.ID(), now.ID())
+	require.Equal(t, mine.Ref().ID, now.Ref().ID)
 	require.NoError(t, theirs.MakeCurrent(t.Context()))
 	_, err = copyAll(t.Context(), from, to, nil)
-	require.ErrorContains(t, err, theirs.ID())
-	require.ErrorContains(t, err, mine.ID())
+	require.ErrorContains(t, err, theirs.Ref().ID)
+	require.ErrorContains(t, err, mine.Ref().ID)
 }
 
 // transcripts returns the names of the transcripts in a folder.

@@ -24,7 +24,7 @@ import (
 // older than their hook and add media: see [session.Options].
 func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
 	out := bufio.NewWriter(w)
-	for b, err := range transcript.Batches(s.Records(ctx)) {
+	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{})) {
 		if err == nil {
 			b.Entries, err = s.FilterExport(ctx, b.Entries)
 		}
@@ -103,7 +103,7 @@ func failed(s *session.Session, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("exchange: export %s/%s: %w", s.Ref().Agent, s.ID(), err)
+	return fmt.Errorf("exchange: export %s/%s: %w", s.Ref().Agent, s.Ref().ID, err)
 }
 
 // conversation returns the whole conversation as entries in order: an answer as
@@ -115,7 +115,7 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}}
 	lost := dialect.Losses{}
 	records := func(yield func(transcript.Record, error) bool) {
-		for rec, err := range s.Records(ctx) {
+		for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 			if rec.Damage != nil {
 				lost["damage"]++
 			}

@@ -118,7 +118,7 @@ func TestExportUsed(t *testing.T) {
 	for name, want := range map[string]string{
 		".relations.json": `"viking://b"`, "history/archive_001/.abstract.md": "one greeting", "history/archive_001/.overview.md": "greeted at length",
 	} {
-		file := files["session/"+s.ID()+"/"+name]
+		file := files["session/"+s.Ref().ID+"/"+name]
 		if file == nil || !strings.Contains(string(file.Data), want) {
 			t.Errorf("%s: %+v, want %s in it", name, file, want)
 		}
@@ -135,7 +135,7 @@ func TestExportLines(t *testing.T) {
 	require.NoError(t, s.Rewind(t.Context(), first[0]))
 	var out bytes.Buffer
 	require.NoError(t, exchange.Lines(t.Context(), s, &out))
-	file, err := os.ReadFile(dir + "/agents/main/sessions/" + s.ID() + ".jsonl")
+	file, err := os.ReadFile(dir + "/agents/main/sessions/" + s.Ref().ID + ".jsonl")
 	if err != nil || out.String() != string(file) {
 		t.Errorf("exported\n%s\nwant (%v)\n%s", &out, err, file)
 	}
@@ -163,7 +163,7 @@ func TestExportRequest(t *testing.T) {
 func TestExportPrompts(t *testing.T) {
 	s := load(t, inMemory())
 	add(t, s, transcript.System{Text: "gone"}, transcript.UserText("taken back"))
-	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	add(t, s, transcript.System{Text: "Be brief."}, transcript.UserText("question 1"))
 	add(t, s, transcript.AssistantText("answer 1"))
 	add(t, s, transcript.Tools{Names: []string{"read", "grep"}}, transcript.System{Text: "Be long."}, transcript.UserText("question 2"))

@@ -62,7 +62,7 @@ func readFollower(ctx context.Context, s *session.Session) (follower, error) {
 		return f, nil
 	}
 	records := func(yield func(transcript.Record, error) bool) {
-		for rec, err := range s.Records(ctx) {
+		for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 			f.end = max(f.end, rec.End)
 			if !yield(rec, err) {
 				return

@@ -65,7 +65,7 @@ func TestHTML(t *testing.T) {
 	require.False(t, strings.Contains(text, "hunter2"))
 	d := data(t, text)
 	require.Len(t, d.Entries, 3)
-	require.Equal(t, s.ID(), d.Info.ID)
+	require.Equal(t, s.Ref().ID, d.Info.ID)
 	shown := d.Entries[0]["content"].([]any)
 	require.Equal(t, strings.ReplaceAll(hostile, "hunter2", "***"), shown[0].(map[string]any)["text"])
 	source := shown[1].(map[string]any)["source"].(map[string]any)

@@ -304,7 +304,7 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 	if err != nil || before == nil {
 		return s, err
 	}
-	if !isImportID(before.ID()) || before.Info().UpdatedAt.After(im.Source.Updated) {
+	if !isImportID(before.Ref().ID) || before.Info().UpdatedAt.After(im.Source.Updated) {
 		err = before.MakeCurrent(ctx)
 	}
 	return s, err
@@ -314,7 +314,7 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 // one already, the newest of the others.
 func (im *importing) before(ctx context.Context) (*session.Session, error) {
 	s, err := im.store.Lookup(ctx, im.Key)
-	if err != nil || s.ID() != im.Session.ID {
+	if err != nil || s.Ref().ID != im.Session.ID {
 		return s, err
 	}
 	infos, err := im.store.List(ctx, &session.ListOptions{Agent: im.Key.Agent})

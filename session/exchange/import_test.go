@@ -195,7 +195,7 @@ func checkImported(t *testing.T, st *session.Store, im exchange.Imported) {
 	}
 	fold := rebuild.New(nil)
 	var batcher transcript.Batcher
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if line, ok := e.Source(); ok {
 			delete(lines, string(line))
@@ -266,7 +266,7 @@ func TestImportBesideOwn(t *testing.T) {
 	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
 	cur, err := st.Lookup(ctx, key)
 	require.NoError(t, err)
-	require.Equal(t, own.ID(), cur.ID())
+	require.Equal(t, own.Ref().ID, cur.Ref().ID)
 	s, err := st.Get(ctx, im.Session)
 	require.NoError(t, err)
 	add(t, s, transcript.UserText("and here?"))
@@ -340,7 +340,7 @@ func TestImportSeals(t *testing.T) {
 			require.NoError(t, im.Err)
 			s, err := st.Get(t.Context(), im.Session)
 			require.NoError(t, err)
-			for rec, err := range s.Records(t.Context()) {
+			for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 				require.NoError(t, err)
 				require.Nil(t, rec.Damage)
 				require.Equal(t, !bare, bytes.Contains(rec.Entry.Line(), []byte(`,"crc":"`)), "%s", rec.Entry.Line())
@@ -362,7 +362,7 @@ func TestImportDamagedHeader(t *testing.T) {
 	var lines bytes.Buffer
 	require.NoError(t, exchange.Lines(t.Context(), s, &lines))
 	changed := bytes.Replace(lines.Bytes(), []byte(`"word"`), []byte(`"ward"`), 1)
-	files := fstest.MapFS{"agents/main/sessions/" + s.ID() + ".jsonl": {Data: changed}}
+	files := fstest.MapFS{"agents/main/sessions/" + s.Ref().ID + ".jsonl": {Data: changed}}
 	to := inMemory()
 	im := importAll(t, to, sessionsIn(t, files), nil)[0]
 	require.Equal(t, 1, im.Lost["damage"])
@@ -371,7 +371,7 @@ func TestImportDamagedHeader(t *testing.T) {
 	require.Equal(t, "ada", got.Info().Owner)
 	require.Equal(t, []string{"ward"}, got.Info().Labels)
 	header, _, _ := bytes.Cut(changed, []byte("\n"))
-	for rec, err := range got.Records(t.Context()) {
+	for rec, err := range got.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)
 		src, _ := rec.Entry.Source()
 		require.Equal(t, string(header), string(src))
@@ -415,7 +415,7 @@ func TestImportCommits(t *testing.T) {
 	}
 	var lines bytes.Buffer
 	require.NoError(t, exchange.Lines(t.Context(), s, &lines))
-	files := fstest.MapFS{"agents/main/sessions/" + s.ID() + ".jsonl": {Data: lines.Bytes()}}
+	files := fstest.MapFS{"agents/main/sessions/" + s.Ref().ID + ".jsonl": {Data: lines.Bytes()}}
 	to := inMemory()
 	im := importAll(t, to, sessionsIn(t, files), nil)[0]
 	again, err := to.Get(t.Context(), im.Session)

@@ -30,7 +30,7 @@ func TestExportParts(t *testing.T) {
 	add(t, s, transcript.ToolStatus{CallID: "runs", Status: "running"})
 
 	files := exportTo(t, st, s.Ref(), dialect.OpenViking)
-	lines := strings.Split(string(files["session/"+s.ID()+"/messages.jsonl"].Data), "\n")
+	lines := strings.Split(string(files["session/"+s.Ref().ID+"/messages.jsonl"].Data), "\n")
 	require.Len(t, lines, 3)
 	const context = `{"type":"context","uri":"viking://resources/docs/auth/","context_type":"resource","abstract":"A guide"}`
 	require.Contains(t, lines[0], context)
@@ -96,7 +96,7 @@ func TestImportArchives(t *testing.T) {
 	var commits []transcript.Commit
 	var ids []string
 	used := -1 // commits in front of what was used
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		switch b := e.Body.(type) {
 		case transcript.Fragment:

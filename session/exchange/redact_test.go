@@ -37,7 +37,7 @@ func TestImportRedacts(t *testing.T) {
 		s, err := st.Get(t.Context(), im.Session)
 		require.NoError(t, err)
 		sources := 0
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			for _, word := range []string{planted, "swordfish", "it is"} {
 				if word != "it is" || e.Type() == transcript.TypeAssistant && !bytes.Contains(e.Line(), []byte(`"src"`)) {

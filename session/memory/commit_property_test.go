@@ -88,7 +88,7 @@ func (k *talker) step() {
 		if len(k.ids) > 0 {
 			to := k.ids[k.r.IntN(len(k.ids))]
 			if k.r.IntN(8) == 0 {
-				to = k.s.ID()
+				to = k.s.Ref().ID
 			}
 			require.NoError(k.t, k.s.Rewind(storetest.Background, to), k.log)
 			k.calls = nil
@@ -106,7 +106,7 @@ func (k *talker) step() {
 			h, err := exchange.FullHistory(storetest.Background, f)
 			require.NoError(k.t, err)
 			k.base = wordsOf(h)
-			for e, err := range f.Entries(storetest.Background) {
+			for e, err := range f.Entries(storetest.Background, "") {
 				require.NoError(k.t, err)
 				k.ids = append(k.ids, e.ID)
 			}
@@ -288,7 +288,7 @@ func TestCommitPropertyTorn(t *testing.T) {
 			k.s, err = st.Get(storetest.Background, ref)
 			require.NoError(t, err)
 			k.ids, k.calls = nil, nil
-			for e, err := range k.s.Entries(storetest.Background) {
+			for e, err := range k.s.Entries(storetest.Background, "") {
 				require.NoError(t, err)
 				k.ids = append(k.ids, e.ID)
 			}

@@ -103,7 +103,7 @@ func TestCommitErase(t *testing.T) {
 		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 		s, err = st.Get(t.Context(), s.Ref())
 		require.NoError(t, err)
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			require.False(t, storetest.HasWord(e), "%s", e.Line())
 		}

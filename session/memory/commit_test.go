@@ -211,7 +211,7 @@ func TestCommitCostsNothing(t *testing.T) {
 		storetest.Talk(t, s, 0, 3)
 		require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
 		var types []string
-		for rec, err := range s.Records(t.Context()) {
+		for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 			require.NoError(t, err)
 			types = append(types, rec.Entry.Type())
 		}
@@ -368,7 +368,7 @@ func TestCommitFork(t *testing.T) {
 		require.Equal(t, []string{"own", "own"}, archived(t, f, done.Archive))
 		require.Len(t, archivesOf(t, f), 1)
 		require.Equal(t, []string{"last", "one"}, live(t, s))
-		g, err := f.Fork(ctx, f.ID(), nil)
+		g, err := f.Fork(ctx, f.Ref().ID, nil)
 		require.NoError(t, err)
 		require.Empty(t, archivesOf(t, g))
 	})

@@ -264,11 +264,11 @@ func TestSearchSession(t *testing.T) {
 	require.True(t, kinds["memory"].Used)
 	require.Equal(t, "Prefers green tea from Porto\n\nNever with milk.", kinds["memory"].Text)
 	require.Equal(t, "archive_001", kinds["archive"].Archive)
-	require.Equal(t, "viking://session/"+s.ID()+"/history/archive_001/", kinds["archive"].URI)
+	require.Equal(t, "viking://session/"+s.Ref().ID+"/history/archive_001/", kinds["archive"].URI)
 	require.Equal(t, "viking://resources/tea/shops/", kinds["context"].URI)
 	require.Equal(t, "viking://skills/look-up/", kinds["skill"].URI)
 	require.Contains(t, kinds["entry"].Text, "Which tea is sold")
-	require.Equal(t, s.Ref().Agent+"/"+s.ID()+"#"+kinds["entry"].Entry, kinds["entry"].URI)
+	require.Equal(t, s.Ref().Agent+"/"+s.Ref().ID+"#"+kinds["entry"].Entry, kinds["entry"].URI)
 
 	alone, err := m.Search(t.Context(), "tea", &SearchOptions{Sessions: []*session.Session{s}})
 	require.NoError(t, err)

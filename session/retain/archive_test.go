@@ -30,7 +30,7 @@ func readable(t *testing.T, s *session.Session, id string) string {
 	t.Helper()
 	ctx := t.Context()
 	var lines []string
-	for e, err := range s.Entries(ctx) {
+	for e, err := range s.Entries(ctx, "") {
 		require.NoError(t, err)
 		lines = append(lines, string(e.Line()))
 	}
@@ -104,10 +104,10 @@ func TestArchive(t *testing.T) {
 
 		_, err = st.Lookup(ctx, storetest.CLI)
 		require.ErrorIs(t, err, fs.ErrNotExist, "the key has no session")
-		_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: s.ID()})
+		_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: s.Ref().ID})
 		require.ErrorIs(t, err, fs.ErrExist)
 		require.Empty(t, storetest.ListIDs(t, st, nil))
-		require.Equal(t, []string{s.ID()}, storetest.ListIDs(t, st, &session.ListOptions{State: session.Archived, Owner: "o"}))
+		require.Equal(t, []string{s.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{State: session.Archived, Owner: "o"}))
 		found, err := search.ByPrefix(ctx, st, "a ti", &session.ListOptions{State: session.AnyState})
 		require.NoError(t, err)
 		require.Equal(t, s.Ref(), found.Ref)
@@ -120,7 +120,7 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, retain.Restore(ctx, st, s.Ref()), "again does nothing")
 		require.Equal(t, before, readable(t, s, id))
 		require.Equal(t, info, s.Info())
-		require.Equal(t, s.ID(), storetest.Load(t, st, storetest.CLI).ID())
+		require.Equal(t, s.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 		storetest.Add(t, s, transcript.UserText("and on"))
 
 		missing := session.Ref{Agent: "main", ID: "missing"}
@@ -141,20 +141,20 @@ func TestArchivedIsNotCurrent(t *testing.T) {
 			all = append(all, s)
 		}
 		require.NoError(t, retain.Archive(ctx, st, all[2].Ref()))
-		require.Equal(t, all[1].ID(), storetest.Load(t, st, storetest.CLI).ID())
+		require.Equal(t, all[1].Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 		require.True(t, all[1].Info().Current)
 		require.NoError(t, retain.Restore(ctx, st, all[2].Ref()))
-		require.Equal(t, all[2].ID(), storetest.Load(t, st, storetest.CLI).ID())
+		require.Equal(t, all[2].Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 		require.False(t, all[1].Info().Current)
 		for _, s := range all {
 			require.NoError(t, retain.Archive(ctx, st, s.Ref()))
 		}
 		next := storetest.Load(t, st, storetest.CLI)
 		for _, s := range all {
-			require.NotEqual(t, s.ID(), next.ID())
+			require.NotEqual(t, s.Ref().ID, next.Ref().ID)
 			require.NoError(t, retain.Restore(ctx, st, s.Ref()))
 		}
-		require.Equal(t, next.ID(), storetest.Load(t, st, storetest.CLI).ID(), "the newest")
+		require.Equal(t, next.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID, "the newest")
 	})
 }
 
@@ -237,7 +237,7 @@ func TestFollowArchived(t *testing.T) {
 	theirs, err := other.Get(ctx, s.Ref())
 	require.NoError(t, err)
 	var said []string
-	for e, err := range theirs.Follow(ctx, s.ID()) {
+	for e, err := range theirs.Follow(ctx, s.Ref().ID) {
 		require.NoError(t, err)
 		f, ok := e.Body.(transcript.Fragment)
 		if !ok {

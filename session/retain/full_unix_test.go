@@ -101,7 +101,7 @@ func fullArchive(dir string) error {
 	if err := errors.Join(retain.Restore(storetest.Background, st, s.Ref()), same(session.Live)); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
-	if _, err := os.Lstat(filepath.Join(dir, "agents/main/archive", s.ID()+".jsonl.gz")); err == nil {
+	if _, err := os.Lstat(filepath.Join(dir, "agents/main/archive", s.Ref().ID+".jsonl.gz")); err == nil {
 		return errors.New("the archive is still there")
 	}
 	return errors.Join(storetest.Say(s, 2, ""), st.Close())

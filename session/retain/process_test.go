@@ -140,7 +140,7 @@ func TestPruneBesideAppends(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				acked[s.ID()] = append(acked[s.ID()], ids...)
+				acked[s.Ref().ID] = append(acked[s.Ref().ID], ids...)
 				mu.Unlock()
 				n += len(ids)
 			}
@@ -164,7 +164,7 @@ func TestPruneBesideAppends(t *testing.T) {
 			archived++
 		}
 		there := map[string]int{}
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			there[e.ID]++
 		}

@@ -58,7 +58,7 @@ func BenchmarkSearch(b *testing.B) {
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for _, s := range all {
 			group.Go(func() error {
-				for _, err := range s.Records(ctx) {
+				for _, err := range s.Scan(ctx, session.ScanOptions{}) {
 					if err != nil {
 						return err
 					}
@@ -128,7 +128,7 @@ func fillSearch(b *testing.B, st *session.Store, n int, r *rand.Rand) *session.S
 		size += len(text) + 200
 	}
 	var end int64
-	for rec, err := range s.Records(context.Background()) {
+	for rec, err := range s.Scan(context.Background(), session.ScanOptions{}) {
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func searchedChild(args []string, _ io.Reader, stdout io.Writer) error {
 // docsOf reads the documents of a session line by line.
 func docsOf(t *testing.T, s *session.Session) (docs []*searchDoc) {
 	tools := map[string]string{}
-	for rec, err := range s.Records(t.Context()) {
+	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)
 		f, ok := rec.Entry.Body.(transcript.Fragment)
 		if !ok {

@@ -129,7 +129,7 @@ func (w *searchWorld) write(t testing.TB, s *session.Session) {
 		require.NoError(t, err)
 		w.add(doc)
 		var end int64
-		for rec, err := range s.Records(t.Context()) {
+		for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 			require.NoError(t, err)
 			end = rec.End
 		}
@@ -326,7 +326,7 @@ func TestSearchNaive(t *testing.T) {
 	for n := range searchQueries() {
 		w.compare(t, st, n)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "agents", "a", "sessions", all[0].ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(dir, "agents", "a", "sessions", all[0].Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(`{"type":"user","id":"torn","ts":"2026-01-01T00:00:00Z","content":"the user`)
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 	ctx := t.Context()
 	storetest.Talk(t, s, 0, 6)
 	twice := []transcript.Item{transcript.UserText("twice?"), storetest.Answer("once"), transcript.UserText("good")}
-	storetest.CutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
+	storetest.CutAppend(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), "k", 2, twice...)
 	require.NoError(t, storetest.ErrOf(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
 	to := storetest.Add(t, s, transcript.UserText("stays"))[0]
 	gone := storetest.Add(t, s, transcript.UserText("gone"), storetest.Answer("gone"))[0]
@@ -78,7 +78,7 @@ func TestPageOfDamagedBatch(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Close(t, st)
-	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	items := []transcript.Item{transcript.UserText("question"), storetest.Answer("answer")}
 	storetest.CutAppend(t, path, "k", 2, items...)
 	data, err := os.ReadFile(path)

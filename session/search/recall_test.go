@@ -63,7 +63,7 @@ func TestWindowOfCutAppend(t *testing.T) {
 	ctx := t.Context()
 	first := storetest.Add(t, s, transcript.UserText("first"))[0]
 	twice := []transcript.Item{transcript.UserText("twice?"), storetest.Answer("once"), transcript.UserText("good")}
-	storetest.CutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
+	storetest.CutAppend(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), "k", 2, twice...)
 	require.NoError(t, storetest.ErrOf(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
 	last := storetest.Add(t, s, transcript.UserText("last"))[0]
 	said := func(id string, before, after int) (texts []string) {
@@ -83,7 +83,7 @@ func TestWindowOfCutAppend(t *testing.T) {
 	require.Equal(t, whole[2:], said(last, 2, 0))
 
 	var ids []string // in their order: first, two that were cut, three again, last
-	for e, err := range s.Entries(ctx) {
+	for e, err := range s.Entries(ctx, "") {
 		require.NoError(t, err)
 		if _, ok := e.Body.(transcript.Fragment); ok {
 			ids = append(ids, e.ID)

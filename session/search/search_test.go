@@ -139,7 +139,7 @@ func TestSearchMarks(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: compact.Options{Keep: compact.Keep{Turns: 2}}})
 		s := storetest.Load(t, st, storetest.CLI)
-		ids := []string{s.ID()}
+		ids := []string{s.Ref().ID}
 		texts := map[string]string{} // by entry
 		for n := range 40 {
 			switch r.IntN(9) {
@@ -149,7 +149,7 @@ func TestSearchMarks(t *testing.T) {
 					continue
 				}
 				var end int64
-				for rec, err := range s.Records(t.Context()) {
+				for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 					require.NoError(t, err)
 					end = rec.End
 				}

@@ -107,7 +107,7 @@ func agentsNow(ctx context.Context, s *session.Session) (*agentEvents, error) {
 		return nil, err
 	}
 	m := newAgentEvents()
-	for e, err := range s.EntriesAfter(ctx, from) {
+	for e, err := range s.Entries(ctx, from) {
 		if err != nil {
 			return nil, err
 		}

@@ -400,7 +400,7 @@ func beginning(ctx context.Context, s *session.Session, entry string) (string, e
 		case ends():
 			return last, nil
 		default:
-			return s.ID(), nil
+			return s.Ref().ID, nil
 		}
 	}
 	return entry, nil
@@ -408,7 +408,7 @@ func beginning(ctx context.Context, s *session.Session, entry string) (string, e
 
 // endsAppend reports whether an entry is the last one of its append.
 func endsAppend(ctx context.Context, s *session.Session, id string) bool {
-	for e, err := range s.EntriesAfter(ctx, id) {
+	for e, err := range s.Entries(ctx, id) {
 		return err == nil && e.Part <= 1
 	}
 	return true

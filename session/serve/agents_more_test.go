@@ -141,7 +141,7 @@ func TestAgentsAnything(t *testing.T) {
 		s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "test", Peer: fmt.Sprint(seed)}, nil)
 		require.NoError(t, err)
 		appendAnything(t, s, rand.New(rand.NewPCG(seed, 16)))
-		url := ts.URL + "/v1/sessions/" + s.ID()
+		url := ts.URL + "/v1/sessions/" + s.Ref().ID
 		want := listed(t, url, "limit=1000")
 		require.NotEmpty(t, want)
 		ids := map[any]bool{}

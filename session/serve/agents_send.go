@@ -173,7 +173,7 @@ func (q *request) confirm(ctx context.Context, s *session.Session, in agentsInpu
 	if err != nil {
 		return nil, err
 	}
-	for e, err := range s.EntriesAfter(ctx, from) {
+	for e, err := range s.Entries(ctx, from) {
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +270,7 @@ func oldest(ctx context.Context, s *session.Session, after string, n int, fits f
 		return nil, err
 	}
 	m := newAgentEvents()
-	for e, err := range inlined(ctx, s, s.EntriesAfter(ctx, from)) {
+	for e, err := range inlined(ctx, s, s.Entries(ctx, from)) {
 		if err != nil {
 			return nil, err
 		}
@@ -291,8 +291,8 @@ func oldest(ctx context.Context, s *session.Session, after string, n int, fits f
 func goOn(ctx context.Context, s *session.Session, after string) (from string, rest *since, err error) {
 	entry, _, ok := place(after)
 	switch {
-	case after == "" || after == s.ID() || entry == s.ID():
-		return s.ID(), newSince(""), nil
+	case after == "" || after == s.Ref().ID || entry == s.Ref().ID:
+		return s.Ref().ID, newSince(""), nil
 	case !ok:
 		return "", nil, session.ErrNoEntry
 	}
@@ -306,7 +306,7 @@ func goOn(ctx context.Context, s *session.Session, after string) (from string, r
 // isShown gives [session.ErrNoEntry] for an entry that events are never made of: there
 // is none, or it only repeats another one.
 func isShown(ctx context.Context, s *session.Session, entry string) error {
-	from := s.ID()
+	from := s.Ref().ID
 	page, err := search.Page(ctx, s, entry, -1)
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func isShown(ctx context.Context, s *session.Session, entry string) error {
 	if len(page) > 0 {
 		from = page[0].ID
 	}
-	for e, err := range s.EntriesAfter(ctx, from) {
+	for e, err := range s.Entries(ctx, from) {
 		if err != nil || e.ID == entry {
 			return err
 		}
@@ -326,7 +326,7 @@ func isShown(ctx context.Context, s *session.Session, entry string) error {
 // the session, from behind, that most often have enough.
 func newest(ctx context.Context, s *session.Session, before string, n int, fits func(agentEvent) bool) (events []agentEvent, err error) {
 	until, _, _ := place(before) // the entry that ends the part to read; empty is the end
-	if until != "" && until != s.ID() {
+	if until != "" && until != s.Ref().ID {
 		if err := isShown(ctx, s, until); err != nil {
 			return nil, err
 		}
@@ -336,7 +336,7 @@ func newest(ctx context.Context, s *session.Session, before string, n int, fits 
 		if err != nil {
 			return nil, err
 		}
-		from := s.ID()
+		from := s.Ref().ID
 		if len(page) >= max(64, n) {
 			if from, err = beginning(ctx, s, page[0].ID); err != nil {
 				return nil, err
@@ -354,7 +354,7 @@ func newest(ctx context.Context, s *session.Session, before string, n int, fits 
 				return events, nil
 			}
 		}
-		if from == s.ID() {
+		if from == s.Ref().ID {
 			return events, nil
 		}
 		until = from
@@ -366,7 +366,7 @@ func newest(ctx context.Context, s *session.Session, before string, n int, fits 
 func between(ctx context.Context, s *session.Session, from, until, before string) (events []agentEvent, err error) {
 	m := newAgentEvents()
 	stop := newSince(before)
-	for e, err := range inlined(ctx, s, s.EntriesAfter(ctx, from)) {
+	for e, err := range inlined(ctx, s, s.Entries(ctx, from)) {
 		if err != nil {
 			return nil, err
 		}
@@ -402,7 +402,7 @@ func (q *request) agentsStream() error {
 	}
 	m := newAgentEvents()
 	if seen == "" { // nothing of what is there
-		for e, err := range s.EntriesAfter(q.Context(), from) {
+		for e, err := range s.Entries(q.Context(), from) {
 			if err != nil {
 				return err
 			}
@@ -455,7 +455,7 @@ func (q *request) finish(s *session.Session, st *stream, err error) {
 	case err == nil:
 	case isGone(err):
 		_ = st.send(event{name: sessionDeleted, data: object{
-			"type": sessionDeleted, "id": s.ID() + "/deleted", "processed_at": time.Now().UTC(),
+			"type": sessionDeleted, "id": s.Ref().ID + "/deleted", "processed_at": time.Now().UTC(),
 		}})
 	default:
 		p := problemOf(err)

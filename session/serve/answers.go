@@ -110,7 +110,7 @@ func (sv *Server) isAnswering(s *session.Session) bool {
 // log writes the cause of a failure to the log of the application. Clients only get a
 // code.
 func (sv *Server) log(what string, s *session.Session, err error) {
-	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.ID(), "err", discreet(err))
+	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.Ref().ID, "err", discreet(err))
 }
 
 // answerAll answers until nothing is queued.
@@ -322,7 +322,7 @@ func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 		return false, err
 	}
 	t := newTail("")
-	for e, err := range s.EntriesAfter(ctx, text.ID) {
+	for e, err := range s.Entries(ctx, text.ID) {
 		if err != nil {
 			return false, err
 		}

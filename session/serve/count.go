@@ -65,7 +65,7 @@ func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem str
 // was counted last.
 func (c *counts) of(ctx context.Context, s *session.Session) (n int, err error) {
 	known := c.get(s)
-	for e, err := range s.EntriesAfter(ctx, known.entry) {
+	for e, err := range s.Entries(ctx, known.entry) {
 		if err != nil && !errors.Is(err, session.ErrNoEntry) {
 			return 0, err
 		}
@@ -123,7 +123,7 @@ func liveMessages(ctx context.Context, s *session.Session) (known counted, err e
 		return known, err
 	}
 	archived := false
-	for e, err := range s.Entries(ctx) {
+	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
 			return known, err
 		}

@@ -180,8 +180,8 @@ func TestSameTranscript(t *testing.T) {
 // plain is a transcript with numbers for IDs, and without times and checksums.
 func plain(t *testing.T, s *session.Session) (text string) {
 	t.Helper()
-	ids := map[string]string{s.ID(): "id0"}
-	for e, err := range s.Entries(t.Context()) {
+	ids := map[string]string{s.Ref().ID: "id0"}
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(e.Line(), &line))

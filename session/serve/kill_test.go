@@ -237,7 +237,7 @@ func TestServerKilled(t *testing.T) {
 	for _, id := range sessions {
 		s, err := store.Get(t.Context(), session.Ref{Agent: "main", ID: id})
 		require.NoError(t, err)
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
 				said[f.Message().Text()]++

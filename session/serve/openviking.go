@@ -79,7 +79,7 @@ func (q *request) vikingCreate() error {
 	if err != nil {
 		return err
 	}
-	q.envelope(http.StatusOK, vikingSession{ID: s.ID(), User: user(q.who.Owner)}, nil)
+	q.envelope(http.StatusOK, vikingSession{ID: s.Ref().ID, User: user(q.who.Owner)}, nil)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (q *request) vikingGet() error {
 	if err != nil {
 		return err
 	}
-	q.envelope(http.StatusOK, vikingSession{s.ID(), user(s.Info().Owner), &n}, nil)
+	q.envelope(http.StatusOK, vikingSession{s.Ref().ID, user(s.Info().Owner), &n}, nil)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (q *request) vikingDelete() error {
 	if err := q.store.Delete(q.Context(), s.Ref()); err != nil {
 		return err
 	}
-	q.envelope(http.StatusOK, map[string]string{"session_id": s.ID()}, nil)
+	q.envelope(http.StatusOK, map[string]string{"session_id": s.Ref().ID}, nil)
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (q *request) vikingAdd() error {
 	if err != nil {
 		return err
 	}
-	q.envelope(http.StatusOK, vikingSession{ID: s.ID(), MessageCount: &n}, nil)
+	q.envelope(http.StatusOK, vikingSession{ID: s.Ref().ID, MessageCount: &n}, nil)
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (q *request) vikingUsed() error {
 	if err != nil {
 		return err
 	}
-	q.envelope(http.StatusOK, map[string]any{"session_id": s.ID(), "contexts_used": stats.Contexts, "skills_used": stats.Skills}, nil)
+	q.envelope(http.StatusOK, map[string]any{"session_id": s.Ref().ID, "contexts_used": stats.Contexts, "skills_used": stats.Skills}, nil)
 	return nil
 }
 
@@ -232,7 +232,7 @@ func (q *request) vikingCommit() error {
 		return err
 	}
 	q.envelope(http.StatusOK, map[string]any{
-		"session_id": s.ID(), "status": "committed", "archived": done.Archived, "memories_extracted": learned, "stats": stats,
+		"session_id": s.Ref().ID, "status": "committed", "archived": done.Archived, "memories_extracted": learned, "stats": stats,
 	}, nil)
 	return nil
 }

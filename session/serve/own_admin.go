@@ -78,20 +78,20 @@ func (q *request) ownExport(s *session.Session, x struct {
 	Model string `json:"model"`
 },
 ) (done, error) {
-	name := s.ID() + ".jsonl"
+	name := s.Ref().ID + ".jsonl"
 	write := func(w io.Writer) error { return exchange.Lines(q.Context(), s, w) }
 	switch renderer, ok := q.sv.opts.Renderers[x.As]; {
 	case ok:
-		name = s.ID() + ".json"
+		name = s.Ref().ID + ".json"
 		write = func(w io.Writer) error {
 			_, err := exchange.Request(q.Context(), s, w, renderer, transcript.Request{Model: x.Model})
 			return err
 		}
 	case x.As == "markdown":
-		name = s.ID() + ".md"
+		name = s.Ref().ID + ".md"
 		write = func(w io.Writer) error { return exchange.Markdown(q.Context(), s, w) }
 	case x.As == "html":
-		name = s.ID() + ".html"
+		name = s.Ref().ID + ".html"
 		write = func(w io.Writer) error { return exchange.HTML(q.Context(), s, w) }
 	case x.As != "" && x.As != "jsonl":
 		return done{}, invalid("there is no such form")

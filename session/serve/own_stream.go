@@ -26,7 +26,7 @@ func (q *request) ownFollow(s *session.Session, f struct {
 },
 ) (done, error) {
 	after := or(lastEventID(q.Request), f.After)
-	for _, err := range s.EntriesAfter(q.Context(), after) {
+	for _, err := range s.Entries(q.Context(), after) {
 		if err != nil { // there is no such entry
 			return done{}, err
 		}

@@ -305,7 +305,7 @@ func TestOwnFollow(t *testing.T) {
 	s := talk(t, store, "one")
 	at := ts.URL + "/v1/store/sessions/main/one/follow"
 	var want []string
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		want = append(want, e.ID)
 	}

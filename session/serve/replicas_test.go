@@ -124,7 +124,7 @@ func TestServerOutlivesAnother(t *testing.T) {
 	require.NoError(t, draft.Write(t.Context(), "so far"))
 	require.NoError(t, draft.Flush(t.Context()))
 
-	resp := call(t, "GET", ts.URL+"/api/agents/main/chat/stream?sessionId="+s.ID(), nil)
+	resp := call(t, "GET", ts.URL+"/api/agents/main/chat/stream?sessionId="+s.Ref().ID, nil)
 	var all []frame
 	require.NoError(t, frames(resp.Body, func(f frame) bool {
 		if all = append(all, f); f.typ() == "text_delta" {

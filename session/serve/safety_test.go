@@ -87,7 +87,7 @@ func state(t testing.TB, s *session.Session) string {
 	t.Helper()
 	var text strings.Builder
 	fmt.Fprintf(&text, "%+v\n", s.Info())
-	for e, err := range s.Entries(t.Context()) {
+	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		text.WriteString(string(e.Line()) + "\n")
 	}
@@ -438,7 +438,7 @@ func TestHostileContent(t *testing.T) {
 
 	// The ID of an entry that was imported is anybody's.
 	var end int64
-	for r, err := range s.Records(t.Context()) {
+	for r, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)
 		end = r.End
 	}

@@ -174,7 +174,7 @@ func resume(ctx context.Context, s *session.Session, seen string) (from string, 
 // find looks for an event behind an entry. One that is not there yet was sent to
 // nobody, and to wait for it would be to wait for ever.
 func find(ctx context.Context, s *session.Session, t *tail, from, seen string) error {
-	for e, err := range s.EntriesAfter(ctx, from) {
+	for e, err := range s.Entries(ctx, from) {
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func TestTabs(t *testing.T) {
 	for i := range 6 {
 		posting.Go(func() {
 			said := fmt.Sprintf("tab %d", i)
-			all := chat(t, ts.URL, map[string]any{"sessionId": s.ID(), "message": said})
+			all := chat(t, ts.URL, map[string]any{"sessionId": s.Ref().ID, "message": said})
 			if got := text(all); got != said || all[len(all)-1].typ() != "done" {
 				t.Errorf("%q: %q", said, got)
 			}
@@ -42,7 +42,7 @@ func TestFull(t *testing.T) {
 	require.NoError(t, err)
 	tn, err := turn.Begin(t.Context(), s) // somebody else
 	require.NoError(t, err)
-	url, body := ts.URL+"/api/agents/main/chat", map[string]any{"sessionId": s.ID(), "message": "first"}
+	url, body := ts.URL+"/api/agents/main/chat", map[string]any{"sessionId": s.Ref().ID, "message": "first"}
 	first := call(t, "POST", url, body)
 	require.Equal(t, http.StatusOK, first.StatusCode)
 	second := call(t, "POST", url, body)

@@ -246,7 +246,7 @@ func turnOf(ctx context.Context, s *session.Session, entry string) (string, erro
 	for seen := 0; seen < lookBack; {
 		page, err := search.Page(ctx, s, entry, -64)
 		if err != nil || len(page) == 0 {
-			return s.ID(), err
+			return s.Ref().ID, err
 		}
 		calls := false
 		for _, e := range slices.Backward(page) {

@@ -301,7 +301,7 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 		case frameEnd:
 			_, _ = s.Head(q.Context()) // which reads the answer; the next call says why if it cannot
 			tokens := s.Info().Tokens
-			e.Type, e.SessionID, e.TokenEstimate = "done", s.ID(), &tokens
+			e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &tokens
 		default:
 			return event{}, false
 		}
@@ -320,7 +320,7 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 		if q.sv.life.Err() == nil {
 			_ = st.send(event{data: zyEvent{Type: "error", Error: problemOf(err).Code}})
 			tokens := 0
-			_ = st.send(event{data: zyEvent{Type: "done", SessionID: s.ID(), TokenEstimate: &tokens}})
+			_ = st.send(event{data: zyEvent{Type: "done", SessionID: s.Ref().ID, TokenEstimate: &tokens}})
 		}
 		if p := problemOf(err); p == errInternal {
 			q.sv.log("a stream failed", s, err)
@@ -498,7 +498,7 @@ func (q *request) zyDelete() error {
 // rawLines answers with the lines of a transcript as they are.
 func (q *request) rawLines(s *session.Session) error {
 	q.w.Header().Set("Content-Type", "application/jsonl")
-	for e, err := range s.Entries(q.Context()) {
+	for e, err := range s.Entries(q.Context(), "") {
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func TestAnswerToOldRewoundEntries(t *testing.T) {
 	require.NoError(t, d.Write(t.Context(), "half an answer"))
 	require.NoError(t, d.Flush(t.Context()))
 	require.NoError(t, tn.End())
-	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	storetest.Talk(t, s, 0, 3)
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
 	require.NoError(t, err)

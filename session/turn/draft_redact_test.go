@@ -34,7 +34,7 @@ func TestRedactDraft(t *testing.T) {
 		want := "First line.\nThe token: [masked] and more.\npassword:\n[masked]\nHere:\n[masked]\nDone.\n"
 		got := storetest.History(t, s)
 		require.Contains(t, got, storetest.JSON(t, want), "size %d", size)
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			for _, word := range []string{storetest.Secret[:12], "MIIE", "vW7y", "Hunter27"} {
 				require.NotContains(t, string(e.Line()), word, "size %d", size)

@@ -137,7 +137,7 @@ func TestDiscardedDraft(t *testing.T) {
 	require.NoError(t, d.Write(t.Context(), "closed"))
 	require.NoError(t, d.Flush(t.Context()))
 	require.NoError(t, tn.End())
-	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	require.NoError(t, begin(t, s).End())
 	require.ErrorIs(t, d.Discard(t.Context()), session.ErrConflict)
 	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)

@@ -161,7 +161,7 @@ func TestKilledTurn(t *testing.T) {
 		require.Len(t, ids, len(p.Queued), "step %d", n)
 		require.Empty(t, second2(turn.Drain(t.Context(), s, 0)))
 		said := 0
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			if f, ok := e.Body.(transcript.Fragment); ok && f.Queued != "" {
 				said++

@@ -30,7 +30,7 @@ func TestPins(t *testing.T) {
 	require.NoError(t, turn.Pin(ctx, s, id))
 	require.ErrorIs(t, turn.Pin(ctx, s, "nobody"), session.ErrNoEntry)
 	require.ErrorIs(t, turn.Pin(ctx, s, ""), session.ErrNoEntry)
-	require.Error(t, turn.Pin(ctx, s, s.ID()))
+	require.Error(t, turn.Pin(ctx, s, s.Ref().ID))
 	for i := range 3 {
 		storetest.Talk(t, s, i*20, 20)
 		require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary)), MaxCarried: -1})))
@@ -132,7 +132,7 @@ func TestForkRewoundPin(t *testing.T) {
 		_, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})
 		require.NoError(t, err)
 		last := storetest.Add(t, s, transcript.UserText("on"), storetest.Answer("on"))[1]
-		require.NoError(t, s.Rewind(ctx, s.ID()))
+		require.NoError(t, s.Rewind(ctx, s.Ref().ID))
 		for range 2 { // the second one is a fork of the fork
 			s, err = s.Fork(ctx, last, nil)
 			require.NoError(t, err)

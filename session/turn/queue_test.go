@@ -59,7 +59,7 @@ func TestQueue(t *testing.T) {
 	require.Len(t, ids, 1)
 	_, err = turn.Queue(ctx, s, transcript.UserText("five"))
 	require.NoError(t, err)
-	require.NoError(t, s.Rewind(ctx, s.ID()))
+	require.NoError(t, s.Rewind(ctx, s.Ref().ID))
 	require.NoError(t, tn.End())
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, nil)

@@ -48,7 +48,7 @@ func work(ctx context.Context, d *pgdriver.Driver, n int, write func(deed) error
 			_, err = s.Append(context.WithoutCancel(ctx), photo(seed%100))
 		}
 		if err == nil {
-			err = write(deed{Session: s.ID(), Seed: seed % 100})
+			err = write(deed{Session: s.Ref().ID, Seed: seed % 100})
 			if err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (a *done) check(t *testing.T, pool *pgxpool.Pool, schema string, unsure int
 		_, err = erase.Run(t.Context(), st, plan)
 		require.NoError(t, err)
 		var lines strings.Builder
-		for e, err := range s.Entries(t.Context()) {
+		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
 			lines.Write(e.Line())
 		}

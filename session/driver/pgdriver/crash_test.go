@@ -164,7 +164,7 @@ func (c *conversations) check(t *testing.T, pool *pgxpool.Pool, schema string) {
 	for _, info := range list {
 		s, err := st.Get(t.Context(), info.Ref)
 		require.NoError(t, err)
-		for b, err := range transcript.Batches(s.Records(t.Context())) {
+		for b, err := range transcript.Batches(s.Scan(t.Context(), session.ScanOptions{})) {
 			require.NoError(t, err)
 			require.True(t, b.Complete, "a part of an append")
 			for _, e := range b.Entries {

@@ -128,7 +128,7 @@ func TestConvertNative(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, st.Close())
-	for _, from := range []string{dir, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")} {
+	for _, from := range []string{dir, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")} {
 		to := t.TempDir()
 		var out bytes.Buffer
 		require.NoError(t, convert(t, &out, dialect.MiniClaw, to, from))

@@ -241,7 +241,7 @@ func (f documents) write(ctx context.Context, sessions iter.Seq[dialect.Session]
 func (f documents) one(ctx context.Context, s dialect.Session) (string, error) {
 	name := ""
 	lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
-		name = f.name(s.ID, own.ID())
+		name = f.name(s.ID, own.Ref().ID)
 		w, err := f.create(name)
 		if err != nil {
 			return nil, err

@@ -39,7 +39,7 @@ func TestInspect(t *testing.T) {
 	_, err = s.Append(t.Context(), transcript.UserText("hi"))
 	require.NoError(t, err)
 	require.NoError(t, st.Close())
-	native := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	native := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	other := write(t, "other.jsonl", "a,b,c\n1,2,3\n")
 
 	before := map[string]string{}
@@ -71,7 +71,7 @@ func TestInspect(t *testing.T) {
 	require.Len(t, got[0].Damage, 2)
 	require.Equal(t, 1, got[0].Entries["tool_use"])
 	require.Equal(t, 1, got[2].Messages)
-	require.Equal(t, s.ID(), got[2].Session)
+	require.Equal(t, s.Ref().ID, got[2].Session)
 	require.Empty(t, got[3].Dialect)
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err != nil || string(data) != before[f] {
