@@ -49,6 +49,8 @@ type lineCopy struct {
 	torn     bool             // a kill has left a part of a line in the copy
 	at       int64            // the end of the copy
 	batcher  transcript.Batcher
+	// Lines of the session and of the copy that are not compared yet: of one batch.
+	mine, theirs []transcript.Entry
 	chunk    []transcript.Entry // that are to be appended
 	size     int                // of the chunk in bytes
 	blobs    blobCopy
@@ -94,14 +96,19 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 		switch {
 		case err != nil:
 			return err
-		case !ok:
-			err = c.add(ctx, rec.Entry)
-		case !bytes.Equal(theirs.Line(), rec.Entry.Line()):
-			err = fmt.Errorf("%w (line %d differs)", ErrDiverged, c.Lines)
+		case ok:
+			err = c.compare(ctx, rec.Entry, theirs)
+		default:
+			if err = c.compared(ctx); err == nil {
+				err = c.add(ctx, rec.Entry)
+			}
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if err := c.compared(ctx); err != nil {
+		return err
 	}
 	if _, err, ok := next(); err != nil {
 		return err
@@ -109,6 +116,32 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 		return fmt.Errorf("%w (it has more than the %d of the session)", ErrDiverged, c.Lines)
 	}
 	return c.flush(ctx)
+}
+
+// compare compares a line with that of the copy, at the latest when its batch is complete.
+func (c *lineCopy) compare(ctx context.Context, mine, theirs transcript.Entry) error {
+	c.batcher.Add(mine)
+	c.mine, c.theirs = append(c.mine, mine), append(c.theirs, theirs)
+	if c.batcher.Open() {
+		return nil
+	}
+	return c.compared(ctx)
+}
+
+// compared compares the lines that wait for the end of their batch. Lines of the copy are
+// as the session has them, or as the filters of the other store make them.
+func (c *lineCopy) compared(ctx context.Context) error {
+	mine, theirs := c.mine, c.theirs
+	c.mine, c.theirs = nil, nil
+	same := func(a, b transcript.Entry) bool { return bytes.Equal(a.Line(), b.Line()) }
+	if slices.EqualFunc(mine, theirs, same) {
+		return nil
+	}
+	filtered, err := c.there.FilterWrite(ctx, mine)
+	if err == nil && !slices.EqualFunc(filtered, theirs, same) {
+		err = fmt.Errorf("%w (line %d differs, or one before it)", ErrDiverged, c.Lines)
+	}
+	return err
 }
 
 // copied yields the lines of the copy.

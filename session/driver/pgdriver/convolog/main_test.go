@@ -45,16 +45,24 @@ func TestMain(m *testing.M) {
 // copier copies a folder to a database, or back, and says so after each session.
 func copier(name, url string) error {
 	ctx := context.Background()
-	from, err := session.Open(name, &session.Options{Sync: session.SyncNever})
+	from, err := openFolder(name)
 	if err != nil {
 		return err
 	}
-	to, _, err := open(ctx, url)
+	to, kept, err := open(ctx, url)
 	if err != nil {
 		return err
 	}
-	_, err = exchange.Copy(ctx, from, to, &exchange.CopyOptions{Each: func(c exchange.CopyResult, _ error) { fmt.Println(c.ID) }})
+	_, err = exchange.Copy(ctx, from, to, &exchange.CopyOptions{
+		From: blobs.Folder(name), To: kept,
+		Each: func(c exchange.CopyResult, _ error) { fmt.Println(c.ID) },
+	})
 	return err
+}
+
+// openFolder opens a folder as the command line does.
+func openFolder(dir string) (*session.Store, error) {
+	return session.Open(dir, &session.Options{Sync: session.SyncNever, Filters: []session.Filter{blobs.Filter(blobs.Folder(dir), nil)}})
 }
 
 func child(t testing.TB, role string, args ...string) *exec.Cmd {
@@ -91,7 +99,7 @@ func textOf(t testing.TB, st *session.Store) string {
 // A folder is copied to a database and back by the command line, with kills in between.
 func TestCopyKilled(t *testing.T) {
 	dir, back, url := t.TempDir(), t.TempDir(), server.URL+"&schema="+crand.Text()
-	from, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+	from, err := openFolder(dir)
 	require.NoError(t, err)
 	require.NoError(t, copytest.Fill(t.Context(), from, 9, 80))
 	want := textOf(t, from)
@@ -116,7 +124,7 @@ func TestCopyKilled(t *testing.T) {
 	require.Contains(t, convolog(t, 0, "copy", dir, url), fmt.Sprintf("%d sessions", len(infos)))
 	require.Contains(t, convolog(t, 0, "copy", url, back, "-n"), "would be copied")
 	convolog(t, 0, "copy", url, back)
-	to, err := session.Open(back, nil)
+	to, err := openFolder(back)
 	require.NoError(t, err)
 	require.Equal(t, want, textOf(t, to))
 	require.NoError(t, to.Close())
@@ -126,7 +134,7 @@ func TestCopyKilled(t *testing.T) {
 // Media that a store keeps beside its lines go to the database and back.
 func TestCopyMedia(t *testing.T) {
 	dir, back, url := t.TempDir(), t.TempDir(), server.URL+"&schema="+crand.Text()
-	from, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Filters: []session.Filter{blobs.Filter(blobs.Folder(dir), nil)}})
+	from, err := openFolder(dir)
 	require.NoError(t, err)
 	s, err := from.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
 	require.NoError(t, err)
@@ -138,7 +146,7 @@ func TestCopyMedia(t *testing.T) {
 	require.NoError(t, from.Close())
 	require.Contains(t, convolog(t, 0, "copy", dir, url), " 1 blob copied.")
 	require.Contains(t, convolog(t, 0, "copy", url, back), " 1 blob copied.")
-	to, err := session.Open(back, &session.Options{Filters: []session.Filter{blobs.Filter(blobs.Folder(back), nil)}})
+	to, err := openFolder(back)
 	require.NoError(t, err)
 	s, err = to.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
