@@ -49,8 +49,8 @@ type lineCopy struct {
 	torn     bool             // a kill has left a part of a line in the copy
 	at       int64            // the end of the copy
 	batcher  transcript.Batcher
-	// Lines of the session and of the copy that are not compared yet: of one batch.
-	mine, theirs []transcript.Entry
+	mine     []transcript.Entry // lines of a batch that are not compared yet
+	theirs   []transcript.Entry // and those of the copy
 	chunk    []transcript.Entry // that are to be appended
 	size     int                // of the chunk in bytes
 	blobs    blobCopy
