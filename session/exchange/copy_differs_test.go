@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -340,13 +341,13 @@ func TestCopyBringsBlobs(t *testing.T) {
 // A busy driver has others do something before a session is deleted or scanned.
 type busy struct {
 	*memdriver.Driver
-	beforeScan, beforeDelete func()
+	scans                    sync.Once
+	beforeScan, beforeDelete func() // the first scan, and each deletion
 }
 
 func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	if do := d.beforeScan; do != nil {
-		d.beforeScan = nil
-		do()
+	if d.beforeScan != nil {
+		d.scans.Do(d.beforeScan)
 	}
 	return d.Driver.Scan(ctx, ref, from, dir)
 }
