@@ -25,7 +25,7 @@ func init() { storetest.Register("pruner", prunerChild) }
 
 // prunerChild deletes, archives and restores the sessions of a key but for the
 // newest, until its input ends. It announces each that it has deleted, with the
-// number of messages that it knew of.
+// number of messages that it knew of, and the end of each round.
 func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	later := func() time.Time { return time.Now().Add(2 * time.Hour) } // no session is too young
 	st, err := session.Open(args[0], &session.Options{Sync: session.SyncNever, Now: later})
@@ -61,6 +61,9 @@ func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 				}
 			}
 		}
+		if err := out.Encode(storetest.Report{Did: "round"}); err != nil {
+			return err
+		}
 		archived, err := st.List(storetest.Background, &session.ListOptions{State: session.Archived})
 		if err != nil {
 			return err
@@ -93,16 +96,26 @@ func TestPruneBesideAppends(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	deleted := map[string]int{} // by ID: the messages that were known
 	var deletions atomic.Int32
+	rounds := make(chan struct{}, 1<<20) // a token for each writer after each round
+	const writers = 3
 	var reading sync.WaitGroup
 	reading.Go(func() {
+		defer close(rounds)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var e storetest.Report
-			var n int
-			if json.Unmarshal(lines.Bytes(), &e) == nil {
-				_, _ = fmt.Sscan(e.Did, &n)
-				deleted[e.Text] = n
-				deletions.Add(1)
+			if json.Unmarshal(lines.Bytes(), &e) != nil {
+				continue
 			}
+			if e.Did == "round" {
+				for range writers {
+					rounds <- struct{}{}
+				}
+				continue
+			}
+			var n int
+			_, _ = fmt.Sscan(e.Did, &n)
+			deleted[e.Text] = n
+			deletions.Add(1)
 		}
 	})
 
@@ -114,10 +127,16 @@ func TestPruneBesideAppends(t *testing.T) {
 	acked := map[string][]string{}
 	var writing sync.WaitGroup
 	each, fewest := storetest.Extent(*storetest.Faults, 60, 500, 5000), storetest.Extent[int32](*storetest.Faults, 3, 30, 300)
-	for w := range 3 {
+	for w := range writers {
 		writing.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 2))
-			for n := 0; n < each || deletions.Load() < fewest && !t.Failed(); {
+			for n, tries := 0, 0; n < each || deletions.Load() < fewest && !t.Failed(); tries++ {
+				if tries >= each { // what one round reads is bounded, however slow it is
+					if _, ok := <-rounds; !ok {
+						return
+					}
+					tries = 0
+				}
 				if rnd.IntN(10) == 0 {
 					s, err := st.Create(t.Context(), storetest.CLI, nil)
 					if gone(err) { // pruned before it was there whole
