@@ -11,8 +11,8 @@ import (
 // line and decides nothing that a later line of another turn could change, but
 // for a late result, which finds its call in any earlier turn.
 type assembler struct {
-	full        bool                       // compactions and clips are ignored, so no request was made of this
-	prompts     map[string]transcript.Body // that stand in front of the messages, by their types
+	full        bool    // compactions and clips are ignored, so no request was made of this
+	prompts     prompts // that stand in front of the messages
 	system      string
 	prelude     []*item // the summary
 	summary     *transcript.Compaction
@@ -41,6 +41,20 @@ type assembler struct {
 	callsSlab  slab[calls]
 	openSlab   slab[[]*call]
 	resultSlab slab[result]
+}
+
+// prompts are the last [transcript.System] and the last [transcript.Tools]; nil for none.
+type prompts struct{ system, tools transcript.Body }
+
+// of returns the place of a body, nil if it is neither of the two.
+func (p *prompts) of(b transcript.Body) *transcript.Body {
+	switch b.(type) {
+	case transcript.System:
+		return &p.system
+	case transcript.Tools:
+		return &p.tools
+	}
+	return nil
 }
 
 // turn is a user text and everything up to the next one that starts a turn.
@@ -122,7 +136,7 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	a := &assembler{prompts: map[string]transcript.Body{}, read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	a := &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
 	a.turns = append(a.turns, a.turnSlab.one())
 	return a
 }

@@ -315,7 +315,7 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	a := after.assemble()
 	for _, p := range f.Prompts() {
 		if b, ok := p.(transcript.Body); ok {
-			a.prompts[b.Type()] = b
+			*a.prompts.of(b) = b
 		}
 	}
 	return a.history(), a.started()
@@ -324,11 +324,14 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 // Prompts returns what is in force of the types [transcript.System] and
 // [transcript.Tools]: the last live entry of each.
 func (f *Fold) Prompts() (items []transcript.Item) {
-	seen := map[string]bool{}
+	var last prompts
 	for i := f.tip; i >= 0 && len(items) < 2; i = f.nodes[i].parent {
-		b := f.nodes[i].body
-		if item, ok := b.(transcript.Item); ok && promptText(b) != "" && f.nodes[i].dead == 0 && !seen[b.Type()] {
-			seen[b.Type()], items = true, append(items, item)
+		n := f.nodes[i]
+		if at := last.of(n.body); at != nil && *at == nil && n.dead == 0 {
+			*at = n.body
+			if item, ok := n.body.(transcript.Item); ok {
+				items = append(items, item)
+			}
 		}
 	}
 	return items

@@ -15,8 +15,8 @@ func (a *assembler) history() History {
 
 // front is the history without its messages.
 func (a *assembler) front() History {
-	own, _ := a.prompts[transcript.TypeSystem].(transcript.System)
-	prompt := History{Prompt: promptText(a.prompts[transcript.TypeTools])}.SystemPrompt(own.Text)
+	own, _ := a.prompts.system.(transcript.System)
+	prompt := History{Prompt: promptText(a.prompts.tools)}.SystemPrompt(own.Text)
 	return History{System: a.system, Prompt: prompt, Compaction: a.summary}
 }
 

@@ -40,9 +40,7 @@ const (
 // Extracted, Dispatch, Decision, Interrupt, Queued, Draft, Pin, State, Erasure, Custom and
 // Unknown. All are values.
 type Body interface {
-	// Type is the "type" member of the line.
-	Type() string
-	isBody()
+	kind() string // the "type" member of the line, see [Entry.Type]
 }
 
 // Header is the first line of a transcript. The entry's ID is the session's.
@@ -358,99 +356,27 @@ type Unknown struct {
 	Critical bool
 }
 
-// Type implements [Body].
-func (Header) Type() string { return TypeSession }
-
-// Type implements [Body].
-func (f Fragment) Type() string { return f.Kind }
-
-// Type implements [Body].
-func (Compaction) Type() string { return TypeCompaction }
-
-// Type implements [Body].
-func (Clip) Type() string { return TypeClip }
-
-// Type implements [Body].
-func (Rewind) Type() string { return TypeRewind }
-
-// Type implements [Body].
-func (System) Type() string { return TypeSystem }
-
-// Type implements [Body].
-func (Tools) Type() string { return TypeTools }
-
-// Type implements [Body].
-func (Meta) Type() string { return TypeMeta }
-
-// Type implements [Body].
-func (Current) Type() string { return TypeCurrent }
-
-// Type implements [Body].
-func (Calibration) Type() string { return TypeCalibration }
-
-// Type implements [Body].
-func (ToolStatus) Type() string { return TypeToolStatus }
-
-// Type implements [Body].
-func (Used) Type() string { return TypeUsed }
-
-// Type implements [Body].
-func (Commit) Type() string { return TypeCommit }
-
-// Type implements [Body].
-func (Extracted) Type() string { return TypeExtracted }
-
-// Type implements [Body].
-func (Dispatch) Type() string { return TypeDispatch }
-
-// Type implements [Body].
-func (Decision) Type() string { return TypeDecision }
-
-// Type implements [Body].
-func (Interrupt) Type() string { return TypeInterrupt }
-
-// Type implements [Body].
-func (Queued) Type() string { return TypeQueued }
-
-// Type implements [Body].
-func (Draft) Type() string { return TypeDraft }
-
-// Type implements [Body].
-func (Pin) Type() string { return TypePin }
-
-// Type implements [Body].
-func (State) Type() string { return TypeState }
-
-// Type implements [Body].
-func (Erasure) Type() string { return TypeErasure }
-
-// Type implements [Body].
-func (Custom) Type() string { return TypeCustom }
-
-// Type implements [Body].
-func (u Unknown) Type() string { return u.Kind }
-
-func (Header) isBody()      {}
-func (Fragment) isBody()    {}
-func (Compaction) isBody()  {}
-func (Clip) isBody()        {}
-func (Rewind) isBody()      {}
-func (System) isBody()      {}
-func (Tools) isBody()       {}
-func (Meta) isBody()        {}
-func (Current) isBody()     {}
-func (Calibration) isBody() {}
-func (ToolStatus) isBody()  {}
-func (Used) isBody()        {}
-func (Commit) isBody()      {}
-func (Extracted) isBody()   {}
-func (Dispatch) isBody()    {}
-func (Decision) isBody()    {}
-func (Interrupt) isBody()   {}
-func (Queued) isBody()      {}
-func (Draft) isBody()       {}
-func (Pin) isBody()         {}
-func (State) isBody()       {}
-func (Erasure) isBody()     {}
-func (Custom) isBody()      {}
-func (Unknown) isBody()     {}
+func (Header) kind() string      { return TypeSession }
+func (f Fragment) kind() string  { return f.Kind }
+func (Compaction) kind() string  { return TypeCompaction }
+func (Clip) kind() string        { return TypeClip }
+func (Rewind) kind() string      { return TypeRewind }
+func (System) kind() string      { return TypeSystem }
+func (Tools) kind() string       { return TypeTools }
+func (Meta) kind() string        { return TypeMeta }
+func (Current) kind() string     { return TypeCurrent }
+func (Calibration) kind() string { return TypeCalibration }
+func (ToolStatus) kind() string  { return TypeToolStatus }
+func (Used) kind() string        { return TypeUsed }
+func (Commit) kind() string      { return TypeCommit }
+func (Extracted) kind() string   { return TypeExtracted }
+func (Dispatch) kind() string    { return TypeDispatch }
+func (Decision) kind() string    { return TypeDecision }
+func (Interrupt) kind() string   { return TypeInterrupt }
+func (Queued) kind() string      { return TypeQueued }
+func (Draft) kind() string       { return TypeDraft }
+func (Pin) kind() string         { return TypePin }
+func (State) kind() string       { return TypeState }
+func (Erasure) kind() string     { return TypeErasure }
+func (Custom) kind() string      { return TypeCustom }
+func (u Unknown) kind() string   { return u.Kind }

@@ -41,7 +41,7 @@ func (e Entry) Type() string {
 	if e.Body == nil {
 		return ""
 	}
-	return e.Body.Type()
+	return e.Body.kind()
 }
 
 // Line returns the JSON of the entry without a newline: the line it was decoded

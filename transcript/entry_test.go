@@ -236,7 +236,7 @@ func TestEntryEqualNames(t *testing.T) {
 func TestIsHead(t *testing.T) {
 	heads := map[string]bool{"user": true, "assistant": true, "tool_use": true, "tool_result": true, "compaction": true, "rewind": true}
 	for _, tt := range lines {
-		if kind := tt.want.Type(); transcript.IsHead(kind) != heads[kind] {
+		if kind := (transcript.Entry{Body: tt.want}).Type(); transcript.IsHead(kind) != heads[kind] {
 			t.Errorf("IsHead(%q) = %v", kind, !heads[kind])
 		}
 	}
