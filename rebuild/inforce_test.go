@@ -26,7 +26,7 @@ func FuzzInForce(f *testing.F) {
 		covers := false // the summary stands for something
 		for _, b := range batches {
 			covers = covers || len(copies) == 1 && slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool {
-				return !slices.Contains(ids, e.ID) && e.Type() != transcript.TypeCustom && whole.Live(e.ID)
+				return !slices.Contains(ids, e.ID) && e.Type() != "custom" && whole.Live(e.ID)
 			})
 			if slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return slices.Contains(ids, e.ID) }) {
 				copies = append(copies, b)

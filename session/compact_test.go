@@ -137,7 +137,7 @@ func TestSummarizerFails(t *testing.T) {
 				if got := strings.Join(events, " "); got != "compaction-start compaction-failed" {
 					t.Errorf("%s: events %s", name, got)
 				}
-				lines += " " + transcript.TypeCalibration
+				lines += " calibration"
 				if got := types(t, s); storetest.Request(t, s) != before || got != lines {
 					t.Errorf("%s: the session was changed: %s", name, got)
 				}

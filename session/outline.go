@@ -356,13 +356,13 @@ func bare(e transcript.Entry) transcript.Entry {
 // bareBodies are bodies without words, by the types of lines that are frequent and place
 // no other line. No history is made of a draft.
 var bareBodies = map[string]transcript.Body{
-	transcript.TypeUser:       transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser},
-	transcript.TypeAssistant:  transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant},
-	transcript.TypeToolUse:    transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant},
-	transcript.TypeToolResult: transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser},
-	transcript.TypeSystem:     transcript.System{},
-	transcript.TypeTools:      transcript.Tools{},
-	transcript.TypeDispatch:   transcript.Dispatch{},
-	transcript.TypeDecision:   transcript.Decision{},
-	transcript.TypeDraft:      transcript.Interrupt{},
+	"user":        transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser},
+	"assistant":   transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant},
+	"tool_use":    transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant},
+	"tool_result": transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser},
+	"system":      transcript.System{},
+	"tools":       transcript.Tools{},
+	"dispatch":    transcript.Dispatch{},
+	"decision":    transcript.Decision{},
+	"draft":       transcript.Interrupt{},
 }

@@ -5,34 +5,16 @@ import (
 	"time"
 )
 
-// The types of lines.
+// The types of the lines that can be the head of a session, see [IsHead]. Those of
+// messages are the Kind of a [Fragment]. FORMAT.md lists the other types, each of
+// which has a [Body] of its own.
 const (
-	TypeSession     = "session"
-	TypeUser        = "user"
-	TypeAssistant   = "assistant"
-	TypeToolUse     = "tool_use"
-	TypeToolResult  = "tool_result"
-	TypeCompaction  = "compaction"
-	TypeClip        = "clip"
-	TypeRewind      = "rewind"
-	TypeSystem      = "system"
-	TypeTools       = "tools"
-	TypeMeta        = "meta"
-	TypeCurrent     = "current"
-	TypeCalibration = "calibration"
-	TypeToolStatus  = "tool_status"
-	TypeUsed        = "used"
-	TypeCommit      = "commit"
-	TypeExtracted   = "extracted"
-	TypeDispatch    = "dispatch"
-	TypeDecision    = "decision"
-	TypeInterrupt   = "interrupt"
-	TypeQueued      = "queued"
-	TypeDraft       = "draft"
-	TypePin         = "pin"
-	TypeState       = "state"
-	TypeErasure     = "erased"
-	TypeCustom      = "custom"
+	TypeUser       = "user"
+	TypeAssistant  = "assistant"
+	TypeToolUse    = "tool_use"
+	TypeToolResult = "tool_result"
+	TypeCompaction = "compaction"
+	TypeRewind     = "rewind"
 )
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
@@ -356,27 +338,27 @@ type Unknown struct {
 	Critical bool
 }
 
-func (Header) kind() string      { return TypeSession }
+func (Header) kind() string      { return "session" }
 func (f Fragment) kind() string  { return f.Kind }
 func (Compaction) kind() string  { return TypeCompaction }
-func (Clip) kind() string        { return TypeClip }
+func (Clip) kind() string        { return "clip" }
 func (Rewind) kind() string      { return TypeRewind }
-func (System) kind() string      { return TypeSystem }
-func (Tools) kind() string       { return TypeTools }
-func (Meta) kind() string        { return TypeMeta }
-func (Current) kind() string     { return TypeCurrent }
-func (Calibration) kind() string { return TypeCalibration }
-func (ToolStatus) kind() string  { return TypeToolStatus }
-func (Used) kind() string        { return TypeUsed }
-func (Commit) kind() string      { return TypeCommit }
-func (Extracted) kind() string   { return TypeExtracted }
-func (Dispatch) kind() string    { return TypeDispatch }
-func (Decision) kind() string    { return TypeDecision }
-func (Interrupt) kind() string   { return TypeInterrupt }
-func (Queued) kind() string      { return TypeQueued }
-func (Draft) kind() string       { return TypeDraft }
-func (Pin) kind() string         { return TypePin }
-func (State) kind() string       { return TypeState }
-func (Erasure) kind() string     { return TypeErasure }
-func (Custom) kind() string      { return TypeCustom }
+func (System) kind() string      { return "system" }
+func (Tools) kind() string       { return "tools" }
+func (Meta) kind() string        { return "meta" }
+func (Current) kind() string     { return "current" }
+func (Calibration) kind() string { return "calibration" }
+func (ToolStatus) kind() string  { return "tool_status" }
+func (Used) kind() string        { return "used" }
+func (Commit) kind() string      { return "commit" }
+func (Extracted) kind() string   { return "extracted" }
+func (Dispatch) kind() string    { return "dispatch" }
+func (Decision) kind() string    { return "decision" }
+func (Interrupt) kind() string   { return "interrupt" }
+func (Queued) kind() string      { return "queued" }
+func (Draft) kind() string       { return "draft" }
+func (Pin) kind() string         { return "pin" }
+func (State) kind() string       { return "state" }
+func (Erasure) kind() string     { return "erased" }
+func (Custom) kind() string      { return "custom" }
 func (u Unknown) kind() string   { return u.Kind }

@@ -33,12 +33,9 @@ type eraser struct {
 	fold *rebuild.Fold // of the new lines, as if nothing had been compacted; nil while nothing is written
 }
 
-// seenByModels are the types of lines whose words requests may have held.
-var seenByModels = []string{
-	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
-	transcript.TypeSystem, transcript.TypeCompaction, transcript.TypeClip, transcript.TypePin,
-	transcript.TypeDecision, // the reason of a rejection
-}
+// seenByModels are the types of lines whose words requests may have held. That of a
+// decision is the reason of a rejection.
+var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "system", "compaction", "clip", "pin", "decision"}
 
 // find looks for what has to go, and returns the places. There are none if it is
 // gone already, or if nothing has to go.

@@ -216,7 +216,7 @@ func TestCommitCostsNothing(t *testing.T) {
 			types = append(types, rec.Entry.Type())
 		}
 		require.Contains(t, types, transcript.TypeUser)
-		for _, no := range []string{transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted, transcript.TypeToolStatus} {
+		for _, no := range []string{"commit", "used", "extracted", "tool_status"} {
 			require.NotContains(t, types, no)
 		}
 		require.Equal(t, memory.Stats{Turns: 3, Tokens: stats(t, s).Tokens}, stats(t, s))
