@@ -164,7 +164,7 @@ func (a *assembler) add(n *node) {
 			content, since = a.clipped(n, &b, clips)
 		}
 		if !n.complete {
-			a.note(IncompleteBatch, n.id, "line of type %s", b.Kind)
+			a.note("incomplete-batch", n.id, "line of type %s", b.Kind)
 		}
 		if b.Role == transcript.RoleAssistant {
 			a.lastUser = -1
@@ -223,7 +223,7 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 	}
 	if it == nil {
 		if results == 0 || results < len(content) {
-			a.note(EmptyMessage, n.id, "user")
+			a.note("empty-message", n.id, "user")
 		}
 		return
 	}
@@ -295,7 +295,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 		}
 		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
 			ans.cut = true
-			a.note(CutAnswer, n.id, "stop reason %s", f.StopReason)
+			a.note("cut-answer", n.id, "stop reason %s", f.StopReason)
 		}
 	}
 	for i, b := range content {
@@ -304,7 +304,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 		case transcript.ToolCallBlock:
 			a.addCall(from, ans, b, c, f.Of != "" || f.Kind == transcript.TypeAssistant)
 		case transcript.ToolResultBlock:
-			a.note(MisplacedBlock, n.id, "a tool result in an assistant message")
+			a.note("misplaced-block", n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
 		default:
 			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil {
@@ -335,7 +335,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
 	if f.Of != "" {
 		ans.cut = true // its first line is missing
-		a.note(CutAnswer, n.id, "its first line %s is not there", f.Of)
+		a.note("cut-answer", n.id, "its first line %s is not there", f.Of)
 	}
 	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)
@@ -347,7 +347,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
 	same := a.now.calls[b.ID]
 	if same != nil && same.recorded(ans, b, grouped) {
-		a.note(DoubledCall, from.node.id, "call %s", b.ID)
+		a.note("doubled-call", from.node.id, "call %s", b.ID)
 		if n := len(a.items); len(ans.parts) == 0 && !grouped && a.items[n-1] == ans {
 			a.items, a.now.answers = a.items[:n-1], a.now.answers[:len(a.now.answers)-1]
 			delete(a.now.byID, ans.entry)
@@ -397,14 +397,14 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		a.addLate(r, found)
 	case found != nil:
 		if found.result != nil { // an early one
-			a.note(DoubledResult, found.result.from.node.id, "call %s", b.CallID)
+			a.note("doubled-result", found.result.from.node.id, "call %s", b.CallID)
 		}
 		found.result = r
 		found.item.closed = true
 		a.touched(found.item)
 		r.moved = found.item != a.items[len(a.items)-1]
 	case same != nil:
-		a.note(DoubledResult, from.node.id, "call %s", b.CallID)
+		a.note("doubled-result", from.node.id, "call %s", b.CallID)
 	default:
 		a.spare(r)
 		if a.cutFront && !a.read[from.node.id] { // its call may be one that a summary stands for

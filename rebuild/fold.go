@@ -132,7 +132,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 			n.dead = len(f.nodes)
 		}
 		f.asm = nil
-		f.ignored = append(f.ignored, repairf(SupersededBatch, b.Entries[0].ID, "%d lines", len(cut)))
+		f.ignored = append(f.ignored, repairf("superseded-batch", b.Entries[0].ID, "%d lines", len(cut)))
 		delete(f.cut, key)
 	}
 	first := len(f.nodes)
@@ -171,7 +171,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
 			for _, clip := range c.Clips {
 				if !f.Has(clip.Entry) {
-					f.ignored = append(f.ignored, repairf(UnresolvedClip, e.ID, "no entry %q before it", clip.Entry))
+					f.ignored = append(f.ignored, repairf("unresolved-clip", e.ID, "no entry %q before it", clip.Entry))
 				}
 			}
 		}
@@ -186,7 +186,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	case transcript.Rewind:
 		tip, ok := f.tipAt(b.To)
 		if !ok {
-			f.ignored = append(f.ignored, repairf(UnresolvedRewind, e.ID, "no entry %q before it", b.To))
+			f.ignored = append(f.ignored, repairf("unresolved-rewind", e.ID, "no entry %q before it", b.To))
 			return nil
 		}
 		if tip != f.tip {
@@ -196,7 +196,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		if b.Critical {
 			return fmt.Errorf("rebuild: entry %s of type %q: %w", e.ID, b.Kind, ErrNewerFormat)
 		}
-		f.ignored = append(f.ignored, repairf(UnknownEntry, e.ID, "type %q", b.Kind))
+		f.ignored = append(f.ignored, repairf("unknown-entry", e.ID, "type %q", b.Kind))
 	}
 	return nil
 }
@@ -434,7 +434,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	c, _ := e.body.(transcript.Compaction)
 	start, by := f.boundary(path, marker)
 	if by == "" {
-		a.note(UnresolvedBoundary, e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
+		a.note("unresolved-boundary", e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
 	}
 	a.summary, a.turnsBefore, a.compacted = &c, c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {

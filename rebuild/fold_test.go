@@ -393,7 +393,7 @@ func TestFit(t *testing.T) {
 		if got := len(view.Messages); got != want {
 			t.Errorf("Fit(%d) keeps %d messages, want %d", budget, got, want)
 		}
-		if tooLong := len(report) > 0; tooLong != (budget < 10) || tooLong && (report[0].Rule != rebuild.OverBudget || report[0].Entry != "6") {
+		if tooLong := len(report) > 0; tooLong != (budget < 10) || tooLong && (report[0].Rule != "over-budget" || report[0].Entry != "6") {
 			t.Errorf("Fit(%d) reports %v", budget, report)
 		}
 		if view.After != "" {
