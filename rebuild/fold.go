@@ -463,7 +463,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	}
 	say(false, text, carried)
 	if f.opts.Summary == SummaryPair && text != "" {
-		say(true, SummaryReply)
+		say(true, summaryReply)
 	}
 	return start
 }

@@ -428,7 +428,7 @@ func TestFitSummary(t *testing.T) {
 			}
 			want := map[rebuild.SummaryForm][]string{
 				rebuild.SummaryUser: {rebuild.SummaryHeading + "\nS"},
-				rebuild.SummaryPair: {rebuild.SummaryHeading + "\nS", rebuild.SummaryReply},
+				rebuild.SummaryPair: {rebuild.SummaryHeading + "\nS", "Understood, I have the context from our previous conversation."},
 			}[form]
 			want = append(want, []string{"c", "d", "e", "f", "g"}[2*(3-turns):]...)
 			if !slices.Equal(said, want) || view.System != h.System || (len(report) > 0) != (budget == 0) {
