@@ -37,8 +37,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // ones. Passwords and keys that look like such are masked.
 //
 // An error is an [*Error] and matches what the summarizer returned, or what is
-// wrong with its summary, see [ErrEmpty] and those after it. The summarizer is
-// not called again.
+// wrong with its summary, see [ErrRefused] and [ErrNotSmaller]. The
+// summarizer is not called again.
 //
 // TurnsBefore of the entry is not set, it is the number of the session's turns
 // that are not kept; TokensAfter is an estimate for a summary in a user
