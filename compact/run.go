@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -128,7 +129,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 }
 
 // recallNotice ends a summary where the model can read what it stands for.
-const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript.RecallWindow + " and " + transcript.RecallRead +
+const recallNotice = "[The tools " + recalltool.Search + ", " + recalltool.Window + " and " + recalltool.Read +
 	" show what was said before.]"
 
 // input is what the summarizer is given.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -294,7 +295,7 @@ func TestCommitKeep(t *testing.T) {
 	require.Equal(t, 12, done.Messages)
 	require.Equal(t, viking, done.Overview)
 	h := storetest.History(t, s)
-	require.Contains(t, h, transcript.RecallSearch)
+	require.Contains(t, h, recalltool.Search)
 	require.Contains(t, h, "They talked about tea")
 	require.NotContains(t, h, "answer 3")
 	require.Contains(t, h, "question 4")
