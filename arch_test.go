@@ -32,6 +32,7 @@ var imports = map[string][]string{
 	"internal/filedriver": {"internal/ahead", "internal/blockgzip", "internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
 	"internal/filelog":    {"session/driver"},
 	"internal/filename":   {},
+	"internal/imagesize":  {"transcript"},
 	"internal/jsontext":   {},
 	"internal/lazy":       {},
 	"internal/wiretest":   {"internal/lazy", "transcript"},
@@ -40,7 +41,7 @@ var imports = map[string][]string{
 	"internal/pgtest":     {},
 	"internal/page":       {"session", "transcript", "transcript/tokens"},
 	"transcript":          {"internal/ahead", "internal/jsontext"},
-	"transcript/tokens":   {"transcript"},
+	"transcript/tokens":   {"internal/imagesize", "transcript"},
 	"transcript/redact":   {"internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
@@ -64,7 +65,7 @@ var imports = map[string][]string{
 	"session/driver/memdriver":       {"session/driver", "transcript"},
 	"session/sessiontest":            {"session/driver", "transcript"},
 	"session/blobs": {
-		"internal/filelog", "internal/filename", "internal/jsontext", "rebuild", "session", "session/driver", "transcript", "transcript/tokens",
+		"internal/filelog", "internal/filename", "internal/imagesize", "internal/jsontext", "rebuild", "session", "session/driver", "transcript",
 	},
 	"session/blobs/blobstest": {"session", "session/blobs"},
 	"session": {

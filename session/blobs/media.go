@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/imagesize"
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // minBlob is how long the base64 of media is that becomes a blob, in bytes.
@@ -135,7 +135,7 @@ func (k *keeper) take(kind string, s *transcript.Source) bool {
 		return false
 	}
 	if kind == "image" {
-		blob.Width, blob.Height = tokens.ImageSize(s)
+		blob.Width, blob.Height = imagesize.Of(s)
 	}
 	s.Type, s.Data, s.Blob = blobType, "", blob
 	return true
