@@ -29,6 +29,7 @@ var imports = map[string][]string{
 	"internal/abstract":   {},
 	"internal/ahead":      {},
 	"internal/blockgzip":  {},
+	"internal/checksum":   {},
 	"internal/filedriver": {"internal/ahead", "internal/blockgzip", "internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
 	"internal/filelog":    {"session/driver"},
 	"internal/filename":   {},
@@ -40,9 +41,9 @@ var imports = map[string][]string{
 	"internal/words":      {},
 	"internal/pgtest":     {},
 	"internal/page":       {"session", "transcript", "transcript/tokens"},
-	"transcript":          {"internal/ahead", "internal/jsontext"},
+	"transcript":          {"internal/ahead", "internal/checksum", "internal/jsontext"},
 	"transcript/tokens":   {"internal/imagesize", "transcript"},
-	"transcript/redact":   {"internal/jsontext", "internal/lazy", "transcript"},
+	"transcript/redact":   {"internal/checksum", "internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
 	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
@@ -65,11 +66,11 @@ var imports = map[string][]string{
 	"session/driver/memdriver":       {"session/driver", "transcript"},
 	"session/sessiontest":            {"session/driver", "transcript"},
 	"session/blobs": {
-		"internal/filelog", "internal/filename", "internal/imagesize", "internal/jsontext", "rebuild", "session", "session/driver", "transcript",
+		"internal/checksum", "internal/filelog", "internal/filename", "internal/imagesize", "internal/jsontext", "rebuild", "session", "session/driver", "transcript",
 	},
 	"session/blobs/blobstest": {"session", "session/blobs"},
 	"session": {
-		"compact", "guard", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
+		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/retain": {"session"},
@@ -123,7 +124,7 @@ var testImports = map[string][]string{
 	"session/memory":               {"session/driver/memdriver", "session/erase", "session/exchange", "session/retain", "session/turn", "transcript/dialect", "transcript/redact"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/erase", "session/memory", "session/retain", "session/search", "session/turn", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
-	"session/sessiontest":          {"session/driver/memdriver"},
+	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
 	"session/turn":                 {"compact", "guard", "internal/filedriver", "session/driver", "session/driver/memdriver", "session/erase", "session/search", "transcript/redact"},
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/rebuild"
@@ -213,8 +214,7 @@ func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
 
 // isSealed reports whether a line is as it was written.
 func isSealed(line []byte) bool {
-	const size = len(`"crc":"01234567"}`)
-	return len(line) > size && bytes.HasPrefix(line[len(line)-size:], []byte(`"crc":"`)) && transcript.Intact(line)
+	return checksum.Ends(line) && checksum.Intact(line)
 }
 
 // idOf returns the ID of the entry on a line.
@@ -334,7 +334,7 @@ func outlineOf(line []byte) (e transcript.Entry, ok bool) {
 		return e, true
 	}
 	e, err := transcript.ParseEntry(bytes.Clone(line))
-	return bare(e), err == nil && transcript.Intact(line)
+	return bare(e), err == nil && checksum.Intact(line)
 }
 
 func number(value []byte) int {

@@ -9,7 +9,7 @@ import (
 // ParseEntry decodes one line of a native transcript, given without its
 // newline. The entry retains line; the caller must not modify it afterwards.
 // The error is a *[DamageError] that says why the line is not an entry.
-// ParseEntry does not verify checksums; see [Intact].
+// ParseEntry does not verify checksums; [Scan] does.
 //
 // An entry is a JSON object in valid UTF-8 with a string member "type". A known
 // type whose members have the wrong JSON type is not an entry; an unknown type

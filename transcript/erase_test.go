@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -60,7 +61,7 @@ func TestErase(t *testing.T) {
 		e = e.WithSource([]byte(secret))
 		gone := e.Erase().Sealed()
 		require.NotContains(t, string(gone.Line()), secret, e.Type())
-		require.True(t, transcript.Intact(gone.Line()))
+		require.True(t, checksum.Intact(gone.Line()))
 		got, err := transcript.ParseEntry(gone.Line())
 		require.NoError(t, err)
 		require.True(t, got.Erased)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -44,7 +45,7 @@ func FuzzScan(f *testing.F) {
 			if !r.HasEntry() {
 				continue
 			}
-			require.Equal(t, r.Damage == nil, transcript.Intact(r.Entry.Line()))
+			require.Equal(t, r.Damage == nil, checksum.Intact(r.Entry.Line()))
 			again, err := transcript.ParseEntry(r.Entry.Line())
 			if err != nil || !reflect.DeepEqual(again, r.Entry) {
 				t.Fatalf("%q is read again as %+v, %v", r.Entry.Line(), again, err)

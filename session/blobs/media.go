@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/imagesize"
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -56,7 +57,7 @@ func mapEntries(entries []transcript.Entry, change func(transcript.Block) (trans
 			out = slices.Clone(entries)
 		}
 		value, _ := jsontext.Member(e.WithLine(nil).Line(), member)
-		out[i], err = transcript.ParseChanged(jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
+		out[i], err = transcript.ParseEntry(checksum.Renew(jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
 			switch {
 			case name == member:
 				return value
@@ -64,7 +65,7 @@ func mapEntries(entries []transcript.Entry, change func(transcript.Block) (trans
 				return source(v)
 			}
 			return v
-		}))
+		})))
 		if err != nil {
 			return nil, err
 		}
