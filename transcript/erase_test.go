@@ -77,7 +77,7 @@ func TestErase(t *testing.T) {
 }
 
 // FuzzErase: a line of any shape becomes one that parses, of the same type, and
-// neither of the two ways of taking words out adds any.
+// erasing it again changes nothing.
 func FuzzErase(f *testing.F) {
 	for _, body := range bodies() {
 		f.Add(transcript.Entry{ID: "e", Body: body}.Line())
@@ -88,17 +88,11 @@ func FuzzErase(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, out := range []transcript.Entry{e.Erase(), e.Unsigned()} {
-			got, err := transcript.ParseEntry(out.Line())
-			require.NoError(t, err, "%s", out.Line())
-			require.Equal(t, e.Type(), got.Type())
-			require.Equal(t, e.ID, got.ID)
-		}
 		once := e.Erase()
 		parsed, err := transcript.ParseEntry(once.Line())
-		require.NoError(t, err)
+		require.NoError(t, err, "%s", once.Line())
+		require.Equal(t, e.Type(), parsed.Type())
+		require.Equal(t, e.ID, parsed.ID)
 		require.Equal(t, string(once.Line()), string(parsed.Erase().Line()))
-		bare := e.Unsigned()
-		require.Equal(t, string(bare.Line()), string(bare.Unsigned().Line()))
 	})
 }
