@@ -114,8 +114,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	if o.Recall {
 		summary = strings.TrimSpace(strings.TrimSuffix(summary, recallNotice)) + "\n" + recallNotice
 	}
-	done := c.Compaction()
-	done.Summary = summary
+	done := transcript.Compaction{Summary: summary, FirstKept: c.FirstKept, Read: c.Read}
 	_, done.CoversTo, _ = ends(h.Messages, to)
 	shown := o.carry(h, c, &done)
 	for err := o.smaller(h, c.At, shown); err != nil && !grow; err = o.smaller(h, c.At, shown) {
