@@ -227,7 +227,7 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 		}
 		return
 	}
-	it.plain = f.Plain() && len(it.parts) == len(content)
+	it.plain = f.Message().Plain() && len(it.parts) == len(content)
 	if a.answered() {
 		a.startTurn()
 	}
@@ -287,7 +287,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 	ans.since = max(ans.since, since)
 	a.touched(ans)
 	first := f.Kind == transcript.TypeAssistant && f.Of == ""
-	ans.plain, ans.cut = first && f.Plain(), ans.cut || !n.complete
+	ans.plain, ans.cut = first && f.Message().Plain(), ans.cut || !n.complete
 	if first {
 		ans.api, ans.model, ans.after = f.API, f.Model, n.after
 		if n.after != noAfter && !a.full {

@@ -196,8 +196,10 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 			continue
 		}
 		for _, e := range b.Entries {
-			if e.Standing() != nil {
-				e = st.Sealed(e.WithStanding(nil))
+			if c, ok := e.Body.(transcript.Compaction); ok && c.Standing != nil {
+				c.Standing = nil
+				e.Body = c
+				e = st.Sealed(e.WithLine(nil))
 			}
 			lines = append(lines, e)
 		}

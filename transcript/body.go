@@ -80,9 +80,6 @@ type Fragment struct {
 	plain bool
 }
 
-// Plain reports whether the content of the line is a JSON string.
-func (f Fragment) Plain() bool { return f.plain && len(f.Content) == 1 }
-
 // WithContent returns f with another content. A single text without extras is
 // written as a JSON string.
 func (f Fragment) WithContent(content ...Block) Fragment {
@@ -137,22 +134,6 @@ func (e Entry) Standing() []Entry {
 		return b.Standing
 	}
 	return nil
-}
-
-// WithStanding returns a compaction or a header with other state, and with a new line.
-// Seal the entry afterwards.
-func (e Entry) WithStanding(standing []Entry) Entry {
-	switch b := e.Body.(type) {
-	case Compaction:
-		b.Standing = standing
-		e.Body = b
-	case Header:
-		b.Standing = standing
-		e.Body = b
-	default:
-		return e
-	}
-	return e.WithLine(nil)
 }
 
 // Carried is an item that a compaction carries over.
@@ -226,7 +207,7 @@ type Current struct {
 // stay in force is appended with it, in front of it.
 type Calibration struct {
 	Model  string  `json:"model,omitempty"`  // as requests name it; empty if they do not
-	Window int     `json:"window,omitempty"` // tokens; [WindowTakenBack] says that what was said before is wrong
+	Window int     `json:"window,omitempty"` // tokens; below 0: what was said before is wrong, and the window not known
 	Factor float64 `json:"factor,omitempty"` // reported / estimated tokens
 	Prompt int     `json:"prompt,omitempty"` // reported tokens of the request that Factor was taken from
 
@@ -236,10 +217,6 @@ type Calibration struct {
 	Failures int `json:"failures,omitempty"`
 	FailedAt int `json:"failedAt,omitempty"`
 }
-
-// WindowTakenBack is the Window of a [Calibration] that says that the one in
-// force is wrong and that the window is not known. Any Window below 0 means it.
-const WindowTakenBack = -1
 
 // ToolStatus reports on a call that is still running. The status of a call goes
 // from pending to running and then to completed or error. It may skip the first two.

@@ -202,7 +202,7 @@ func FuzzParseEntry(f *testing.F) {
 				same("model", b.Model)
 				same("request_id", b.RequestID)
 			}
-			if b.Plain() {
+			if b.Message().Plain() {
 				same("content", b.Message().Text())
 			}
 		}

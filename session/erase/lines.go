@@ -212,7 +212,15 @@ func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 		return e
 	}
 	x.note("standing", e.ID)
-	return e.WithStanding(left)
+	switch b := e.Body.(type) {
+	case transcript.Compaction:
+		b.Standing = left
+		e.Body = b
+	case transcript.Header:
+		b.Standing = left
+		e.Body = b
+	}
+	return e.WithLine(nil)
 }
 
 // behind returns an entry as it is to be that comes after the first one that
