@@ -6,6 +6,19 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
+// The refusals.
+var (
+	ErrEmpty      error = errEmpty
+	ErrTooLong    error = errTooLong
+	ErrTooShort   error = errTooShort
+	ErrRefusal    error = errRefusal
+	ErrEcho       error = errEcho
+	ErrLoop       error = errLoop
+	ErrCut        error = errCut
+	ErrToolCall   error = errToolCall
+	ErrIncomplete error = errIncomplete
+)
+
 // Seams for tests.
 var LegalCuts = legalCuts
 

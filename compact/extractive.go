@@ -36,7 +36,7 @@ const (
 	maxQuotedInput = 200 // runes
 )
 
-// Summarize implements [Summarizer]. The error is that of ctx, [ErrEmpty] if
+// Summarize implements [Summarizer]. The error is that of ctx, [ErrRefused] if
 // there is neither a message nor a previous summary, or says that the counter
 // finds no text small enough.
 func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
@@ -44,7 +44,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 		return "", err
 	}
 	if len(in.Messages) == 0 && blank(in.Previous) {
-		return "", ErrEmpty
+		return "", errEmpty
 	}
 	room := max(cmp.Or(in.MaxTokens, defaultSummary), minExtract)
 	b := budget{counter: tokens.Or(e.Counter)}

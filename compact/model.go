@@ -24,9 +24,9 @@ import (
 // tools are shortened, then all texts, and then messages in the middle are left
 // out; each time the text says what is missing.
 //
-// An answer that is no summary is refused, see [ErrEmpty] and the errors
-// after it. The conversation is shown as data between marks that nothing in it
-// can end, with the instructions behind it.
+// An answer that is no summary is refused, see [ErrRefused]. The conversation is
+// shown as data between marks that nothing in it can end, with the instructions
+// behind it.
 //
 // Where a summary is longer than allowed it is cut, with a note of how much is
 // missing; but the last one is first given back to the model, once, to be made
@@ -66,7 +66,7 @@ const (
 var ErrNoRoom = errors.New("the window is too small for a summary")
 
 // Summarize implements [Summarizer]. An error is that of ctx or Complete, says what
-// is wrong with an answer, see [ErrEmpty] and those after it, or is [ErrNoRoom].
+// is wrong with an answer, see [ErrRefused], or is [ErrNoRoom].
 func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 	if m.Complete == nil {
 		return "", errors.New("Model.Complete is not set")
@@ -96,7 +96,7 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 		}
 	}
 	if blank(summary) {
-		return "", ErrEmpty
+		return "", errEmpty
 	}
 	return summary, nil
 }
@@ -207,7 +207,7 @@ func (c *conversation) ask(ctx context.Context, summary, piece string) (string, 
 		resp = cmp.Or(resp, &transcript.Response{})
 		text = withoutReasoning(plain(resp.Message.Text()))
 		if err = noSummary[resp.StopReason]; err == nil && len(resp.Message.ToolCalls()) > 0 {
-			err = ErrToolCall
+			err = errToolCall
 		}
 		if err == nil {
 			err = refuse(text, piece, summary, 0) // one that is too long is made shorter
@@ -243,13 +243,13 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 
 // noSummary holds the stop reasons of answers that are not summaries.
 var noSummary = map[transcript.StopReason]error{
-	transcript.StopMaxTokens:     ErrCut,
-	transcript.StopContextWindow: ErrCut,
-	transcript.StopRefusal:       ErrRefusal,
-	transcript.StopToolUse:       ErrToolCall,
-	transcript.StopAborted:       ErrIncomplete,
-	transcript.StopError:         ErrIncomplete,
-	transcript.StopPauseTurn:     ErrIncomplete,
+	transcript.StopMaxTokens:     errCut,
+	transcript.StopContextWindow: errCut,
+	transcript.StopRefusal:       errRefusal,
+	transcript.StopToolUse:       errToolCall,
+	transcript.StopAborted:       errIncomplete,
+	transcript.StopError:         errIncomplete,
+	transcript.StopPauseTurn:     errIncomplete,
 }
 
 // text is the message of a request: with a piece of the conversation, or

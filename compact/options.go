@@ -50,9 +50,9 @@ type Options struct {
 	// paths, for what Run carries. Nil goes by the names that tools and their
 	// arguments usually have.
 	Files func(call transcript.ToolCallBlock) (read, modified []string)
-	// Recall says that the model is offered [transcript.RecallSearch] and the tools
-	// beside it: the last line of the summary then says so. A guard that offers them
-	// sets it for the compactions that it asks for.
+	// Recall says that the model is offered the tools of search.RecallTools: the last
+	// line of the summary then says so. A guard that offers them sets it for the
+	// compactions that it asks for.
 	Recall bool
 	// Timeout is how long a summarizer may take, each one of [Either] for itself,
 	// and not Extractive; 0 means two minutes, less than 0, here, no limit but

@@ -303,8 +303,3 @@ func ends(msgs []transcript.Message, at int) (firstKept, coversTo string, read [
 	}
 	return first.Entry, last.Entry, slices.Compact(read)
 }
-
-// Compaction returns the entry that the cut becomes, without its summary.
-func (c Cut) Compaction() transcript.Compaction {
-	return transcript.Compaction{FirstKept: c.FirstKept, CoversTo: c.CoversTo, Read: c.Read}
-}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -37,8 +38,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // ones. Passwords and keys that look like such are masked.
 //
 // An error is an [*Error] and matches what the summarizer returned, or what is
-// wrong with its summary, see [ErrEmpty] and those after it. The summarizer is
-// not called again.
+// wrong with its summary, see [ErrRefused] and [ErrNotSmaller]. The
+// summarizer is not called again.
 //
 // TurnsBefore of the entry is not set, it is the number of the session's turns
 // that are not kept; TokensAfter is an estimate for a summary in a user
@@ -113,8 +114,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	if o.Recall {
 		summary = strings.TrimSpace(strings.TrimSuffix(summary, recallNotice)) + "\n" + recallNotice
 	}
-	done := c.Compaction()
-	done.Summary = summary
+	done := transcript.Compaction{Summary: summary, FirstKept: c.FirstKept, Read: c.Read}
 	_, done.CoversTo, _ = ends(h.Messages, to)
 	shown := o.carry(h, c, &done)
 	for err := o.smaller(h, c.At, shown); err != nil && !grow; err = o.smaller(h, c.At, shown) {
@@ -128,7 +128,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 }
 
 // recallNotice ends a summary where the model can read what it stands for.
-const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript.RecallWindow + " and " + transcript.RecallRead +
+const recallNotice = "[The tools " + recalltool.Search + ", " + recalltool.Window + " and " + recalltool.Read +
 	" show what was said before.]"
 
 // input is what the summarizer is given.

@@ -15,10 +15,9 @@ import (
 // history.
 //
 // The summary is plain text. An error and a text that is no summary, see
-// [ErrEmpty] and those after it, are failures, and a failure changes nothing.
-// Summarize must return when ctx is done. It may be called by several
-// goroutines, for different sessions. It must not compact the session it works
-// for, which would wait for itself.
+// [ErrRefused], are failures, and a failure changes nothing. Summarize must return
+// when ctx is done. It may be called by several goroutines, for different sessions.
+// It must not compact the session it works for, which would wait for itself.
 type Summarizer interface {
 	// Summarize returns the summary of in.Messages and in.Previous.
 	Summarize(ctx context.Context, in Input) (string, error)
@@ -107,8 +106,8 @@ func (f SummarizerFunc) Summarize(ctx context.Context, in Input) (string, error)
 
 // Either returns a [Summarizer] that asks one after the other until one
 // succeeds, which means that it returns no error and a text that is not refused,
-// see [ErrEmpty] and those after it. Either(Model{...}, Extractive{}) has a summary
-// also when the model fails. Input.Observe is called with the reason for each that was skipped.
+// see [ErrRefused]. Either(Model{...}, Extractive{}) has a summary also when the
+// model fails. Input.Observe is called with the reason for each that was skipped.
 //
 // When ctx is done nobody else is asked. Each has the Timeout of [Options] for
 // itself, so a stand-in is not late because of the one before it. Where ctx has a

@@ -38,7 +38,7 @@ func (r *run) look(ctx context.Context, answer any) Overflow {
 		}
 		c = r.calibrate(prompt+out.Usage.Cleared(), o.Kind != NotOverflow)
 		if refuted {
-			c.Window = transcript.WindowTakenBack
+			c.Window = -1 // the one that was learned is wrong
 		}
 		if o.Rule == frontDropped {
 			c.Factor, c.Prompt = 0, 0 // the prompt was cut

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -300,7 +301,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 func (r *run) need(o Overflow) Need {
 	// A window that is not known is less than what was sent.
 	n := Need{Overflow: o, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
-	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == transcript.RecallRead })
+	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == recalltool.Read })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
 	if r.window > 0 {
 		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)

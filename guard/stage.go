@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -38,16 +39,16 @@ type Need struct {
 	Refused bool
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Recall says that the model is offered [transcript.RecallRead], with which it
-	// can read what a stage takes away. Do sets it by the tools of the [Guard]. Notes
-	// of a stage should then name the tool.
+	// Recall says that the model is offered the tool recall_read, with which it can
+	// read what a stage takes away. Do sets it by the tools of the [Guard]. Notes of a
+	// stage should then name the tool.
 	Recall bool
 }
 
 // whole says in a note where all of a text is.
 func (n Need) whole(entry string) string {
 	if n.Recall {
-		return fmt.Sprintf("all of it is in entry %s, which the tool %s reads", entry, transcript.RecallRead)
+		return fmt.Sprintf("all of it is in entry %s, which the tool %s reads", entry, recalltool.Read)
 	}
 	return "all of it is in entry " + entry
 }

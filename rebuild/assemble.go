@@ -11,8 +11,8 @@ import (
 // line and decides nothing that a later line of another turn could change, but
 // for a late result, which finds its call in any earlier turn.
 type assembler struct {
-	full        bool                       // compactions and clips are ignored, so no request was made of this
-	prompts     map[string]transcript.Body // that stand in front of the messages, by their types
+	full        bool    // compactions and clips are ignored, so no request was made of this
+	prompts     prompts // that stand in front of the messages
 	system      string
 	prelude     []*item // the summary
 	summary     *transcript.Compaction
@@ -41,6 +41,20 @@ type assembler struct {
 	callsSlab  slab[calls]
 	openSlab   slab[[]*call]
 	resultSlab slab[result]
+}
+
+// prompts are the last [transcript.System] and the last [transcript.Tools]; nil for none.
+type prompts struct{ system, tools transcript.Body }
+
+// of returns the place of a body, nil if it is neither of the two.
+func (p *prompts) of(b transcript.Body) *transcript.Body {
+	switch b.(type) {
+	case transcript.System:
+		return &p.system
+	case transcript.Tools:
+		return &p.tools
+	}
+	return nil
 }
 
 // turn is a user text and everything up to the next one that starts a turn.
@@ -122,7 +136,7 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	a := &assembler{prompts: map[string]transcript.Body{}, read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	a := &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
 	a.turns = append(a.turns, a.turnSlab.one())
 	return a
 }
@@ -150,7 +164,7 @@ func (a *assembler) add(n *node) {
 			content, since = a.clipped(n, &b, clips)
 		}
 		if !n.complete {
-			a.note(IncompleteBatch, n.id, "line of type %s", b.Kind)
+			a.note("incomplete-batch", n.id, "line of type %s", b.Kind)
 		}
 		if b.Role == transcript.RoleAssistant {
 			a.lastUser = -1
@@ -209,11 +223,11 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 	}
 	if it == nil {
 		if results == 0 || results < len(content) {
-			a.note(EmptyMessage, n.id, "user")
+			a.note("empty-message", n.id, "user")
 		}
 		return
 	}
-	it.plain = f.Plain() && len(it.parts) == len(content)
+	it.plain = f.Message().Plain() && len(it.parts) == len(content)
 	if a.answered() {
 		a.startTurn()
 	}
@@ -273,7 +287,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 	ans.since = max(ans.since, since)
 	a.touched(ans)
 	first := f.Kind == transcript.TypeAssistant && f.Of == ""
-	ans.plain, ans.cut = first && f.Plain(), ans.cut || !n.complete
+	ans.plain, ans.cut = first && f.Message().Plain(), ans.cut || !n.complete
 	if first {
 		ans.api, ans.model, ans.after = f.API, f.Model, n.after
 		if n.after != noAfter && !a.full {
@@ -281,7 +295,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 		}
 		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
 			ans.cut = true
-			a.note(CutAnswer, n.id, "stop reason %s", f.StopReason)
+			a.note("cut-answer", n.id, "stop reason %s", f.StopReason)
 		}
 	}
 	for i, b := range content {
@@ -290,7 +304,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 		case transcript.ToolCallBlock:
 			a.addCall(from, ans, b, c, f.Of != "" || f.Kind == transcript.TypeAssistant)
 		case transcript.ToolResultBlock:
-			a.note(MisplacedBlock, n.id, "a tool result in an assistant message")
+			a.note("misplaced-block", n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
 		default:
 			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil {
@@ -321,7 +335,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
 	if f.Of != "" {
 		ans.cut = true // its first line is missing
-		a.note(CutAnswer, n.id, "its first line %s is not there", f.Of)
+		a.note("cut-answer", n.id, "its first line %s is not there", f.Of)
 	}
 	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)
@@ -333,7 +347,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
 	same := a.now.calls[b.ID]
 	if same != nil && same.recorded(ans, b, grouped) {
-		a.note(DoubledCall, from.node.id, "call %s", b.ID)
+		a.note("doubled-call", from.node.id, "call %s", b.ID)
 		if n := len(a.items); len(ans.parts) == 0 && !grouped && a.items[n-1] == ans {
 			a.items, a.now.answers = a.items[:n-1], a.now.answers[:len(a.now.answers)-1]
 			delete(a.now.byID, ans.entry)
@@ -383,14 +397,14 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		a.addLate(r, found)
 	case found != nil:
 		if found.result != nil { // an early one
-			a.note(DoubledResult, found.result.from.node.id, "call %s", b.CallID)
+			a.note("doubled-result", found.result.from.node.id, "call %s", b.CallID)
 		}
 		found.result = r
 		found.item.closed = true
 		a.touched(found.item)
 		r.moved = found.item != a.items[len(a.items)-1]
 	case same != nil:
-		a.note(DoubledResult, from.node.id, "call %s", b.CallID)
+		a.note("doubled-result", from.node.id, "call %s", b.CallID)
 	default:
 		a.spare(r)
 		if a.cutFront && !a.read[from.node.id] { // its call may be one that a summary stands for

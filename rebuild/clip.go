@@ -22,7 +22,7 @@ func (a *assembler) clipped(n *node, f *transcript.Fragment, clips []clipping) (
 		if applyClip(f.Kind, content, c.Clipping) {
 			since = max(since, c.ord)
 		} else {
-			a.note(UnresolvedClip, n.id, "no tool result, image or document there")
+			a.note("unresolved-clip", n.id, "no tool result, image or document there")
 		}
 	}
 	return content, since

@@ -37,7 +37,7 @@ func Fit(h History, budget int, size func(transcript.Message) int) (History, Rep
 			if len(m.Origins) > 0 {
 				entry = m.Origins[0].Entry
 			}
-			report = Report{repairf(OverBudget, entry, "the newest turn has %d tokens, and %d are left for it", turn, max(budget, 0))}
+			report = Report{repairf("over-budget", entry, "the newest turn has %d tokens, and %d are left for it", turn, max(budget, 0))}
 			break
 		}
 		budget, turn = budget-turn, 0

@@ -132,7 +132,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 			n.dead = len(f.nodes)
 		}
 		f.asm = nil
-		f.ignored = append(f.ignored, repairf(SupersededBatch, b.Entries[0].ID, "%d lines", len(cut)))
+		f.ignored = append(f.ignored, repairf("superseded-batch", b.Entries[0].ID, "%d lines", len(cut)))
 		delete(f.cut, key)
 	}
 	first := len(f.nodes)
@@ -171,7 +171,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
 			for _, clip := range c.Clips {
 				if !f.Has(clip.Entry) {
-					f.ignored = append(f.ignored, repairf(UnresolvedClip, e.ID, "no entry %q before it", clip.Entry))
+					f.ignored = append(f.ignored, repairf("unresolved-clip", e.ID, "no entry %q before it", clip.Entry))
 				}
 			}
 		}
@@ -186,7 +186,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	case transcript.Rewind:
 		tip, ok := f.tipAt(b.To)
 		if !ok {
-			f.ignored = append(f.ignored, repairf(UnresolvedRewind, e.ID, "no entry %q before it", b.To))
+			f.ignored = append(f.ignored, repairf("unresolved-rewind", e.ID, "no entry %q before it", b.To))
 			return nil
 		}
 		if tip != f.tip {
@@ -196,7 +196,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		if b.Critical {
 			return fmt.Errorf("rebuild: entry %s of type %q: %w", e.ID, b.Kind, ErrNewerFormat)
 		}
-		f.ignored = append(f.ignored, repairf(UnknownEntry, e.ID, "type %q", b.Kind))
+		f.ignored = append(f.ignored, repairf("unknown-entry", e.ID, "type %q", b.Kind))
 	}
 	return nil
 }
@@ -315,7 +315,7 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	a := after.assemble()
 	for _, p := range f.Prompts() {
 		if b, ok := p.(transcript.Body); ok {
-			a.prompts[b.Type()] = b
+			*a.prompts.of(b) = b
 		}
 	}
 	return a.history(), a.started()
@@ -324,11 +324,14 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 // Prompts returns what is in force of the types [transcript.System] and
 // [transcript.Tools]: the last live entry of each.
 func (f *Fold) Prompts() (items []transcript.Item) {
-	seen := map[string]bool{}
+	var last prompts
 	for i := f.tip; i >= 0 && len(items) < 2; i = f.nodes[i].parent {
-		b := f.nodes[i].body
-		if item, ok := b.(transcript.Item); ok && promptText(b) != "" && f.nodes[i].dead == 0 && !seen[b.Type()] {
-			seen[b.Type()], items = true, append(items, item)
+		n := f.nodes[i]
+		if at := last.of(n.body); at != nil && *at == nil && n.dead == 0 {
+			*at = n.body
+			if item, ok := n.body.(transcript.Item); ok {
+				items = append(items, item)
+			}
 		}
 	}
 	return items
@@ -431,7 +434,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	c, _ := e.body.(transcript.Compaction)
 	start, by := f.boundary(path, marker)
 	if by == "" {
-		a.note(UnresolvedBoundary, e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
+		a.note("unresolved-boundary", e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
 	}
 	a.summary, a.turnsBefore, a.compacted = &c, c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {
@@ -460,7 +463,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	}
 	say(false, text, carried)
 	if f.opts.Summary == SummaryPair && text != "" {
-		say(true, SummaryReply)
+		say(true, summaryReply)
 	}
 	return start
 }

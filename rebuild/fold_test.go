@@ -393,7 +393,7 @@ func TestFit(t *testing.T) {
 		if got := len(view.Messages); got != want {
 			t.Errorf("Fit(%d) keeps %d messages, want %d", budget, got, want)
 		}
-		if tooLong := len(report) > 0; tooLong != (budget < 10) || tooLong && (report[0].Rule != rebuild.OverBudget || report[0].Entry != "6") {
+		if tooLong := len(report) > 0; tooLong != (budget < 10) || tooLong && (report[0].Rule != "over-budget" || report[0].Entry != "6") {
 			t.Errorf("Fit(%d) reports %v", budget, report)
 		}
 		if view.After != "" {
@@ -428,7 +428,7 @@ func TestFitSummary(t *testing.T) {
 			}
 			want := map[rebuild.SummaryForm][]string{
 				rebuild.SummaryUser: {rebuild.SummaryHeading + "\nS"},
-				rebuild.SummaryPair: {rebuild.SummaryHeading + "\nS", rebuild.SummaryReply},
+				rebuild.SummaryPair: {rebuild.SummaryHeading + "\nS", "Understood, I have the context from our previous conversation."},
 			}[form]
 			want = append(want, []string{"c", "d", "e", "f", "g"}[2*(3-turns):]...)
 			if !slices.Equal(said, want) || view.System != h.System || (len(report) > 0) != (budget == 0) {

@@ -26,7 +26,7 @@ func FuzzInForce(f *testing.F) {
 		covers := false // the summary stands for something
 		for _, b := range batches {
 			covers = covers || len(copies) == 1 && slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool {
-				return !slices.Contains(ids, e.ID) && e.Type() != transcript.TypeCustom && whole.Live(e.ID)
+				return !slices.Contains(ids, e.ID) && e.Type() != "custom" && whole.Live(e.ID)
 			})
 			if slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return slices.Contains(ids, e.ID) }) {
 				copies = append(copies, b)
@@ -35,7 +35,7 @@ func FuzzInForce(f *testing.F) {
 		if !covers && slices.ContainsFunc(copies, func(b transcript.Batch) bool { return b.Entries[0].Type() == transcript.TypeCompaction }) {
 			t.Skip("in a copy, a compaction stands for something")
 		}
-		if slices.ContainsFunc(whole.Report(), func(r rebuild.Repair) bool { return r.Rule == rebuild.SupersededBatch }) {
+		if slices.ContainsFunc(whole.Report(), func(r rebuild.Repair) bool { return r.Rule == "superseded-batch" }) {
 			t.Skip("a compaction may cover what a retry has superseded")
 		}
 		if madeFromNothing(batches) {

@@ -37,7 +37,7 @@ func (a *assembler) normaliseBlock(entry, where string, b transcript.Block) tran
 			return b
 		}
 		if where != inResult {
-			a.note(BlankText, entry, "")
+			a.note("blank-text", entry, "")
 		}
 		return nil
 	case transcript.ContextBlock:
@@ -49,7 +49,7 @@ func (a *assembler) normaliseBlock(entry, where string, b transcript.Block) tran
 	case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
 		return b
 	}
-	a.note(MisplacedBlock, entry, "a %s block in a %s", b.BlockType(), where)
+	a.note("misplaced-block", entry, "a %s block in a %s", b.BlockType(), where)
 	return nil
 }
 
@@ -87,12 +87,12 @@ func (a *assembler) normaliseResult(entry string, block transcript.Block, b tran
 // reports whether it had to change them. It notes what it changes.
 func (r *rendering) normaliseCall(b transcript.ToolCallBlock, entry string) (shown transcript.ToolCallBlock, changed bool) {
 	if name := ToolName(b.Name); name != b.Name {
-		r.note(BadName, entry, "%q became %q", b.Name, name)
+		r.note("bad-name", entry, "%q became %q", b.Name, name)
 		b.Name, changed = name, true
 	}
 	if !isObject(b.Input) {
 		if !jsontext.IsNull(b.Input) {
-			r.note(BadInput, entry, "call %s", b.ID)
+			r.note("bad-input", entry, "call %s", b.ID)
 		}
 		b.Input, changed = inputObject(b.Input), true
 	}

@@ -25,7 +25,7 @@ func (f *Fold) feed(a *assembler, path []int) {
 		switch b := n.body.(type) {
 		case transcript.System, transcript.Tools:
 			if i < a.compacted || !begun {
-				a.prompts[b.Type()] = b
+				*a.prompts.of(b) = b
 				continue
 			}
 		case transcript.Dispatch, transcript.Decision:

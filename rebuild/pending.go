@@ -135,7 +135,7 @@ func (a *assembler) unanswered(callID, entry string) *call {
 
 // text is what the result made up for a call says.
 func (s status) text() string {
-	text := cmp.Or(map[CallState]string{Held: Waiting, Dispatched: MayHaveRun, Rejected: denied}[s.state], Interrupted)
+	text := cmp.Or(map[CallState]string{Held: waiting, Dispatched: mayHaveRun, Rejected: denied}[s.state], Interrupted)
 	if s.state == Rejected && s.reason != "" {
 		text += ": " + s.reason
 	}

@@ -15,12 +15,12 @@ import (
 func TestPrompts(t *testing.T) {
 	const first = `{"type":"system","id":"s1","ts":"2026-11-20T08:00:00Z","text":"Be brief."}`
 	const tools = `{"type":"tools","id":"t1","ts":"2026-11-20T08:00:00Z","tool_names":["fs.read","write"]}`
-	top := "Be brief.\n\n" + rebuild.ToolsHeading + "\nfs_read, write"
+	top := "Be brief.\n\n[Only these tools may be called from here on]\nfs_read, write"
 	f := foldLines(t, nil, lines(first, tools, user("1", "hi"), assistant("2", "hello"),
 		`{"type":"tools","id":"t2","ts":"2026-11-20T08:00:00Z","tool_names":[]}`, user("3", "now"), `{"type":"system","id":"s2","ts":"2026-11-20T08:00:00Z","text":"Be kind."}`)...)
 	h := f.History()
 	require.Equal(t, top, h.Prompt)
-	require.Equal(t, "user hi\nassistant hello\nuser [now] ["+rebuild.ToolsHeading+"|none] ["+rebuild.PromptHeading+"|Be kind.]\n", show(h))
+	require.Equal(t, "user hi\nassistant hello\nuser [now] [[Only these tools may be called from here on]|none] [[The system prompt from here on]|Be kind.]\n", show(h))
 	require.ElementsMatch(t, []transcript.Item{transcript.System{Text: "Be kind."}, transcript.Tools{Names: []string{}}}, f.Prompts())
 	require.Equal(t, transcript.PromptEntry, h.Messages[2].Origins[1].Block)
 	require.Equal(t, "now", f.Pending().User)

@@ -15,8 +15,8 @@ func (a *assembler) history() History {
 
 // front is the history without its messages.
 func (a *assembler) front() History {
-	own, _ := a.prompts[transcript.TypeSystem].(transcript.System)
-	prompt := History{Prompt: promptText(a.prompts[transcript.TypeTools])}.SystemPrompt(own.Text)
+	own, _ := a.prompts.system.(transcript.System)
+	prompt := History{Prompt: promptText(a.prompts.tools)}.SystemPrompt(own.Text)
 	return History{System: a.system, Prompt: prompt, Compaction: a.summary}
 }
 
@@ -84,9 +84,9 @@ func (r *rendering) turn(t *turn, items []*item) {
 		switch {
 		case s.used:
 		case s.text != nil:
-			r.note(LateAsText, s.from.node.id, "call %s", s.callID)
+			r.note("late-result", s.from.node.id, "call %s", s.callID)
 		default:
-			r.note(OrphanResult, s.from.node.id, "call %s", s.callID)
+			r.note("orphan-result", s.from.node.id, "call %s", s.callID)
 		}
 	}
 	if r.rep != nil {
@@ -121,7 +121,7 @@ func (r *rendering) item(it *item) {
 	}
 	if at == len(r.blocks) {
 		if it.answer && !it.cut {
-			r.note(EmptyMessage, it.entry, "assistant")
+			r.note("empty-message", it.entry, "assistant")
 		}
 		return
 	}
@@ -168,7 +168,7 @@ func (r *rendering) follow(it *item) {
 // to be repaired of it and of its result.
 func (r *rendering) call(c *call, entry string) transcript.Block {
 	if !c.kept() {
-		r.note(UnfinishedCall, entry, "call %s", c.id)
+		r.note("unfinished-call", entry, "call %s", c.id)
 		return nil
 	}
 	if c.shown == nil || r.rep != nil {
@@ -178,9 +178,9 @@ func (r *rendering) call(c *call, entry string) transcript.Block {
 		}
 	}
 	if c.result == nil {
-		r.note(MissingResult, entry, "call %s", c.id)
+		r.note("missing-result", entry, "call %s", c.id)
 	} else if c.result.moved {
-		r.note(MovedResult, c.result.from.node.id, "call %s", c.id)
+		r.note("moved-result", c.result.from.node.id, "call %s", c.id)
 	}
 	return c.shown
 }
@@ -203,15 +203,15 @@ func (r *rendering) message(role transcript.Role, at int, plain bool) {
 		switch {
 		case r.rep == nil:
 		case !r.inTurn:
-			r.front = append(r.front, repairf(MergedMessages, entry, "%s", role))
+			r.front = append(r.front, repairf("merged-messages", entry, "%s", role))
 		case !r.results:
-			r.note(MergedMessages, entry, "%s", role)
+			r.note("merged-messages", entry, "%s", role)
 		}
 		r.msgs = r.msgs[:last]
 	} else {
 		if last < 0 && role == transcript.RoleAssistant {
 			if r.rep != nil {
-				r.front = append(r.front, repairf(AssistantFirst, entry, ""))
+				r.front = append(r.front, repairf("assistant-first", entry, ""))
 			}
 			opening := transcript.UserText(Opening)
 			opening.Origins = []transcript.Origin{{}}

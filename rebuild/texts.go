@@ -14,10 +14,10 @@ const (
 	// Interrupted is the content of the error result made up for a call whose
 	// result was never recorded.
 	Interrupted = "interrupted"
-	// MayHaveRun takes its place for a call that was dispatched, Waiting for one
+	// mayHaveRun takes its place for a call that was dispatched, waiting for one
 	// that is held, and denied, followed by the reason, for one that was rejected.
-	MayHaveRun = "interrupted: the tool was started and may have run"
-	Waiting    = "not run yet: waiting for approval"
+	mayHaveRun = "interrupted: the tool was started and may have run"
+	waiting    = "not run yet: waiting for approval"
 	denied     = "denied, not run"
 	// lateResult is the first line of a tool result that is shown as a text,
 	// because a request was answered that showed the call without it; the verbs
@@ -26,19 +26,19 @@ const (
 	// Opening is the user message put in front of a history that would start
 	// with an assistant message.
 	Opening = "[conversation continues]"
-	// PromptHeading stands on the line before a system prompt that is shown as a
+	// promptHeading stands on the line before a system prompt that is shown as a
 	// text of the user, because the conversation began with another one.
-	PromptHeading = "[The system prompt from here on]"
-	// ToolsHeading stands on the line before the names of the tools that may be
+	promptHeading = "[The system prompt from here on]"
+	// toolsHeading stands on the line before the names of the tools that may be
 	// called from there on, or "none".
-	ToolsHeading = "[Only these tools may be called from here on]"
+	toolsHeading = "[Only these tools may be called from here on]"
 	// SummaryHeading stands on the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
 	// CarriedHeading is the first line of what a compaction carries besides its
 	// summary.
 	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
-	// SummaryReply is the assistant's part of a summary shown as a pair.
-	SummaryReply = "Understood, I have the context from our previous conversation."
+	// summaryReply is the assistant's part of a summary shown as a pair.
+	summaryReply = "Understood, I have the context from our previous conversation."
 )
 
 // promptText is what is shown of an entry that says what holds from there on: of a
@@ -46,13 +46,13 @@ const (
 func promptText(b transcript.Body) string {
 	switch b := b.(type) {
 	case transcript.System:
-		return PromptHeading + "\n" + b.Text
+		return promptHeading + "\n" + b.Text
 	case transcript.Tools:
 		names := make([]string, len(b.Names))
 		for i, name := range b.Names {
 			names[i] = ToolName(name)
 		}
-		return ToolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
+		return toolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
 	}
 	return ""
 }

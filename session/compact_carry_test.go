@@ -37,11 +37,11 @@ func TestCompactionRepeatsThePrompt(t *testing.T) {
 	require.True(t, strings.HasSuffix(types(t, s), "tools system compaction"), types(t, s))
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	const want = "second\n\n" + rebuild.ToolsHeading + "\nread"
+	const want = "second\n\n[Only these tools may be called from here on]\nread"
 	require.Equal(t, want, h.Prompt)
 	for _, m := range h.Messages {
-		require.NotContains(t, m.Text(), rebuild.PromptHeading)
-		require.NotContains(t, m.Text(), rebuild.ToolsHeading)
+		require.NotContains(t, m.Text(), "[The system prompt from here on]")
+		require.NotContains(t, m.Text(), "[Only these tools may be called from here on]")
 	}
 	require.Equal(t, done.Compaction.TokensAfter, s.Info().Tokens)
 	require.InDelta(t, tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages), s.Info().Tokens, float64(len(h.Messages)))

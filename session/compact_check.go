@@ -18,9 +18,7 @@ func (s *Session) keeps(c compact.Cut) bool {
 		if t.fold == nil {
 			return nil // forgotten meanwhile, and so is the history that was planned for
 		}
-		compaction := c.Compaction()
-		compaction.Summary = "-"
-		after, _ := t.fold.Preview(compaction)
+		after, _ := t.fold.Preview(transcript.Compaction{Summary: "-", FirstKept: c.FirstKept, CoversTo: c.CoversTo, Read: c.Read})
 		now := t.fold.History().Messages
 		ok = c.At <= len(now) && slices.Equal(places(now[c.At:]), places(after.Messages))
 		return nil

@@ -77,7 +77,7 @@ func TestMakeCurrent(t *testing.T) {
 	currents := 0
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
-		if e.Type() == transcript.TypeCurrent {
+		if e.Type() == "current" {
 			currents++
 		}
 	}

@@ -183,7 +183,7 @@ func (r *reader) inherited(scan scan) (all []transcript.Entry, err error) {
 func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err error) {
 	live := setOf(r.fold.InForce())
 	compacted := r.fold.History().Compaction != nil
-	own := []string{transcript.TypeCustom, transcript.TypeToolStatus}
+	own := []string{"custom", "tool_status"}
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {
 		if err != nil {
 			return nil, err
@@ -196,8 +196,10 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 			continue
 		}
 		for _, e := range b.Entries {
-			if e.Standing() != nil {
-				e = st.Sealed(e.WithStanding(nil))
+			if c, ok := e.Body.(transcript.Compaction); ok && c.Standing != nil {
+				c.Standing = nil
+				e.Body = c
+				e = st.Sealed(e.WithLine(nil))
 			}
 			lines = append(lines, e)
 		}

@@ -100,7 +100,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	c, err := s.Calibration(t.Context(), "m")
 	require.NoError(t, err)
 	stats := m.Stats()
-	t.Logf("%+v, %d compactions, %+v, %d calibrations", stats, compactions, c, strings.Count(types(t, s), transcript.TypeCalibration))
+	t.Logf("%+v, %d compactions, %+v, %d calibrations", stats, compactions, c, strings.Count(types(t, s), "calibration"))
 	if c.Window != window || c.Factor < 1.02 || c.Factor > 1.25 || stats.Overflows != 1 || compactions < 2 {
 		t.Errorf("%+v after %d overflows and %d compactions", c, stats.Overflows, compactions)
 	}

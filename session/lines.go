@@ -61,10 +61,8 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 // linesConflict are the types of all lines but the header and those that make
 // a session current, which change nothing about the entries.
 var linesConflict = []string{
-	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
-	transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeSystem, transcript.TypeTools, transcript.TypeMeta, transcript.TypeCalibration,
-	transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeExtracted, transcript.TypeCustom,
-	transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeInterrupt, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState,
+	"user", "assistant", "tool_use", "tool_result", "compaction", "clip", "rewind", "system", "tools", "meta", "calibration",
+	"tool_status", "used", "commit", "extracted", "custom", "dispatch", "decision", "interrupt", "queued", "draft", "pin", "state",
 }
 
 func checkReadable(e transcript.Entry) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/rebuild"
@@ -213,8 +214,7 @@ func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
 
 // isSealed reports whether a line is as it was written.
 func isSealed(line []byte) bool {
-	const size = len(`"crc":"01234567"}`)
-	return len(line) > size && bytes.HasPrefix(line[len(line)-size:], []byte(`"crc":"`)) && transcript.Intact(line)
+	return checksum.Ends(line) && checksum.Intact(line)
 }
 
 // idOf returns the ID of the entry on a line.
@@ -334,7 +334,7 @@ func outlineOf(line []byte) (e transcript.Entry, ok bool) {
 		return e, true
 	}
 	e, err := transcript.ParseEntry(bytes.Clone(line))
-	return bare(e), err == nil && transcript.Intact(line)
+	return bare(e), err == nil && checksum.Intact(line)
 }
 
 func number(value []byte) int {
@@ -356,13 +356,13 @@ func bare(e transcript.Entry) transcript.Entry {
 // bareBodies are bodies without words, by the types of lines that are frequent and place
 // no other line. No history is made of a draft.
 var bareBodies = map[string]transcript.Body{
-	transcript.TypeUser:       transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser},
-	transcript.TypeAssistant:  transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant},
-	transcript.TypeToolUse:    transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant},
-	transcript.TypeToolResult: transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser},
-	transcript.TypeSystem:     transcript.System{},
-	transcript.TypeTools:      transcript.Tools{},
-	transcript.TypeDispatch:   transcript.Dispatch{},
-	transcript.TypeDecision:   transcript.Decision{},
-	transcript.TypeDraft:      transcript.Interrupt{},
+	"user":        transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser},
+	"assistant":   transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant},
+	"tool_use":    transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant},
+	"tool_result": transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser},
+	"system":      transcript.System{},
+	"tools":       transcript.Tools{},
+	"dispatch":    transcript.Dispatch{},
+	"decision":    transcript.Decision{},
+	"draft":       transcript.Interrupt{},
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -146,5 +145,5 @@ func TestRedactKeepsToolNames(t *testing.T) {
 	storetest.Add(t, s, transcript.System{Text: "a secret"}, transcript.Tools{Names: []string{"read_secret"}})
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "a [masked]\n\n"+rebuild.ToolsHeading+"\nread_secret", h.Prompt)
+	require.Equal(t, "a [masked]\n\n[Only these tools may be called from here on]\nread_secret", h.Prompt)
 }

@@ -127,7 +127,7 @@ func (s *Session) append(ctx context.Context, t *state, w *write, cond driver.Co
 		t.rowDue.Store(true) // the index may say that this process is about to append
 	case !done.Repeated && len(w.entries) > 0:
 		done.event.Entries, done.event.Bytes = len(w.entries), w.size()
-		meta := holds(w.entries, transcript.TypeMeta)
+		meta := holds(w.entries, "meta")
 		if t.appended(done.Result, w) || meta {
 			s.store.putRow(ctx, t, meta)
 		}
@@ -235,7 +235,7 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 	if st.owner == "" && len(st.opts.Filters) == 0 {
 		return entries, nil
 	}
-	if holds(entries, transcript.TypeSession) { // filters would take it for that of a new session
+	if holds(entries, "session") { // filters would take it for that of a new session
 		return nil, errors.New("a header begins a session and is not appended: nothing was written")
 	}
 	if err := st.permits(entries); err != nil {

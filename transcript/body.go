@@ -5,34 +5,16 @@ import (
 	"time"
 )
 
-// The types of lines.
+// The types of the lines that can be the head of a session, see [IsHead]. Those of
+// messages are the Kind of a [Fragment]. FORMAT.md lists the other types, each of
+// which has a [Body] of its own.
 const (
-	TypeSession     = "session"
-	TypeUser        = "user"
-	TypeAssistant   = "assistant"
-	TypeToolUse     = "tool_use"
-	TypeToolResult  = "tool_result"
-	TypeCompaction  = "compaction"
-	TypeClip        = "clip"
-	TypeRewind      = "rewind"
-	TypeSystem      = "system"
-	TypeTools       = "tools"
-	TypeMeta        = "meta"
-	TypeCurrent     = "current"
-	TypeCalibration = "calibration"
-	TypeToolStatus  = "tool_status"
-	TypeUsed        = "used"
-	TypeCommit      = "commit"
-	TypeExtracted   = "extracted"
-	TypeDispatch    = "dispatch"
-	TypeDecision    = "decision"
-	TypeInterrupt   = "interrupt"
-	TypeQueued      = "queued"
-	TypeDraft       = "draft"
-	TypePin         = "pin"
-	TypeState       = "state"
-	TypeErasure     = "erased"
-	TypeCustom      = "custom"
+	TypeUser       = "user"
+	TypeAssistant  = "assistant"
+	TypeToolUse    = "tool_use"
+	TypeToolResult = "tool_result"
+	TypeCompaction = "compaction"
+	TypeRewind     = "rewind"
 )
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
@@ -40,9 +22,7 @@ const (
 // Extracted, Dispatch, Decision, Interrupt, Queued, Draft, Pin, State, Erasure, Custom and
 // Unknown. All are values.
 type Body interface {
-	// Type is the "type" member of the line.
-	Type() string
-	isBody()
+	kind() string // the "type" member of the line, see [Entry.Type]
 }
 
 // Header is the first line of a transcript. The entry's ID is the session's.
@@ -100,9 +80,6 @@ type Fragment struct {
 	plain bool
 }
 
-// Plain reports whether the content of the line is a JSON string.
-func (f Fragment) Plain() bool { return f.plain && len(f.Content) == 1 }
-
 // WithContent returns f with another content. A single text without extras is
 // written as a JSON string.
 func (f Fragment) WithContent(content ...Block) Fragment {
@@ -157,22 +134,6 @@ func (e Entry) Standing() []Entry {
 		return b.Standing
 	}
 	return nil
-}
-
-// WithStanding returns a compaction or a header with other state, and with a new line.
-// Seal the entry afterwards.
-func (e Entry) WithStanding(standing []Entry) Entry {
-	switch b := e.Body.(type) {
-	case Compaction:
-		b.Standing = standing
-		e.Body = b
-	case Header:
-		b.Standing = standing
-		e.Body = b
-	default:
-		return e
-	}
-	return e.WithLine(nil)
 }
 
 // Carried is an item that a compaction carries over.
@@ -246,7 +207,7 @@ type Current struct {
 // stay in force is appended with it, in front of it.
 type Calibration struct {
 	Model  string  `json:"model,omitempty"`  // as requests name it; empty if they do not
-	Window int     `json:"window,omitempty"` // tokens; [WindowTakenBack] says that what was said before is wrong
+	Window int     `json:"window,omitempty"` // tokens; below 0: what was said before is wrong, and the window not known
 	Factor float64 `json:"factor,omitempty"` // reported / estimated tokens
 	Prompt int     `json:"prompt,omitempty"` // reported tokens of the request that Factor was taken from
 
@@ -256,10 +217,6 @@ type Calibration struct {
 	Failures int `json:"failures,omitempty"`
 	FailedAt int `json:"failedAt,omitempty"`
 }
-
-// WindowTakenBack is the Window of a [Calibration] that says that the one in
-// force is wrong and that the window is not known. Any Window below 0 means it.
-const WindowTakenBack = -1
 
 // ToolStatus reports on a call that is still running. The status of a call goes
 // from pending to running and then to completed or error. It may skip the first two.
@@ -358,99 +315,27 @@ type Unknown struct {
 	Critical bool
 }
 
-// Type implements [Body].
-func (Header) Type() string { return TypeSession }
-
-// Type implements [Body].
-func (f Fragment) Type() string { return f.Kind }
-
-// Type implements [Body].
-func (Compaction) Type() string { return TypeCompaction }
-
-// Type implements [Body].
-func (Clip) Type() string { return TypeClip }
-
-// Type implements [Body].
-func (Rewind) Type() string { return TypeRewind }
-
-// Type implements [Body].
-func (System) Type() string { return TypeSystem }
-
-// Type implements [Body].
-func (Tools) Type() string { return TypeTools }
-
-// Type implements [Body].
-func (Meta) Type() string { return TypeMeta }
-
-// Type implements [Body].
-func (Current) Type() string { return TypeCurrent }
-
-// Type implements [Body].
-func (Calibration) Type() string { return TypeCalibration }
-
-// Type implements [Body].
-func (ToolStatus) Type() string { return TypeToolStatus }
-
-// Type implements [Body].
-func (Used) Type() string { return TypeUsed }
-
-// Type implements [Body].
-func (Commit) Type() string { return TypeCommit }
-
-// Type implements [Body].
-func (Extracted) Type() string { return TypeExtracted }
-
-// Type implements [Body].
-func (Dispatch) Type() string { return TypeDispatch }
-
-// Type implements [Body].
-func (Decision) Type() string { return TypeDecision }
-
-// Type implements [Body].
-func (Interrupt) Type() string { return TypeInterrupt }
-
-// Type implements [Body].
-func (Queued) Type() string { return TypeQueued }
-
-// Type implements [Body].
-func (Draft) Type() string { return TypeDraft }
-
-// Type implements [Body].
-func (Pin) Type() string { return TypePin }
-
-// Type implements [Body].
-func (State) Type() string { return TypeState }
-
-// Type implements [Body].
-func (Erasure) Type() string { return TypeErasure }
-
-// Type implements [Body].
-func (Custom) Type() string { return TypeCustom }
-
-// Type implements [Body].
-func (u Unknown) Type() string { return u.Kind }
-
-func (Header) isBody()      {}
-func (Fragment) isBody()    {}
-func (Compaction) isBody()  {}
-func (Clip) isBody()        {}
-func (Rewind) isBody()      {}
-func (System) isBody()      {}
-func (Tools) isBody()       {}
-func (Meta) isBody()        {}
-func (Current) isBody()     {}
-func (Calibration) isBody() {}
-func (ToolStatus) isBody()  {}
-func (Used) isBody()        {}
-func (Commit) isBody()      {}
-func (Extracted) isBody()   {}
-func (Dispatch) isBody()    {}
-func (Decision) isBody()    {}
-func (Interrupt) isBody()   {}
-func (Queued) isBody()      {}
-func (Draft) isBody()       {}
-func (Pin) isBody()         {}
-func (State) isBody()       {}
-func (Erasure) isBody()     {}
-func (Custom) isBody()      {}
-func (Unknown) isBody()     {}
+func (Header) kind() string      { return "session" }
+func (f Fragment) kind() string  { return f.Kind }
+func (Compaction) kind() string  { return TypeCompaction }
+func (Clip) kind() string        { return "clip" }
+func (Rewind) kind() string      { return TypeRewind }
+func (System) kind() string      { return "system" }
+func (Tools) kind() string       { return "tools" }
+func (Meta) kind() string        { return "meta" }
+func (Current) kind() string     { return "current" }
+func (Calibration) kind() string { return "calibration" }
+func (ToolStatus) kind() string  { return "tool_status" }
+func (Used) kind() string        { return "used" }
+func (Commit) kind() string      { return "commit" }
+func (Extracted) kind() string   { return "extracted" }
+func (Dispatch) kind() string    { return "dispatch" }
+func (Decision) kind() string    { return "decision" }
+func (Interrupt) kind() string   { return "interrupt" }
+func (Queued) kind() string      { return "queued" }
+func (Draft) kind() string       { return "draft" }
+func (Pin) kind() string         { return "pin" }
+func (State) kind() string       { return "state" }
+func (Erasure) kind() string     { return "erased" }
+func (Custom) kind() string      { return "custom" }
+func (u Unknown) kind() string   { return u.Kind }

@@ -9,7 +9,7 @@ import (
 // ParseEntry decodes one line of a native transcript, given without its
 // newline. The entry retains line; the caller must not modify it afterwards.
 // The error is a *[DamageError] that says why the line is not an entry.
-// ParseEntry does not verify checksums; see [Intact].
+// ParseEntry does not verify checksums; [Scan] does.
 //
 // An entry is a JSON object in valid UTF-8 with a string member "type". A known
 // type whose members have the wrong JSON type is not an entry; an unknown type
@@ -109,7 +109,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		c.line(kind, e, &b.Of, func() { result.line(c) })
 		b.Content = []Block{result}
 		return b
-	case TypeSession:
+	case "session":
 		var b Header
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
@@ -117,7 +117,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Compaction
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeClip:
+	case "clip":
 		var b Clip
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
@@ -125,75 +125,75 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Rewind
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeSystem:
+	case "system":
 		var b System
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeTools:
+	case "tools":
 		var b Tools
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeMeta:
+	case "meta":
 		var b Meta
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeCurrent:
+	case "current":
 		var b Current
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeCalibration:
+	case "calibration":
 		var b Calibration
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeToolStatus:
+	case "tool_status":
 		var b ToolStatus
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeUsed:
+	case "used":
 		var b Used
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeCommit:
+	case "commit":
 		var b Commit
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeExtracted:
+	case "extracted":
 		var b Extracted
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeDispatch:
+	case "dispatch":
 		var b Dispatch
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeInterrupt:
+	case "interrupt":
 		var b Interrupt
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeDecision:
+	case "decision":
 		var b Decision
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeQueued:
+	case "queued":
 		var b Queued
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeDraft:
+	case "draft":
 		var b Draft
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypePin:
+	case "pin":
 		var b Pin
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeState:
+	case "state":
 		var b State
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeErasure:
+	case "erased":
 		var b Erasure
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeCustom:
+	case "custom":
 		var b Custom
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b

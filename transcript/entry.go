@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
@@ -41,7 +42,7 @@ func (e Entry) Type() string {
 	if e.Body == nil {
 		return ""
 	}
-	return e.Body.Type()
+	return e.Body.kind()
 }
 
 // Line returns the JSON of the entry without a newline: the line it was decoded
@@ -58,6 +59,17 @@ func (e Entry) Line() []byte {
 // decoders of other formats; see [ScanOptions].
 func (e Entry) WithLine(line []byte) Entry {
 	e.line = line
+	return e
+}
+
+// Sealed returns e with a line that ends with a checksum, which scans verify;
+// see [DamageCRC]. An existing checksum is left alone, even a wrong one:
+// sealing again would hide the damage. Code that changes a line encodes it
+// again and seals it last. The line of e itself is not modified.
+func (e Entry) Sealed() Entry {
+	if line := e.Line(); !checksum.Ends(line) {
+		e.line = checksum.Append(slices.Clip(slices.Clone(line)))
+	}
 	return e
 }
 

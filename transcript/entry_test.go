@@ -80,7 +80,7 @@ var lines = []struct {
 	{`{"type":"meta"` + lead + `}`, transcript.Meta{}},
 	{`{"type":"current"` + lead + `,"gen":2}`, transcript.Current{Gen: 2}},
 	{`{"type":"calibration"` + lead + `,"model":"m","window":200000,"factor":1.12}`, transcript.Calibration{Model: "m", Window: 200000, Factor: 1.12}},
-	{`{"type":"calibration"` + lead + `,"model":"m","window":-1}`, transcript.Calibration{Model: "m", Window: transcript.WindowTakenBack}},
+	{`{"type":"calibration"` + lead + `,"model":"m","window":-1}`, transcript.Calibration{Model: "m", Window: -1}},
 	{`{"type":"calibration"` + lead + `,"model":"","factor":0.9,"prompt":1800,"failures":3,"failedAt":150000}`, transcript.Calibration{Factor: .9, Prompt: 1800, Failures: 3, FailedAt: 150000}},
 	{`{"type":"tool_status"` + lead + `,"tool_use_id":"t1","status":"running"}`, transcript.ToolStatus{CallID: "t1", Status: "running"}},
 	{`{"type":"used"` + lead + `,"contexts":["a","b"],"skill":{"uri":"s","input":"i","output":"o","success":true,"n":"x"}}`, transcript.Used{
@@ -236,7 +236,7 @@ func TestEntryEqualNames(t *testing.T) {
 func TestIsHead(t *testing.T) {
 	heads := map[string]bool{"user": true, "assistant": true, "tool_use": true, "tool_result": true, "compaction": true, "rewind": true}
 	for _, tt := range lines {
-		if kind := tt.want.Type(); transcript.IsHead(kind) != heads[kind] {
+		if kind := (transcript.Entry{Body: tt.want}).Type(); transcript.IsHead(kind) != heads[kind] {
 			t.Errorf("IsHead(%q) = %v", kind, !heads[kind])
 		}
 	}

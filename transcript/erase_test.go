@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -59,24 +60,24 @@ func TestErase(t *testing.T) {
 		e := transcript.Entry{ID: "e", Time: now, Batch: 2, Idem: "key", IdemHash: "hash", Of: "o", App: json.RawMessage(`"` + secret + `"`), Body: body}
 		e = e.WithSource([]byte(secret))
 		gone := e.Erase().Sealed()
-		require.NotContains(t, string(gone.Line()), secret, body.Type())
-		require.True(t, transcript.Intact(gone.Line()))
+		require.NotContains(t, string(gone.Line()), secret, e.Type())
+		require.True(t, checksum.Intact(gone.Line()))
 		got, err := transcript.ParseEntry(gone.Line())
 		require.NoError(t, err)
 		require.True(t, got.Erased)
-		require.Equal(t, body.Type(), got.Type())
+		require.Equal(t, e.Type(), got.Type())
 		require.Equal(t, []any{e.ID, e.Time, e.Batch, e.Idem, e.Of, transcript.ErasedHash}, []any{got.ID, got.Time, got.Batch, got.Idem, got.Of, got.IdemHash})
 		again := got.Erase()
 		require.Equal(t, string(got.Erase().Line()), string(again.Line()))
 		f, ok := got.Body.(transcript.Fragment)
 		if was, _ := body.(transcript.Fragment); ok && len(was.Content) > 0 {
-			require.NotEmpty(t, f.Content, body.Type())
+			require.NotEmpty(t, f.Content, e.Type())
 		}
 	}
 }
 
 // FuzzErase: a line of any shape becomes one that parses, of the same type, and
-// neither of the two ways of taking words out adds any.
+// erasing it again changes nothing.
 func FuzzErase(f *testing.F) {
 	for _, body := range bodies() {
 		f.Add(transcript.Entry{ID: "e", Body: body}.Line())
@@ -87,17 +88,11 @@ func FuzzErase(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, out := range []transcript.Entry{e.Erase(), e.Unsigned()} {
-			got, err := transcript.ParseEntry(out.Line())
-			require.NoError(t, err, "%s", out.Line())
-			require.Equal(t, e.Type(), got.Type())
-			require.Equal(t, e.ID, got.ID)
-		}
 		once := e.Erase()
 		parsed, err := transcript.ParseEntry(once.Line())
-		require.NoError(t, err)
+		require.NoError(t, err, "%s", once.Line())
+		require.Equal(t, e.Type(), parsed.Type())
+		require.Equal(t, e.ID, parsed.ID)
 		require.Equal(t, string(once.Line()), string(parsed.Erase().Line()))
-		bare := e.Unsigned()
-		require.Equal(t, string(bare.Line()), string(bare.Unsigned().Line()))
 	})
 }

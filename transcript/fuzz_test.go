@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -44,7 +45,7 @@ func FuzzScan(f *testing.F) {
 			if !r.HasEntry() {
 				continue
 			}
-			require.Equal(t, r.Damage == nil, transcript.Intact(r.Entry.Line()))
+			require.Equal(t, r.Damage == nil, checksum.Intact(r.Entry.Line()))
 			again, err := transcript.ParseEntry(r.Entry.Line())
 			if err != nil || !reflect.DeepEqual(again, r.Entry) {
 				t.Fatalf("%q is read again as %+v, %v", r.Entry.Line(), again, err)
@@ -201,7 +202,7 @@ func FuzzParseEntry(f *testing.F) {
 				same("model", b.Model)
 				same("request_id", b.RequestID)
 			}
-			if b.Plain() {
+			if b.Message().Plain() {
 				same("content", b.Message().Text())
 			}
 		}

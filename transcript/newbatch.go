@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
@@ -138,7 +139,7 @@ func (a annotated) annotate(e *Entry) error {
 func (e *Entry) makeLine(sealed bool) error {
 	e.line = e.appendLine(make([]byte, 0, lineSize(e.Body)))
 	if sealed {
-		e.line = seal(e.line)
+		e.line = checksum.Append(e.line)
 	}
 	if err := checkLine(e.line, DefaultMaxLine); err != nil {
 		return err
@@ -191,7 +192,7 @@ func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
 	}
 	e := &entries[0]
 	e.Idem, e.IdemHash = key, hash
-	if err := e.makeLine(isSealed(e.line)); err != nil {
+	if err := e.makeLine(checksum.Ends(e.line)); err != nil {
 		return nil, err
 	}
 	return entries, nil

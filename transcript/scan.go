@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/ahead"
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
@@ -113,7 +114,7 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 // match its checksum.
 func (s *scanner) record(e Entry, offset, end int64) Record {
 	r := Record{Offset: offset, End: end, Entry: e}
-	if s.native && !Intact(e.line) {
+	if s.native && !checksum.Intact(e.line) {
 		r.Damage = &Damage{Kind: DamageCRC, Offset: offset, Size: int64(len(e.line)), Reason: "the " + e.Type() + " entry is kept"}
 	}
 	return r

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -49,7 +50,7 @@ func TestSealed(t *testing.T) {
 		n := len(line) - len(`,"crc":"00000000"}`)
 		sum := crc32.Checksum(line[:n], crc32.MakeTable(crc32.Castagnoli))
 		require.Equal(t, fmt.Sprintf(`,"crc":"%08x"}`, sum), string(line[n:]))
-		require.True(t, transcript.Intact(line))
+		require.True(t, checksum.Intact(line))
 
 		e := parse(t, string(line))
 		without := parse(t, string(line[:n])+"}")
@@ -85,7 +86,7 @@ func TestSealedIdem(t *testing.T) {
 		line := entries[0].Line()
 		require.Contains(t, string(line), `"idem":"k"`)
 		require.Equal(t, tt.want, bytes.Contains(line, []byte(`,"crc":"`)))
-		require.True(t, transcript.Intact(line))
+		require.True(t, checksum.Intact(line))
 	}
 }
 
@@ -114,7 +115,7 @@ func TestSealedFlips(t *testing.T) {
 				if !damaged {
 					t.Fatalf("byte %d to %#x is not reported: %s", i, b, flipped)
 				}
-				if e, err := transcript.ParseEntry(flipped); err == nil && transcript.Intact(e.Line()) {
+				if e, err := transcript.ParseEntry(flipped); err == nil && checksum.Intact(e.Line()) {
 					t.Fatalf("byte %d to %#x: Intact: %s", i, b, flipped)
 				}
 			}

@@ -24,12 +24,12 @@ func TestSource(t *testing.T) {
 		for _, source := range []string{`{"type": "user",  "ts":1, "ts":2}`, "", "\u2028 \u00e9 \\ \" \x00"} {
 			e := transcript.Entry{ID: "e", Body: body}
 			if _, ok := e.Source(); ok {
-				t.Errorf("%s: a source before there is one", body.Type())
+				t.Errorf("%s: a source before there is one", transcript.Entry{Body: body}.Type())
 			}
 			read, err := transcript.ParseEntry(e.WithSource([]byte(source)).Line())
 			require.NoError(t, err)
 			if got, ok := read.Source(); !ok || string(got) != source {
-				t.Errorf("%s: source %q, want %q", body.Type(), got, source)
+				t.Errorf("%s: source %q, want %q", transcript.Entry{Body: body}.Type(), got, source)
 			}
 			plain, err := transcript.ParseEntry(e.Line())
 			require.NoError(t, err)

@@ -85,7 +85,7 @@ func (d *editDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.
 	res, err := d.Driver.Append(ctx, ref, lines, cond)
 	for _, l := range lines {
 		switch l.Type {
-		case transcript.TypeClip, transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeSystem:
+		case "clip", "compaction", "rewind", "system":
 			if err == nil {
 				d.edits++
 			}

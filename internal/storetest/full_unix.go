@@ -59,7 +59,7 @@ func CheckContinues(dir string) error {
 		}
 	}
 	h, err := s.Health(Background)
-	cut := slices.ContainsFunc(h.Repairs, func(r rebuild.Repair) bool { return r.Rule != rebuild.MergedMessages })
+	cut := slices.ContainsFunc(h.Repairs, func(r rebuild.Repair) bool { return r.Rule != "merged-messages" })
 	if err != nil || len(h.Damage) > 0 || cut || said == 0 {
 		return fmt.Errorf("%d messages, health %+v: %w", said, h, err)
 	}

@@ -100,5 +100,5 @@ func TestBedrockThinking(t *testing.T) {
 	body, report := renderBedrock(t, enabled, transcript.Request{Model: bedrockModel, Messages: everyBlock(t)})
 	validBedrock(t, bedrockModel, body)
 	require.NotContains(t, body, "budget_tokens")
-	require.True(t, reported(report, rebuild.ThinkingOff))
+	require.True(t, reported(report, "thinking-off"))
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/wiretest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/transcript"
@@ -69,7 +68,7 @@ func TestOpenAIRandomPrefix(t *testing.T) {
 				}
 				body, report := f.body(t, transcript.Request{Model: "gpt-x", Messages: h.Messages[:n+1]})
 				body = strings.TrimSuffix(f.conversation(body), "]}")
-				if !strings.HasPrefix(body, before) && !reported(report, rebuild.MergedMessages) {
+				if !strings.HasPrefix(body, before) && !reported(report, "merged-messages") {
 					t.Fatalf("message %d changed the bytes before it:\n%s\n%s", n, before, body)
 				}
 				before = body
@@ -99,7 +98,7 @@ func TestOpenAIIDs(t *testing.T) {
 			t.Errorf("%s: %d IDs for %d calls", f.name, len(given), len(ids))
 		}
 		for _, r := range report {
-			if r.Rule != rebuild.RewrittenID {
+			if r.Rule != "rewritten-id" {
 				t.Errorf("%s: %v", f.name, r)
 			}
 		}

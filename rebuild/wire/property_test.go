@@ -41,7 +41,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 	if len(after) > 0 {
 		t.Fatalf("violations after rendering: %v\nbefore: %v\nreport: %v\nbody: %s", after, before, report, body)
 	}
-	if len(before) == 0 && !slices.ContainsFunc(req.Messages, foreign) && !reported(report, rebuild.DroppedThinking) {
+	if len(before) == 0 && !slices.ContainsFunc(req.Messages, foreign) && !reported(report, "dropped-thinking") {
 		if len(report) > 0 {
 			t.Fatalf("a valid request was changed: %v", report)
 		}
@@ -51,7 +51,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 		require.Equal(t, normal(t, got), normal(t, req))
 	}
 	// The running turn may begin elsewhere once an answer is gone.
-	if reported(report, rebuild.EmptyMessage) {
+	if reported(report, "empty-message") {
 		return
 	}
 	again, _, err := anthropic.Format{}.Request(got)

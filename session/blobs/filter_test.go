@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
@@ -436,5 +437,5 @@ func TestBlobsOfQueuedTexts(t *testing.T) {
 	whole, err := s.FilterExport(t.Context(), []transcript.Entry{last})
 	require.NoError(t, err)
 	require.Contains(t, string(whole[0].Line()), shot.Source.Data)
-	require.True(t, transcript.Intact(whole[0].Line()))
+	require.True(t, checksum.Intact(whole[0].Line()))
 }

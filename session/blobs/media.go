@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/checksum"
+	"github.com/convolog/convolog/internal/imagesize"
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // minBlob is how long the base64 of media is that becomes a blob, in bytes.
@@ -56,7 +57,7 @@ func mapEntries(entries []transcript.Entry, change func(transcript.Block) (trans
 			out = slices.Clone(entries)
 		}
 		value, _ := jsontext.Member(e.WithLine(nil).Line(), member)
-		out[i], err = transcript.ParseChanged(jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
+		out[i], err = transcript.ParseEntry(checksum.Renew(jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
 			switch {
 			case name == member:
 				return value
@@ -64,7 +65,7 @@ func mapEntries(entries []transcript.Entry, change func(transcript.Block) (trans
 				return source(v)
 			}
 			return v
-		}))
+		})))
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +136,7 @@ func (k *keeper) take(kind string, s *transcript.Source) bool {
 		return false
 	}
 	if kind == "image" {
-		blob.Width, blob.Height = tokens.ImageSize(s)
+		blob.Width, blob.Height = imagesize.Of(s)
 	}
 	s.Type, s.Data, s.Blob = blobType, "", blob
 	return true

@@ -33,12 +33,9 @@ type eraser struct {
 	fold *rebuild.Fold // of the new lines, as if nothing had been compacted; nil while nothing is written
 }
 
-// seenByModels are the types of lines whose words requests may have held.
-var seenByModels = []string{
-	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
-	transcript.TypeSystem, transcript.TypeCompaction, transcript.TypeClip, transcript.TypePin,
-	transcript.TypeDecision, // the reason of a rejection
-}
+// seenByModels are the types of lines whose words requests may have held. That of a
+// decision is the reason of a rejection.
+var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "system", "compaction", "clip", "pin", "decision"}
 
 // find looks for what has to go, and returns the places. There are none if it is
 // gone already, or if nothing has to go.
@@ -215,7 +212,15 @@ func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 		return e
 	}
 	x.note("standing", e.ID)
-	return e.WithStanding(left)
+	switch b := e.Body.(type) {
+	case transcript.Compaction:
+		b.Standing = left
+		e.Body = b
+	case transcript.Header:
+		b.Standing = left
+		e.Body = b
+	}
+	return e.WithLine(nil)
 }
 
 // behind returns an entry as it is to be that comes after the first one that
@@ -243,13 +248,63 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 			}
 		}
 	default:
-		bare := e.Unsigned()
+		bare := unsigned(e)
 		if !bytes.Equal(bare.Line(), e.Line()) {
 			x.note("reasoning", e.ID)
 		}
 		return bare
 	}
 	return e
+}
+
+// unsigned returns an entry without reasoning, without blocks that package transcript
+// does not know, such as those of tools that the provider runs, and without data that
+// only the provider reads. A provider may refuse these behind a changed request, and
+// they may repeat what was erased there. An entry that has none of them is returned as
+// it is; any other has a new line.
+func unsigned(e transcript.Entry) transcript.Entry {
+	f, ok := e.Body.(transcript.Fragment)
+	if !ok {
+		return e
+	}
+	changed := len(f.Ext) > 0
+	var kept []transcript.Block
+	for _, b := range f.Content {
+		own, stays := unsignedBlock(b, f.Role)
+		changed = changed || own
+		if stays != nil {
+			kept = append(kept, stays)
+		}
+	}
+	if !changed {
+		return e
+	}
+	f.Ext = nil
+	e.Body = f.WithContent(kept...)
+	return e.WithLine(nil)
+}
+
+// unsignedBlock returns what stays of a block, nil if nothing does, and whether that
+// is less than all of it.
+func unsignedBlock(b transcript.Block, role transcript.Role) (changed bool, stays transcript.Block) {
+	switch b := b.(type) {
+	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+		return true, nil
+	case transcript.RawBlock:
+		if role == transcript.RoleAssistant {
+			return true, nil
+		}
+	case transcript.TextBlock:
+		if role == transcript.RoleAssistant {
+			return len(b.Extra) > 0, transcript.TextBlock{Text: b.Text}
+		}
+	case transcript.ToolCallBlock:
+		return len(b.Extra) > 0, transcript.ToolCallBlock{ID: b.ID, Name: b.Name, Input: b.Input}
+	case transcript.ToolResultBlock: // names the tool set of its call
+		changed, b.Extra = len(b.Extra) > 0, nil
+		return changed, b
+	}
+	return false, b
 }
 
 // recompacted returns a compaction without the carried items that go. If its

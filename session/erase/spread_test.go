@@ -256,7 +256,7 @@ func TestEraseReason(t *testing.T) {
 	storetest.Add(t, s, transcript.AssistantText("I see."))
 	summed(t, s)
 	for _, e := range storetest.Entries(t, s) {
-		if e.Type() == transcript.TypeDecision {
+		if e.Type() == "decision" {
 			erased(t, st, chosen(s, e.ID))
 		}
 	}

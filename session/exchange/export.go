@@ -203,7 +203,7 @@ func (c *conversed) entries() []transcript.Entry {
 			if !c.fold.Live(e.ID) && !isCommitted(e) {
 				continue
 			}
-			if e.Type() == transcript.TypeSystem || e.Type() == transcript.TypeTools {
+			if e.Type() == "system" || e.Type() == "tools" {
 				if reflect.DeepEqual(inForce[e.Type()], e.Body) {
 					continue
 				}
@@ -255,7 +255,7 @@ func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
 // isCommitted reports whether an entry is about a commit, which no rewind takes
 // back.
 func isCommitted(e transcript.Entry) bool {
-	return e.Type() == transcript.TypeCommit || e.Type() == transcript.TypeExtracted
+	return e.Type() == "commit" || e.Type() == "extracted"
 }
 
 // translate makes compactions and commits name entries that are exported. Other

@@ -88,7 +88,7 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		}
 		return transcript.Custom{Name: b.Kind}, nil
 	case transcript.Header, transcript.Current: // the store decides which session is current
-		return transcript.Custom{Name: body.Type()}, nil
+		return transcript.Custom{Name: transcript.Entry{Body: b}.Type()}, nil
 	}
 	return body, nil
 }

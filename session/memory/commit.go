@@ -11,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/abstract"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -273,7 +274,7 @@ func (a *archiving) noteFailure(ctx context.Context) {
 // that no model has written the overview, so that no line of it can be the abstract.
 func (a *archiving) describe(ctx context.Context, overview string, extract bool) error {
 	// The last line of a summary, about the reading tools, is for the model alone.
-	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
+	if i := strings.LastIndex(overview, "\n[The tools "+recalltool.Search); i >= 0 {
 		overview = overview[:i]
 	}
 	runs, line := a.new.runs, ""

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -216,7 +217,7 @@ func TestCommitCostsNothing(t *testing.T) {
 			types = append(types, rec.Entry.Type())
 		}
 		require.Contains(t, types, transcript.TypeUser)
-		for _, no := range []string{transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted, transcript.TypeToolStatus} {
+		for _, no := range []string{"commit", "used", "extracted", "tool_status"} {
 			require.NotContains(t, types, no)
 		}
 		require.Equal(t, memory.Stats{Turns: 3, Tokens: stats(t, s).Tokens}, stats(t, s))
@@ -294,7 +295,7 @@ func TestCommitKeep(t *testing.T) {
 	require.Equal(t, 12, done.Messages)
 	require.Equal(t, viking, done.Overview)
 	h := storetest.History(t, s)
-	require.Contains(t, h, transcript.RecallSearch)
+	require.Contains(t, h, recalltool.Search)
 	require.Contains(t, h, "They talked about tea")
 	require.NotContains(t, h, "answer 3")
 	require.Contains(t, h, "question 4")

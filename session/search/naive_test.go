@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session"
@@ -102,7 +103,7 @@ func (w *searchWorld) write(t testing.TB, s *session.Session) {
 		w.ack(storetest.Add(t, s, transcript.AssistantText(text))[0], doc)
 	case 1:
 		w.calls++
-		id, tool := fmt.Sprint("c", w.calls%7), []string{"read", "bash", transcript.RecallSearch}[w.IntN(3)]
+		id, tool := fmt.Sprint("c", w.calls%7), []string{"read", "bash", recalltool.Search}[w.IntN(3)]
 		input, err := json.Marshal(map[string]any{"q": text, "n": w.calls})
 		require.NoError(t, err)
 		said := fmt.Sprint(w.calls) + "\n" + text // members are in the order of their names
@@ -278,7 +279,7 @@ func (w *searchWorld) naive(q naiveQuery, all bool) map[string]string {
 	defer w.mu.Unlock()
 	found := map[string]string{}
 	for _, d := range w.docs {
-		if !all && !d.acked || d.tool == transcript.RecallSearch || q.Tool != "" && q.Tool != d.tool ||
+		if !all && !d.acked || d.tool == recalltool.Search || q.Tool != "" && q.Tool != d.tool ||
 			q.Role != "" && q.Role != d.role || q.Block != "" && q.Block != d.kind || !q.fits(d.text) {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -41,10 +42,9 @@ const (
 
 // RecallTools returns the tools for a model to search its conversation, to read
 // what stands around an entry, and to read the part of a long result that it was
-// not shown: [transcript.RecallSearch], [transcript.RecallWindow] and
-// [transcript.RecallRead]. They read s and the others, which the schemas do not
-// name and no input can change. Their definitions are the same for every session;
-// with nil there are only these, and calls fail.
+// not shown: recall_search, recall_window and recall_read. They read s and the
+// others, which the schemas do not name and no input can change. Their definitions
+// are the same for every session; with nil there are only these, and calls fail.
 //
 // Of s they show what its history does not: entries that a compaction or a clip
 // has taken away. Entries that a rewind has taken back are left out, and so are the
@@ -65,7 +65,7 @@ func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 		return RecallTool{Tool: transcript.Tool{Name: name, Description: about, InputSchema: schema}, call: call}
 	}
 	return []RecallTool{
-		tool(transcript.RecallSearch,
+		tool(recalltool.Search,
 			"Searches earlier parts of this conversation that are no longer shown, and returns the best excerpts with the IDs of their entries. "+
 				"Use it before saying that something is not known: for a date, an amount, a name, a decision, who said what. "+
 				"Give words that were probably used; further searches with other words find more.",
@@ -75,13 +75,13 @@ func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 				`"until":{"type":"string","description":"Only before this time."},`+
 				`"limit":{"type":"integer","description":"How many entries at most; 8 by default, 20 at most."}`,
 			"query", r.search),
-		tool(transcript.RecallWindow,
+		tool(recalltool.Window,
 			"Shows an entry of this conversation and the messages before and after it, oldest first.",
 			`"entry":{"type":"string","description":"ID of the entry."},`+
 				`"before":{"type":"integer","description":"How many messages before it; 3 by default."},`+
 				`"after":{"type":"integer","description":"How many messages after it; 3 by default."}`,
 			"entry", r.window),
-		tool(transcript.RecallRead,
+		tool(recalltool.Read,
 			"Reads a part of one entry of this conversation, a long tool result for example: from its beginning, from a line or an offset on, or the lines that match.",
 			`"entry":{"type":"string","description":"ID of the entry."},`+
 				`"from":{"type":"integer","description":"First line, from 1."},"to":{"type":"integer","description":"Last line."},`+
@@ -211,7 +211,7 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 			most := recallMost / len(entries)
 			text := p.text
 			if len(text) > most {
-				text = text[:runeEnd(text, most)] + fmt.Sprintf("\n[%d of %d bytes; %s has the rest]", most, len(text), transcript.RecallRead)
+				text = text[:runeEnd(text, most)] + fmt.Sprintf("\n[%d of %d bytes; %s has the rest]", most, len(text), recalltool.Read)
 			}
 			if text != "" && p.role != roleSystem {
 				out.add(header(e.ID, e.Time, p.role, p.tool), text)

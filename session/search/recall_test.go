@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -218,62 +219,62 @@ func TestRecallTools(t *testing.T) {
 	for _, tool := range tools {
 		require.True(t, json.Valid(tool.InputSchema), tool.Name)
 	}
-	got, err := ask(t, tools, transcript.RecallSearch, map[string]any{"query": "wedding"})
+	got, err := ask(t, tools, recalltool.Search, map[string]any{"query": "wedding"})
 	require.NoError(t, err)
 	require.Contains(t, got, "Nothing that is no longer shown")
 	done, err := s.Compact(t.Context(), nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Entry)
 
-	got, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "When is the wedding of Ana?", "role": "user"})
+	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "When is the wedding of Ana?", "role": "user"})
 	require.NoError(t, err)
 	require.Contains(t, got, "[entry "+fact+", 2026-11-20 08:00, user]\nThe wedding of Ana is on 14 May")
 	require.NotContains(t, got, "and the wedding?", "the history has it")
 	for _, until := range []string{"", "2026-11-21"} {
-		got, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "wedding", "since": "2026-11-21", "until": until})
+		got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "wedding", "since": "2026-11-21", "until": until})
 		require.NoError(t, err)
 		require.Contains(t, got, "Nothing that is no longer shown")
 	}
 
-	got, err = ask(t, tools, transcript.RecallWindow, map[string]any{"entry": fact, "after": 1})
+	got, err = ask(t, tools, recalltool.Window, map[string]any{"entry": fact, "after": 1})
 	require.NoError(t, err)
 	require.Contains(t, got, "14 May")
 	require.Contains(t, got, "assistant]\nNoted.")
 
-	got, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": long})
+	got, err = ask(t, tools, recalltool.Read, map[string]any{"entry": long})
 	require.NoError(t, err)
 	require.Less(t, len(got), 8_200)
 	require.Contains(t, got, "go on with offset 8000]")
-	got, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": long, "match": "total"})
+	got, err = ask(t, tools, recalltool.Read, map[string]any{"entry": long, "match": "total"})
 	require.NoError(t, err)
 	require.Contains(t, got, "2001: total: 7,312 EUR\n[1 of 2002 lines match]")
 
 	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, nil)
 	require.NoError(t, err)
 	far := storetest.Add(t, other, transcript.UserText("the wedding cake"))[0]
-	_, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": far})
+	_, err = ask(t, tools, recalltool.Read, map[string]any{"entry": far})
 	require.ErrorIs(t, err, session.ErrNoEntry, "another session is out of reach")
 	wide := search.RecallTools(s, other)
-	got, err = ask(t, wide, transcript.RecallSearch, map[string]any{"query": "cake"})
+	got, err = ask(t, wide, recalltool.Search, map[string]any{"query": "cake"})
 	require.NoError(t, err)
 	require.Contains(t, got, far)
-	got, err = ask(t, wide, transcript.RecallRead, map[string]any{"entry": far})
+	got, err = ask(t, wide, recalltool.Read, map[string]any{"entry": far})
 	require.NoError(t, err)
 	require.Equal(t, "the wedding cake", got)
 
 	for name, input := range map[string]any{
-		transcript.RecallSearch: map[string]any{"query": "x", "session": "y"},
-		transcript.RecallWindow: map[string]any{"entry": 7},
-		transcript.RecallRead:   []int{1},
+		recalltool.Search: map[string]any{"query": "x", "session": "y"},
+		recalltool.Window: map[string]any{"entry": 7},
+		recalltool.Read:   []int{1},
 	} {
 		_, err := ask(t, tools, name, input)
 		require.ErrorContains(t, err, "does not fit the schema")
 	}
-	_, err = ask(t, search.RecallTools(nil), transcript.RecallSearch, map[string]any{"query": "x"})
+	_, err = ask(t, search.RecallTools(nil), recalltool.Search, map[string]any{"query": "x"})
 	require.Error(t, err)
-	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "??"})
+	_, err = ask(t, tools, recalltool.Search, map[string]any{"query": "??"})
 	require.ErrorIs(t, err, search.ErrQuery)
-	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "x", "since": "tomorrow"})
+	_, err = ask(t, tools, recalltool.Search, map[string]any{"query": "x", "since": "tomorrow"})
 	require.ErrorContains(t, err, "is no time")
 }
 

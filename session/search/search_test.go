@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -61,7 +62,7 @@ func TestSearch(t *testing.T) {
 	storetest.Add(t, s, useTool("c1", "read_file", `{"path":"a/b/plan.go","n":17}`))
 	storetest.Add(t, s, transcript.ToolResult("c1", "the budget is 4,200 for getUserByID"))
 	storetest.Add(t, s, transcript.AssistantText("The budget\nis  4,200."))
-	storetest.Add(t, s, useTool("c1", transcript.RecallSearch, `{"text":"budget"}`))
+	storetest.Add(t, s, useTool("c1", recalltool.Search, `{"text":"budget"}`))
 	storetest.Add(t, s, transcript.ToolResult("c1", "you said: read the budget"))
 	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, &session.CreateOptions{Owner: "ann", Labels: []string{"x"}})
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -137,7 +138,7 @@ func textsOf(list []passage) []string {
 // isRecall reports whether a passage is of one of the reading tools: its call, or
 // a result that repeats what was found.
 func isRecall(p passage) bool {
-	return p.tool == transcript.RecallSearch || p.tool == transcript.RecallWindow || p.tool == transcript.RecallRead
+	return p.tool == recalltool.Search || p.tool == recalltool.Window || p.tool == recalltool.Read
 }
 
 // excerptSize is how many bytes of a text a [Hit] shows, of which a quarter are in

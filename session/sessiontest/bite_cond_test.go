@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -199,7 +200,7 @@ var condMistakes = []mistake{
 	{"passes over damaged lines", "cond/damaged", func(b *broken) {
 		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
 			intact := slices.DeleteFunc(slices.Clone(b.records(ref)), func(rec transcript.Record) bool {
-				return !transcript.Intact(rec.Entry.Line())
+				return !checksum.Intact(rec.Entry.Line())
 			})
 			if last := intact[len(intact)-1].Entry.ID; cond.Head != "" && cond.Head != driver.NoHead && cond.Head != last {
 				return r, driver.ErrConflict
@@ -209,7 +210,7 @@ var condMistakes = []mistake{
 	}},
 	{"appends a damaged batch again", "cond/damaged", func(b *broken) {
 		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if recs := b.records(ref); len(recs) > 1 && !transcript.Intact(recs[1].Entry.Line()) {
+			if recs := b.records(ref); len(recs) > 1 && !checksum.Intact(recs[1].Entry.Line()) {
 				cond.Idem = ""
 			}
 			return r, err

@@ -360,7 +360,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"writes no line", "current/set", func(b *broken) {
 		b.rewritten(func(recs []transcript.Record) []transcript.Record {
-			return slices.DeleteFunc(recs, func(rec transcript.Record) bool { return rec.Entry.Type() == transcript.TypeCurrent })
+			return slices.DeleteFunc(recs, func(rec transcript.Record) bool { return rec.Entry.Type() == "current" })
 		})
 	}},
 	{"writes a line although there is nothing to do", "current/again", func(b *broken) {

@@ -25,16 +25,17 @@ func conflictsAfter(c *check) {
 	compaction := func() driver.Line { return c.entry(transcript.Compaction{Summary: "summary"}) }
 	c.append(d, ref, compaction()) // before the base
 	for _, body := range []transcript.Body{transcript.Compaction{Summary: "summary"}, transcript.Rewind{To: ref.ID}} {
+		line := c.entry(body)
 		cond := driver.Cond{Base: c.settle(d, ref), Conflicts: types}
 		c.append(other, ref, c.triple("no conflict")...)
 		c.append(d, ref, c.bookkeeping()...)
 		c.appendIf(d, ref, cond, c.note("a condition that holds"))
 		c.appendIf(other, ref, cond, c.note("a condition that still holds"))
-		c.append(d, ref, c.entry(body), c.note("after it"))
+		c.append(d, ref, line, c.note("after it"))
 		for _, d := range []driver.Driver{d, other} {
 			c.refused("with a conflict after Base", d, ref, cond, driver.ErrConflict)
 		}
-		c.refused("with a conflict after Base, alone", d, ref, driver.Cond{Base: cond.Base, Conflicts: []string{body.Type()}}, driver.ErrConflict)
+		c.refused("with a conflict after Base, alone", d, ref, driver.Cond{Base: cond.Base, Conflicts: []string{line.Type}}, driver.ErrConflict)
 		c.refused("with conflicts after the beginning", d, ref, driver.Cond{Conflicts: types}, driver.ErrConflict)
 		c.appendIf(d, ref, driver.Cond{Base: cond.Base, Conflicts: []string{"another type"}}, c.note("no conflict"))
 		c.appendIf(d, ref, driver.Cond{Base: cond.Base}, c.note("no Conflicts: Base means nothing"))

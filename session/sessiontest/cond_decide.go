@@ -48,7 +48,7 @@ func decideCalled(c *check) {
 		c.errorf("Decide was called %d times for 2 appends", called)
 	}
 	refused := cond
-	refused.Base, refused.Conflicts = 0, []string{transcript.TypeCustom}
+	refused.Base, refused.Conflicts = 0, []string{"custom"}
 	c.append(d, ref, c.entry(transcript.Custom{Name: "a"}))
 	c.refused("that is decided and a conflict", d, ref, refused, driver.ErrConflict)
 	key := "key"

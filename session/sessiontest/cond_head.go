@@ -186,7 +186,7 @@ func condAll(c *check) {
 	head := c.user("head")
 	c.append(d, ref, head)
 	base := c.settle(d, ref)
-	conflicts := []string{transcript.TypeCustom}
+	conflicts := []string{"custom"}
 	c.append(d, ref, c.note("in conflict"))
 	end := c.settle(d, ref)
 	wrong := c.id()

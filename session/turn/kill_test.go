@@ -148,11 +148,11 @@ func TestKilledTurn(t *testing.T) {
 				require.True(t, !pending || state == rebuild.Dispatched, "step %d: the tool of %s was started, it is %s", n, id, state)
 			}
 			if state == rebuild.Dispatched {
-				require.Contains(t, text, rebuild.MayHaveRun)
+				require.Contains(t, text, "interrupted: the tool was started and may have run")
 				require.ErrorIs(t, turn.Dispatch(t.Context(), s, storetest.PendingEntry(s, id)), session.ErrConflict)
 			}
 			if state == rebuild.Held {
-				require.Contains(t, text, rebuild.Waiting)
+				require.Contains(t, text, "not run yet: waiting for approval")
 				require.ErrorIs(t, turn.Dispatch(t.Context(), s, storetest.PendingEntry(s, id)), session.ErrConflict)
 			}
 		}

@@ -78,7 +78,7 @@ func claudeBody(r record) (transcript.Body, error) {
 		case kind == "user":
 			return f, nil
 		case r.flag("isApiErrorMessage") || m.str("model") == "<synthetic>":
-			return aside(AsideExcluded), nil
+			return aside("excluded"), nil
 		}
 		f.API, f.Model, f.RequestID = "anthropic", m.str("model"), r.str("requestId")
 		f.StopReason = transcript.StopReason(m.str("stop_reason"))

@@ -81,7 +81,7 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 		return d, certain, false
 	}
 	switch kind {
-	case transcript.TypeSession:
+	case "session":
 		switch {
 		case has("v"):
 			return Native, true, false
@@ -95,7 +95,7 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 			return MiniClaw, true, true
 		}
 		return "", false, false
-	case "message", transcript.TypeCompaction:
+	case "message", "compaction":
 		switch {
 		case kind == "message" && !jsontext.IsObject(r["message"]), kind != "message" && !has("firstKeptEntryId", "firstKeptEntryIndex"):
 		case jsontext.IsString(r["timestamp"]):
@@ -186,9 +186,9 @@ func (r record) has(names ...string) bool {
 // transcriptType reports whether only the native format has lines of a type.
 func transcriptType(kind string) bool {
 	switch kind {
-	case transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeMeta, transcript.TypeCurrent,
-		transcript.TypeCalibration, transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeExtracted, transcript.TypeCustom,
-		transcript.TypeTools, transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeInterrupt, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState:
+	case "compaction", "clip", "rewind", "meta", "current",
+		"calibration", "tool_status", "used", "commit", "extracted", "custom",
+		"tools", "dispatch", "decision", "interrupt", "queued", "draft", "pin", "state":
 		return true
 	}
 	return false

@@ -19,8 +19,12 @@
 //     whatever the dialect itself says it: an ID, a number of a line or of a
 //     message, or messages that are repeated behind the summary.
 //   - Records that are understood and that no model is shown become
-//     transcript.Custom with a name that says why: see [AsideBranch] and the
-//     other names. Of a tree these are all rows beside the path to its leaf.
+//     transcript.Custom, which keep their lines. The name is branch for a branch
+//     that was left, sidechain for a record beside the conversation, of a helper
+//     for example, repeat for a message that is there already, omitted for one
+//     that a later record took out of the history, and excluded for one that was
+//     never meant for the model. Any other name is the type of the record, such
+//     as model_change. Of a tree these are all rows beside the path to its leaf.
 //   - A record that is not understood becomes transcript.Unknown.
 //
 // None is left out: each record is the line of an entry, and every other byte

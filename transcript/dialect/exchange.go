@@ -110,7 +110,7 @@ func (x *exchange) addAnswer(id string, f transcript.Fragment, at time.Time, out
 		if err := x.flush(out); err != nil {
 			return err
 		}
-		x.answerID, x.answerAt, x.answerText = id, at, f.Plain()
+		x.answerID, x.answerAt, x.answerText = id, at, f.Message().Plain()
 		if f.Of != "" {
 			x.answerID = f.Of
 		}
@@ -143,7 +143,7 @@ func (x *exchange) addUser(id string, f transcript.Fragment, at time.Time, out o
 	}
 	x.ids = append(x.ids, id)
 	if len(said) > 0 {
-		x.said, x.saidID, x.saidAt, x.saidText = said, id, at, f.Plain()
+		x.said, x.saidID, x.saidAt, x.saidText = said, id, at, f.Message().Plain()
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.
 		}
 		e := transcript.Entry{ID: atOffset(offset), Time: parseTime(r["ts"])}
 		switch kind {
-		case transcript.TypeSession:
+		case "session":
 			e.Body = transcript.Header{Key: r.text("key"), Created: parseTime(r["created"])}
 			if id := r.text("id"); id != "" {
 				e.ID = id

@@ -182,7 +182,7 @@ func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := flatRecord(transcript.TypeSession)
+	o := flatRecord("session")
 	o.String("id", s.ID)
 	o.String("key", s.Key)
 	o.String("created", pythonTime(s.Created))

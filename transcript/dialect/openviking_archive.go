@@ -48,7 +48,10 @@ func (v *vikingOutput) archive() (a *archiving, lost int) {
 			a.last[id] = i
 		}
 	}
-	commits := slices.ContainsFunc(v.marks, func(m vikingMark) bool { return m.body.Type() == transcript.TypeCommit })
+	commits := slices.ContainsFunc(v.marks, func(m vikingMark) bool {
+		_, ok := m.body.(transcript.Commit)
+		return ok
+	})
 	for i, m := range v.marks {
 		switch b := m.body.(type) {
 		case transcript.Compaction:

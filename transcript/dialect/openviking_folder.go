@@ -210,7 +210,7 @@ func (a *vikingArchived) messages(dir string, yield func(transcript.Record, erro
 			a.extend(*e, within)
 			within = true
 		case a.known[e.ID]:
-			e.Body = aside(AsideRepeat)
+			e.Body = aside("repeat")
 			e.ID = at + atOffset(rec.Offset)
 			within = false
 		default:

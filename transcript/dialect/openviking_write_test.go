@@ -230,7 +230,7 @@ func TestOpenVikingCommits(t *testing.T) {
 	}
 	out, lost := write(t, dialect.OpenViking, slices.Values([]dialect.Session{{ID: "s"}}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(entries) })
 	require.Equal(t, 1, lost[transcript.TypeCompaction])
-	require.Equal(t, 0, lost[transcript.TypeCommit])
+	require.Equal(t, 0, lost["commit"])
 	for name, want := range map[string]string{"history/archive_001/": "one three four", "history/archive_003/": "two five", "": "six"} {
 		var said []string
 		for line := range strings.Lines(string(out["session/s/"+name+"messages.jsonl"].Data)) {

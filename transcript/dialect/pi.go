@@ -170,7 +170,7 @@ func (p *pi) place(offset int64, made []transcript.Entry) []transcript.Entry {
 	case !ok || !edited:
 		return made
 	case e.content == nil:
-		return setAside(made, AsideOmitted)
+		return setAside(made, "omitted")
 	}
 	content, plain, ok := piContent(e.content)
 	if !ok {

@@ -42,7 +42,7 @@ func piMessage(m record) (transcript.Body, error) {
 		return transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}, nil
 	case "bashExecution":
 		if m.flag("excludeFromContext") {
-			return aside(AsideExcluded), nil
+			return aside("excluded"), nil
 		}
 		return piText(piShell(m)), nil
 	case "branchSummary":

@@ -148,9 +148,9 @@ func (t *tree) place(offset int64, made []transcript.Entry) []transcript.Entry {
 	switch {
 	case row.live:
 	case row.side:
-		return setAside(made, AsideSide)
+		return setAside(made, "sidechain")
 	default:
-		return setAside(made, AsideBranch)
+		return setAside(made, "branch")
 	}
 	if c, ok := made[0].Body.(transcript.Compaction); ok {
 		if k, ok := t.kept[offset]; ok {

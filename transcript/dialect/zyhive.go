@@ -269,7 +269,7 @@ func ordinal(id, prefix string) int {
 
 func (z *zyHive) place(offset int64, made []transcript.Entry) []transcript.Entry {
 	if z.repeats[offset] {
-		return setAside(made, AsideRepeat)
+		return setAside(made, "repeat")
 	}
 	if c, ok := made[0].Body.(transcript.Compaction); ok {
 		if k, ok := z.kept[offset]; ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 )
@@ -63,7 +64,7 @@ func redactEntry(e transcript.Entry, hook func(string) string) (_ transcript.Ent
 	if !r.changed {
 		return e, false, nil
 	}
-	e, err = transcript.ParseChanged(line)
+	e, err = transcript.ParseEntry(checksum.Renew(line))
 	return e, true, err
 }
 
@@ -86,7 +87,7 @@ func unreasoned(e transcript.Entry) (transcript.Entry, error) {
 	if !gone {
 		return e, nil
 	}
-	return transcript.ParseChanged(line)
+	return transcript.ParseEntry(checksum.Renew(line))
 }
 
 // redaction passes the strings of a line to a hook.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
 )
@@ -72,7 +73,7 @@ func FuzzEntries(f *testing.F) {
 		require.NoError(t, err)
 		again, err := transcript.ParseEntry(got[0].Line())
 		require.NoError(t, err, string(got[0].Line()))
-		require.True(t, transcript.Intact(got[0].Line()) || !transcript.Intact(e.Line()))
+		require.True(t, checksum.Intact(got[0].Line()) || !checksum.Intact(e.Line()))
 		require.Equal(t, e.Type(), again.Type())
 		require.Equal(t, e.ID, again.ID)
 		twice, err := redact.Entries(got, hook)

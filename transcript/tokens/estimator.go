@@ -42,7 +42,7 @@ func Or(c Counter) Counter { return cmp.Or[Counter](c, Estimator{}) }
 // block, do not count. Sums of parts are not smaller than the whole by more
 // than one token a part.
 type Estimator struct {
-	// Family is the kind of model to count for; [FamilyOf] finds it by name.
+	// Family is the kind of model to count for; [For] finds it by name.
 	Family Family
 	// Factor multiplies every count; zero stands for 1. It is a margin, or what
 	// a provider reports divided by the estimate for the same prompt. Of the 290
@@ -52,8 +52,10 @@ type Estimator struct {
 	Factor float64
 }
 
-// For returns an Estimator for a model by its name: see [FamilyOf].
-func For(model string) Estimator { return Estimator{Family: FamilyOf(model)} }
+// For returns an Estimator for a model by its name, which may have a provider before
+// it ("us.anthropic.claude-opus-4-1", "openai/gpt-4o"). No name is [Default]; a name
+// that says nothing is [Cautious].
+func For(model string) Estimator { return Estimator{Family: familyOf(model)} }
 
 var _ Counter = Estimator{}
 

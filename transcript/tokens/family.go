@@ -67,10 +67,8 @@ func (f Family) rule() *rule {
 	return &rules[f]
 }
 
-// FamilyOf returns the family of a model by its name, which may have a
-// provider before it ("us.anthropic.claude-opus-4-1", "openai/gpt-4o"). No name
-// is Default; a name that says nothing is Cautious.
-func FamilyOf(model string) Family {
+// familyOf returns the family of a model by its name, see [For].
+func familyOf(model string) Family {
 	model = strings.ToLower(model)
 	has := func(parts ...string) bool {
 		for _, p := range parts {

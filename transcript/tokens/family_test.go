@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-func TestFamilyOf(t *testing.T) {
+func TestFor(t *testing.T) {
 	for model, want := range map[string]tokens.Family{
 		"":                                 tokens.Default,
 		"gpt-4o-mini":                      tokens.O200k,
@@ -36,11 +36,8 @@ func TestFamilyOf(t *testing.T) {
 		"odd":                              tokens.Cautious,
 		"claude-99999999999999999999-0.5.": tokens.ClaudeX,
 	} {
-		if got := tokens.FamilyOf(model); got != want {
-			t.Errorf("%q is of family %d, want %d", model, got, want)
-		}
-		if e := tokens.For(model); e != (tokens.Estimator{Family: want}) {
-			t.Errorf("For(%q) is %v", model, e)
+		if got := tokens.For(model); got != (tokens.Estimator{Family: want}) {
+			t.Errorf("For(%q) is %v, want the family %d", model, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/convolog/convolog/internal/imagesize"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -70,7 +71,7 @@ func (t *tally) blocks(blocks []transcript.Block) {
 }
 
 func (t *tally) image(s *transcript.Source) {
-	if w, h := ImageSize(s); w > 0 {
+	if w, h := imagesize.Of(s); w > 0 {
 		t.fixed += t.rule.imageOf(w, h)
 	} else {
 		t.fixed += perImage

@@ -44,7 +44,7 @@ func limitMarks(r *messages.Renderer, blocks []transcript.Block, left int) int {
 		plain, marked := unmarked(b)
 		if left -= messages.Count(marked); marked && left < 0 {
 			blocks[i] = plain
-			r.Note(rebuild.DroppedMember, "", "cache_control: more than four")
+			r.Note("dropped-member", "", "cache_control: more than four")
 		}
 		if res, ok := b.(transcript.ToolResultBlock); ok {
 			left = limitMarks(r, res.Content, left)

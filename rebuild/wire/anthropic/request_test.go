@@ -261,7 +261,7 @@ func TestHalfSurrogate(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(body), `{"text":"\ufffd","whole":"\ud83d\ude00"}`)
 	require.Len(t, report, 1)
-	require.Equal(t, rebuild.HalfSurrogate, report[0].Rule)
+	require.Equal(t, rebuild.Rule("half-surrogate"), report[0].Rule)
 }
 
 // An error may have texts only; a search result becomes one.
@@ -276,6 +276,6 @@ func TestErrorWithImage(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"},{"type":"text","text":"[t, s]\nfound"}]`)
 	require.Len(t, report, 2)
-	require.Equal(t, rebuild.ReplacedBlock, report[0].Rule)
-	require.Equal(t, rebuild.ReplacedBlock, report[1].Rule)
+	require.Equal(t, rebuild.Rule("replaced-block"), report[0].Rule)
+	require.Equal(t, rebuild.Rule("replaced-block"), report[1].Rule)
 }

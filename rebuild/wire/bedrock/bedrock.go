@@ -69,7 +69,7 @@ func (Format) ToolName(name string) string { return rebuild.ToolName(name) }
 //   - Reasoning is given back by the rules of package anthropic; so is what becomes of Thinking when the running turn
 //     has no reasoning to go on from, or the output limit no room.
 //   - If the messages have calls, the request defines tools: if it has none,
-//     those that are called, see [rebuild.AddedTools].
+//     those that are called, added-tools in the report.
 //   - Images and documents go as bytes. A document has a name that is unique in
 //     the request and in the characters that the API allows, made of its title,
 //     and a text beside it.
@@ -123,7 +123,7 @@ func (r *renderer) tools() (js.Written, error) {
 		for _, name := range r.called {
 			tools = append(tools, transcript.Tool{Name: name})
 		}
-		r.Note(rebuild.AddedTools, "", fmt.Sprintf("%d that the messages call", len(tools)))
+		r.Note("added-tools", "", fmt.Sprintf("%d that the messages call", len(tools)))
 	}
 	renamed, err := r.Renamed(tools, r.format.ToolName)
 	if err != nil {

@@ -68,7 +68,7 @@ func (r *renderer) Document(entry string, b transcript.DocumentBlock) []transcri
 	}
 	name := r.documentName(b.Title)
 	if b.Title != "" && name != b.Title {
-		r.Note(rebuild.BadName, entry, "document "+b.Title+" became "+name)
+		r.Note("bad-name", entry, "document "+b.Title+" became "+name)
 	}
 	if b.Title = name; rebuild.IsBlank(b.Context) {
 		b.Context = ""
@@ -81,7 +81,7 @@ func (r *renderer) contentBlocks(entry string, b transcript.DocumentBlock) (out 
 	if about := format.AboutDocument(b); about != "" {
 		out = format.PlainText(about)
 	}
-	r.Note(rebuild.ReplacedBlock, entry, "a document of texts and images")
+	r.Note("replaced-block", entry, "a document of texts and images")
 	for _, part := range format.BlocksOfDocument(b.Source.Extra["content"]) {
 		if image, ok := part.(transcript.ImageBlock); ok {
 			// It is not in the count of images, so it does not go out.

@@ -50,7 +50,7 @@ func (r *renderer) together(m transcript.Message) []transcript.Block {
 	if !r.format.PureResults || rest < 1 {
 		return content
 	}
-	r.Note(rebuild.ReplacedBlock, format.OriginOf(m, 0).Entry, "what is beside results is in the last of them")
+	r.Note("replaced-block", format.OriginOf(m, 0).Entry, "what is beside results is in the last of them")
 	last, _ := content[rest-1].(transcript.ToolResultBlock)
 	last.Content = append(last.Content, content[rest:]...)
 	content[rest-1] = last
@@ -65,7 +65,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 		citations := js.Get(r.Ext(o, block.Extra), "citations")
 		block, _ = r.Known(o.Entry, b, false).(transcript.TextBlock)
 		if rebuild.IsBlank(block.Text) {
-			r.Note(rebuild.BlankText, o.Entry, "")
+			r.Note("blank-text", o.Entry, "")
 			return nil
 		}
 		if jsontext.IsArray(citations) {
@@ -79,7 +79,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 	case transcript.ToolCallBlock:
 		name := r.format.ToolName(block.Name)
 		if name != block.Name {
-			r.Note(rebuild.BadName, o.Entry, block.Name+" became "+name)
+			r.Note("bad-name", o.Entry, block.Name+" became "+name)
 		}
 		block.Name = name
 		b = block
@@ -126,7 +126,7 @@ func (r *renderer) user(i int, m transcript.Message) []transcript.Block {
 	content := r.UserContent(i, m, func(entry string, b transcript.Block) []transcript.Block { return r.Parts(r, entry, b) })
 	if slices.ContainsFunc(content, format.IsType[transcript.DocumentBlock]) && !slices.ContainsFunc(content, format.IsType[transcript.TextBlock]) {
 		content = append(content, format.PlainText("[see the documents]")...)
-		r.Note(rebuild.ReplacedBlock, format.OriginOf(m, 0).Entry, "a text beside a document")
+		r.Note("replaced-block", format.OriginOf(m, 0).Entry, "a text beside a document")
 	}
 	return content
 }

@@ -64,7 +64,7 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 			moved = append(moved, format.PlainText("["+c.BlockType()+" that "+call.name+" returned]")...)
 			moved = append(moved, r.Parts(r, entry, c)...)
 			texts = append(texts, "["+c.BlockType()+": see below]")
-			r.Note(rebuild.MovedMedia, entry, c.BlockType()+" of a result of "+call.name)
+			r.Note("moved-media", entry, c.BlockType()+" of a result of "+call.name)
 		default:
 			texts = append(texts, r.LeftOut(entry, format.BlockType(c), "inside a result"))
 		}
@@ -92,7 +92,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	}
 	if !spoken {
 		for _, p := range parts {
-			r.Note(rebuild.DroppedThinking, p.origin.Entry, "the rest of the answer is gone")
+			r.Note("dropped-thinking", p.origin.Entry, "the rest of the answer is gone")
 		}
 		return false
 	}
@@ -125,21 +125,21 @@ func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answer
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		if rebuild.IsBlank(b.Text) && (!native || signatureOf(b.Extra) == "") {
-			r.Note(rebuild.BlankText, o.Entry, "")
+			r.Note("blank-text", o.Entry, "")
 			return p, false
 		}
 		return end(b.Extra, "text", b.Text)
 	case transcript.ThinkingBlock:
 		switch {
 		case !native:
-			r.Note(rebuild.DroppedThinking, o.Entry, "of another model")
+			r.Note("dropped-thinking", o.Entry, "of another model")
 			return p, false
 		case b.Thinking != "":
 			return end(b.Extra, "text", b.Thinking, thoughtName, true)
 		case signatureOf(b.Extra) != "":
 			return end(b.Extra, "text", "")
 		}
-		r.Note(rebuild.DroppedThinking, o.Entry, "without its text or signature")
+		r.Note("dropped-thinking", o.Entry, "without its text or signature")
 		return p, false
 	case transcript.ToolCallBlock:
 		call := pendingCall{id: b.ID, name: r.format.ToolName(b.Name)}
@@ -148,11 +148,11 @@ func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answer
 		}
 		r.calls = append(r.calls, call)
 		if call.name != b.Name {
-			r.Note(rebuild.BadName, o.Entry, b.Name+" became "+call.name)
+			r.Note("bad-name", o.Entry, b.Name+" became "+call.name)
 		}
 		return end(b.Extra, "functionCall", js.Object("id", js.Opt(call.wireID), "name", call.name, "args", format.InputObject(b)))
 	case transcript.ContextBlock:
-		r.Note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
+		r.Note("replaced-block", o.Entry, "a context block in an answer")
 		p.json = js.Text(r.Plain(o.Entry, b))
 		return p, true
 	case transcript.ImageBlock:
@@ -175,7 +175,7 @@ func (r *renderer) signature(entry string, extra transcript.Extra, native bool) 
 	r.DropExtra(entry, "block", extra)
 	signature := signatureOf(extra)
 	if signature != "" && !native {
-		r.Note(rebuild.DroppedThinking, entry, "the signature of another model")
+		r.Note("dropped-thinking", entry, "the signature of another model")
 		return ""
 	}
 	return js.Opt(signature)

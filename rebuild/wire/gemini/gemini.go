@@ -72,7 +72,7 @@ func (Format) ToolName(name string) string {
 //     else the user message has follows as a user content of its own. A result
 //     is an object, {"output":...} or {"error":...}; texts of one result are
 //     joined by newlines. Images and documents of results follow the results
-//     ([rebuild.MovedMedia]).
+//     (moved-media in the report).
 //   - A thought signature goes back to the model that made it, on the part it
 //     came with. Gemini 3 and later refuse an answer whose first call has none:
 //     there the text that Google documents for calls of other models stands in

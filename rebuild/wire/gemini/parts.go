@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -17,7 +16,7 @@ import (
 // or its bytes.
 func (r *renderer) Document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
 	if about := format.AboutDocument(b); about != "" {
-		r.Note(rebuild.ReplacedBlock, entry, "the title of a document")
+		r.Note("replaced-block", entry, "the title of a document")
 		parts = format.PlainText(about)
 	}
 	if content := b.Source.Extra["content"]; b.Source.Type == "content" && format.IsDocumentContent(content) {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/rebuild/wire/internal/openai"
@@ -54,7 +53,7 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 			if len(moved) == 0 {
 				moved = format.PlainText("[from the result of call " + m.CallID + "]")
 			}
-			r.Note(rebuild.MovedMedia, entry, "call "+m.CallID)
+			r.Note("moved-media", entry, "call "+m.CallID)
 			moved = append(moved, p)
 		}
 	}
@@ -100,7 +99,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 		return false
 	}
 	if len(out.Calls) > maxCalls {
-		r.Note(rebuild.SplitAnswer, format.OriginOf(m, 0).Entry, strconv.Itoa(len(out.Calls))+" calls")
+		r.Note("split-answer", format.OriginOf(m, 0).Entry, strconv.Itoa(len(out.Calls))+" calls")
 	}
 	if r.reasoning && r.dialect != Mistral && r.dialect != OpenRouter && len(out.Calls) > 0 && len(out.Reasoning) == 0 {
 		out.Reasoning = []js.Member{{Name: reasoningContent, Value: []byte(`""`)}}
@@ -128,7 +127,7 @@ const (
 
 // think gives reasoning back in the members that it came in.
 func (r *renderer) think(o transcript.Origin, b transcript.ThinkingBlock, out *format.Said) {
-	drop := func(why string) { r.Note(rebuild.DroppedThinking, o.Entry, why) }
+	drop := func(why string) { r.Note("dropped-thinking", o.Entry, why) }
 	switch {
 	case !r.reasoning:
 		drop("the API does not take it")

@@ -83,7 +83,7 @@ const maxID = 40
 // Beyond what every format does, see package wire, it sees to this:
 //
 //   - A result becomes a message of its own. Images and documents in it follow
-//     in a user message behind all results ([rebuild.MovedMedia]), with a text that says
+//     in a user message behind all results (moved-media in the report), with a text that says
 //     which call they belong to. The API has no mark for errors.
 //   - An image or a document that the API does not take (a URL of a document, a
 //     file of another provider, another type) becomes a short text; a text

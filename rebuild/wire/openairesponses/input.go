@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/rebuild/wire/internal/openai"
@@ -125,7 +124,7 @@ func (r *renderer) outputItem(o transcript.Origin, b transcript.Block, answer []
 		return it, true
 	case transcript.ThinkingBlock:
 		if !r.Native(o) {
-			r.Note(rebuild.DroppedThinking, o.Entry, "of another model")
+			r.Note("dropped-thinking", o.Entry, "of another model")
 			return it, false
 		}
 		if keep(b.Extra); js.String(it.kept, "type") != "reasoning" {
@@ -171,7 +170,7 @@ func (r *renderer) follow(items []outputItem) []outputItem {
 				why = r.unfit(items[i:])
 			}
 			if fits = why == ""; !fits {
-				r.Note(rebuild.DroppedThinking, it.origin.Entry, why)
+				r.Note("dropped-thinking", it.origin.Entry, why)
 				missed = it.origin.Batch
 				continue
 			}
@@ -180,7 +179,7 @@ func (r *renderer) follow(items []outputItem) []outputItem {
 		again := r.items[id] && (len(out) == 0 || !out[len(out)-1].continues(it))
 		it.bare = it.bare || again || behind
 		if _, opaque := it.block.(transcript.RawBlock); opaque && it.bare {
-			r.Note(rebuild.DroppedBlock, it.origin.Entry, it.block.BlockType()+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
+			r.Note("dropped-block", it.origin.Entry, it.block.BlockType()+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
 			missed = it.origin.Batch
 			continue
 		}

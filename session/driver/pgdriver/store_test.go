@@ -140,7 +140,7 @@ func follow(t *testing.T, s *session.Session) func() []string {
 			if err != nil {
 				break
 			}
-			if all = append(all, e.Type()); e.Type() == transcript.TypePin {
+			if all = append(all, e.Type()); e.Type() == "pin" {
 				break
 			}
 		}

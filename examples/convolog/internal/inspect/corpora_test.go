@@ -116,7 +116,7 @@ func TestFixtures(t *testing.T) {
 		require.NoError(t, err)
 		fold, h := history(t, scanBytes(d, data))
 		for _, r := range fold.Report() {
-			if r.Rule == rebuild.UnresolvedBoundary {
+			if r.Rule == "unresolved-boundary" {
 				t.Errorf("%s: %s", name, r)
 			}
 		}

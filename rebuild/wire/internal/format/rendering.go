@@ -97,7 +97,7 @@ func WithMember(extra transcript.Extra, name string, value json.RawMessage) tran
 func (r *Rendering) CallID(entry, id string) string {
 	given := r.IDs.call(id)
 	if given != id {
-		r.Note(rebuild.RewrittenID, entry, id+" became "+given)
+		r.Note("rewritten-id", entry, id+" became "+given)
 	}
 	return given
 }
@@ -107,7 +107,7 @@ func (r *Rendering) CallID(entry, id string) string {
 func (r *Rendering) DropExtra(entry, kind string, extra transcript.Extra) {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if name != "ext" {
-			r.Note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+			r.Note("dropped-member", entry, name+" of a "+kind+" block")
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []trans
 	case transcript.TextBlock:
 		r.DropExtra(entry, "text", b.Extra)
 		if rebuild.IsBlank(b.Text) && (r.API == APIGemini || r.API == APIBedrock) {
-			r.Note(rebuild.BlankText, entry, "")
+			r.Note("blank-text", entry, "")
 			return nil
 		}
 		return PlainText(b.Text)
@@ -199,9 +199,9 @@ func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []trans
 
 // Drop leaves out a block that an answer cannot have.
 func (r *Rendering) Drop(entry string, b transcript.Block) {
-	rule, kind := rebuild.DroppedBlock, BlockType(b)
+	rule, kind := rebuild.Rule("dropped-block"), BlockType(b)
 	if kind == "redacted_thinking" || kind == "thinking" {
-		rule = rebuild.DroppedThinking
+		rule = "dropped-thinking"
 	}
 	r.Note(rule, entry, kind+" in an answer")
 }
@@ -240,11 +240,11 @@ func PlainText(text string) []transcript.Block {
 func (r *Rendering) Plain(entry string, b transcript.Block) string {
 	switch b := b.(type) {
 	case transcript.ContextBlock:
-		r.Note(rebuild.ReplacedBlock, entry, "a context block")
+		r.Note("replaced-block", entry, "a context block")
 		return rebuild.ContextText(b).Text
 	case transcript.RawBlock:
 		if IsSearchResult(b.JSON) {
-			r.Note(rebuild.ReplacedBlock, entry, "a search result")
+			r.Note("replaced-block", entry, "a search result")
 			return searchText(b.JSON)
 		}
 	}
@@ -258,7 +258,7 @@ func (r *Rendering) LeftOut(entry, kind, why string) string {
 	if why != "" {
 		text, detail = text+": "+why, detail+": "+why
 	}
-	r.Note(rebuild.ReplacedBlock, entry, detail)
+	r.Note("replaced-block", entry, detail)
 	return text + "]"
 }
 

@@ -49,7 +49,7 @@ func (r *Rendering) Body(params map[string]json.RawMessage, members ...any) ([]b
 	}
 	body := js.Object(kept...).Bytes()
 	if jsontext.MendSurrogates(body) {
-		r.Note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
+		r.Note("half-surrogate", "", "in the input of a call or in what was kept for the API")
 	}
 	return body, r.report, nil
 }
@@ -99,7 +99,7 @@ func (r *Rendering) Renamed(tools []transcript.Tool, name func(string) string) (
 		}
 		given[renamed] = t.Name
 		if renamed != t.Name {
-			r.Note(rebuild.BadName, "", "tool "+t.Name+" became "+renamed)
+			r.Note("bad-name", "", "tool "+t.Name+" became "+renamed)
 		}
 		tools[i].Name = renamed
 	}

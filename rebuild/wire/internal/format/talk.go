@@ -1,7 +1,6 @@
 package format
 
 import (
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
 )
@@ -43,7 +42,7 @@ func (r *Talk) Messages(t talker) {
 			r.user(m, t)
 			r.dropped = false
 		} else if r.dropped = !t.Answer(i, m); r.dropped && len(m.Content) > 0 {
-			r.Note(rebuild.EmptyMessage, OriginOf(m, 0).Entry, "nothing is left of an answer")
+			r.Note("empty-message", OriginOf(m, 0).Entry, "nothing is left of an answer")
 		}
 	}
 }
@@ -86,11 +85,11 @@ func (r *Talk) says(m transcript.Message, parts []transcript.Block) {
 		return
 	case r.dropped && last.Role == "user":
 		last.Parts = append(last.Parts, parts...)
-		r.Note(rebuild.MergedMessages, OriginOf(m, 0).Entry, "")
+		r.Note("merged-messages", OriginOf(m, 0).Entry, "")
 		return
 	case last.Role == "tool" && r.IDs.form.Exact:
 		r.Out = append(r.Out, Said{Role: "assistant", Parts: PlainText("[results received]")})
-		r.Note(rebuild.AddedAnswer, OriginOf(m, 0).Entry, "between results and what the user says")
+		r.Note("added-answer", OriginOf(m, 0).Entry, "between results and what the user says")
 	}
 	r.Out = append(r.Out, Said{Role: "user", Parts: parts})
 }

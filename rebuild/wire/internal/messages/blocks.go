@@ -70,7 +70,7 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 	}
 	if b.IsError && len(content) == 0 && r.API == format.APIBedrock {
 		content = format.PlainText("[error without a text]")
-		r.Note(rebuild.BlankText, entry, "of an error")
+		r.Note("blank-text", entry, "of an error")
 	}
 	b.Content = content // b stays a plain text if it was one
 	b.Extra = maps.Clone(b.Extra)
@@ -100,7 +100,7 @@ func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcri
 			case !slices.Contains(r.Optional[kind], name) || !shaped(kind, name, value),
 				name == CacheControl && !markable,
 				(name == "citations" || name == "caller" || name == ToolsetName) && !native:
-				r.Note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+				r.Note("dropped-member", entry, name+" of a "+kind+" block")
 			default:
 				if out == nil {
 					out = transcript.Extra{}
@@ -199,7 +199,7 @@ func (r *Renderer) source(entry string, s transcript.Source, kind string) (trans
 		lost = lost || !kept && name != "ext"
 	}
 	if lost {
-		r.Note(rebuild.DroppedMember, entry, "in the source, "+kind+" block")
+		r.Note("dropped-member", entry, "in the source, "+kind+" block")
 	}
 	return clean, r.Media.takeBytes(clean, kind)
 }

@@ -54,10 +54,10 @@ func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 		if len(content) == 0 && (len(m.Content) > 0 || r.API == format.APIBedrock) {
 			if last.Role == roleSystem { // nothing can be joined to it
 				out, r.reasons = append(out, transcript.AssistantText("[no answer]")), true
-				r.Note(rebuild.AddedAnswer, entry, "behind a system message, as nothing is left of one")
+				r.Note("added-answer", entry, "behind a system message, as nothing is left of one")
 				continue
 			}
-			r.Note(rebuild.EmptyMessage, entry, "nothing is left of "+kind)
+			r.Note("empty-message", entry, "nothing is left of "+kind)
 			dropped = true
 			continue
 		}
@@ -68,7 +68,7 @@ func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 		if m.Content = content; joins {
 			m, out = last, out[:len(out)-1]
 			m.Content = ResultsFirst(last.Content, content)
-			r.Note(rebuild.MergedMessages, entry, "")
+			r.Note("merged-messages", entry, "")
 		}
 		out, dropped = withSystem(out, m), false
 	}
@@ -131,7 +131,7 @@ func (r *Renderer) AnswerBlock(o transcript.Origin, b transcript.Block, paired b
 		}
 		return call
 	case transcript.ContextBlock:
-		r.Note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
+		r.Note("replaced-block", o.Entry, "a context block in an answer")
 		return rebuild.ContextText(b)
 	case transcript.ToolResultBlock:
 		return r.result(o.Entry, b, r.UserBlocks) // not repaired here

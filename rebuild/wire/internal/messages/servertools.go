@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -158,7 +157,7 @@ func (r *Renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Bloc
 			ok = ok && shaped(kind, name, value)
 		}
 		if !ok && name != "ext" {
-			r.Note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+			r.Note("dropped-member", entry, name+" of a "+kind+" block")
 		}
 		return ok
 	})

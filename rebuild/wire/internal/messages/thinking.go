@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -44,11 +43,11 @@ func (r *Renderer) Ask(thinking json.RawMessage, limit int) json.RawMessage {
 	}
 	budget := limit * 3 / 4
 	if budget < least {
-		r.Note(rebuild.ThinkingOff, "", fmt.Sprintf("an output limit of %d tokens leaves no room for it", limit))
+		r.Note("thinking-off", "", fmt.Sprintf("an output limit of %d tokens leaves no room for it", limit))
 		r.thinking = ""
 		return nil
 	}
-	r.Note(rebuild.ThinkingLess, "", fmt.Sprintf("a budget of %d tokens, as the output limit is %d", budget, limit))
+	r.Note("thinking-less", "", fmt.Sprintf("a budget of %d tokens, as the output limit is %d", budget, limit))
 	asked := js.MembersOf(thinking)
 	asked.Set(name, strconv.AppendInt(nil, int64(budget), 10))
 	return asked.Object()
@@ -59,7 +58,7 @@ func (r *Renderer) Asked(thinking json.RawMessage) json.RawMessage {
 	if r.thinking != "enabled" || r.reasons {
 		return thinking
 	}
-	r.Note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
+	r.Note("thinking-off", "", "the answer that the last results belong to has no reasoning to go on from")
 	return nil
 }
 
@@ -82,7 +81,7 @@ func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []tran
 				why = cmp.Or(why, "the end of the answer")
 			}
 			if why != "" {
-				r.Note(rebuild.DroppedThinking, origins[j].Entry, why)
+				r.Note("dropped-thinking", origins[j].Entry, why)
 				continue
 			}
 		}
