@@ -52,8 +52,8 @@ func (p *planner) step(ctx context.Context, v *view, o offer, n int) step {
 
 // choices returns the memories that a candidate may be merged with or be known by.
 func (p *planner) choices(v *view, c Candidate) []Memory {
-	if c.Category == Profile {
-		return v.of(Profile)
+	if c.Category == profile {
+		return v.of(profile)
 	}
 	similar := v.similar(c)
 	if c.Category.merges() {
@@ -99,7 +99,7 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 		d = lexical
 		d.Reason = "decided by words: " + clip(oneLine(err.Error()), maxAbstract)
 	}
-	if c.Category == Profile && d.Action != Merge { // there is one profile, and it takes in all that is new
+	if c.Category == profile && d.Action != Merge { // there is one profile, and it takes in all that is new
 		d = lexical
 	}
 	return d

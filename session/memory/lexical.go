@@ -25,7 +25,7 @@ func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decisio
 		}
 	}
 	for _, m := range similar {
-		if c.Category == Profile || m.topics()[lineKey(c.Topic)] || alikeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
+		if c.Category == profile || m.topics()[lineKey(c.Topic)] || alikeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
 			return Decision{Action: Merge, Into: m.ID, Text: mergeLines(m, c), Reason: "it is about the same"}, nil
 		}
 	}
@@ -76,7 +76,7 @@ func mergeLines(m Memory, c Candidate) Text {
 	if m.Edited {
 		return behind(older, laterLine, newer)
 	}
-	if c.Category == Profile && older.Abstract != newer.Abstract { // its first line is of all that is known
+	if c.Category == profile && older.Abstract != newer.Abstract { // its first line is of all that is known
 		joined := older.Abstract + "; " + newer.Abstract
 		if len(joined) > joinedMost {
 			joined, newer.Content = older.Abstract, newer.Abstract+"\n\n"+newer.Content

@@ -115,8 +115,8 @@ func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err err
 	for _, c := range categories {
 		of[scope.folder(c, m.opts.Shared)] = c
 	}
-	profile := false
-	for _, c := range []Category{Profile, Cases} {
+	hasProfile := false
+	for _, c := range []Category{profile, cases} {
 		base := scope.base(c, m.opts.Shared)
 		if base == "" {
 			continue
@@ -130,11 +130,11 @@ func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err err
 			if !ok || path.Ext(f.Name) != extension {
 				continue
 			}
-			if name := path.Base(f.Name); c == Profile {
-				if profile || name != profileName+extension && name != "profile"+extension {
+			if name := path.Base(f.Name); c == profile {
+				if hasProfile || name != profileName+extension && name != "profile"+extension {
 					continue
 				}
-				profile = true
+				hasProfile = true
 			}
 			list = append(list, placed{f, c})
 		}
@@ -186,7 +186,7 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 	}
 	folder := scope.folder(c, m.opts.Shared)
 	base := profileName
-	if c != Profile {
+	if c != profile {
 		base = filename.Encode(name)
 	}
 	file := path.Join(folder, base+extension)
@@ -195,7 +195,7 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 		return fail(err)
 	case !c.valid() || folder == "":
 		return fail(errors.New("the scope has no such category"))
-	case c != Profile && name == "":
+	case c != profile && name == "":
 		return fail(errors.New("the name is empty"))
 	case len(text) > maxMemory || !utf8.ValidString(text):
 		return fail(fmt.Errorf("the text is not UTF-8, or has more than %d bytes", maxMemory))

@@ -58,7 +58,7 @@ func TestOwnEraseMemories(t *testing.T) {
 	ts, store, _ := served(t, &serve.Options{Memory: memories, Auth: serve.Keys(map[string]serve.Principal{"admin-key": {Admin: true}})})
 	talk(t, store, "one")
 	for _, owner := range []string{"alice", "bob"} {
-		_, err = memories.Add(t.Context(), memory.Scope{Agent: "main", Owner: owner}, memory.Preferences, "fruit", owner+" likes apples")
+		_, err = memories.Add(t.Context(), memory.Scope{Agent: "main", Owner: owner}, "preferences", "fruit", owner+" likes apples")
 		require.NoError(t, err)
 	}
 	list := func(owner string) (n int) {
