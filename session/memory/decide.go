@@ -72,12 +72,12 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 	if len(similar) == 0 {
 		return Decision{Action: Create}
 	}
-	lexical, _ := Lexical{}.Decide(ctx, c, similar)
+	byWords, _ := lexical{}.Decide(ctx, c, similar)
 	if !c.Category.merges() {
-		if lexical.Action == Merge {
-			lexical = Decision{Action: Create}
+		if byWords.Action == Merge {
+			byWords = Decision{Action: Create}
 		}
-		return lexical
+		return byWords
 	}
 	var about strings.Builder
 	for _, m := range similar {
@@ -96,11 +96,11 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 		d, err = possible(d, c, similar)
 	}
 	if err != nil {
-		d = lexical
+		d = byWords
 		d.Reason = "decided by words: " + clip(oneLine(err.Error()), maxAbstract)
 	}
 	if c.Category == profile && d.Action != Merge { // there is one profile, and it takes in all that is new
-		d = lexical
+		d = byWords
 	}
 	return d
 }

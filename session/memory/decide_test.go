@@ -58,7 +58,7 @@ func TestLate(t *testing.T) {
 	calls := 0
 	m.opts.Decider = deciderFunc(func(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
 		calls++ // under the lock there is time again, if the memories have changed
-		return Lexical{}.Decide(ctx, c, similar)
+		return lexical{}.Decide(ctx, c, similar)
 	})
 	r, err := m.extract(t.Context(), c, c.commit("hi"))
 	require.NoError(t, err)

@@ -163,7 +163,7 @@ func TestPerson(t *testing.T) {
 
 	m.opts.Decider = deciderFunc(func(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
 		seen = append(seen, similar[0])
-		return Lexical{}.Decide(ctx, c, similar)
+		return lexical{}.Decide(ctx, c, similar)
 	})
 	r := learn(t, m, c, candidate(preferences, "editor", "Uses emacs now", ""), candidate(preferences, "shell", "Uses zsh now", ""), candidate(preferences, "font", "Likes Go Mono", ""))
 	require.Equal(t, transcript.ExtractedCount{Merged: 3}, r.Counts["preferences"])

@@ -7,18 +7,14 @@ import (
 	"github.com/convolog/convolog/internal/words"
 )
 
-// Lexical is a [Decider] that compares words, of any script, and needs no service.
-// A candidate is known already if each of its lines is; it is merged with a memory of
-// the same topic, or with one whose first line has mostly the same words. The
-// newer text goes before the older one. In a memory that a person has edited it goes
-// after it, and the first line stays.
-type Lexical struct{}
+// lexical is the Decider of [Options] that compares words.
+type lexical struct{}
 
 // alike is the share of common words from which two first lines say the same.
 const alike = 0.6
 
 // Decide implements [Decider]. The error is always nil.
-func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
+func (lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
 	for _, m := range similar {
 		if lexicallyIn(c.Text, m.Text) {
 			return Decision{Action: Skip, Into: m.ID, Reason: "every line of it is known"}, nil

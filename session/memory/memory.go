@@ -142,7 +142,7 @@ type Extractor interface {
 // A Decider says what becomes of a candidate, given the memories of its category that
 // are most like it, the most similar first. It is asked only where there is a choice.
 // It must give up when ctx is done. After an error, or a decision that is none of
-// those that were possible, [Lexical] decides.
+// those that were possible, words decide, see [Options].
 type Decider interface {
 	// Decide returns what becomes of c.
 	Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error)
