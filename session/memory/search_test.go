@@ -241,7 +241,7 @@ func TestSearchSession(t *testing.T) {
 	require.NoError(t, err)
 	say(t, s, transcript.UserText("Which tea is sold in Porto?"), transcript.AssistantText("Gorreana is sold there."))
 	require.NoError(t, RecordUse(t.Context(), s, Use{URI: "viking://resources/tea/shops/"}, Use{URI: "viking://user/memories/preferences/tea.md"},
-		Use{Type: UsedSkill, URI: "viking://skills/look-up/", Input: "tea shops", Success: true}))
+		Use{Type: "skill", URI: "viking://skills/look-up/", Input: "tea shops", Success: true}))
 	done, err := Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	say(t, s, transcript.UserText("Gone: tea"))
