@@ -42,7 +42,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	archives := archivesOf(t, s)
 	storetest.Close(t, st)
 
-	d := &storetest.CountingDriver{Driver: mem.Reopen()}
+	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
 	st = session.OpenDriver(d, vikingly())
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
