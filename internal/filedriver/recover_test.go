@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -16,7 +17,7 @@ import (
 // makes of it.
 func TestRecover(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	_, err := d.Append(ctx, ref, notes(1), driver.Cond{})
 	require.NoError(t, err)
@@ -44,7 +45,7 @@ func TestRecover(t *testing.T) {
 // and by an idempotent hit.
 func TestMarkedTranscript(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	lines := keyed("key", 2)
 	first, err := d.Append(ctx, ref, lines, driver.Cond{Idem: "key", IdemHash: "hash"})
@@ -76,7 +77,7 @@ func TestMarkedTranscript(t *testing.T) {
 // appended again.
 func TestRepeatedReadsAgain(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	lines := keyed("key", 2)
 	cond := driver.Cond{Idem: "key", IdemHash: "hash"}

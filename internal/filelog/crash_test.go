@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
 // go test ./internal/filelog -faults=long does more and longer appends: a
@@ -112,7 +110,7 @@ type naive struct {
 	mutate func(file) file
 	drop   func(op string) bool
 	failAt int
-	policy driver.SyncPolicy
+	policy SyncPolicy
 
 	recovers bool // the run is one with a Recover after the failed sync
 	syncs    bool // which syncs again instead
@@ -132,7 +130,7 @@ func crash(t testing.TB, seed int, v naive, limit int, want string) (states int,
 		r.use(seed)
 	}
 	root := scratch(t)
-	again := &Options{Sync: driver.SyncNever}
+	again := &Options{Sync: SyncNever}
 	if v.mutate != nil {
 		again.seam = &seam{wrap: v.mutate}
 	}
@@ -141,7 +139,7 @@ func crash(t testing.TB, seed int, v naive, limit int, want string) (states int,
 		acked   int
 	}
 	seen := map[state]bool{}
-	r.p.leftovers(v.policy == driver.SyncNever, func(l leftover) {
+	r.p.leftovers(v.policy == SyncNever, func(l leftover) {
 		s := state{string(l.content), len(l.acked)}
 		if l.gone {
 			s.content = "gone"
@@ -220,7 +218,7 @@ func TestCrash(t *testing.T) {
 		fails, want = nil, 5_000
 	}
 	total, began := 0, time.Now()
-	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever} {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncNever} {
 		n := 0
 		for seed := 1; seed <= runs; seed++ {
 			states, broken := crash(t, seed, naive{policy: policy}, 10, "")
@@ -292,7 +290,7 @@ func TestCrashHarnessBites(t *testing.T) {
 		"no sync before the acknowledgement": {naive{drop: func(op string) bool { return op == "sync" }}, "is not at"},
 		"renamed before it is synced":        {naive{drop: dropNth("sync", 1)}, "is not at 0"},
 		"a failed sync is tried again":       {naive{failAt: 4, mutate: func(f file) file { return hopeful{f} }}, "is not at"},
-		"acknowledged from a buffer":         {naive{policy: driver.SyncNever, mutate: func(f file) file { return buffering{f, new([]byte)} }}, "is not at"},
+		"acknowledged from a buffer":         {naive{policy: SyncNever, mutate: func(f file) file { return buffering{f, new([]byte)} }}, "is not at"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
