@@ -85,7 +85,7 @@ func TestOwnEraseMemories(t *testing.T) {
 // An administrator of some agents is none for the routes that reach all of them.
 func TestAdministratorOfSomeAgents(t *testing.T) {
 	t.Parallel()
-	ts, store, sv := served(t, &serve.Options{Respond: serve.ResponderFunc(echo), Auth: serve.Keys(map[string]serve.Principal{
+	ts, store, sv := served(t, &serve.Options{Respond: echo, Auth: serve.Keys(map[string]serve.Principal{
 		"some": {Admin: true, Agents: []string{"other"}}, "alice": {Owner: "alice"},
 	})})
 	s := talk(t, store, "one")
