@@ -42,7 +42,7 @@ var imports = map[string][]string{
 	"transcript/tokens":   {"transcript"},
 	"transcript/redact":   {"internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
-	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "transcript"},
+	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
 	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
 	"rebuild":            {"internal/jsontext", "transcript", "transcript/tokens"},
 	"rebuild/wire":       {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},

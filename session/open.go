@@ -13,32 +13,29 @@ import (
 
 // SyncPolicy decides when an append is on stable storage, see [Options].Sync.
 // Policies are comparable.
-type SyncPolicy = filelog.SyncPolicy
+type SyncPolicy = driver.SyncPolicy
 
-// The policies that take no argument.
+// The policies that take no argument; [SyncInterval] is another one.
 var (
 	// SyncAlways: when the append returns. It is the zero value.
-	SyncAlways = filelog.SyncAlways
+	SyncAlways = driver.SyncAlways
 	// SyncNever: when the operating system writes it. An append survives a
-	// killed process but not a power cut. [Session.Flush] still syncs.
-	SyncNever = filelog.SyncNever
+	// killed process but not a power cut.
+	SyncNever = driver.SyncNever
 )
 
 // SyncInterval is the policy that an append is on stable storage at most about d
-// after it returned, or at once if more than 8 MiB wait. The next call reports a failed
-// sync. D must be positive, otherwise the policy is [SyncAlways].
-func SyncInterval(d time.Duration) SyncPolicy { return filelog.SyncInterval(d) }
+// after it returned.
+func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
 
 // Errors of the store that [Open] opens.
 var (
 	// ErrFragment reports that a write failed and could not be cut back: a
 	// partial batch remains in the file. Readers take it for damage or for an
 	// append that was never acknowledged. The same call may be tried again.
-	ErrFragment = filelog.ErrFragment
-	// ErrForeign reports that the folder holds the sessions of another program.
-	ErrForeign   = filedriver.ErrForeign
-	ErrNetworkFS = filelog.ErrNetworkFS // the locks and syncs of the file system cannot be relied on
-	ErrReadOnly  = driver.ErrReadOnly   // the store was opened read-only
+	ErrFragment = driver.ErrFragment
+	// ErrReadOnly reports that the store was opened read-only.
+	ErrReadOnly = driver.ErrReadOnly
 )
 
 // NotDurableError reports that a sync failed: the appended entries may or may
@@ -83,7 +80,10 @@ func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
 	case filelog.Tail:
 		st.opts.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
 			"offset", e.Offset, "size", e.Size, "whole", e.Complete)
-		event.Kind, event.Tail = EventRepair, Tail(e)
+		event.Kind, event.Tail = EventRepair, Tail{Offset: e.Offset, Size: e.Size, Complete: e.Complete}
+		if e.Err != nil {
+			event.Tail.Error = e.Err.Error()
+		}
 	case filelog.Wait:
 		event.Kind, event.Lock, event.Took, event.Err = EventWait, e.Lock, e.Took, e.Err
 	case filelog.Synced:

@@ -152,7 +152,7 @@ func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
 // had failed may be gone by the time it is made: again is then set, and the
 // caller looks for them once more.
 func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond, res driver.Result) (again bool, err error) {
-	if d.opts.Sync == filelog.SyncNever {
+	if d.opts.Sync == driver.SyncNever {
 		return false, nil
 	}
 	err = log.Flush(ctx)

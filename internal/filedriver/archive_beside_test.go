@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
-	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -159,7 +159,7 @@ func TestArchiveThatCannotBeRemoved(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.NoError(t, os.MkdirAll(filepath.Join(archivePath(dir, "a"), "inside"), 0o700))
 	var log strings.Builder
-	d = open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	d = open(t, dir, &filedriver.Options{Sync: driver.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for i := range 3 {
 		row.Title = fmt.Sprint(i)
 		require.NoError(t, d.Put(t.Context(), row))

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
-	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -59,7 +58,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	ctx := context.Background()
 	out := json.NewEncoder(stdout)
-	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: filelog.SyncNever})
+	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: driver.SyncNever})
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func (o *openLog) suspect(m busyMark) bool {
 
 // isSafe reports whether what a dead writer left is known to be on stable storage. If
 // the writer has died since the log learned of others, the next call that says something
-// is durable finds out; under [filelog.SyncNever] that is a Flush. The caller holds
+// is durable finds out; under [driver.SyncNever] that is a Flush. The caller holds
 // index.mu.
 func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspects() }
 

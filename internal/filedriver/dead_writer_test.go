@@ -37,7 +37,7 @@ func TestDeadWriterIsSuspected(t *testing.T) {
 		for _, damage := range []string{"", `{"by":1,"row":{"id`} {
 			t.Run(fmt.Sprint(name, " damage ", damage != ""), func(t *testing.T) {
 				dir, ctx := t.TempDir(), t.Context()
-				d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
+				d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
 				row := create(t, d, "a", "k")
 				ref := row.Ref()
 				res, err := d.Append(ctx, ref, keyed("key", 2), cond)
@@ -190,7 +190,7 @@ func TestDeadWriterBesideSyncNever(t *testing.T) {
 		addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, by, info.Size()))
 	}
 	var synced []int64
-	observed := func(sync filelog.SyncPolicy) *filedriver.Options {
+	observed := func(sync driver.SyncPolicy) *filedriver.Options {
 		synced = nil
 		return &filedriver.Options{Sync: sync, Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
 			if s, ok := e.(filelog.Synced); ok {
@@ -200,7 +200,7 @@ func TestDeadWriterBesideSyncNever(t *testing.T) {
 	}
 
 	dies(deadWriter, note("before"))
-	never := open(t, dir, observed(filelog.SyncNever))
+	never := open(t, dir, observed(driver.SyncNever))
 	row.Size = int64(add(t, never, ref, "1").End)
 	require.NoError(t, never.Put(ctx, row))
 	require.NotEmpty(t, synced)
@@ -213,7 +213,7 @@ func TestDeadWriterBesideSyncNever(t *testing.T) {
 	require.NotContains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter+1))
 	require.NoError(t, never.Close())
 
-	d = open(t, dir, observed(filelog.SyncAlways))
+	d = open(t, dir, observed(driver.SyncAlways))
 	res, err := d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
 	require.NoError(t, err)
 	require.True(t, res.Repeated)

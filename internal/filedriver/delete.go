@@ -26,7 +26,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 		recs[i] = record{Delete: id}
 	}
 	const unknown = "it is not known whether the session is deleted: delete it again"
-	if err := x.announce("delete session", unknown, x.a.d.opts.Sync != filelog.SyncNever, recs...); err != nil {
+	if err := x.announce("delete session", unknown, x.a.d.opts.Sync != driver.SyncNever, recs...); err != nil {
 		return err
 	}
 	return x.finishDeletes(ids, remove)
@@ -82,7 +82,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	if len(left) == len(all) {
 		return errors.Join(errs...)
 	}
-	durable := x.a.d.opts.Sync != filelog.SyncNever
+	durable := x.a.d.opts.Sync != driver.SyncNever
 	if durable {
 		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
 			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +108,7 @@ func (a *agent) remove(id string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	for {
-		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
+		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: driver.SyncNever, Folder: a.sessFile})
 		if err != nil {
 			info, statErr := a.sess.Lstat(fileName(id))
 			if statErr == nil && info.Mode().IsRegular() && !errors.Is(err, fs.ErrPermission) {

@@ -20,7 +20,7 @@
 // readers look at the transcripts of busy sessions alone. A deletion and an erase
 // rewrite the log, so that no word of what they remove remains in the folder.
 //
-// [Open] refuses the folder of another program with [ErrForeign].
+// [Open] refuses the folder of another program with [driver.ErrForeign].
 //
 // Everything below the folder is opened through one os.Root, with mode 0700
 // for folders and 0600 for files. Locks are kernel locks: on a transcript for

@@ -27,10 +27,10 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Sync says when appended lines are on stable storage. The zero value is
-	// filelog.SyncAlways. Under filelog.SyncNever a row ends the busy line of a session
+	// driver.SyncAlways. Under driver.SyncNever a row ends the busy line of a session
 	// though its lines are not synced; session.Options says what that means for
 	// processes that share a store.
-	Sync filelog.SyncPolicy
+	Sync driver.SyncPolicy
 	// ReadOnly opens without writing anything: no repair, no index. A line that
 	// a dead writer left unfinished is taken for final; one that may still be in the
 	// writing is left out.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/session/driver"
 )
 
 const extension = ".jsonl"
@@ -189,9 +190,6 @@ const (
 	oldJournal  = `{"generation":`
 )
 
-// ErrForeign reports that a folder holds the sessions of another program.
-var ErrForeign = errors.New("the folder holds the sessions of another program")
-
 // refuseForeign fails if the folder is another program's: if an index of
 // sessions lies where this package has none. Opening it would show its sessions
 // without names, and start new ones beside them.
@@ -206,7 +204,7 @@ func (d *Driver) refuseForeign() error {
 	}
 	for _, name := range places {
 		if ours, err := begins(d.root, name, oldSnapshot); err == nil && !ours {
-			return d.wrap("open store", filepath.Join(d.dir, name), ErrForeign,
+			return d.wrap("open store", filepath.Join(d.dir, name), driver.ErrForeign,
 				"nothing was changed; open a folder of your own and import the sessions into it, see package session/exchange")
 		}
 	}

@@ -87,7 +87,7 @@ func TestForeignFolders(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(`{"agent:main:main":{"sessionId":"x"}}`), 0o600))
 		_, err := filedriver.Open(dir, nil)
-		require.ErrorIs(t, err, filedriver.ErrForeign)
+		require.ErrorIs(t, err, driver.ErrForeign)
 		require.ErrorContains(t, err, path)
 		require.ErrorContains(t, err, "import")
 		entries, err := os.ReadDir(dir)

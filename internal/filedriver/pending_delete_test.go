@@ -18,7 +18,7 @@ import (
 func TestNothingFindsASessionThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
-	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
 	row := create(t, d, "gone", "a key")
 	create(t, d, "kept", "another key")
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
@@ -52,7 +52,7 @@ func TestNothingFindsASessionThatIsBeingDeleted(t *testing.T) {
 func TestIndexIsNewerThanTheFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
 	newer := func(what string) {
 		t.Helper()
 		index, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))

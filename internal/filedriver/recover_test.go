@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
-	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -17,7 +16,7 @@ import (
 // makes of it.
 func TestRecover(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	_, err := d.Append(ctx, ref, notes(1), driver.Cond{})
 	require.NoError(t, err)
@@ -45,7 +44,7 @@ func TestRecover(t *testing.T) {
 // and by an idempotent hit.
 func TestMarkedTranscript(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	lines := keyed("key", 2)
 	first, err := d.Append(ctx, ref, lines, driver.Cond{Idem: "key", IdemHash: "hash"})
@@ -77,7 +76,7 @@ func TestMarkedTranscript(t *testing.T) {
 // appended again.
 func TestRepeatedReadsAgain(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	lines := keyed("key", 2)
 	cond := driver.Cond{Idem: "key", IdemHash: "hash"}

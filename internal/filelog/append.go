@@ -62,7 +62,7 @@ func (e extent) cover(o extent) extent {
 //
 // When the error is nil, the lines are in the file as [Options.Sync] promises.
 // A [*driver.NotDurableError] whose Refused is not set is an unknown outcome, and
-// comes with the offsets. [ErrFragment] means that a part was left in the
+// comes with the offsets. [driver.ErrFragment] means that a part was left in the
 // file. After any other error nothing of lines is in the file and the next
 // Append needs no repair first.
 //
@@ -280,7 +280,7 @@ func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte
 // policy promises nothing. The caller holds the append lock. The extent it returns is
 // the '\n', or the empty one at the end of the file.
 func (l *Log) settle(ctx context.Context, op string, vouch bool) (w written, err error) {
-	end, err := l.ready(ctx, op, &w.cured, vouch && l.opts.Sync != SyncNever)
+	end, err := l.ready(ctx, op, &w.cured, vouch && l.opts.Sync != driver.SyncNever)
 	if err != nil {
 		return w, err
 	}

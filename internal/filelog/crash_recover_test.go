@@ -22,7 +22,7 @@ func (r *crashRun) recovers() {
 	}
 	r.p.ack(0, int64(len(first)), first)
 	foreign := r.opts
-	foreign.Sync = SyncNever
+	foreign.Sync = driver.SyncNever
 	other, err := Open(r.root, workName, &foreign)
 	require.NoError(r.t, err)
 	defer func() { _ = other.Close() }() // its lines are not promised to anybody

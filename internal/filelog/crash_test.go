@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // go test ./internal/filelog -faults=long does more and longer appends: a
@@ -110,7 +112,7 @@ type naive struct {
 	mutate func(file) file
 	drop   func(op string) bool
 	failAt int
-	policy SyncPolicy
+	policy driver.SyncPolicy
 
 	recovers bool // the run is one with a Recover after the failed sync
 	syncs    bool // which syncs again instead
@@ -130,7 +132,7 @@ func crash(t testing.TB, seed int, v naive, limit int, want string) (states int,
 		r.use(seed)
 	}
 	root := scratch(t)
-	again := &Options{Sync: SyncNever}
+	again := &Options{Sync: driver.SyncNever}
 	if v.mutate != nil {
 		again.seam = &seam{wrap: v.mutate}
 	}
@@ -139,7 +141,7 @@ func crash(t testing.TB, seed int, v naive, limit int, want string) (states int,
 		acked   int
 	}
 	seen := map[state]bool{}
-	r.p.leftovers(v.policy == SyncNever, func(l leftover) {
+	r.p.leftovers(v.policy == driver.SyncNever, func(l leftover) {
 		s := state{string(l.content), len(l.acked)}
 		if l.gone {
 			s.content = "gone"
@@ -218,7 +220,7 @@ func TestCrash(t *testing.T) {
 		fails, want = nil, 5_000
 	}
 	total, began := 0, time.Now()
-	for _, policy := range []SyncPolicy{SyncAlways, SyncNever} {
+	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever} {
 		n := 0
 		for seed := 1; seed <= runs; seed++ {
 			states, broken := crash(t, seed, naive{policy: policy}, 10, "")
@@ -290,7 +292,7 @@ func TestCrashHarnessBites(t *testing.T) {
 		"no sync before the acknowledgement": {naive{drop: func(op string) bool { return op == "sync" }}, "is not at"},
 		"renamed before it is synced":        {naive{drop: dropNth("sync", 1)}, "is not at 0"},
 		"a failed sync is tried again":       {naive{failAt: 4, mutate: func(f file) file { return hopeful{f} }}, "is not at"},
-		"acknowledged from a buffer":         {naive{policy: SyncNever, mutate: func(f file) file { return buffering{f, new([]byte)} }}, "is not at"},
+		"acknowledged from a buffer":         {naive{policy: driver.SyncNever, mutate: func(f file) file { return buffering{f, new([]byte)} }}, "is not at"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,7 @@ const (
 //
 // The lines are written to a temporary file in the same folder, synced, and
 // only then given their name, and the folder is synced, unless the policy is
-// [SyncNever]. So a kill at any moment leaves a whole log or none, and at most
+// [driver.SyncNever]. So a kill at any moment leaves a whole log or none, and at most
 // a temporary file, which [RemoveTemps] removes. A [*driver.NotDurableError] says that
 // the log has its name but that the folder could not be synced: it may be gone
 // after a power cut. After any other error there is no log.
@@ -44,7 +44,7 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if len(first) == 0 || first[len(first)-1] != '\n' {
 		return nil, newError(op, path, errNotLines)
 	}
-	t, err := writeNew(op, root, name, first, opts.Sync != SyncNever, publish, opts)
+	t, err := writeNew(op, root, name, first, opts.Sync != driver.SyncNever, publish, opts)
 	if err != nil {
 		return nil, err
 	}

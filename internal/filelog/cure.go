@@ -40,7 +40,7 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 // folder. This Log goes on in the copy; the package comment says what becomes of other
 // Logs of the old file.
 //
-// Under [SyncNever] a Log keeps no lines in memory, and the copy is as good as
+// Under [driver.SyncNever] a Log keeps no lines in memory, and the copy is as good as
 // the page cache.
 //
 // After an error the Log is as it was, and Recover may be called again; the
@@ -327,7 +327,7 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 // this Log owes: a failed sync is only reported to the descriptor that was open
 // then. The caller has the place of the append lock within this Log.
 func (l *Log) abandon() {
-	if l.opts.Sync != SyncNever {
+	if l.opts.Sync != driver.SyncNever {
 		_ = l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
 	}
 	old := l.file()

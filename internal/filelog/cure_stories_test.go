@@ -44,7 +44,7 @@ func newCureRun(t *testing.T, v variant) *cureRun {
 }
 
 // open opens the log as another process.
-func (r *cureRun) open(policy SyncPolicy) *Log {
+func (r *cureRun) open(policy driver.SyncPolicy) *Log {
 	l := r.d.open(r.t, policy)
 	if r.v.opened != nil {
 		r.v.opened(l)
@@ -125,7 +125,7 @@ func (r *cureRun) must(what string, err error) {
 // The stories. Each plays one way on after a failed sync.
 var stories = map[string]func(r *cureRun){
 	"the log recovers while its pages are cached": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
+		l := r.d.create(r.t, driver.SyncAlways)
 		r.fail(l, "two\n")
 		r.must("recover", r.recover(l))
 		r.check("after Recover")
@@ -133,8 +133,8 @@ var stories = map[string]func(r *cureRun){
 		r.check("after the next append")
 	},
 	"the log recovers": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
-		other := r.open(SyncNever)
+		l := r.d.create(r.t, driver.SyncAlways)
+		other := r.open(driver.SyncNever)
 		r.must("append", r.append(l, "one\n"))
 		_, _, err := other.Append(context.Background(), []byte("foreign\n"), nil)
 		r.must("foreign append", err)
@@ -149,25 +149,25 @@ var stories = map[string]func(r *cureRun){
 		}
 	},
 	"another process goes on": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
+		l := r.d.create(r.t, driver.SyncAlways)
 		r.fail(l, "two\n")
 		r.d.kill()
-		next := r.open(SyncAlways)
+		next := r.open(driver.SyncAlways)
 		r.must("append", r.append(next, "three\n"))
 		r.check("after an append")
 		r.must("flush", r.flushAll(next))
 		r.check("after Flush")
 	},
 	"another process vouches for what it reads": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
+		l := r.d.create(r.t, driver.SyncAlways)
 		r.fail(l, "two\n")
 		r.d.kill()
-		r.must("flush", r.flushAll(r.open(SyncAlways)))
+		r.must("flush", r.flushAll(r.open(driver.SyncAlways)))
 		r.check("after Flush")
 	},
 	"a log that was open all the time goes on": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
-		other := r.open(SyncAlways)
+		l := r.d.create(r.t, driver.SyncAlways)
+		other := r.open(driver.SyncAlways)
 		r.must("append", r.append(other, "one\n"))
 		r.fail(l, "two\n")
 		r.must("append", r.append(other, "three\n"))
@@ -178,7 +178,7 @@ var stories = map[string]func(r *cureRun){
 		r.check("after Recover")
 	},
 	"a process is killed between failure and mark": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
+		l := r.d.create(r.t, driver.SyncAlways)
 		r.must("append", r.append(l, "one\n"))
 		from, err := l.Size()
 		require.NoError(r.t, err)
@@ -198,7 +198,7 @@ var stories = map[string]func(r *cureRun){
 		})
 		_ = r.append(l, "two\n")
 		r.d.kill()
-		next := r.open(SyncAlways)
+		next := r.open(driver.SyncAlways)
 		next.Suspect(from)
 		if r.v.suspects != nil {
 			r.v.suspects(next)
@@ -208,8 +208,8 @@ var stories = map[string]func(r *cureRun){
 		r.check("after Flush")
 	},
 	"a process opens between failure and mark": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
-		next := r.open(SyncAlways)
+		l := r.d.create(r.t, driver.SyncAlways)
+		next := r.open(driver.SyncAlways)
 		r.d.last.knows = 1 // it was opened after the failure
 		waits, done := make(chan struct{}, 100), make(chan error, 1)
 		began := false
@@ -241,8 +241,8 @@ var stories = map[string]func(r *cureRun){
 		r.check("after Flush")
 	},
 	"two processes under an interval": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
-		other := r.open(SyncInterval(1e18))
+		l := r.d.create(r.t, driver.SyncAlways)
+		other := r.open(driver.SyncInterval(1e18))
 		r.must("append", r.append(other, "interval\n"))
 		r.fail(l, "two\n")
 		r.d.evict(r.t)
@@ -270,7 +270,7 @@ var stories = map[string]func(r *cureRun){
 		r.check("after the second Recover")
 	},
 	"leftovers are removed while a copy is made": func(r *cureRun) {
-		l := r.d.create(r.t, SyncAlways)
+		l := r.d.create(r.t, driver.SyncAlways)
 		r.fail(l, "two\n")
 		r.d.setOp(func(op string) error {
 			if op == "move" {
@@ -287,7 +287,7 @@ var stories = map[string]func(r *cureRun){
 // the log that failed, after which another process goes on and the power is cut.
 // It reports whether there was such an operation.
 func (r *cureRun) killed(n int) bool {
-	l := r.d.create(r.t, SyncAlways)
+	l := r.d.create(r.t, driver.SyncAlways)
 	r.must("append", r.append(l, "one\n"))
 	r.fail(l, "two\n")
 	ops := 0
@@ -305,7 +305,7 @@ func (r *cureRun) killed(n int) bool {
 	}
 	r.d.kill()
 	r.check(fmt.Sprintf("killed before operation %d", n))
-	next := r.open(SyncAlways)
+	next := r.open(driver.SyncAlways)
 	r.must("the next append", r.append(next, "three\n"))
 	r.must("the next flush", r.flushAll(next))
 	r.check(fmt.Sprintf("killed before operation %d, and gone on", n))

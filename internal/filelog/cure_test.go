@@ -21,7 +21,7 @@ import (
 // have just opened the file wait for its Recover.
 func TestMarkFails(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	d.setOp(func(op string) error {
 		if op == "sync" || op == "mark" {
 			return errFault
@@ -30,7 +30,7 @@ func TestMarkFails(t *testing.T) {
 	})
 	_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
 	require.Error(t, err)
-	next := d.open(t, SyncAlways)
+	next := d.open(t, driver.SyncAlways)
 	ctx, cancel := context.WithCancel(t.Context())
 	d.setOp(func(op string) error {
 		if op == "sync lock is held" {
@@ -53,7 +53,7 @@ func TestMarkFails(t *testing.T) {
 func TestRecoverWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l := d.create(t, SyncAlways)
+		l := d.create(t, driver.SyncAlways)
 		d.setOp(func(op string) error {
 			if op == "sync" || op == "mark" {
 				return errFault
@@ -62,7 +62,7 @@ func TestRecoverWhileOthersWait(t *testing.T) {
 		})
 		_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
 		require.Error(t, err)
-		next := d.open(t, SyncAlways)
+		next := d.open(t, driver.SyncAlways)
 		waits := make(chan struct{}, 1)
 		d.setOp(func(op string) error {
 			if op == "sync lock is held" {
@@ -84,8 +84,8 @@ func TestRecoverWhileOthersWait(t *testing.T) {
 		closeAll(t, next)
 
 		// It gives up with its context, and without the lock that it has lent.
-		next = d.open(t, SyncAlways)
-		other := d.open(t, SyncAlways)
+		next = d.open(t, driver.SyncAlways)
+		other := d.open(t, driver.SyncAlways)
 		syncing, err := other.file().Lock(syncLock, true)
 		require.NoError(t, err)
 		require.True(t, syncing)
@@ -108,9 +108,9 @@ func TestRecoverWhileOthersWait(t *testing.T) {
 // there is room.
 func TestCureMeetsAFullDisk(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
-	other := d.open(t, SyncAlways)
+	other := d.open(t, driver.SyncAlways)
 	size := len(workFirst) + len("two\n")
 	for _, cure := range []func() error{
 		func() error { return l.Recover(t.Context()) },
@@ -137,7 +137,7 @@ func TestCureMeetsAFullDisk(t *testing.T) {
 // are safe: the Log that has made it has failed.
 func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
+	l, other := d.create(t, driver.SyncInterval(1e18)), d.open(t, driver.SyncAlways)
 	mustAppend(t, l, "interval\n")
 	mustAppend(t, l, "more\n")
 	require.NoError(t, l.file().Mark(true)) // as a third process has
@@ -158,7 +158,7 @@ func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 // folder is synced: no call of this Log says that the file was replaced.
 func TestReadingDuringACure(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	want := workFirst + "two\n"
 	looks := 0
@@ -212,7 +212,7 @@ func TestReadingDuringACure(t *testing.T) {
 // own sync has covered may be what the failure was about.
 func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
+	l, other := d.create(t, driver.SyncInterval(1e18)), d.open(t, driver.SyncAlways)
 	mustAppend(t, l, "one\n")
 	marked := false
 	d.setOp(func(op string) error {
@@ -234,11 +234,11 @@ func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
 // nothing more.
 func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
 	mustAppend(t, other, "interval\n")
 	mustAppend(t, other, "again\n")
 	_ = wantInDoubt(t, d, l, "two\n")
-	third := d.open(t, SyncNever)
+	third := d.open(t, driver.SyncNever)
 	mustAppend(t, third, "three\n") // makes the copy
 	require.NoError(t, l.Recover(t.Context()))
 	require.NoError(t, other.Sync(t.Context()))
@@ -279,7 +279,7 @@ func (f *lender) Close() error {
 // descriptor, which a child process may have inherited.
 func TestComparingReturnsTheLock(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
 	mustAppend(t, other, "interval\n")
 	_ = wantInDoubt(t, d, l, "two\n")
 	require.NoError(t, l.Recover(t.Context()))
@@ -301,7 +301,7 @@ func (lockless) Lock(lockByte, bool) (bool, error) { return false, errFault }
 // Lines that cannot be compared with the copy of another Log are in doubt.
 func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
+	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
 	mustAppend(t, other, "interval\n")
 	e := wantInDoubt(t, d, l, "two\n")
 	require.NoError(t, l.Recover(t.Context()))
@@ -323,7 +323,7 @@ func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
 func TestRecoverTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l := d.create(t, SyncAlways)
+		l := d.create(t, driver.SyncAlways)
 		_ = wantInDoubt(t, d, l, "two\n")
 		let := slowSyncs(d)
 		done := make(chan error, 2)
@@ -343,7 +343,7 @@ func TestRecoverTwice(t *testing.T) {
 // A file that is removed while its copy is made does not come back.
 func TestRecoverMeetsARemoval(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	d.setOp(func(op string) error {
 		if op == "move" {
@@ -378,9 +378,9 @@ func (f obstinate) Unlock(at lockByte) error {
 // nothing is written.
 func TestUnlockSyncFails(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	d.mutate = func(f file) file { return obstinate{f, new(bool)} }
-	next := d.open(t, SyncAlways)
+	next := d.open(t, driver.SyncAlways)
 	d.mutate = nil
 	_, _, err := next.Append(t.Context(), []byte("no\n"), nil)
 	require.ErrorIs(t, err, errFault)
@@ -418,11 +418,11 @@ func (f overtaken) Unlock(at lockByte) error {
 // nothing to close.
 func TestCloseWithoutADescriptor(t *testing.T) {
 	d := newCacheDisk(t)
-	first := d.create(t, SyncAlways)
+	first := d.create(t, driver.SyncAlways)
 	d.mutate = func(f file) file {
 		return overtaken{obstinate{f, new(bool)}, func() { _ = d.root.Rename(workName, "moved") }}
 	}
-	l := d.open(t, SyncAlways)
+	l := d.open(t, driver.SyncAlways)
 	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
 	require.ErrorIs(t, err, errFault)
 	require.True(t, l.shut)
@@ -432,7 +432,7 @@ func TestCloseWithoutADescriptor(t *testing.T) {
 // Lines whose sync fails are acknowledged if a sound copy holds them.
 func TestFailedSyncIsOvertaken(t *testing.T) {
 	d := newCacheDisk(t)
-	other := d.create(t, SyncAlways)
+	other := d.create(t, driver.SyncAlways)
 	d.mutate = func(f file) file {
 		return overtaken{f, func() {
 			if d.marked(t) {
@@ -440,7 +440,7 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 			}
 		}}
 	}
-	l := d.open(t, SyncAlways)
+	l := d.open(t, driver.SyncAlways)
 	d.mutate = nil
 	d.setOp(failOnce("sync"))
 	mustAppend(t, l, "two\n")
@@ -456,7 +456,7 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 // A file that begins as the log does and lacks its lines is a bad copy.
 func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncInterval(1e18))
+	l := d.create(t, driver.SyncInterval(1e18))
 	mustAppend(t, l, "interval\n")
 	require.NoError(t, d.root.WriteFile("b", []byte(workFirst), 0o600))
 	require.NoError(t, d.root.Rename("b", workName))
@@ -472,7 +472,7 @@ func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 // failed sync is one.
 func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncNever)
+	l := d.create(t, driver.SyncNever)
 	mustAppend(t, l, "never\n")
 	require.NoError(t, d.root.WriteFile("b", []byte(workFirst+"never\n"), 0o600))
 	require.NoError(t, d.root.Rename("b", workName))
@@ -486,7 +486,7 @@ func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
 // On a sound Log Recover is Flush.
 func TestRecoverOfASoundLog(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncInterval(1e18))
+	l := d.create(t, driver.SyncInterval(1e18))
 	mustAppend(t, l, "one\n")
 	require.NoError(t, l.Recover(t.Context()))
 	require.Zero(t, l.Copies())

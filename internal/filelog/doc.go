@@ -9,7 +9,7 @@
 // # What is guaranteed
 //
 // When Append returns nil, its lines are in the file, whole, next to each
-// other and on lines of their own, and they survive what the [SyncPolicy]
+// other and on lines of their own, and they survive what the [driver.SyncPolicy]
 // promises. When a write fails, the file is as it was before the call, and the
 // next Append starts afresh: a full disk that gets room needs no restart.
 //
@@ -36,8 +36,8 @@
 //	ErrReplaced              no                           after opening the name anew
 //	driver.ErrReadOnly       no                           not with this Log
 //	ErrClosed                no                           not with this Log
-//	ErrFragment              a part, left in the file     yes; readers see the part too
-//	ErrNetworkFS             no                           elsewhere, or with one process
+//	driver.ErrFragment       a part, left in the file     yes; readers see the part too
+//	driver.ErrNetworkFS      no                           elsewhere, or with one process
 //	*driver.NotDurableError  yes, unless Refused          after Recover; if not Refused
 //	                                                      the outcome is unknown
 //	fs.ErrExist              no                           under another name

@@ -23,17 +23,6 @@ var (
 	// try again later.
 	ErrBusy = errors.New("the lock is held elsewhere")
 
-	// ErrFragment reports that a write failed half way and could not be cut back.
-	// A part of the lines, in the worst case all but the last '\n' of them, is
-	// left at the end of the file, on lines of its own. They were not
-	// acknowledged: append them again, and expect readers to see the part as well.
-	ErrFragment = errors.New("a part of the lines is left in the file")
-
-	// ErrNetworkFS reports that the file system is a network file system or an
-	// unknown one, so that its locks and syncs cannot be relied on. Nothing was
-	// written.
-	ErrNetworkFS = errors.New("the file system's locks and syncs cannot be relied on")
-
 	// ErrReplaced says that the name no longer refers to the file this [Log]
 	// has open: it was renamed or removed, or another Log has put a copy in its
 	// place after a failed sync. Nothing was written; close the Log and open the
@@ -87,7 +76,7 @@ func wayOut(err error) string {
 		return "nothing was written, close it and open the name again"
 	case errors.Is(err, driver.ErrReadOnly):
 		return "nothing was written, open the log without ReadOnly"
-	case errors.Is(err, ErrFragment):
+	case errors.Is(err, driver.ErrFragment):
 		return "the lines were not written whole, append them again"
 	case errors.Is(err, fs.ErrExist):
 		return "nothing was written, open it or choose another name"
@@ -115,7 +104,7 @@ func cause(err error) error {
 
 // fragment says that a write failed with err and left a part behind.
 func fragment(err error) error {
-	return fmt.Errorf("%w: %w", ErrFragment, cause(err))
+	return fmt.Errorf("%w: %w", driver.ErrFragment, cause(err))
 }
 
 // busy says that ctx was done before a lock was free.

@@ -83,7 +83,7 @@ func (l *Log) vouch(ctx context.Context, op string) error {
 // sync takes the only report of the failure with it. The next call that appends,
 // holds or flushes syncs the file and compares those bytes with what a read
 // past the page cache gives. Where they differ, and where the system has no such
-// read, it cures the file as [Log.Recover] does. Under [SyncNever] only a flush does
+// read, it cures the file as [Log.Recover] does. Under [driver.SyncNever] only a flush does
 // that: an append promises nothing about the disk. For what must be known before the
 // first such call there is [Options.UnsyncedByOthers].
 func (l *Log) Suspect(from int64) {

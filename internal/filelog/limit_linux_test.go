@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
 )
 
 // The kernel's own short write: up to the limit on the size of a file it
@@ -112,7 +113,7 @@ func TestCheckFS(t *testing.T) {
 	root, _ := folder(t)
 	if err := filelog.CheckFS(root); err != nil {
 		t.Logf("the folder for temporary files: %v", err)
-		wantErr(t, err, filelog.ErrNetworkFS)
+		wantErr(t, err, driver.ErrNetworkFS)
 	}
 	proc, err := os.OpenRoot("/proc")
 	if err != nil {
@@ -120,7 +121,7 @@ func TestCheckFS(t *testing.T) {
 	}
 	defer proc.Close()
 	err = filelog.CheckFS(proc)
-	wantErr(t, err, filelog.ErrNetworkFS)
+	wantErr(t, err, driver.ErrNetworkFS)
 	require.ErrorContains(t, err, fmt.Sprintf("%#x", unix.PROC_SUPER_MAGIC))
 }
 

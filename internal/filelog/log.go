@@ -18,8 +18,8 @@ import (
 // zero value of each field.
 type Options struct {
 	// Sync says when appended lines are put on stable storage. The zero value
-	// is [SyncAlways].
-	Sync SyncPolicy
+	// is [driver.SyncAlways].
+	Sync driver.SyncPolicy
 
 	// ReadOnly opens the file without write access: Append fails with
 	// [driver.ErrReadOnly], and Settle leaves an unterminated tail alone.
@@ -35,7 +35,7 @@ type Options struct {
 	// ended, for every sync of the file after its creation, and for every wait for
 	// the append lock that took at least [LongWait]. It runs in the goroutine of the
 	// call that the event is about, with its context, after that call has released
-	// its locks. For a sync of [SyncInterval] it runs in a goroutine of its own.
+	// its locks. For a sync of [driver.SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
 	// UnsyncedByOthers, if not nil, is called before this Log first says that something
@@ -139,7 +139,7 @@ func (l *Log) file() file { return l.current.Load().file }
 // tail and lines that another caller is just writing. It takes no lock. It
 // fails with [ErrReplaced] when the name no longer refers to this file, and with
 // a [*driver.NotDurableError] when the file of that name lacks lines that this Log has
-// acknowledged; only to find that out, under [SyncInterval], it waits for a lock.
+// acknowledged; only to find that out, under [driver.SyncInterval], it waits for a lock.
 func (l *Log) Size() (int64, error) {
 	if err := l.begin("size"); err != nil {
 		return 0, err
@@ -173,8 +173,8 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 // calls before it calls Close. It may be called several times.
 func (l *Log) Interrupt() { l.interrupt() }
 
-// Close waits for the calls under way, syncs what [SyncAlways] or
-// [SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// Close waits for the calls under way, syncs what [driver.SyncAlways] or
+// [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
 // the file and lines are owed, Close waits for the append lock of the copy. Callers that wait for a lock
 // give up with [ErrClosed], and so does every later call, Close included. The
 // file is closed even if an error is returned; a [*driver.NotDurableError] among them
@@ -193,7 +193,7 @@ func (l *Log) Close() error {
 	l.mu.Unlock()
 	l.ops.Wait()
 
-	if l.opts.Sync != SyncNever {
+	if l.opts.Sync != driver.SyncNever {
 		_ = l.sync(context.Background(), l.written) // what fails is kept in l.failed
 	}
 	if l.failed != nil {
@@ -260,44 +260,4 @@ func (l *Log) settleDebts(ctx context.Context, err error) error {
 		return refusal(failed)
 	}
 	return err
-}
-
-// A SyncPolicy decides when appended lines are put on stable storage. Policies
-// are comparable. The zero value is [SyncAlways].
-type SyncPolicy struct {
-	never    bool
-	interval time.Duration
-}
-
-// The policies without a parameter.
-var (
-	// SyncAlways syncs before an append returns: an acknowledged line survives a
-	// power cut.
-	SyncAlways = SyncPolicy{}
-
-	// SyncNever leaves it to the operating system: an acknowledged line
-	// survives a killed process, not a power cut. [Log.Flush] still syncs.
-	SyncNever = SyncPolicy{never: true}
-)
-
-// SyncInterval syncs at most d after a line was appended, in the background,
-// and when the log is closed: a power cut loses the lines acknowledged in the
-// last d. While there is nothing to sync, nothing runs. D must be positive,
-// otherwise the policy is [SyncAlways].
-func SyncInterval(d time.Duration) SyncPolicy { return SyncPolicy{interval: max(d, 0)} }
-
-// Interval returns the duration that [SyncInterval] was called with, 0 for the
-// other policies.
-func (p SyncPolicy) Interval() time.Duration { return p.interval }
-
-// String returns "always", "never" or "interval" and its length.
-func (p SyncPolicy) String() string {
-	switch {
-	case p.never:
-		return "never"
-	case p.interval > 0:
-		return "interval " + p.interval.String()
-	default:
-		return "always"
-	}
 }

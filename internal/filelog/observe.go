@@ -24,10 +24,10 @@ type Wait struct {
 // a power cut, that the next writer has ended with a '\n'. Its bytes stay in
 // the file; the '\n' follows them.
 type Tail struct {
-	Offset   int64  // of its first byte
-	Size     int64  // in bytes, the '\n' not counted
-	Complete bool   // one JSON object, which lost only its '\n'; otherwise torn
-	Error    string // why it could not be read back; Complete is false then
+	Offset   int64 // of its first byte
+	Size     int64 // in bytes, the '\n' not counted
+	Complete bool  // one JSON object, which lost only its '\n'; otherwise torn
+	Err      error // why it could not be read back; Complete is false then
 }
 
 // A Synced is a sync of a file that is over. One sync may be for many calls. The
@@ -36,7 +36,7 @@ type Synced struct {
 	Took  time.Duration // what it waited for other syncs of this process included
 	Bytes int64         // from the first to the last byte that the Log had written since the sync before; of a copy, its size
 	Err   error         // nil if they are on stable storage
-	// Background says that no call has asked for it, but [SyncInterval].
+	// Background says that no call has asked for it, but [driver.SyncInterval].
 	Background bool
 }
 
@@ -79,7 +79,7 @@ func (l *Log) readTail(end int64) Tail {
 		from := max(0, start-tailChunk)
 		part := chunk[:start-from]
 		if n, err := l.file().ReadAt(part, from); n < len(part) {
-			return Tail{Offset: start, Size: end - start, Error: err.Error()}
+			return Tail{Offset: start, Size: end - start, Err: err}
 		}
 		i := bytes.LastIndexByte(part, '\n') + 1
 		start = from + int64(i)
@@ -93,7 +93,7 @@ func (l *Log) readTail(end int64) Tail {
 	}
 	line := make([]byte, t.Size)
 	if n, err := l.file().ReadAt(line, start); n < len(line) {
-		t.Error = err.Error()
+		t.Err = err
 		return t
 	}
 	t.Complete = bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("{")) && json.Valid(line)

@@ -14,12 +14,12 @@ import (
 // costs one.
 func TestSuspectKeepsASoundFile(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
 	mustAppend(t, l, "one\n")
 	d.kill()
 	before, err := d.root.Lstat(workName)
 	require.NoError(t, err)
-	for _, policy := range []SyncPolicy{SyncAlways, SyncInterval(1e18), SyncNever} {
+	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncInterval(1e18), driver.SyncNever} {
 		next := d.open(t, policy)
 		next.Suspect(3)
 		next.Suspect(int64(len(workFirst)))
@@ -33,7 +33,7 @@ func TestSuspectKeepsASoundFile(t *testing.T) {
 		mustAppend(t, next, "more\n")
 		mustAppend(t, next, "more\n")
 		require.Zero(t, next.Copies())
-		require.Equal(t, policy != SyncNever, matches == 1, "%d", matches)
+		require.Equal(t, policy != driver.SyncNever, matches == 1, "%d", matches)
 		d.setOp(nil)
 		closeAll(t, next)
 	}
@@ -43,18 +43,18 @@ func TestSuspectKeepsASoundFile(t *testing.T) {
 
 	// Where the cache cannot be bypassed a copy is the only proof.
 	d.setOp(failOnce("match"))
-	next := d.open(t, SyncAlways)
+	next := d.open(t, driver.SyncAlways)
 	next.Suspect(0)
 	require.NoError(t, next.Flush(t.Context()))
 	require.EqualValues(t, 1, next.Copies())
 	closeAll(t, next)
 }
 
-// Under SyncNever a suspicion stays until a flush, which alone says something about the
+// Under driver.SyncNever a suspicion stays until a flush, which alone says something about the
 // disk, and then costs a comparison too.
 func TestSuspectStaysUnderSyncNever(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncNever)
+	l := d.create(t, driver.SyncNever)
 	d.setOp(failOnce("match"))
 	l.Suspect(3)
 	mustAppend(t, l, "one\n")
@@ -76,7 +76,7 @@ func TestSuspectStaysUnderSyncNever(t *testing.T) {
 // living process, which would make a copy of the copy.
 func TestOthersKeepASoundFile(t *testing.T) {
 	d := newCacheDisk(t)
-	closeAll(t, d.create(t, SyncAlways))
+	closeAll(t, d.create(t, driver.SyncAlways))
 	asked, matches := 0, 0
 	open := func() *Log {
 		asked, matches = 0, 0
@@ -113,7 +113,7 @@ func TestOthersAreCompared(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			d := newCacheDisk(t)
-			l := d.create(t, SyncAlways)
+			l := d.create(t, driver.SyncAlways)
 			from, err := l.Size()
 			require.NoError(t, err)
 			d.setOp(failOnce("sync"))
@@ -136,7 +136,7 @@ func TestOthersAreCompared(t *testing.T) {
 // promises something.
 func TestSyncLeavesDoubts(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncInterval(1e18))
+	l := d.create(t, driver.SyncInterval(1e18))
 	mustAppend(t, l, "one\n")
 	l.Suspect(3)
 	require.NoError(t, l.file().Mark(true))
@@ -158,8 +158,8 @@ func TestSyncLeavesDoubts(t *testing.T) {
 // A suspicion is checked by a sync, whose failure is one of the Log.
 func TestSuspectMeetsAFailingSync(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
-	next := d.open(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
+	next := d.open(t, driver.SyncAlways)
 	next.Suspect(3)
 	d.setOp(failOnce("sync"))
 	_, _, err := next.Append(t.Context(), []byte("no\n"), nil)

@@ -32,7 +32,7 @@ func (l *Log) Failed() *driver.NotDurableError {
 func (l *Log) wrote(e extent, data []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.opts.Sync != SyncNever && len(data) > 0 {
+	if l.opts.Sync != driver.SyncNever && len(data) > 0 {
 		l.unsynced.add(e.start, data)
 	}
 	l.written++
@@ -69,7 +69,7 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	}
 	l.mu.Lock()
 	failed := l.failed // while this call was writing
-	due := l.opts.Sync == SyncAlways || len(l.unsynced.data) > maxUnsynced
+	due := l.opts.Sync == driver.SyncAlways || len(l.unsynced.data) > maxUnsynced
 	l.mu.Unlock()
 	if due {
 		failed = l.sync(ctx, seq)

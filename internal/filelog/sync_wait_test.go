@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // recoverWaits recovers l, which must wait as long as another Log is syncing.
@@ -30,8 +32,8 @@ func recoverWaits(t *testing.T, d *cacheDisk, l, other *Log) {
 // storage: it waits for a sync of another process that may be failing.
 func TestRecoverWaitsForASync(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
-	next := d.open(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
+	next := d.open(t, driver.SyncAlways)
 	recoverWaits(t, d, next, l)
 	closeAll(t, l, next)
 }
@@ -39,8 +41,8 @@ func TestRecoverWaitsForASync(t *testing.T) {
 // Readers settle under locks of their own, so Settle waits for no sync of others.
 func TestSettleWaitsForNoSync(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, SyncAlways)
-	next := d.open(t, SyncAlways)
+	l := d.create(t, driver.SyncAlways)
+	next := d.open(t, driver.SyncAlways)
 	syncing, err := l.file().Lock(syncLock, true)
 	require.NoError(t, err)
 	require.True(t, syncing)

@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // localFS are the file systems, by what statfs(2) calls them, whose locks and
@@ -30,7 +32,7 @@ var localFS = map[uint32]string{
 	unix.ECRYPTFS_SUPER_MAGIC:  "ecryptfs",
 }
 
-// CheckFS fails with an error that matches [ErrNetworkFS] if root is not on a
+// CheckFS fails with an error that matches [driver.ErrNetworkFS] if root is not on a
 // local file system that this package knows: on NFS, SMB, FUSE and the like
 // several processes must not append to one file. On systems other than Linux
 // it returns nil.
@@ -45,7 +47,7 @@ func CheckFS(root *os.Root) error {
 		if _, ok := localFS[kind]; ok {
 			return nil
 		}
-		err = fmt.Errorf("%w (type %#x)", ErrNetworkFS, kind)
+		err = fmt.Errorf("%w (type %#x)", driver.ErrNetworkFS, kind)
 	}
 	return &Error{
 		Op: "check file system of", Path: root.Name(), Err: cause(err),

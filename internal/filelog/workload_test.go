@@ -77,7 +77,7 @@ func (w *workload) judge(call string, lines string, before []byte, err error) {
 		if !w.doomed || !bytes.Equal(before, after) {
 			w.errorf("%s was refused (%v), and %q became %q", call, err, before, after)
 		}
-	case errors.Is(err, ErrFragment):
+	case errors.Is(err, driver.ErrFragment):
 		w.maybe = append(w.maybe, lines)
 	default:
 		if !bytes.Equal(after, before) && !bytes.Equal(after, settled) {
@@ -128,7 +128,7 @@ func (w *workload) append(lines string) {
 		_, _, err := w.log.Append(context.Background(), []byte(lines), nil)
 		w.judge(fmt.Sprintf("Append %q", lines), lines, before, err)
 		_, notDurable := errors.AsType[*driver.NotDurableError](err)
-		if err == nil || notDurable || errors.Is(err, ErrFragment) || w.d.sticky {
+		if err == nil || notDurable || errors.Is(err, driver.ErrFragment) || w.d.sticky {
 			return
 		}
 		if try == 1 {

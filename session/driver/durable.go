@@ -3,10 +3,77 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
-// ErrReadOnly reports that the storage was opened read-only. Nothing was written.
-var ErrReadOnly = errors.New("the log is open for reading only")
+// A SyncPolicy decides when appended lines are put on stable storage. Policies
+// are comparable. The zero value is [SyncAlways].
+//
+// Under SyncAlways an append takes as long as the disk takes to sync, which
+// many goroutines share; under the others it takes a few system calls.
+// BENCHMARKS.md has the measured cost of each.
+type SyncPolicy struct {
+	never    bool
+	interval time.Duration
+}
+
+// The policies without a parameter.
+var (
+	// SyncAlways syncs before an append returns: an acknowledged line survives a
+	// power cut.
+	SyncAlways = SyncPolicy{}
+
+	// SyncNever leaves it to the operating system: an acknowledged line
+	// survives a killed process, not a power cut. [Driver].Flush still syncs.
+	SyncNever = SyncPolicy{never: true}
+)
+
+// SyncInterval syncs at most d after a line was appended, in the background,
+// and when the store is closed: a power cut loses the lines acknowledged in the
+// last d. An append that finds more than 8 MiB waiting syncs them itself. While
+// there is nothing to sync, nothing runs. The next call reports a failed sync.
+// D must be positive, otherwise the policy is [SyncAlways].
+func SyncInterval(d time.Duration) SyncPolicy {
+	return SyncPolicy{interval: max(d, 0)}
+}
+
+// Interval returns the duration that [SyncInterval] was called with, 0 for the
+// other policies.
+func (p SyncPolicy) Interval() time.Duration { return p.interval }
+
+// String returns "always", "never" or "interval" and its length.
+func (p SyncPolicy) String() string {
+	switch {
+	case p.never:
+		return "never"
+	case p.interval > 0:
+		return "interval " + p.interval.String()
+	default:
+		return "always"
+	}
+}
+
+// Errors of a storage that writes files, or that can be opened read-only.
+var (
+	// ErrReadOnly reports that the storage was opened read-only. Nothing was
+	// written.
+	ErrReadOnly = errors.New("the log is open for reading only")
+
+	// ErrFragment reports that a write failed half way and could not be cut back.
+	// A part of the lines, in the worst case all but the last '\n' of them, is
+	// left at the end of the file, on lines of its own. They were not
+	// acknowledged: append them again, and expect readers to see the part as well.
+	ErrFragment = errors.New("a part of the lines is left in the file")
+
+	// ErrForeign reports that a folder holds the sessions of another program.
+	// Nothing in it was changed.
+	ErrForeign = errors.New("the folder holds the sessions of another program")
+
+	// ErrNetworkFS reports that the file system is a network file system or an
+	// unknown one, so that its locks and syncs cannot be relied on. Nothing was
+	// written.
+	ErrNetworkFS = errors.New("the file system's locks and syncs cannot be relied on")
+)
 
 // A NotDurableError reports that a sync failed: the bytes from Start to End are
 // in the file as other readers see it now, but whether they reach the disk is

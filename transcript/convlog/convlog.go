@@ -28,6 +28,7 @@ import (
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -50,9 +51,9 @@ type Entry struct {
 
 // Options of a [Writer] and of a [Log]. Nil and the zero value are the defaults.
 type Options struct {
-	// Sync says when entries are put on stable storage, as a session.SyncPolicy. The
+	// Sync says when entries are put on stable storage. The
 	// zero value puts them there before Append returns.
-	Sync filelog.SyncPolicy
+	Sync driver.SyncPolicy
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

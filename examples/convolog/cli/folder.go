@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
@@ -38,7 +39,7 @@ func openFolder(ctx context.Context, dir string, readOnly bool) (*folder, error)
 	if err == nil && !readOnly {
 		_ = erase.Resume(ctx, store) // doctor finds what cannot be finished, on a full disk for example
 	}
-	if errors.Is(err, session.ErrForeign) {
+	if errors.Is(err, driver.ErrForeign) {
 		err = fmt.Errorf("%w\nconvolog inspect %s shows it, and convolog convert %s --to native FOLDER brings it into a store", err, dir, dir)
 	}
 	return &folder{store, dir}, err
