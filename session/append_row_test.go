@@ -171,7 +171,7 @@ func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	storetest.Add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
 	storetest.Close(t, st)
 
-	h := &held{Driver: mem.Reopen()}
+	h := &held{Driver: memdriver.Reopen(mem)}
 	st = session.OpenDriver(h, nil)
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
@@ -363,7 +363,7 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 	storetest.Close(t, st)
 	require.Equal(t, map[string]int{"locked": 1}, d.puts, "of Close")
 
-	d.Driver, d.agent = d.Driver.(*memdriver.Driver).Reopen(), "" // the rows are made again when they are asked for
+	d.Driver, d.agent = memdriver.Reopen(d.Driver), "" // the rows are made again when they are asked for
 	st = session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	for _, s := range sessions["locked"] {

@@ -53,7 +53,7 @@ func TestCompactionRepeatsThePrompt(t *testing.T) {
 	require.Equal(t, want, h.Prompt)
 	asked := storetest.Request(t, s)
 	storetest.Close(t, st)
-	st = session.OpenDriver(mem.Reopen(), nil)
+	st = session.OpenDriver(memdriver.Reopen(mem), nil)
 	defer storetest.Close(t, st)
 	require.Equal(t, asked, storetest.Request(t, storetest.Load(t, st, storetest.CLI)))
 }

@@ -47,7 +47,7 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	require.NoError(t, st.Delete(t.Context(), first.Ref()))
 	require.True(t, second.Info().Current)
 
-	other := session.OpenDriver(mem.Reopen(), nil)
+	other := session.OpenDriver(memdriver.Reopen(mem), nil)
 	defer storetest.Close(t, other)
 	third, err := other.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)

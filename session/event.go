@@ -19,9 +19,9 @@ type Event struct {
 	// last byte that this process had written since the sync before.
 	Entries int `json:"entries,omitempty"`
 	Bytes   int `json:"bytes,omitempty"`
-	// Lock is what an EventWait waited for: the append lock of a transcript or
-	// of an index, or the turn lock.
-	Lock Lock `json:"lock,omitempty"`
+	// Lock is what an EventWait waited for: "append" for the append lock of a transcript
+	// or of an index, "turn" for the turn lock.
+	Lock string `json:"lock,omitempty"`
 	// Tail is the unfinished line that an EventRepair is about. Superseded is
 	// the number of entries of a cut append that an EventRepair is about, which
 	// its retry under the same idempotency key replaces. One of both is set.
@@ -60,6 +60,15 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
+// Tail is an unterminated last line of a transcript, left by a writer that died or by a
+// power cut, that the next writer has ended. Its bytes stay in the transcript.
+type Tail struct {
+	Offset   int64  `json:"offset"`             // of its first byte
+	Size     int64  `json:"size"`               // in bytes, without the line break
+	Complete bool   `json:"complete,omitempty"` // one JSON object, which lost only its line break; otherwise torn
+	Error    string `json:"error,omitempty"`    // why it could not be read back; Complete is false then
+}
+
 // EventKind says what an [Event] is about.
 type EventKind string
 
@@ -67,7 +76,7 @@ type EventKind string
 const (
 	EventAppend            EventKind = "append"             // entries were appended, or not
 	EventSync              EventKind = "sync"               // a transcript or an index was put on stable storage, or not; one may be for many appends
-	EventWait              EventKind = "lock-wait"          // a lock was waited for, for at least [LongWait], and taken, or not
+	EventWait              EventKind = "lock-wait"          // a lock was waited for, for at least a millisecond, and taken, or not
 	EventRepair            EventKind = "repair"             // an unfinished line was ended, or a cut append was found to be superseded
 	EventDamage            EventKind = "damage"             // damage was found while reading
 	EventCompactionStart   EventKind = "compaction-start"   // the summarizer is called

@@ -128,7 +128,7 @@ func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.
 // its entries were rewound.
 func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 	mem := memdriver.New(nil)
-	first := session.OpenDriver(mem.Reopen(), nil)
+	first := session.OpenDriver(memdriver.Reopen(mem), nil)
 	defer storetest.Close(t, first)
 	done, err := storetest.Load(t, first, storetest.CLI).AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"))
 	require.NoError(t, err)

@@ -104,7 +104,7 @@ func TestObserveWait(t *testing.T) {
 	release, err := l.Hold(t.Context())
 	require.NoError(t, err)
 	// On a slow machine the time may be over before the wait has begun.
-	waited := func(lock session.Lock, try func(context.Context) error) {
+	waited := func(lock string, try func(context.Context) error) {
 		t.Helper()
 		var e session.Event
 		for e.Took == 0 && !t.Failed() {
@@ -115,11 +115,11 @@ func TestObserveWait(t *testing.T) {
 			cancel()
 			e = one(events)
 		}
-		if e.Session != s.Ref() || e.Lock != lock || e.Took < session.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
+		if e.Session != s.Ref() || e.Lock != lock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
 			t.Errorf("told of %+v", e)
 		}
 	}
-	waited(session.AppendLock, func(ctx context.Context) error {
+	waited("append", func(ctx context.Context) error {
 		_, err := s.Append(ctx, transcript.UserText("no"))
 		return err
 	})
@@ -130,7 +130,7 @@ func TestObserveWait(t *testing.T) {
 	defer storetest.Close(t, other)
 	unlock, err := storetest.Load(t, other, storetest.CLI).LockTurn(t.Context(), true)
 	require.NoError(t, err)
-	waited(session.TurnLock, func(ctx context.Context) error {
+	waited("turn", func(ctx context.Context) error {
 		_, err := s.LockTurn(ctx, true)
 		return err
 	})

@@ -28,22 +28,6 @@ var (
 // after it returned.
 func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
 
-// Tail is an unterminated last line of a transcript, left by a writer that died,
-// which the next writer ended.
-type Tail = driver.Tail
-
-// Lock names a lock of a transcript or of an index.
-type Lock = driver.Lock
-
-// The locks.
-const (
-	AppendLock = driver.AppendLock
-	TurnLock   = driver.TurnLock // see [Session.LockTurn]
-)
-
-// LongWait is the shortest wait for a lock that is an [EventWait].
-const LongWait = driver.LongWait
-
 // Errors of the store that [Open] opens.
 var (
 	// ErrFragment reports that a write failed and could not be cut back: a
@@ -93,10 +77,13 @@ func Open(dir string, opts *Options) (*Store, error) {
 func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
 	event, background := Event{Session: ref}, false
 	switch e := e.(type) {
-	case driver.Tail:
+	case filelog.Tail:
 		st.opts.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
 			"offset", e.Offset, "size", e.Size, "whole", e.Complete)
-		event.Kind, event.Tail = EventRepair, e
+		event.Kind, event.Tail = EventRepair, Tail{Offset: e.Offset, Size: e.Size, Complete: e.Complete}
+		if e.Err != nil {
+			event.Tail.Error = e.Err.Error()
+		}
 	case filelog.Wait:
 		event.Kind, event.Lock, event.Took, event.Err = EventWait, e.Lock, e.Took, e.Err
 	case filelog.Synced:

@@ -175,7 +175,7 @@ func compacted(t *testing.T, drv driver.Driver) session.Info {
 func TestLostRowIsCountedOnce(t *testing.T) {
 	mem := memdriver.New(nil)
 	want := compacted(t, mem)
-	d := &bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
+	d := &bareRows{Driver: memdriver.Reopen(mem), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
 	st := session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
@@ -191,7 +191,7 @@ func TestLostRowIsCountedOnce(t *testing.T) {
 func TestLostRowIsPutAfterTurn(t *testing.T) {
 	mem := memdriver.New(nil)
 	want := compacted(t, mem)
-	d := &bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
+	d := &bareRows{Driver: memdriver.Reopen(mem), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
 	now := time.Now()
 	st := session.OpenDriver(d, &session.Options{Now: func() time.Time { return now }})
 	defer storetest.Close(t, st)
@@ -211,7 +211,7 @@ func TestLostRowIsPutAfterTurn(t *testing.T) {
 func TestRowAheadOfItsTranscript(t *testing.T) {
 	mem := memdriver.New(nil)
 	want := compacted(t, mem)
-	st := session.OpenDriver(&bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row {
+	st := session.OpenDriver(&bareRows{Driver: memdriver.Reopen(mem), row: func(r driver.Row) driver.Row {
 		r.Size, r.Messages = r.Size+1000, 99
 		return r
 	}}, nil)

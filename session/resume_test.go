@@ -37,7 +37,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	}
 	storetest.Close(t, st)
 
-	d := &storetest.CountingDriver{Driver: mem.Reopen()}
+	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
 	st = session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	s, err := st.Get(t.Context(), ref)
@@ -75,7 +75,7 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	want, info := storetest.History(t, s), s.Info()
 	storetest.Close(t, st)
 
-	d := &storetest.CountingDriver{Driver: mem.Reopen()}
+	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
 	st = session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)

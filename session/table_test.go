@@ -31,7 +31,7 @@ func TestGoneSessionsTakeNoPlace(t *testing.T) {
 	d := &opened{Driver: mem}
 	st := session.OpenDriver(d, &session.Options{CachedSessions: 3})
 	defer storetest.Close(t, st)
-	other := session.OpenDriver(mem.Reopen(), nil)
+	other := session.OpenDriver(memdriver.Reopen(mem), nil)
 	defer storetest.Close(t, other)
 	peer := func(name string) session.Key { return session.Key{Agent: "main", Channel: "c", Peer: name} }
 	kept := []*session.Session{storetest.Load(t, st, peer("a")), storetest.Load(t, st, peer("b"))}

@@ -44,7 +44,7 @@ func TestUpdateBesideBusyWriters(t *testing.T) {
 		},
 		"memory": func(t *testing.T) func() *session.Store {
 			drv := memdriver.New(nil)
-			return func() *session.Store { return session.OpenDriver(drv.Reopen(), nil) }
+			return func() *session.Store { return session.OpenDriver(memdriver.Reopen(drv), nil) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -72,7 +72,7 @@ func agentsClient(t *testing.T) (client *anthropic.Client, ts *httptest.Server) 
 	check(t, err)
 	sv, err := serve.New(store, &serve.Options{
 		Auth:    serve.Keys(map[string]serve.Principal{"anna": {Owner: "anna"}, "ben": {Owner: "ben"}}),
-		Respond: serve.ResponderFunc(parrot), Logger: slog.New(slog.DiscardHandler), Surfaces: serve.Agents,
+		Respond: parrot, Logger: slog.New(slog.DiscardHandler), Surfaces: serve.Agents,
 	})
 	check(t, err)
 	ts = httptest.NewServer(http.StripPrefix("/below", sv))

@@ -400,8 +400,8 @@ func (d *Driver) agent(name string) (*agent, error) {
 
 // waited tells the observer how long a call has waited for a lock of
 // sessions.lock, unless that was short.
-func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock driver.Lock, began time.Time, err error) {
-	if took := time.Since(began); d.opts.Observe != nil && took >= driver.LongWait {
+func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock string, began time.Time, err error) {
+	if took := time.Since(began); d.opts.Observe != nil && took >= filelog.LongWait {
 		d.opts.Observe(ctx, ref, filelog.Wait{Lock: lock, Took: took, Err: err})
 	}
 }

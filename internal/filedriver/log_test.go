@@ -427,12 +427,12 @@ func TestWaitForTheIndex(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, lock.Lock(t.Context(), 0))
 	// On a busy machine the time may be over before the wait begins.
-	for wait := 2 * driver.LongWait; len(waits) == 0 && wait < time.Minute; wait *= 2 {
+	for wait := 2 * filelog.LongWait; len(waits) == 0 && wait < time.Minute; wait *= 2 {
 		_, err = d.Create(hang(t, wait), "main", "k", header("b", "k"))
 	}
 	require.ErrorIs(t, err, driver.ErrBusy)
 	require.Len(t, waits, 1)
-	require.Equal(t, driver.AppendLock, waits[0].Lock)
+	require.Equal(t, "append", waits[0].Lock)
 	require.ErrorIs(t, waits[0].Err, filelog.ErrBusy)
 	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
 }

@@ -54,7 +54,7 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	} else {
 		err = l.TryLock(off)
 	}
-	d.waited(ctx, ref, driver.TurnLock, began, err)
+	d.waited(ctx, ref, "turn", began, err)
 	if err = lockError(err); err == nil {
 		_, err = a.live(ref.ID) // it may have been deleted or archived while this call waited
 		if errors.Is(err, fs.ErrNotExist) {

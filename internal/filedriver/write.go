@@ -43,7 +43,7 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 	}
 	began := time.Now()
 	err := x.lock.Lock(ctx, indexByte)
-	x.a.d.waited(ctx, driver.Ref{Agent: x.a.name}, driver.AppendLock, began, err)
+	x.a.d.waited(ctx, driver.Ref{Agent: x.a.name}, "append", began, err)
 	if err != nil {
 		return lockError(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -179,6 +180,24 @@ func SyncDir(root *os.Root, dir string) error {
 		}
 	}
 	return nil
+}
+
+// MakeFolders makes a folder and those that it is in, and puts the names of new ones on
+// stable storage.
+func MakeFolders(root *os.Root, dir string) error {
+	if info, err := root.Lstat(dir); dir == "." || err == nil && info.IsDir() {
+		return nil
+	}
+	parent := path.Dir(dir)
+	if err := MakeFolders(root, parent); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		return nil // by another process
+	} else if err != nil {
+		return err
+	}
+	return SyncDir(root, parent)
 }
 
 // A tempFile is a temporary file whose append lock this process holds.

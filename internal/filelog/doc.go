@@ -16,7 +16,7 @@
 // A kill or a power cut can leave a last line without its '\n'. The next
 // Append or [Log.Settle] ends that line before it does anything else, so that
 // no record is ever glued to a fragment. The bytes stay where they are and are
-// reported as a [driver.Tail]. No byte that an earlier call committed is changed or
+// reported as a [Tail]. No byte that an earlier call committed is changed or
 // removed, ever.
 //
 // # What is not

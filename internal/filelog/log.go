@@ -33,7 +33,7 @@ type Options struct {
 
 	// Observe, if not nil, is called for every unterminated tail that this Log has
 	// ended, for every sync of the file after its creation, and for every wait for
-	// the append lock that took at least [driver.LongWait]. It runs in the goroutine of the
+	// the append lock that took at least [LongWait]. It runs in the goroutine of the
 	// call that the event is about, with its context, after that call has released
 	// its locks. For a sync of [driver.SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)

@@ -5,18 +5,29 @@ import (
 	"context"
 	"encoding/json"
 	"time"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
-// An Event is a [Wait], a [Synced] or a [driver.Tail], for [Options.Observe].
+// LongWait is the shortest wait for a lock that is reported.
+const LongWait = time.Millisecond
+
+// An Event is a [Wait], a [Synced] or a [Tail], for [Options.Observe].
 type Event any
 
 // A Wait is a wait for a lock that is over.
 type Wait struct {
-	Lock driver.Lock
+	Lock string // "append", or by other packages "turn"
 	Took time.Duration
 	Err  error // why it was given up; nil if the lock was taken
+}
+
+// A Tail is an unterminated end of a file, left by a writer that died or by
+// a power cut, that the next writer has ended with a '\n'. Its bytes stay in
+// the file; the '\n' follows them.
+type Tail struct {
+	Offset   int64 // of its first byte
+	Size     int64 // in bytes, the '\n' not counted
+	Complete bool  // one JSON object, which lost only its '\n'; otherwise torn
+	Err      error // why it could not be read back; Complete is false then
 }
 
 // A Synced is a sync of a file that is over. One sync may be for many calls. The
@@ -34,8 +45,8 @@ func (l *Log) tell(ctx context.Context, waited time.Duration, err error, w writt
 	if l.opts.Observe == nil {
 		return
 	}
-	if waited >= driver.LongWait {
-		l.opts.Observe(ctx, Wait{driver.AppendLock, waited, err})
+	if waited >= LongWait {
+		l.opts.Observe(ctx, Wait{"append", waited, err})
 	}
 	l.tellSync(ctx, w.cured)
 	if w.tail > 0 {
@@ -59,7 +70,7 @@ const (
 )
 
 // readTail finds the start of the line whose bytes end at end, and judges it.
-func (l *Log) readTail(end int64) driver.Tail {
+func (l *Log) readTail(end int64) Tail {
 	var (
 		chunk [tailChunk]byte
 		start = end
@@ -68,7 +79,7 @@ func (l *Log) readTail(end int64) driver.Tail {
 		from := max(0, start-tailChunk)
 		part := chunk[:start-from]
 		if n, err := l.file().ReadAt(part, from); n < len(part) {
-			return driver.Tail{Offset: start, Size: end - start, Err: err}
+			return Tail{Offset: start, Size: end - start, Err: err}
 		}
 		i := bytes.LastIndexByte(part, '\n') + 1
 		start = from + int64(i)
@@ -76,7 +87,7 @@ func (l *Log) readTail(end int64) driver.Tail {
 			break
 		}
 	}
-	t := driver.Tail{Offset: start, Size: end - start}
+	t := Tail{Offset: start, Size: end - start}
 	if t.Size > maxTail {
 		return t
 	}

@@ -17,7 +17,7 @@ import (
 type told struct {
 	syncs []Synced
 	waits []Wait
-	tails []driver.Tail
+	tails []Tail
 	names []any
 	then  func() // called each time
 }
@@ -33,7 +33,7 @@ func (o *told) options(d *cacheDisk, policy driver.SyncPolicy) *Options {
 				o.syncs = append(o.syncs, e)
 			case Wait:
 				o.waits = append(o.waits, e)
-			case driver.Tail:
+			case Tail:
 				o.tails = append(o.tails, e)
 			}
 			o.names = append(o.names, ctx.Value(nameKey{}))
@@ -106,7 +106,7 @@ func TestOnWait(t *testing.T) {
 		release, err := other.Hold(t.Context())
 		require.NoError(t, err)
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
-		short, cancel := context.WithTimeout(ctx, driver.LongWait)
+		short, cancel := context.WithTimeout(ctx, LongWait)
 		defer cancel()
 		_, _, err = l.Append(short, []byte("no\n"), nil)
 		require.ErrorIs(t, err, ErrBusy)
@@ -116,10 +116,10 @@ func TestOnWait(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Len(t, o.waits, 2)
 		for i, want := range []struct {
-			lock driver.Lock
+			lock string
 			took time.Duration
 			err  error
-		}{{driver.AppendLock, driver.LongWait, ErrBusy}, {driver.AppendLock, time.Second, nil}} {
+		}{{"append", LongWait, ErrBusy}, {"append", time.Second, nil}} {
 			got := o.waits[i]
 			if got.Lock != want.lock || got.Took < want.took || got.Took > want.took+2*maxWait || !errors.Is(got.Err, want.err) {
 				t.Errorf("told of %+v, want %+v", got, want)
@@ -219,7 +219,7 @@ func TestTailCannotBeRead(t *testing.T) {
 	require.NoError(t, err)
 	mustAppend(t, l, "next\n")
 	end := int64(len(workFirst + "{}"))
-	require.Equal(t, []driver.Tail{{Offset: end, Err: errFault}}, o.tails)
+	require.Equal(t, []Tail{{Offset: end, Err: errFault}}, o.tails)
 	require.Equal(t, workFirst+"{}\nnext\n", d.inCache(t))
 	closeAll(t, l)
 }

@@ -23,11 +23,11 @@ func breakTail(t testing.TB, root *os.Root, tail string) {
 }
 
 // observed returns options that note every tail in tails.
-func observed(tails *[]driver.Tail) *filelog.Options {
+func observed(tails *[]filelog.Tail) *filelog.Options {
 	return &filelog.Options{
 		Sync: driver.SyncNever,
 		Observe: func(_ context.Context, e filelog.Event) {
-			if tail, ok := e.(driver.Tail); ok {
+			if tail, ok := e.(filelog.Tail); ok {
 				*tails = append(*tails, tail)
 			}
 		},
@@ -44,7 +44,7 @@ func TestTailAtEveryByte(t *testing.T) {
 		tail := (record + "\n")[:cut]
 		whole := head + tail
 		require.NoError(t, root.WriteFile(name, []byte(whole), 0o600))
-		var tails []driver.Tail
+		var tails []filelog.Tail
 		l := open(t, root, observed(&tails))
 		var end int64
 		if cut%2 == 0 {
@@ -61,7 +61,7 @@ func TestTailAtEveryByte(t *testing.T) {
 		if start != int64(len(whole)) || cut%2 == 0 && end != start {
 			t.Errorf("cut %d: settled at %d, appended at %d, want %d", cut, end, start, len(whole))
 		}
-		switch want := (driver.Tail{Offset: int64(len(head)), Size: int64(cut), Complete: cut == len(record)}); {
+		switch want := (filelog.Tail{Offset: int64(len(head)), Size: int64(cut), Complete: cut == len(record)}); {
 		case !unterminated && len(tails) == 0:
 		case !unterminated || len(tails) != 1 || tails[0] != want:
 			t.Errorf("cut %d: told of %+v, want %+v", cut, tails, want)
@@ -97,11 +97,11 @@ func TestTailKinds(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			root, _ := folder(t)
 			require.NoError(t, root.WriteFile(name, []byte(c.head+c.tail), 0o600))
-			var tails []driver.Tail
+			var tails []filelog.Tail
 			l := open(t, root, observed(&tails))
 			add(t, l, "next\n")
 			add(t, l, "more\n")
-			want := driver.Tail{Offset: int64(len(c.head)), Size: int64(len(c.tail)), Complete: c.complete}
+			want := filelog.Tail{Offset: int64(len(c.head)), Size: int64(len(c.tail)), Complete: c.complete}
 			if len(tails) != 1 || tails[0] != want {
 				t.Errorf("told of %+v, want %+v", tails, want)
 			}
@@ -122,7 +122,7 @@ func FuzzTail(f *testing.F) {
 		lines = append(lines, '\n')
 		root, _ := folder(t)
 		require.NoError(t, root.WriteFile(name, before, 0o600))
-		var tails []driver.Tail
+		var tails []filelog.Tail
 		l := open(t, root, observed(&tails))
 		start, end := add(t, l, string(lines))
 		got := content(t, root)

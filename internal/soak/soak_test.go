@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -28,7 +29,7 @@ type soaked struct {
 	model  *soakModel
 	g      *guard.Guard
 	opts   session.Options
-	drv    *memdriver.Driver
+	drv    driver.Driver
 	st     *session.Store
 	s      *session.Session
 	report soakReport
@@ -269,7 +270,7 @@ func (k *soaked) appendResults(resp *transcript.Response) {
 func (k *soaked) restart() {
 	want, knows := k.next(), k.calibration()
 	require.NoError(k.t, k.st.Close())
-	k.drv = k.drv.Reopen()
+	k.drv = memdriver.Reopen(k.drv)
 	k.begin()
 	k.report.Restarts++
 	if got := k.next(); got != want {

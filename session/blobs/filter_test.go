@@ -247,7 +247,7 @@ func TestBlobsLeftovers(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.Equal(t, 2, count(ref), "of the session that has the ID")
 	storetest.Close(t, st)
-	st = session.OpenDriver(drv.Reopen(), opts)
+	st = session.OpenDriver(memdriver.Reopen(drv), opts)
 	defer storetest.Close(t, st)
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	fork, err = st.Get(t.Context(), fork.Ref())

@@ -43,7 +43,7 @@ func (f *folder) Put(ctx context.Context, ref session.Ref, hash string, data []b
 			if err := p.ready(root); err != nil {
 				return err
 			}
-			if err := removeTemps(root, p.folder); err != nil {
+			if err := filelog.RemoveTempsIn(root, p.folder, ""); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			name := path.Join(p.folder, hash)
@@ -64,7 +64,7 @@ func (f *folder) Put(ctx context.Context, ref session.Ref, hash string, data []b
 // until ctx ends: that of a killed process is free.
 func (f *folder) Make(ctx context.Context, ref session.Ref) error {
 	return f.with(ctx, ref, "make folder", "", func(root *os.Root, p place) error {
-		if err := makeFolders(root, path.Dir(p.folder)); err != nil {
+		if err := filelog.MakeFolders(root, path.Dir(p.folder)); err != nil {
 			return err
 		}
 		own, err := os.OpenRoot(f.dir)
@@ -79,7 +79,7 @@ func (f *folder) Make(ctx context.Context, ref session.Ref) error {
 			mark.Discard()
 			_ = own.Close() // it was only looked up in
 		})
-		return makeFolders(root, p.folder)
+		return filelog.MakeFolders(root, p.folder)
 	})
 }
 
@@ -124,10 +124,10 @@ func (f *folder) Delete(ctx context.Context, ref session.Ref, hashes ...string) 
 				return err
 			}
 		}
-		if err := removeTemps(root, p.folder); err != nil {
-			return err
+		err := filelog.RemoveTempsIn(root, p.folder, "")
+		if err == nil {
+			err = filelog.SyncDir(root, p.folder)
 		}
-		err := filelog.SyncDir(root, p.folder)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -180,7 +180,7 @@ func (p place) ready(root *os.Root) error {
 	if !p.there(root) {
 		return fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
 	}
-	if err := makeFolders(root, p.folder); err != nil || p.there(root) {
+	if err := filelog.MakeFolders(root, p.folder); err != nil || p.there(root) {
 		return err // a later deletion finds the folder: it removes the transcript first
 	}
 	return cmp.Or(root.RemoveAll(p.folder), fmt.Errorf("the session was deleted: %w", fs.ErrNotExist))
@@ -223,38 +223,6 @@ func making(root *os.Root, folder string) bool {
 
 // tempMark is in the names of temporary files, and in no name of a session.
 const tempMark = ".tmp-"
-
-// makeFolders makes a folder, and puts the names of new ones on stable storage.
-func makeFolders(root *os.Root, folder string) error {
-	if info, err := root.Lstat(folder); err == nil && info.IsDir() {
-		return nil
-	}
-	made := ""
-	for part := range strings.SplitSeq(folder, "/") {
-		parent := cmp.Or(made, ".")
-		made = path.Join(made, part)
-		switch err := root.Mkdir(made, 0o700); {
-		case err == nil:
-			if err := filelog.SyncDir(root, parent); err != nil {
-				return err
-			}
-		case !errors.Is(err, fs.ErrExist):
-			return err
-		}
-	}
-	return nil
-}
-
-// removeTemps removes what killed processes have left of files that they wrote.
-func removeTemps(root *os.Root, folder string) error {
-	names, err := namesIn(root, folder)
-	for _, name := range names {
-		if hash, _, ok := strings.Cut(name, tempMark); ok {
-			err = cmp.Or(err, filelog.RemoveTemps(root, path.Join(folder, hash)))
-		}
-	}
-	return err
-}
 
 func namesIn(root *os.Root, folder string) (names []string, err error) {
 	d, err := root.Open(folder)

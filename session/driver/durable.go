@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -108,38 +107,3 @@ func (e *NotDurableError) Error() string {
 
 // Unwrap returns the error of the sync.
 func (e *NotDurableError) Unwrap() error { return e.Err }
-
-// A Lock names a lock that a call may have to wait for.
-type Lock string
-
-// The locks of a session, and of the index of its agent.
-const (
-	AppendLock Lock = "append"
-	TurnLock   Lock = "turn" // see [Driver].LockTurn
-)
-
-// LongWait is the shortest wait for a lock that is reported.
-const LongWait = time.Millisecond
-
-// A Tail is an unterminated end of a file, left by a writer that died or by
-// a power cut, that the next writer has ended with a '\n'. Its bytes stay in
-// the file; the '\n' follows them.
-type Tail struct {
-	Offset   int64 `json:"offset"`             // of its first byte
-	Size     int64 `json:"size"`               // in bytes, the '\n' not counted
-	Complete bool  `json:"complete,omitempty"` // one JSON object, which lost only its '\n'; otherwise torn
-	Err      error `json:"-"`                  // why it could not be read back; Complete is false then; in JSON its text, as "error"
-}
-
-// MarshalJSON implements [encoding/json.Marshaler].
-func (t Tail) MarshalJSON() ([]byte, error) {
-	type fields Tail
-	all := struct {
-		fields
-		Error string `json:"error,omitempty"`
-	}{fields: fields(t)}
-	if t.Err != nil {
-		all.Error = t.Err.Error()
-	}
-	return json.Marshal(all)
-}

@@ -338,9 +338,18 @@ func TestCopyBringsBlobs(t *testing.T) {
 	require.Equal(t, exchange.CopyReport{Sessions: 1}, copied(t, full, to))
 }
 
+// able is what the memory driver can do.
+type able interface {
+	driver.Driver
+	driver.Adopter
+	driver.Archiver
+	driver.Rewriter
+	driver.Watcher
+}
+
 // A busy driver has others do something before a session is deleted or scanned.
 type busy struct {
-	*memdriver.Driver
+	able
 	scans                    sync.Once
 	beforeScan, beforeDelete func() // the first scan, and each deletion
 }
@@ -349,26 +358,26 @@ func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir
 	if d.beforeScan != nil {
 		d.scans.Do(d.beforeScan)
 	}
-	return d.Driver.Scan(ctx, ref, from, dir)
+	return d.able.Scan(ctx, ref, from, dir)
 }
 
 func (d *busy) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	if d.beforeDelete != nil {
 		d.beforeDelete()
 	}
-	return d.Driver.DeleteIf(ctx, refs, check)
+	return d.able.DeleteIf(ctx, refs, check)
 }
 
 // A session that becomes the current one, and grows, while it is copied: no line is half
 // there, and the next copy brings missing ones.
 func TestCopyWhileInUse(t *testing.T) {
 	under := memdriver.New(nil)
-	others := session.OpenDriver(under.Reopen(), nil)
+	others := session.OpenDriver(memdriver.Reopen(under), nil)
 	old := load(t, others)
 	say(t, old, "one")
 	_, err := others.Create(t.Context(), cli, nil)
 	require.NoError(t, err)
-	hooks := &busy{Driver: under}
+	hooks := &busy{able: under.(able)}
 	from, to := session.OpenDriver(hooks, nil), inMemory()
 	hooks.beforeScan = func() {
 		require.NoError(t, old.MakeCurrent(t.Context()))
@@ -384,13 +393,13 @@ func TestCopyTornInUse(t *testing.T) {
 	from, under := inMemory(), memdriver.New(nil)
 	s := load(t, from)
 	say(t, s, "one", "two")
-	others := session.OpenDriver(under.Reopen(), nil)
+	others := session.OpenDriver(memdriver.Reopen(under), nil)
 	copied(t, from, others)
 	say(t, s, "three")
 	torn := []driver.Line{{Data: []byte(`{"type":"us`)}}
 	_, err := under.Append(t.Context(), s.Ref(), torn, driver.Cond{})
 	require.NoError(t, err)
-	to := session.OpenDriver(&busy{Driver: under, beforeDelete: func() {
+	to := session.OpenDriver(&busy{able: under.(able), beforeDelete: func() {
 		theirs, err := others.Get(t.Context(), s.Ref())
 		require.NoError(t, err)
 		say(t, theirs, "mine")
@@ -403,11 +412,11 @@ func TestCopyTornInUse(t *testing.T) {
 // A store that is copied to itself loses nothing, even if a writer dies meanwhile.
 func TestCopyToItself(t *testing.T) {
 	under := memdriver.New(nil)
-	from := session.OpenDriver(under.Reopen(), nil)
+	from := session.OpenDriver(memdriver.Reopen(under), nil)
 	s := load(t, from)
 	say(t, s, "one", "two")
 	copied(t, from, from)
-	to := session.OpenDriver(&busy{Driver: under, beforeScan: func() {
+	to := session.OpenDriver(&busy{able: under.(able), beforeScan: func() {
 		_, err := under.Append(t.Context(), s.Ref(), []driver.Line{{Data: []byte(`{"type":"us`)}}, driver.Cond{})
 		require.NoError(t, err)
 	}}, nil)

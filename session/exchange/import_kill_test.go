@@ -62,7 +62,7 @@ func TestImportTwiceAtOnce(t *testing.T) {
 	source := sessionsIn(t, os.DirFS(samples+"pi"))
 	var wg sync.WaitGroup
 	for range 4 {
-		st := session.OpenDriver(drv.Reopen(), nil)
+		st := session.OpenDriver(memdriver.Reopen(drv), nil)
 		wg.Go(func() {
 			report, _ := exchange.Import(t.Context(), st, source, nil)
 			for _, im := range report {
@@ -106,7 +106,7 @@ func TestImportKilledEarly(t *testing.T) {
 	require.True(t, report[0].Created)
 
 	killed = false
-	st := session.OpenDriver(drv.Reopen(), nil)
+	st := session.OpenDriver(memdriver.Reopen(drv), nil)
 	cur, err := st.Lookup(ctx, key)
 	require.NoError(t, err)
 	require.Equal(t, report[0].Session, cur.Ref())

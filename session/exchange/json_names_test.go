@@ -204,7 +204,7 @@ func TestJSONForms(t *testing.T) {
 		{key, `"agent:main:cli:direct:a%3ab"`},
 		{session.Key{}, `""`},
 		{exchange.CopyResult{Ref: session.Ref{Agent: "main", ID: "s"}, Lines: 3, Appended: 1}, `{"agent":"main","id":"s","lines":3,"appended":1}`},
-		{session.Event{Kind: session.EventRepair, Tail: session.Tail{Offset: 3, Err: errLost}}, `{"kind":"repair","session":{"agent":"","id":""},"tail":{"offset":3,"size":0,"error":"lost"}}`},
+		{session.Event{Kind: session.EventRepair, Tail: session.Tail{Offset: 3, Error: "lost"}}, `{"kind":"repair","session":{"agent":"","id":""},"tail":{"offset":3,"size":0,"error":"lost"}}`},
 		{session.Event{Kind: session.EventCompactionStep, Step: compact.Step{Skipped: errLost}}, `{"kind":"compaction-step","session":{"agent":"","id":""},"step":{"skipped":"lost"}}`},
 		{
 			transcript.Compaction{Summary: "s", FirstKept: "e1", Said: []transcript.Carried{{Entry: "e0", Text: "hi"}}},

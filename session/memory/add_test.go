@@ -53,17 +53,17 @@ func TestAdd(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, hits, 1)
 
-	_, err = m.Add(t.Context(), scope, Preferences, "mem_1", "tea: black\n")
+	_, err = m.Add(t.Context(), scope, preferences, "mem_1", "tea: black\n")
 	require.ErrorIs(t, err, fs.ErrExist)
 	for _, name := range []string{"../../x", "a/b", "\x00", ".."} {
-		mem, err := m.Add(t.Context(), scope, Events, name, "Something was.\n")
+		mem, err := m.Add(t.Context(), scope, events, name, "Something was.\n")
 		require.NoError(t, err)
 		require.Equal(t, name, mem.Name)
 	}
 	for _, bad := range []struct{ name, text string }{{"", "x"}, {"x", "\xff"}, {"x", strings.Repeat("x", maxMemory+1)}} {
-		_, err := m.Add(t.Context(), scope, Events, bad.name, bad.text)
+		_, err := m.Add(t.Context(), scope, events, bad.name, bad.text)
 		require.ErrorContains(t, err, "nothing was written")
 	}
-	_, err = m.Add(t.Context(), Scope{Agent: "main"}, Events, "x", "x")
+	_, err = m.Add(t.Context(), Scope{Agent: "main"}, events, "x", "x")
 	require.ErrorIs(t, err, ErrOwner)
 }

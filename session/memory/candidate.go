@@ -113,7 +113,7 @@ func instructs(t Text) bool {
 // fileName returns the name of a file for a new memory. It is made of the letters
 // and digits of the topic, so a candidate cannot choose a path.
 func (v *view) fileName(folder string, c Candidate, commit string, n int) string {
-	if c.Category == Profile {
+	if c.Category == profile {
 		return path.Join(folder, profileName+extension)
 	}
 	name := cmp.Or(slug(c.Topic), "memory")

@@ -37,7 +37,8 @@ type CommitOptions struct {
 // Committed is what [Commit] did.
 type Committed struct {
 	Archived bool `json:"archived"`
-	// Reason says why nothing was archived: [NothingNew] or [TurnOpen].
+	// Reason says why nothing was archived: "no_messages" if every message is in a
+	// chapter, "turn_open" if the turn that is going on is all that is new.
 	Reason string `json:"reason,omitempty"`
 
 	Archive  string `json:"archive,omitempty"`  // the name, such as "archive_001"
@@ -49,10 +50,10 @@ type Committed struct {
 	Messages int    `json:"messages,omitempty"` // texts of the user and answers
 }
 
-// Why a commit archives nothing.
+// The reasons of [Committed].
 const (
-	NothingNew = "no_messages" // every message is in a chapter
-	TurnOpen   = "turn_open"   // the turn that is going on is all that is new
+	nothingNew = "no_messages"
+	turnOpen   = "turn_open"
 )
 
 // Commit archives what was said since the last commit: the entries of the history
@@ -121,9 +122,9 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 	}
 	if a.new.messages == 0 {
 		if a.new.open > 0 {
-			return Committed{Reason: TurnOpen}, nil
+			return Committed{Reason: turnOpen}, nil
 		}
-		return Committed{Reason: NothingNew}, nil
+		return Committed{Reason: nothingNew}, nil
 	}
 	c, extract, err := a.overview(ctx)
 	if err == nil {

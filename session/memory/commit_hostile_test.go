@@ -137,5 +137,5 @@ func TestCommitOfAnotherOwner(t *testing.T) {
 type told struct{}
 
 func (told) Extract(context.Context, memory.Input) ([]memory.Candidate, error) {
-	return []memory.Candidate{{Category: memory.Events, Topic: "theft", Text: memory.Text{Abstract: "Bert is a thief"}}}, nil
+	return []memory.Candidate{{Category: "events", Topic: "theft", Text: memory.Text{Abstract: "Bert is a thief"}}}, nil
 }

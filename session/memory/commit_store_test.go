@@ -28,7 +28,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	for i := range 20 {
 		storetest.Talk(t, s, i*20, 20)
-		require.NoError(t, memory.RecordUse(storetest.Background, s, memory.Use{URI: "every"}, memory.Use{URI: fmt.Sprint("only", i)}, memory.Use{Type: memory.UsedSkill, URI: "skill"}))
+		require.NoError(t, memory.RecordUse(storetest.Background, s, memory.Use{URI: "every"}, memory.Use{URI: fmt.Sprint("only", i)}, memory.Use{Type: "skill", URI: "skill"}))
 		done := commit(t, s, &memory.CommitOptions{KeepHistory: i%3 == 0})
 		if i%2 == 0 {
 			storetest.Add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"cases": {Added: 1, Merged: 1, Failed: 1}}})
@@ -42,7 +42,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	archives := archivesOf(t, s)
 	storetest.Close(t, st)
 
-	d := &storetest.CountingDriver{Driver: mem.Reopen()}
+	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
 	st = session.OpenDriver(d, vikingly())
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
@@ -115,7 +115,7 @@ func TestCommitErase(t *testing.T) {
 		}
 		require.Equal(t, first.Overview, all[0].Overview)
 		require.False(t, all[1].Extracted)
-		require.Equal(t, memory.NothingNew, commit(t, s, nil).Reason)
+		require.Equal(t, "no_messages", commit(t, s, nil).Reason)
 	})
 }
 

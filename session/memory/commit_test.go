@@ -104,13 +104,13 @@ func TestCommit(t *testing.T) {
 		ctx := t.Context()
 		s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "ada"})
 		require.NoError(t, err)
-		require.Equal(t, memory.Committed{Reason: memory.NothingNew}, commit(t, s, nil))
+		require.Equal(t, memory.Committed{Reason: "no_messages"}, commit(t, s, nil))
 		storetest.Add(t, s, transcript.UserText("tea?"))
-		require.Equal(t, memory.Committed{Reason: memory.TurnOpen}, commit(t, s, nil))
+		require.Equal(t, memory.Committed{Reason: "turn_open"}, commit(t, s, nil))
 		storetest.Add(t, s, storetest.Answer("", "c1"))
-		require.Equal(t, memory.TurnOpen, commit(t, s, nil).Reason)
+		require.Equal(t, "turn_open", commit(t, s, nil).Reason)
 		storetest.Add(t, s, transcript.ToolResult("c1", "green"))
-		require.Equal(t, memory.TurnOpen, commit(t, s, nil).Reason)
+		require.Equal(t, "turn_open", commit(t, s, nil).Reason)
 		storetest.Add(t, s, storetest.Answer("green tea"))
 		waiting := storetest.Add(t, s, transcript.UserText("and coffee?"))[0]
 
@@ -127,7 +127,7 @@ func TestCommit(t *testing.T) {
 		require.Len(t, h.Messages, 1)
 		require.Contains(t, h.Messages[0].Text(), "They talked about tea.")
 		require.Contains(t, h.Messages[0].Text(), "and coffee?")
-		require.Equal(t, memory.TurnOpen, commit(t, s, nil).Reason)
+		require.Equal(t, "turn_open", commit(t, s, nil).Reason)
 
 		storetest.Add(t, s, storetest.Answer("no coffee"))
 		again := commit(t, s, &memory.CommitOptions{KeepHistory: true})
@@ -136,7 +136,7 @@ func TestCommit(t *testing.T) {
 		require.Equal(t, []string{"and coffee?", "no coffee"}, archived(t, s, "archive_002"))
 		require.Empty(t, live(t, s))
 		require.Contains(t, storetest.History(t, s), "no coffee")
-		require.Equal(t, memory.Committed{Reason: memory.NothingNew}, commit(t, s, nil))
+		require.Equal(t, memory.Committed{Reason: "no_messages"}, commit(t, s, nil))
 
 		storetest.Add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 2, Skipped: 1}, "profile": {Merged: 1}}},
 			transcript.Extracted{Commit: again.Entry, Err: "no model"})
@@ -161,7 +161,7 @@ func TestUse(t *testing.T) {
 		require.Error(t, memory.RecordUse(ctx, s))
 		require.Error(t, memory.RecordUse(ctx, s, memory.Use{Type: "tool", URI: "x"}))
 		require.Error(t, memory.RecordUse(ctx, s, memory.Use{URI: ""}))
-		require.Error(t, memory.RecordUse(ctx, s, memory.Use{Type: memory.UsedSkill, Input: "x"}))
+		require.Error(t, memory.RecordUse(ctx, s, memory.Use{Type: "skill", Input: "x"}))
 		use := func(skill string, uris ...string) {
 			t.Helper()
 			var uses []memory.Use
@@ -169,7 +169,7 @@ func TestUse(t *testing.T) {
 				uses = append(uses, memory.Use{URI: uri})
 			}
 			if skill != "" {
-				uses = append(uses, memory.Use{Type: memory.UsedSkill, URI: skill, Input: "in", Output: "out", Success: true})
+				uses = append(uses, memory.Use{Type: "skill", URI: skill, Input: "in", Output: "out", Success: true})
 			}
 			require.NoError(t, memory.RecordUse(ctx, s, uses...))
 		}
@@ -326,7 +326,7 @@ func TestCommitRewind(t *testing.T) {
 		e := turn("e")
 		require.Equal(t, []string{"a", "a", "b", "b", "e", "e"}, archived(t, s, commit(t, s, opts).Archive))
 		require.NoError(t, s.Rewind(ctx, b))
-		require.Equal(t, memory.NothingNew, commit(t, s, opts).Reason)
+		require.Equal(t, "no_messages", commit(t, s, opts).Reason)
 		require.NoError(t, s.Rewind(ctx, d))
 		require.Equal(t, []string{"c", "c", "d", "d"}, live(t, s))
 		turn("f")
@@ -362,7 +362,7 @@ func TestCommitFork(t *testing.T) {
 		uses, err := memory.Uses(ctx, f)
 		require.NoError(t, err)
 		require.Empty(t, uses)
-		require.Equal(t, memory.NothingNew, commit(t, f, nil).Reason)
+		require.Equal(t, "no_messages", commit(t, f, nil).Reason)
 		storetest.Add(t, f, transcript.UserText("own"), storetest.Answer("own"))
 		done := commit(t, f, nil)
 		require.Equal(t, "archive_001", done.Archive)

@@ -52,8 +52,8 @@ func (p *planner) step(ctx context.Context, v *view, o offer, n int) step {
 
 // choices returns the memories that a candidate may be merged with or be known by.
 func (p *planner) choices(v *view, c Candidate) []Memory {
-	if c.Category == Profile {
-		return v.of(Profile)
+	if c.Category == profile {
+		return v.of(profile)
 	}
 	similar := v.similar(c)
 	if c.Category.merges() {
@@ -72,12 +72,12 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 	if len(similar) == 0 {
 		return Decision{Action: Create}
 	}
-	lexical, _ := Lexical{}.Decide(ctx, c, similar)
+	byWords, _ := lexical{}.Decide(ctx, c, similar)
 	if !c.Category.merges() {
-		if lexical.Action == Merge {
-			lexical = Decision{Action: Create}
+		if byWords.Action == Merge {
+			byWords = Decision{Action: Create}
 		}
-		return lexical
+		return byWords
 	}
 	var about strings.Builder
 	for _, m := range similar {
@@ -96,11 +96,11 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 		d, err = possible(d, c, similar)
 	}
 	if err != nil {
-		d = lexical
+		d = byWords
 		d.Reason = "decided by words: " + clip(oneLine(err.Error()), maxAbstract)
 	}
-	if c.Category == Profile && d.Action != Merge { // there is one profile, and it takes in all that is new
-		d = lexical
+	if c.Category == profile && d.Action != Merge { // there is one profile, and it takes in all that is new
+		d = byWords
 	}
 	return d
 }

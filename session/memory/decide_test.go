@@ -33,7 +33,7 @@ func TestDeciders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, c := t.TempDir(), newTalk("anna")
 			ex := &script{found: map[string][]Candidate{
-				"one": {candidate(Profile, "", "Is Anna", "")}, "two": {candidate(Profile, "", "Likes tea", "")},
+				"one": {candidate(profile, "", "Is Anna", "")}, "two": {candidate(profile, "", "Likes tea", "")},
 			}}
 			m := openStore(t, dir, &Options{Extractor: ex, Decider: decide})
 			for _, text := range []string{"one", "two"} {
@@ -49,16 +49,16 @@ func TestDeciders(t *testing.T) {
 func TestLate(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)
-	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
+	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
 	m.opts.Extractor = extractorFunc(func(ctx context.Context, _ Input) ([]Candidate, error) {
 		<-ctx.Done()
-		return []Candidate{candidate(Preferences, "drinks", "Likes coffee", "")}, nil
+		return []Candidate{candidate(preferences, "drinks", "Likes coffee", "")}, nil
 	})
 	m.opts.Timeout = time.Millisecond
 	calls := 0
 	m.opts.Decider = deciderFunc(func(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
 		calls++ // under the lock there is time again, if the memories have changed
-		return Lexical{}.Decide(ctx, c, similar)
+		return lexical{}.Decide(ctx, c, similar)
 	})
 	r, err := m.extract(t.Context(), c, c.commit("hi"))
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestAtOnce(t *testing.T) {
 		dir, c := t.TempDir(), newTalk("anna")
 		m := openStore(t, dir, &Options{Decider: join})
 		if there {
-			learn(t, m, c, candidate(Preferences, "drinks", "Likes water", ""))
+			learn(t, m, c, candidate(preferences, "drinks", "Likes water", ""))
 		}
 		names := []string{c.commit("tea"), c.commit("milk")}
 		var both sync.WaitGroup
@@ -89,7 +89,7 @@ func TestAtOnce(t *testing.T) {
 			}
 		}
 		m.opts.Extractor = extractorFunc(func(_ context.Context, in Input) ([]Candidate, error) {
-			return []Candidate{candidate(Preferences, "drinks", in.Messages[0].Text(), "")}, nil
+			return []Candidate{candidate(preferences, "drinks", in.Messages[0].Text(), "")}, nil
 		})
 		var wg sync.WaitGroup
 		for _, name := range names {
@@ -113,7 +113,7 @@ func TestAtOnce(t *testing.T) {
 func TestPersonMeanwhile(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)
-	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
+	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
 	name := filepath.Join(dir, "owners/anna/user/memories/preferences/drinks.md")
 	for i, text := range []string{"Likes green tea\n", "", "Likes water\n"} {
 		m.announce = func(step string) {
@@ -126,7 +126,7 @@ func TestPersonMeanwhile(t *testing.T) {
 				require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 			}
 		}
-		r := learn(t, m, c, candidate(Preferences, "drinks", fmt.Sprint("Likes number ", i), ""))
+		r := learn(t, m, c, candidate(preferences, "drinks", fmt.Sprint("Likes number ", i), ""))
 		data, err := os.ReadFile(name)
 		require.NoError(t, err)
 		require.Contains(t, string(data), strings.TrimSpace(text))
@@ -142,7 +142,7 @@ func TestPersonMeanwhile(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(name), "cats.md"), []byte("Has two cats\n"), 0o600))
 		}
 	}
-	r := learn(t, m, c, candidate(Preferences, "cats", "The cats are Mia and Leo", ""))
+	r := learn(t, m, c, candidate(preferences, "cats", "The cats are Mia and Leo", ""))
 	require.Equal(t, transcript.ExtractedCount{Merged: 1}, r.Counts["preferences"])
 	require.Equal(t, "Has two cats\n\n## Content\n\nLater:\n\nThe cats are Mia and Leo\n", files(t, dir)["owners/anna/user/memories/preferences/cats.md"])
 }
@@ -153,7 +153,7 @@ func TestFull(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)
 	for i := range 5 {
-		r := learn(t, m, c, candidate(Profile, "", fmt.Sprint("Fact ", i), fmt.Sprint("It is ", i, strings.Repeat(fmt.Sprintf("\nword%d", i), 1000))))
+		r := learn(t, m, c, candidate(profile, "", fmt.Sprint("Fact ", i), fmt.Sprint("It is ", i, strings.Repeat(fmt.Sprintf("\nword%d", i), 1000))))
 		require.Equal(t, 1, r.Counts["profile"].Added+r.Counts["profile"].Merged)
 	}
 	mem := memories(t, m, anna)[0]
@@ -164,7 +164,7 @@ func TestFull(t *testing.T) {
 
 	file := filepath.Join(dir, mem.file)
 	require.NoError(t, os.WriteFile(file, []byte("Mine\n\n"+strings.Repeat("mine ", maxText/5-2)), 0o600))
-	r := learn(t, m, c, candidate(Profile, "", "Fact 5", "It is five"))
+	r := learn(t, m, c, candidate(profile, "", "Fact 5", "It is five"))
 	require.Equal(t, transcript.ExtractedCount{Failed: 1}, r.Counts["profile"])
 	require.Contains(t, r.Outcomes[0].Reason, "shorten the file")
 	require.True(t, strings.HasPrefix(files(t, dir)[mem.file], "Mine\n"))

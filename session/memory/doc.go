@@ -56,9 +56,8 @@
 // # Choose who decides
 //
 // An [Extractor] finds candidates, a [Decider] says which of them are new, known
-// already, or part of something known. [Model] does both with any guard.Client;
-// [Lexical], the default Decider, compares words and needs no service. The store keeps
-// the rules: there is one profile, which takes in whatever is new; preferences,
+// already, or part of something known. [Model] does both with any guard.Client.
+// Without a Decider the store compares words and needs no service. It keeps the rules: there is one profile, which takes in whatever is new; preferences,
 // entities and patterns may be merged; events and cases never are.
 //
 // # Look at what was learned

@@ -48,8 +48,8 @@ func TestEraseOwner(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, nil)
 	a, b := newTalk("anna"), newTalk("bert")
-	learn(t, m, a, candidate(Profile, "", "anna is here", ""), candidate(Cases, "anna", "a case of anna", ""))
-	learn(t, m, b, candidate(Profile, "", "bert is here", ""))
+	learn(t, m, a, candidate(profile, "", "anna is here", ""), candidate(cases, "anna", "a case of anna", ""))
+	learn(t, m, b, candidate(profile, "", "bert is here", ""))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "owners/anna/note.txt"), []byte("of anna"), 0o600))
 
 	plan, err := m.PlanErase(t.Context(), transcript.Subject{Owner: "anna"})
@@ -75,10 +75,10 @@ func TestEraseMatch(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, nil)
 	c := newTalk("anna")
-	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
-	r := learn(t, m, c, candidate(Preferences, "drinks", "Dislikes SECRET", ""), candidate(Entities, "cat", "The cat is Mia", ""))
-	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
-	learn(t, m, c, candidate(Entities, "dog", "The dog is Rex", ""))
+	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
+	r := learn(t, m, c, candidate(preferences, "drinks", "Dislikes SECRET", ""), candidate(entities, "cat", "The cat is Mia", ""))
+	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
+	learn(t, m, c, candidate(entities, "dog", "The dog is Rex", ""))
 
 	subject := transcript.Subject{Match: func(e transcript.Entry) bool {
 		var app struct{ Memory Memory }
@@ -105,9 +105,9 @@ func TestEraseMatch(t *testing.T) {
 	require.Equal(t, []string{"archive_001", "archive_002", "archive_003"}, pending)
 
 	for _, name := range pending { // the archives lack the word now
-		m.opts.Extractor = finds(candidate(Preferences, "drinks", "Likes tea", ""))
+		m.opts.Extractor = finds(candidate(preferences, "drinks", "Likes tea", ""))
 		if name == "archive_002" {
-			m.opts.Extractor = finds(candidate(Entities, "cat", "The cat is Mia", ""))
+			m.opts.Extractor = finds(candidate(entities, "cat", "The cat is Mia", ""))
 		}
 		_, err := m.extract(t.Context(), c, name)
 		require.NoError(t, err)
@@ -124,8 +124,8 @@ func TestShared(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, &Options{Shared: true})
 	a, b := newTalk("anna"), newTalk("bert")
-	learn(t, m, a, candidate(Patterns, "tests", "Write tests first", ""), candidate(Profile, "", "anna is here", ""))
-	learn(t, m, b, candidate(Patterns, "tests", "Run tests often", ""), candidate(Cases, "db", "The disk was full", ""))
+	learn(t, m, a, candidate(patterns, "tests", "Write tests first", ""), candidate(profile, "", "anna is here", ""))
+	learn(t, m, b, candidate(patterns, "tests", "Run tests often", ""), candidate(cases, "db", "The disk was full", ""))
 	require.Len(t, memories(t, m, Scope{"main", "carl"}), 2)
 	_, err := m.Erase(t.Context(), transcript.Subject{Owner: "anna"})
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestShared(t *testing.T) {
 	pending, err := m.pending(t.Context(), b)
 	require.NoError(t, err)
 	require.Len(t, pending, 1)
-	m.opts.Extractor = finds(candidate(Patterns, "tests", "Run tests often", ""), candidate(Cases, "db", "The disk was full", ""))
+	m.opts.Extractor = finds(candidate(patterns, "tests", "Run tests often", ""), candidate(cases, "db", "The disk was full", ""))
 	r, err := m.extract(t.Context(), b, pending[0])
 	require.NoError(t, err)
 	require.Equal(t, transcript.ExtractedCount{Skipped: 1}, r.Counts["cases"])
@@ -147,7 +147,7 @@ func TestPerson(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	var seen []Memory
 	m := openStore(t, dir, nil)
-	learn(t, m, c, candidate(Preferences, "editor", "Uses vim", ""), candidate(Preferences, "shell", "Uses bash", ""), candidate(Entities, "cat", "The cat is Mia", ""))
+	learn(t, m, c, candidate(preferences, "editor", "Uses vim", ""), candidate(preferences, "shell", "Uses bash", ""), candidate(entities, "cat", "The cat is Mia", ""))
 	prefs := filepath.Join(dir, "owners/anna/user/memories/preferences")
 	change := func(name, old, new string) {
 		t.Helper()
@@ -163,9 +163,9 @@ func TestPerson(t *testing.T) {
 
 	m.opts.Decider = deciderFunc(func(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
 		seen = append(seen, similar[0])
-		return Lexical{}.Decide(ctx, c, similar)
+		return lexical{}.Decide(ctx, c, similar)
 	})
-	r := learn(t, m, c, candidate(Preferences, "editor", "Uses emacs now", ""), candidate(Preferences, "shell", "Uses zsh now", ""), candidate(Preferences, "font", "Likes Go Mono", ""))
+	r := learn(t, m, c, candidate(preferences, "editor", "Uses emacs now", ""), candidate(preferences, "shell", "Uses zsh now", ""), candidate(preferences, "font", "Likes Go Mono", ""))
 	require.Equal(t, transcript.ExtractedCount{Merged: 3}, r.Counts["preferences"])
 	require.Equal(t, "Uses vim, but only over ssh", seen[0].Abstract)
 	require.True(t, seen[0].Edited)
@@ -181,9 +181,9 @@ func TestPerson(t *testing.T) {
 	require.ErrorIs(t, m.Delete(t.Context(), anna, mem.ID), fs.ErrNotExist)
 
 	// A deleted one comes back only when it is learned again.
-	learn(t, m, c, candidate(Entities, "dog", "The dog is Rex", ""))
+	learn(t, m, c, candidate(entities, "dog", "The dog is Rex", ""))
 	require.Len(t, memories(t, m, anna), 3)
-	learn(t, m, c, candidate(Entities, "cat", "The cat is Mia", ""))
+	learn(t, m, c, candidate(entities, "cat", "The cat is Mia", ""))
 	require.Len(t, memories(t, m, anna), 4)
 }
 
@@ -191,10 +191,10 @@ func TestPerson(t *testing.T) {
 func TestEraseStopped(t *testing.T) {
 	from, c, other := t.TempDir(), newTalk("anna"), newTalk("bert")
 	m := openStore(t, from, &Options{Shared: true})
-	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""), candidate(Cases, "x", "A SECRET case", ""))
-	learn(t, m, c, candidate(Preferences, "drinks", "Likes SECRET", ""), candidate(Patterns, "y", "A SECRET pattern", ""))
-	learn(t, m, c, candidate(Preferences, "drinks", "Likes coffee", ""))
-	learn(t, m, other, candidate(Patterns, "y", "A pattern", ""))
+	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""), candidate(cases, "x", "A SECRET case", ""))
+	learn(t, m, c, candidate(preferences, "drinks", "Likes SECRET", ""), candidate(patterns, "y", "A SECRET pattern", ""))
+	learn(t, m, c, candidate(preferences, "drinks", "Likes coffee", ""))
+	learn(t, m, other, candidate(patterns, "y", "A pattern", ""))
 	for name, subject := range map[string]transcript.Subject{
 		"owner": {Owner: "anna"},
 		"word":  {Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte("SECRET")) }},
@@ -247,7 +247,7 @@ func TestNobody(t *testing.T) {
 	done, err := Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "memory")
-	m := openStore(t, dir, &Options{Extractor: finds(candidate(Profile, "", "x", ""))})
+	m := openStore(t, dir, &Options{Extractor: finds(candidate(profile, "", "x", ""))})
 	_, err = m.Extract(t.Context(), s, done.Archive)
 	require.ErrorIs(t, err, ErrOwner)
 	for _, err := range m.List(t.Context(), Scope{Agent: "main"}) {

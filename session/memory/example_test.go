@@ -20,7 +20,7 @@ func (notes) Extract(_ context.Context, in memory.Input) (found []memory.Candida
 	for _, msg := range in.Messages {
 		var note string
 		if n, _ := fmt.Sscanf(msg.Text(), "Remember: %s", &note); n == 1 {
-			found = append(found, memory.Candidate{Category: memory.Preferences, Topic: "editor", Text: memory.Text{Abstract: "Uses " + note}})
+			found = append(found, memory.Candidate{Category: "preferences", Topic: "editor", Text: memory.Text{Abstract: "Uses " + note}})
 		}
 	}
 	return found, nil

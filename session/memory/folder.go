@@ -92,7 +92,7 @@ func (f folder) put(ctx context.Context, op, name string, do func(root *os.Root)
 		const tries = 10
 		var err error
 		for range tries {
-			if err = makeFolders(root, path.Dir(name)); err == nil {
+			if err = filelog.MakeFolders(root, path.Dir(name)); err == nil {
 				err = do(root)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -180,21 +180,6 @@ func (f folder) with(ctx context.Context, op, name string, mk bool, do func(root
 		return fmt.Errorf("memory: %s %s in %s: %w", op, name, string(f), err)
 	}
 	return nil
-}
-
-// makeFolders makes a folder, and puts the names of new ones on stable storage.
-func makeFolders(root *os.Root, dir string) error {
-	if info, err := root.Lstat(dir); dir == "." || err == nil && info.IsDir() {
-		return nil
-	}
-	parent := path.Dir(dir)
-	if err := makeFolders(root, parent); err != nil {
-		return err
-	}
-	if err := root.Mkdir(dir, 0o700); err != nil {
-		return ignore(err, fs.ErrExist)
-	}
-	return filelog.SyncDir(root, parent)
 }
 
 // removeTemps removes what killed writers have left below a folder.

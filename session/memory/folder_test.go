@@ -60,7 +60,7 @@ func TestFolderLimit(t *testing.T) {
 
 	// A memory that is too large is named, and the others are there.
 	m, c := openStore(t, dir, nil), newTalk("anna")
-	learn(t, m, c, candidate(Preferences, "a", "Likes a", ""))
+	learn(t, m, c, candidate(preferences, "a", "Likes a", ""))
 	large := filepath.Join(dir, "owners/anna/user/memories/preferences/b.md")
 	require.NoError(t, os.WriteFile(large, make([]byte, maxMemory+1), 0o600))
 	found := 0

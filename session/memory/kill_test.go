@@ -35,13 +35,13 @@ var (
 	// lessons are what is learned from two archives, by their first words.
 	lessons = map[string][]Candidate{
 		"one": {
-			candidate(Profile, "", "Is called Anna", ""), candidate(Preferences, "editor", "Uses vim", ""),
-			candidate(Events, "release", "Released version 1", ""), candidate("other", "", "x", ""),
+			candidate(profile, "", "Is called Anna", ""), candidate(preferences, "editor", "Uses vim", ""),
+			candidate(events, "release", "Released version 1", ""), candidate("other", "", "x", ""),
 		},
 		"two": {
-			candidate(Profile, "", "Lives in Porto", ""), candidate(Preferences, "editor", "Uses emacs now", ""),
-			candidate(Preferences, "editor", "Uses emacs with evil mode", ""),
-			candidate(Events, "release", "Released version 1", ""), candidate(Cases, "disk", "The disk was full", ""),
+			candidate(profile, "", "Lives in Porto", ""), candidate(preferences, "editor", "Uses emacs now", ""),
+			candidate(preferences, "editor", "Uses emacs with evil mode", ""),
+			candidate(events, "release", "Released version 1", ""), candidate(cases, "disk", "The disk was full", ""),
 		},
 	}
 )

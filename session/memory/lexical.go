@@ -7,25 +7,21 @@ import (
 	"github.com/convolog/convolog/internal/words"
 )
 
-// Lexical is a [Decider] that compares words, of any script, and needs no service.
-// A candidate is known already if each of its lines is; it is merged with a memory of
-// the same topic, or with one whose first line has mostly the same words. The
-// newer text goes before the older one. In a memory that a person has edited it goes
-// after it, and the first line stays.
-type Lexical struct{}
+// lexical is the Decider of [Options] that compares words.
+type lexical struct{}
 
 // alike is the share of common words from which two first lines say the same.
 const alike = 0.6
 
 // Decide implements [Decider]. The error is always nil.
-func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
+func (lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
 	for _, m := range similar {
 		if lexicallyIn(c.Text, m.Text) {
 			return Decision{Action: Skip, Into: m.ID, Reason: "every line of it is known"}, nil
 		}
 	}
 	for _, m := range similar {
-		if c.Category == Profile || m.topics()[lineKey(c.Topic)] || alikeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
+		if c.Category == profile || m.topics()[lineKey(c.Topic)] || alikeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
 			return Decision{Action: Merge, Into: m.ID, Text: mergeLines(m, c), Reason: "it is about the same"}, nil
 		}
 	}
@@ -76,7 +72,7 @@ func mergeLines(m Memory, c Candidate) Text {
 	if m.Edited {
 		return behind(older, laterLine, newer)
 	}
-	if c.Category == Profile && older.Abstract != newer.Abstract { // its first line is of all that is known
+	if c.Category == profile && older.Abstract != newer.Abstract { // its first line is of all that is known
 		joined := older.Abstract + "; " + newer.Abstract
 		if len(joined) > joinedMost {
 			joined, newer.Content = older.Abstract, newer.Abstract+"\n\n"+newer.Content

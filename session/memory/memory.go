@@ -35,31 +35,39 @@ func (s Scope) check() error {
 	return nil
 }
 
-// A Category says what kind of memory it is, and where it is kept. The set is
-// closed: a candidate of any other category is refused.
+// A Category says what kind of memory it is, and where it is kept. It is one of six; a
+// candidate of any other category is refused:
+//
+//	profile      what is known about the person
+//	preferences  what the person likes, by topic
+//	entities     people, projects, things
+//	events       what has happened or was decided
+//	cases        a problem and how it was solved
+//	patterns     what has proved to work
+//
+// There is one profile, and what is learned is always merged into it. Preferences,
+// entities and patterns may be merged with what is known. Events and cases never are:
+// each stays a memory of its own.
 type Category string
 
-// The categories. Of a profile there is one, and what is learned is always merged
-// into it. Preferences, entities and patterns may be merged with what is known.
-// Events and cases never are: each stands for itself.
 const (
-	Profile     Category = "profile"     // what is known about the person
-	Preferences Category = "preferences" // what the person likes, by topic
-	Entities    Category = "entities"    // people, projects, things
-	Events      Category = "events"      // what has happened or was decided
-	Cases       Category = "cases"       // a problem and how it was solved
-	Patterns    Category = "patterns"    // what has proved to work
+	profile     Category = "profile"
+	preferences Category = "preferences"
+	entities    Category = "entities"
+	events      Category = "events"
+	cases       Category = "cases"
+	patterns    Category = "patterns"
 )
 
-var categories = []Category{Profile, Preferences, Entities, Events, Cases, Patterns}
+var categories = []Category{profile, preferences, entities, events, cases, patterns}
 
 func (c Category) valid() bool { return slices.Contains(categories, c) }
 
 // merges reports whether what is learned may be merged with what is known.
-func (c Category) merges() bool { return c != Events && c != Cases }
+func (c Category) merges() bool { return c != events && c != cases }
 
 // ofAgent reports whether the category belongs to the agent.
-func (c Category) ofAgent() bool { return c == Cases || c == Patterns }
+func (c Category) ofAgent() bool { return c == cases || c == patterns }
 
 // A Memory is one thing that was learned.
 type Memory struct {
@@ -134,7 +142,7 @@ type Extractor interface {
 // A Decider says what becomes of a candidate, given the memories of its category that
 // are most like it, the most similar first. It is asked only where there is a choice.
 // It must give up when ctx is done. After an error, or a decision that is none of
-// those that were possible, [Lexical] decides.
+// those that were possible, words decide, see [Options].
 type Decider interface {
 	// Decide returns what becomes of c.
 	Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error)
@@ -190,7 +198,7 @@ func (s Scope) base(c Category, shared bool) string {
 // folder returns the folder of a category, empty if the scope has none.
 func (s Scope) folder(c Category, shared bool) string {
 	base := s.base(c, shared)
-	if base == "" || c == Profile {
+	if base == "" || c == profile {
 		return base
 	}
 	return path.Join(base, string(c))
@@ -200,7 +208,7 @@ func (s Scope) folder(c Category, shared bool) string {
 func uriOf(c Category, file string) string {
 	base := path.Base(file)
 	switch {
-	case c == Profile:
+	case c == profile:
 		return "viking://user/memories/" + base
 	case c.ofAgent():
 		return fmt.Sprintf("viking://agent/memories/%s/%s", c, base)

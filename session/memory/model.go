@@ -72,13 +72,13 @@ func (m Model) Extract(ctx context.Context, in Input) (found []Candidate, err er
 }
 
 // Decide implements [Decider]. Where not even one memory fits into a request beside
-// the candidate, [Lexical] decides.
+// the candidate, words decide, see [Options].
 func (m Model) Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
 	for len(similar) > 0 && !m.fits(decidePrompt(c, similar)) {
 		similar = similar[:len(similar)-1]
 	}
 	if len(similar) == 0 {
-		return Lexical{}.Decide(ctx, c, similar)
+		return lexical{}.Decide(ctx, c, similar)
 	}
 	answer, err := m.ask(ctx, decidePrompt(c, similar))
 	if err != nil {

@@ -219,7 +219,7 @@ func (d *document) size() (size int) {
 }
 
 func (f *finding) memory(m *Memory) {
-	if m.Category == Profile {
+	if m.Category == profile {
 		f.profile = m
 	}
 	f.add(m.document())

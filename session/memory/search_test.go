@@ -178,7 +178,7 @@ func TestSearchChanges(t *testing.T) {
 	dir := t.TempDir()
 	m, err := Open(Folder(dir), nil)
 	require.NoError(t, err)
-	base := filepath.Join(dir, filepath.FromSlash(ana.folder(Entities, false)))
+	base := filepath.Join(dir, filepath.FromSlash(ana.folder(entities, false)))
 	require.NoError(t, os.MkdirAll(base, 0o700))
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(base, name), []byte(text), 0o600))
@@ -201,8 +201,8 @@ func TestSearchChanges(t *testing.T) {
 	require.Empty(t, found("dog"))
 
 	s := newShelf()
-	s.put(ana, Entities, "rex", Text{Abstract: "Rex is a dog"})
-	s.files[path.Join(ana.folder(Events, false), "bad.md")] = []byte("broken dog")
+	s.put(ana, entities, "rex", Text{Abstract: "Rex is a dog"})
+	s.files[path.Join(ana.folder(events, false), "bad.md")] = []byte("broken dog")
 	m, err = Open(s, nil)
 	require.NoError(t, err)
 	hits, err := m.Search(t.Context(), "dog", &SearchOptions{Scope: ana})
@@ -235,13 +235,13 @@ func say(t *testing.T, s *session.Session, items ...transcript.Item) {
 func TestSearchSession(t *testing.T) {
 	_, s := talks(t)
 	files := newShelf()
-	files.put(ana, Preferences, "tea", Text{Abstract: "Prefers green tea from Porto", Content: "Never with milk."})
-	files.put(ana, Events, "move", Text{Abstract: "Moved to Lisbon in May"})
+	files.put(ana, preferences, "tea", Text{Abstract: "Prefers green tea from Porto", Content: "Never with milk."})
+	files.put(ana, events, "move", Text{Abstract: "Moved to Lisbon in May"})
 	m, err := Open(files, nil)
 	require.NoError(t, err)
 	say(t, s, transcript.UserText("Which tea is sold in Porto?"), transcript.AssistantText("Gorreana is sold there."))
 	require.NoError(t, RecordUse(t.Context(), s, Use{URI: "viking://resources/tea/shops/"}, Use{URI: "viking://user/memories/preferences/tea.md"},
-		Use{Type: UsedSkill, URI: "viking://skills/look-up/", Input: "tea shops", Success: true}))
+		Use{Type: "skill", URI: "viking://skills/look-up/", Input: "tea shops", Success: true}))
 	done, err := Commit(t.Context(), s, nil)
 	require.NoError(t, err)
 	say(t, s, transcript.UserText("Gone: tea"))
@@ -286,9 +286,9 @@ func TestSearchSession(t *testing.T) {
 func TestSearchBudget(t *testing.T) {
 	files := newShelf()
 	long := strings.Repeat("Other things are said here, too. ", 80)
-	files.put(ana, Cases, "long", Text{Abstract: "A long story", Overview: "About much.", Content: long + "The needle is blue. " + long})
+	files.put(ana, cases, "long", Text{Abstract: "A long story", Overview: "About much.", Content: long + "The needle is blue. " + long})
 	for i := range 30 {
-		files.put(ana, Entities, fmt.Sprintf("n%02d", i), Text{Abstract: fmt.Sprintf("Needle %d is red", i), Content: "It is one of many needles."})
+		files.put(ana, entities, fmt.Sprintf("n%02d", i), Text{Abstract: fmt.Sprintf("Needle %d is red", i), Content: "It is one of many needles."})
 	}
 	m, err := Open(files, nil)
 	require.NoError(t, err)
@@ -335,7 +335,7 @@ func FuzzSearch(f *testing.F) {
 	f.Add(`"a phrase`, "一只狗", strings.Repeat("狗", 2000), 300)
 	f.Fuzz(func(t *testing.T, query, abstract, content string, budget int) {
 		files := newShelf()
-		files.put(ana, Entities, "x", Text{Abstract: abstract, Content: content}.normal())
+		files.put(ana, entities, "x", Text{Abstract: abstract, Content: content}.normal())
 		m, err := Open(files, nil)
 		require.NoError(t, err)
 		hits, err := m.Search(t.Context(), query, &SearchOptions{Scope: ana, Tokens: budget})
@@ -413,7 +413,7 @@ func BenchmarkSearch(b *testing.B) {
 func TestSearchBesideWriters(t *testing.T) {
 	m, err := Open(Folder(t.TempDir()), nil)
 	require.NoError(t, err)
-	name := func(i int) string { return path.Join(ana.folder(Entities, false), fmt.Sprintf("m%d.md", i)) }
+	name := func(i int) string { return path.Join(ana.folder(entities, false), fmt.Sprintf("m%d.md", i)) }
 	text := func(n int) []byte {
 		return Memory{ID: "x", Text: Text{Abstract: fmt.Sprintf("dog %d", n), Content: strings.Repeat(fmt.Sprintf("dog %d ", n), 20)}}.format()
 	}

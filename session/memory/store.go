@@ -19,15 +19,19 @@ type Options struct {
 	// Extractor is what [Store.Extract] asks. Without one Extract only finishes
 	// what was begun.
 	Extractor Extractor
-	// Decider says what becomes of candidates; nil is [Lexical].
+	// Decider says what becomes of candidates. Nil compares words, of any script, and
+	// needs no service: a candidate is known already if each of its lines is; it is
+	// merged with a memory of the same topic, or with one whose first line has mostly
+	// the same words. The newer text goes before the older one. In a memory that a person
+	// has edited it goes after it, and the first line stays.
 	Decider Decider
 	// Shared gives the cases and patterns of an agent to all of its owners. The words of
 	// one of them can get into the conversations of the others.
 	Shared bool
 	// Timeout is how long Extractor and Decider together may take for one commit; 0
 	// means five minutes, less than 0 no limit. Decisions that are made again because a
-	// memory has changed meanwhile have as long again. When the time is up, [Lexical]
-	// decides the rest.
+	// memory has changed meanwhile have as long again. When the time is up, words
+	// decide the rest.
 	Timeout time.Duration
 	// Index also finds memories that have none of the words of a query; nil is none. It
 	// gets every memory that is written or removed; see [Store.Reindex].
@@ -61,7 +65,7 @@ func Open(files Storage, opts *Options) (*Store, error) {
 	m := &Store{opts: *opts, recent: new(recent), announce: func(string) {}}
 	m.files = noticed{files, opts.Index, m.recent}
 	if m.opts.Decider == nil {
-		m.opts.Decider = Lexical{}
+		m.opts.Decider = lexical{}
 	}
 	if m.opts.Now == nil {
 		m.opts.Now = time.Now
@@ -115,8 +119,8 @@ func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err err
 	for _, c := range categories {
 		of[scope.folder(c, m.opts.Shared)] = c
 	}
-	profile := false
-	for _, c := range []Category{Profile, Cases} {
+	hasProfile := false
+	for _, c := range []Category{profile, cases} {
 		base := scope.base(c, m.opts.Shared)
 		if base == "" {
 			continue
@@ -130,11 +134,11 @@ func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err err
 			if !ok || path.Ext(f.Name) != extension {
 				continue
 			}
-			if name := path.Base(f.Name); c == Profile {
-				if profile || name != profileName+extension && name != "profile"+extension {
+			if name := path.Base(f.Name); c == profile {
+				if hasProfile || name != profileName+extension && name != "profile"+extension {
 					continue
 				}
-				profile = true
+				hasProfile = true
 			}
 			list = append(list, placed{f, c})
 		}
@@ -186,7 +190,7 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 	}
 	folder := scope.folder(c, m.opts.Shared)
 	base := profileName
-	if c != Profile {
+	if c != profile {
 		base = filename.Encode(name)
 	}
 	file := path.Join(folder, base+extension)
@@ -195,7 +199,7 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 		return fail(err)
 	case !c.valid() || folder == "":
 		return fail(errors.New("the scope has no such category"))
-	case c != Profile && name == "":
+	case c != profile && name == "":
 		return fail(errors.New("the name is empty"))
 	case len(text) > maxMemory || !utf8.ValidString(text):
 		return fail(fmt.Errorf("the text is not UTF-8, or has more than %d bytes", maxMemory))

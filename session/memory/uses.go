@@ -16,7 +16,7 @@ type Use struct {
 	Entry   string    `json:"entry"`     // set by Uses
 	At      time.Time `json:"timestamp"` // set by Uses
 	URI     string    `json:"uri"`
-	Type    string    `json:"type"` // UsedContext, which is meant if it is empty, or UsedSkill
+	Type    string    `json:"type"` // context, which is meant if it is empty, or skill
 	Input   string    `json:"input,omitempty"`
 	Output  string    `json:"output,omitempty"`
 	Success bool      `json:"success,omitempty"` // of a skill
@@ -24,8 +24,8 @@ type Use struct {
 
 // The types of uses.
 const (
-	UsedContext = "context"
-	UsedSkill   = "skill"
+	usedContext = "context"
+	usedSkill   = "skill"
 )
 
 // RecordUse records what really helped to answer: contexts and skills, by their URIs. A
@@ -37,10 +37,10 @@ func RecordUse(ctx context.Context, s *session.Session, uses ...Use) error {
 	for _, u := range uses {
 		last := &lines[len(lines)-1]
 		switch {
-		case u.Type == "" || u.Type == UsedContext:
+		case u.Type == "" || u.Type == usedContext:
 			last.Contexts = append(last.Contexts, u.URI)
-		case u.Type != UsedSkill:
-			return fmt.Errorf("memory: use of %q: the type is %q, want %s or %s: nothing was written", u.URI, u.Type, UsedContext, UsedSkill)
+		case u.Type != usedSkill:
+			return fmt.Errorf("memory: use of %q: the type is %q, want %s or %s: nothing was written", u.URI, u.Type, usedContext, usedSkill)
 		case last.Skill != nil:
 			lines = append(lines, transcript.Used{})
 			last = &lines[len(lines)-1]
@@ -72,12 +72,12 @@ func Uses(ctx context.Context, s *session.Session) (all []Use, err error) {
 	}
 	for _, r := range slices.Backward(recs) {
 		line, _ := r.Entry.Body.(transcript.Used)
-		u := Use{Entry: r.Entry.ID, At: r.Entry.Time, Type: UsedContext}
+		u := Use{Entry: r.Entry.ID, At: r.Entry.Time, Type: usedContext}
 		for _, u.URI = range line.Contexts {
 			all = append(all, u)
 		}
 		if k := line.Skill; k != nil {
-			u.URI, u.Type, u.Input, u.Output, u.Success = k.URI, UsedSkill, k.Input, k.Output, k.Success
+			u.URI, u.Type, u.Input, u.Output, u.Success = k.URI, usedSkill, k.Input, k.Output, k.Success
 			all = append(all, u)
 		}
 	}

@@ -54,7 +54,7 @@ func TestSlowAndLargeRequests(t *testing.T) {
 	t.Parallel()
 	ts, store, sv := served(t, &serve.Options{
 		Auth: serve.Keys(map[string]serve.Principal{"k": {Admin: true}}), Patience: 20 * time.Millisecond, MaxBody: 1 << 20,
-		Respond: serve.ResponderFunc(echo),
+		Respond: echo,
 	})
 	talk(t, store, "one")
 	addr := strings.TrimPrefix(ts.URL, "http://")
@@ -143,7 +143,7 @@ func TestHeaders(t *testing.T) {
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	patience := 300 * time.Millisecond
-	ts, _, _ := served(t, &serve.Options{Open: true, Patience: patience, Respond: serve.ResponderFunc(
+	ts, _, _ := served(t, &serve.Options{Open: true, Patience: patience, Respond: serve.Responder(
 		func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 			select {
 			case <-time.After(3 * patience):
@@ -203,7 +203,7 @@ func TestSlowReader(t *testing.T) {
 func TestCloseLeavesNothing(t *testing.T) { //nolint:paralleltest // see above
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	sv, err := serve.New(store, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Logger: quiet})
+	sv, err := serve.New(store, &serve.Options{Open: true, Respond: echo, Logger: quiet})
 	require.NoError(t, err)
 	ts := httptest.NewServer(sv)
 	talk(t, store, "one")

@@ -31,7 +31,7 @@ func TestAgentsCutShort(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	var server atomic.Pointer[serve.Server]
 	start := func() *serve.Server {
-		sv, err := serve.New(store, &serve.Options{Open: true, Respond: serve.ResponderFunc(careful), Logger: quiet})
+		sv, err := serve.New(store, &serve.Options{Open: true, Respond: careful, Logger: quiet})
 		require.NoError(t, err)
 		server.Store(sv)
 		return sv

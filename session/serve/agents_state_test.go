@@ -71,7 +71,7 @@ func TestAgentsEndOfAppend(t *testing.T) {
 func TestAgentsDecidedAndStopped(t *testing.T) {
 	t.Parallel()
 	var failures atomic.Int32
-	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
+	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		h, err := s.History(ctx)
 		if err != nil || h.Messages[len(h.Messages)-1].Text() == "fail" {
 			failures.Add(1)
@@ -96,7 +96,7 @@ func TestAgentsDecidedAndStopped(t *testing.T) {
 func TestAgentsDecidedAndKilled(t *testing.T) {
 	t.Parallel()
 	asked := false
-	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(context.Context, *session.Session, *turn.Turn) error {
+	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(context.Context, *session.Session, *turn.Turn) error {
 		asked = true
 		return nil
 	})})

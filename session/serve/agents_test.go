@@ -69,7 +69,7 @@ func careful(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 // agentsServer is a server with sessions of managed agents.
 func agentsServer(t *testing.T) (url string, store *session.Store) {
 	t.Helper()
-	ts, store, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(careful)})
+	ts, store, _ := served(t, &serve.Options{Open: true, Respond: careful})
 	return ts.URL + "/v1/sessions", store
 }
 
@@ -311,7 +311,7 @@ func TestAgentsConfirmLater(t *testing.T) {
 	var url string
 	var server http.Handler
 	start := func() *serve.Server {
-		sv, err := serve.New(store, &serve.Options{Open: true, Respond: serve.ResponderFunc(careful), Logger: quiet})
+		sv, err := serve.New(store, &serve.Options{Open: true, Respond: careful, Logger: quiet})
 		require.NoError(t, err)
 		require.NoError(t, sv.Resume(t.Context(), nil))
 		server = sv
@@ -347,7 +347,7 @@ func TestAgentsErrors(t *testing.T) {
 	t.Parallel()
 	keys := serve.Keys(map[string]serve.Principal{"a": {Owner: "anna"}, "b": {Owner: "ben"}, "m": {Owner: "mia", Agents: []string{"other"}}})
 	var turns atomic.Int32
-	ts, _, _ := served(t, &serve.Options{Auth: keys, Respond: serve.ResponderFunc(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
+	ts, _, _ := served(t, &serve.Options{Auth: keys, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		turns.Add(1)
 		return echo(ctx, s, tn)
 	})})

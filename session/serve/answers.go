@@ -15,26 +15,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Responder is the agent loop of the application.
-type Responder interface {
-	// Respond answers the messages of users that stand at the end of the history: it
-	// asks the model, appends the answer, runs tools, and so on, until it has an
-	// answer without calls. Text that it writes to a draft of the turn reaches
-	// clients with each Flush. It returns when ctx is done: after a request to stop,
-	// at the end of Options.Timeout, and when the server is closed.
-	//
-	// The turn is ended by the server. If Respond leaves no answer behind, the
-	// clients get an event that says so; its error is logged and not sent.
-	Respond(ctx context.Context, s *session.Session, t *turn.Turn) error
-}
-
-// ResponderFunc is a function that is a [Responder].
-type ResponderFunc func(ctx context.Context, s *session.Session, t *turn.Turn) error
-
-// Respond calls f.
-func (f ResponderFunc) Respond(ctx context.Context, s *session.Session, t *turn.Turn) error {
-	return f(ctx, s, t)
-}
+// A Responder is the agent loop of the application. It answers the messages of users
+// that stand at the end of the history: it asks the model, appends the answer, runs
+// tools, and so on, until it has an answer without calls. Text that it writes to a draft
+// of the turn reaches clients with each Flush. It returns when ctx is done: after a
+// request to stop, at the end of Options.Timeout, and when the server is closed.
+//
+// The turn is ended by the server. If a Responder leaves no answer behind, the
+// clients get an event that says so; its error is logged and not sent.
+type Responder func(ctx context.Context, s *session.Session, t *turn.Turn) error
 
 // Why a turn has ended without an answer: the Ended of an interrupt.
 const (
@@ -301,7 +290,7 @@ func (sv *Server) call(ctx context.Context, s *session.Session, t *turn.Turn) (e
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return sv.opts.Respond.Respond(ctx, s, t)
+	return sv.opts.Respond(ctx, s, t)
 }
 
 // endOpen says of the last text that was drained, if it has no answer, that there will

@@ -37,8 +37,7 @@ func (p Principal) account() string {
 	return p.Owner
 }
 
-// ErrUnauthorized says that a request names nobody who is known.
-var ErrUnauthorized = errors.New("no key, or one that is not known")
+var errUnauthorized = errors.New("no key, or one that is not known")
 
 // Keys is an Options.Auth for keys that clients send in the header X-API-Key or as
 // Authorization: Bearer. Comparing takes the same time whatever the key. An empty
@@ -62,7 +61,7 @@ func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 			}
 		}
 		if found == 0 {
-			return Principal{}, ErrUnauthorized
+			return Principal{}, errUnauthorized
 		}
 		return who, nil
 	}

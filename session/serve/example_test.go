@@ -76,7 +76,7 @@ func Example() {
 	store, done := open()
 	defer done()
 	server, err := serve.New(store, &serve.Options{
-		Respond: serve.ResponderFunc(agent),
+		Respond: agent,
 		Auth:    serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
 	})
 	if err != nil {
@@ -103,7 +103,7 @@ func Example_reconnect() {
 	store, done := open()
 	defer done()
 	server, err := serve.New(store, &serve.Options{
-		Respond: serve.ResponderFunc(agent),
+		Respond: agent,
 		Auth:    serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func TestOwnEraseMemories(t *testing.T) {
 	ts, store, _ := served(t, &serve.Options{Memory: memories, Auth: serve.Keys(map[string]serve.Principal{"admin-key": {Admin: true}})})
 	talk(t, store, "one")
 	for _, owner := range []string{"alice", "bob"} {
-		_, err = memories.Add(t.Context(), memory.Scope{Agent: "main", Owner: owner}, memory.Preferences, "fruit", owner+" likes apples")
+		_, err = memories.Add(t.Context(), memory.Scope{Agent: "main", Owner: owner}, "preferences", "fruit", owner+" likes apples")
 		require.NoError(t, err)
 	}
 	list := func(owner string) (n int) {
@@ -85,7 +85,7 @@ func TestOwnEraseMemories(t *testing.T) {
 // An administrator of some agents is none for the routes that reach all of them.
 func TestAdministratorOfSomeAgents(t *testing.T) {
 	t.Parallel()
-	ts, store, sv := served(t, &serve.Options{Respond: serve.ResponderFunc(echo), Auth: serve.Keys(map[string]serve.Principal{
+	ts, store, sv := served(t, &serve.Options{Respond: echo, Auth: serve.Keys(map[string]serve.Principal{
 		"some": {Admin: true, Agents: []string{"other"}}, "alice": {Owner: "alice"},
 	})})
 	s := talk(t, store, "one")

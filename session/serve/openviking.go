@@ -201,7 +201,7 @@ func (q *request) vikingUsed() error {
 		uses = append(uses, memory.Use{URI: uri})
 	}
 	if k := body.Skill; k != nil {
-		uses = append(uses, memory.Use{Type: memory.UsedSkill, URI: k.URI, Input: k.Input, Output: k.Output, Success: k.Success})
+		uses = append(uses, memory.Use{Type: "skill", URI: k.URI, Input: k.Input, Output: k.Output, Success: k.Success})
 	}
 	if err := memory.RecordUse(q.Context(), s, uses...); err != nil {
 		return err

@@ -1,16 +1,13 @@
 package serve
 
 import (
-	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"strings"
 
 	"github.com/convolog/convolog/session"
 )
-
-// ErrURI reports that a text is not the URI of a session or of sessions.
-var ErrURI = errors.New("not the URI of a session: want viking://session/<id>/ or viking://session/<id>/?agent=<agent>")
 
 const (
 	uriSessions = "viking://session/"
@@ -37,7 +34,7 @@ func URI(ref session.Ref) string {
 // ParseURI returns the Ref that a URI names, for [session.Store.Get] and
 // [session.Store.Delete]. Without an ID its Agent is for [session.ListOptions]: empty for
 // the sessions of all agents. It takes results of [URI], and the URI of a session
-// without the last slash. The error for any other text matches [ErrURI]: for URIs of
+// without the last slash. The error for any other text matches [fs.ErrInvalid]: for URIs of
 // memories, of files inside a session, and of other schemes.
 func ParseURI(uri string) (session.Ref, error) {
 	path, agent, _ := strings.Cut(strings.TrimPrefix(uri, uriSessions), uriQuery)
@@ -48,7 +45,7 @@ func ParseURI(uri string) (session.Ref, error) {
 		ref.Agent = uriAgent
 	}
 	if back := URI(ref); idErr != nil || agentErr != nil || back != uri && back != uri+"/" {
-		return session.Ref{}, fmt.Errorf("%w: %q", ErrURI, uri)
+		return session.Ref{}, fmt.Errorf("serve: %q is not the URI of a session: want viking://session/<id>/ or viking://session/<id>/?agent=<agent>: %w", uri, fs.ErrInvalid)
 	}
 	return ref, nil
 }

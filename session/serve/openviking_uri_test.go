@@ -40,7 +40,7 @@ func TestURI(t *testing.T) {
 		"viking://session//", "viking://session/%zz/", "viking://session/a/?agent=", "viking://session/a/?agent=main", "viking://session/a/?user=x",
 		"viking://session/a/?agent=b&agent=c", "viking://session/a?agent=b", "viking://session/a b/", "viking://session/a/#top", " viking://session/a/",
 	} {
-		if ref, err := serve.ParseURI(uri); !errors.Is(err, serve.ErrURI) || ref != (session.Ref{}) {
+		if ref, err := serve.ParseURI(uri); !errors.Is(err, fs.ErrInvalid) || ref != (session.Ref{}) {
 			t.Errorf("ParseURI(%q) = %+v, %v", uri, ref, err)
 		}
 	}

@@ -27,7 +27,7 @@ import (
 func withKeys(t testing.TB) (*httptest.Server, *session.Store, *serve.Server) {
 	t.Helper()
 	return served(t, &serve.Options{
-		Respond: serve.ResponderFunc(echo),
+		Respond: echo,
 		Auth: serve.Keys(map[string]serve.Principal{
 			"alice-key": {Owner: "alice"}, "bob-key": {Owner: "bob"}, "admin-key": {Admin: true},
 			"agent-key": {Owner: "alice", Agents: []string{"other"}},

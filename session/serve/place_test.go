@@ -59,7 +59,7 @@ func TestUnknownPlaces(t *testing.T) {
 // A rewind ends the streams of a turn at once, and the answer can still be stopped.
 func TestRewindWhileStreaming(t *testing.T) {
 	t.Parallel()
-	ts, store, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo)})
+	ts, store, _ := served(t, &serve.Options{Open: true, Respond: echo})
 	s := talk(t, store, "one")
 	page, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestRewindWhileStreaming(t *testing.T) {
 // Clients drop the text of a stream that failed and is tried again.
 func TestRetriedDraft(t *testing.T) {
 	t.Parallel()
-	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(func(ctx context.Context, _ *session.Session, tn *turn.Turn) error {
+	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(ctx context.Context, _ *session.Session, tn *turn.Turn) error {
 		var d *turn.Draft
 		for _, text := range []string{"cut of", "whole"} {
 			d = tn.Draft("test", "model", transcript.Made{})

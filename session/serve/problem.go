@@ -84,7 +84,7 @@ var problems = []struct {
 	{fs.ErrInvalid, errInvalid},
 	{session.ErrClosed, errFull},
 	{errClosed, errFull},
-	{ErrUnauthorized, errWho},
+	{errUnauthorized, errWho},
 	{errNobody, errWho},
 	{errNotLocal, errForbidden},
 	{errCrossSite, errForbidden},

@@ -122,7 +122,7 @@ func (q *request) admit(route Route) (err error) {
 	}
 	if q.who, err = q.sv.principal(q.Request); err != nil {
 		if !errors.Is(err, errNotLocal) {
-			err = errors.Join(ErrUnauthorized, err)
+			err = errors.Join(errUnauthorized, err)
 		}
 		return err
 	}

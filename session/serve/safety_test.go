@@ -166,7 +166,7 @@ func (l *logbook) String() string {
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	logged := &logbook{}
-	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	ts, store, sv := served(t, &serve.Options{Open: true, Respond: echo, Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	s := talk(t, store, "one")
 	before := state(t, s)
 	names := []string{
@@ -238,7 +238,7 @@ func TestOpenIsLocal(t *testing.T) {
 // Pages of other sites can do nothing, except those that were chosen.
 func TestCrossSite(t *testing.T) {
 	t.Parallel()
-	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Origins: []string{"https://app.example.com"}})
+	ts, store, sv := served(t, &serve.Options{Open: true, Respond: echo, Origins: []string{"https://app.example.com"}})
 	before := state(t, talk(t, store, "one"))
 	for _, header := range []map[string]string{
 		{"Origin": "https://evil.example"},
@@ -363,7 +363,7 @@ func TestDiscreet(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	sv, err := serve.New(store, &serve.Options{
-		Respond: serve.ResponderFunc(echo), Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		Respond: echo, Logger: slog.New(slog.NewTextHandler(logged, nil)),
 		Auth: serve.Keys(map[string]serve.Principal{"secret-key": {Admin: true}}),
 	})
 	require.NoError(t, err)

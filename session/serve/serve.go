@@ -38,7 +38,7 @@ const (
 type Options struct {
 	// Respond answers what users say. Without it requests for an answer get 501.
 	Respond Responder
-	// Auth says who makes a request; an error is answered with 401. It must be set
+	// Auth says who makes a request; any error is answered with 401. It must be set
 	// unless Open is, see [Keys].
 	Auth func(*http.Request) (Principal, error)
 	// Open serves everybody who can reach the server as an administrator. It is for

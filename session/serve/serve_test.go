@@ -76,7 +76,7 @@ func served(t testing.TB, opts *serve.Options) (*httptest.Server, *session.Store
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	if opts == nil {
-		opts = &serve.Options{Open: true, Respond: serve.ResponderFunc(echo)}
+		opts = &serve.Options{Open: true, Respond: echo}
 	}
 	if opts.Heartbeat == 0 {
 		opts.Heartbeat = 200 * time.Millisecond // streams of what comes next begin with a comment or two

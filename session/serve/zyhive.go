@@ -16,7 +16,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -441,25 +440,6 @@ func zyMessages(ctx context.Context, s *session.Session) ([]zyMessage, error) {
 		}
 	})
 	return messages, err
-}
-
-// eachShown calls f with the entries of the conversation that people want to see, in
-// their order.
-func eachShown(ctx context.Context, s *session.Session, f func(transcript.Entry)) error {
-	after := ""
-	for {
-		page, err := search.Page(ctx, s, after, 500)
-		if err != nil {
-			return err
-		}
-		for _, e := range page {
-			f(e)
-		}
-		if len(page) < 500 {
-			return nil
-		}
-		after = page[len(page)-1].ID
-	}
 }
 
 func (q *request) zyTitle() error {

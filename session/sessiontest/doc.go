@@ -9,7 +9,7 @@
 //		sessiontest.TestDriver(t, func(t *testing.T) sessiontest.Storage {
 //			d := memdriver.New(nil)
 //			return sessiontest.Storage{
-//				Open:   func() (driver.Driver, error) { return d.Reopen(), nil },
+//				Open:   func() (driver.Driver, error) { return memdriver.Reopen(d), nil },
 //				Shared: true,
 //			}
 //		})

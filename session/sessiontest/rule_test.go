@@ -40,7 +40,7 @@ func TestRulesBite(t *testing.T) {
 			}
 			err := rule.Check(t.Context(), sessiontest.Storage{
 				Open: func() (driver.Driver, error) {
-					b := newBroken(store.Reopen(), shared)
+					b := newBroken(memdriver.Reopen(store), shared)
 					m.make(b)
 					return b, nil
 				},
@@ -96,7 +96,7 @@ func TestNotShared(t *testing.T) {
 					return nil, errors.New("opened while it is open")
 				}
 				open = true
-				b := newBroken(store.Reopen(), nil)
+				b := newBroken(memdriver.Reopen(store), nil)
 				b.close = func() error {
 					open = false
 					return b.Driver.Close()
@@ -123,7 +123,7 @@ func TestCheckSkipsWithoutTurnLock(t *testing.T) {
 	for _, rule := range sessiontest.Rules() {
 		store := memdriver.New(nil)
 		err := rule.Check(t.Context(), sessiontest.Storage{Open: func() (driver.Driver, error) {
-			b := newBroken(store.Reopen(), nil)
+			b := newBroken(memdriver.Reopen(store), nil)
 			b.lockTurn = func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
 				release, err := b.Driver.LockTurn(ctx, ref, wait)
 				if err != nil {
@@ -147,7 +147,7 @@ func TestCheckReportsDeadlock(t *testing.T) {
 	rule := sessiontest.Rules()[0]
 	err := rule.Check(t.Context(), sessiontest.Storage{
 		Open: func() (driver.Driver, error) {
-			b := newBroken(store.Reopen(), nil)
+			b := newBroken(memdriver.Reopen(store), nil)
 			b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 				<-stuck
 				return b.Driver.Create(ctx, agent, key, header, more...)

@@ -71,7 +71,7 @@ func TestRewoundPinAfterRestart(t *testing.T) {
 		require.Len(t, c.Compaction.Pins, 1)
 		require.Equal(t, "kept", c.Compaction.Pins[0].Text)
 		storetest.Close(t, st)
-		mem = mem.Reopen()
+		mem = memdriver.Reopen(mem)
 	}
 }
 

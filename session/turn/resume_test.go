@@ -29,7 +29,7 @@ func TestResumeIsTheWholeFold(t *testing.T) {
 	skipped := 0
 	for seed := range uint64(seeds) {
 		mem := memdriver.New(nil)
-		skipped += resumeAtRandom(t, seed, "", func() driver.Driver { defer func() { mem = mem.Reopen() }(); return mem })
+		skipped += resumeAtRandom(t, seed, "", func() driver.Driver { defer func() { mem = memdriver.Reopen(mem) }(); return mem })
 	}
 	if skipped < seeds {
 		t.Errorf("in %d runs %d times lines were left out: the test shows nothing", seeds, skipped)

@@ -13,9 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// MaxValues is the size in bytes that the values of a session may have together, names
-// included.
-const MaxValues = 64 << 10
+// maxValues is how many bytes the values of a session may have.
+const maxValues = 64 << 10
 
 // NoValue is the after of a [SetValue] that must set the first value of a name.
 const NoValue = "-"
@@ -26,8 +25,8 @@ const NoValue = "-"
 // If after is empty the value is set whatever the name had. Otherwise after is the entry
 // ID that [Values] returns with the present value, or [NoValue] if the name must not have
 // one; if that does not hold the error matches [session.ErrConflict]. SetValue returns
-// the entry ID of the new value. Values that would have more than [MaxValues] bytes
-// together are refused. After an error nothing was written, as for
+// the entry ID of the new value. Values that would have more than 64 KiB
+// together, names included, are refused. After an error nothing was written, as for
 // [session.Session.Append].
 func SetValue(ctx context.Context, s *session.Session, name string, value json.RawMessage, after string) (string, error) {
 	const op = "set value"
@@ -49,8 +48,8 @@ func SetValue(ctx context.Context, s *session.Session, name string, value json.R
 		switch {
 		case after != "" && after != now:
 			return nil, fmt.Errorf("%w: the value %q was set by entry %s: nothing was written", session.ErrConflict, name, now)
-		case size > MaxValues && value != nil:
-			return nil, fmt.Errorf("all values would have %d bytes, the limit is %d: nothing was written", size, MaxValues)
+		case size > maxValues && value != nil:
+			return nil, fmt.Errorf("all values would have %d bytes, the limit is %d: nothing was written", size, maxValues)
 		}
 		return []transcript.Item{transcript.State{Name: name, Value: value}}, nil
 	})

@@ -28,7 +28,7 @@ func TestValues(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 	_, err = turn.SetValue(ctx, s, "bad", json.RawMessage(`{`), "")
 	require.Error(t, err)
-	_, err = turn.SetValue(ctx, s, "large", json.RawMessage(`"`+strings.Repeat("x", turn.MaxValues)+`"`), "")
+	_, err = turn.SetValue(ctx, s, "large", json.RawMessage(`"`+strings.Repeat("x", 64<<10)+`"`), "")
 	require.ErrorContains(t, err, "limit")
 	storetest.Talk(t, s, 0, 5)
 	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))

@@ -42,8 +42,8 @@ func newAgent(c Config) *agent {
 	}}
 }
 
-// Respond implements serve.Responder.
-func (a *agent) Respond(ctx context.Context, s *session.Session, t *turn.Turn) error {
+// respond is a serve.Responder.
+func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) error {
 	for range maxRounds {
 		var draft *turn.Draft
 		answer, err := guard.Do(ctx, a.guard, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {

@@ -62,7 +62,7 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 
 // Run serves a store until ctx is done. It calls ready with the address.
 func Run(ctx context.Context, c Config, store *session.Store, ready func(addr string)) (err error) {
-	opts := &serve.Options{Respond: newAgent(c), Open: c.Keys == ""}
+	opts := &serve.Options{Respond: newAgent(c).respond, Open: c.Keys == ""}
 	if c.Page {
 		opts.Surfaces = serve.Everything | serve.Page
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Adopter = (*Driver)(nil)
+var _ driver.Adopter = (*memory)(nil)
 
 // Adopt implements [driver.Adopter].
-func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
+func (d *memory) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
 	const op = "Adopt"
 	if err := d.begin(ctx); err != nil {
 		return fail(op, row.Ref(), err)
@@ -22,7 +22,7 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 }
 
 // adopt is Adopt for a caller that has locked the storage.
-func (d *Driver) adopt(op string, row driver.Row, header driver.Line) error {
+func (d *memory) adopt(op string, row driver.Row, header driver.Line) error {
 	if err := cmp.Or(driver.CheckRef(row.Ref()), driver.CheckKey(row.Key)); err != nil {
 		return err
 	}

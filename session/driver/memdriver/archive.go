@@ -6,10 +6,10 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Archiver = (*Driver)(nil)
+var _ driver.Archiver = (*memory)(nil)
 
 // Archive implements [driver.Archiver]. The session takes as much memory as before.
-func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+func (d *memory) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	const op = "Archive"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
@@ -27,7 +27,7 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.
 }
 
 // Restore implements [driver.Archiver].
-func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
+func (d *memory) Restore(ctx context.Context, ref driver.Ref) error {
 	const op = "Restore"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
@@ -45,11 +45,11 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 }
 
 // DeleteIf implements [driver.Archiver].
-func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
+func (d *memory) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	return driver.Once(refs, func(ref driver.Ref) error { return d.deleteIf(ctx, ref, check) })
 }
 
-func (d *Driver) deleteIf(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+func (d *memory) deleteIf(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	const op = "DeleteIf"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Driver) deleteIf(ctx context.Context, ref driver.Ref, check func(driver
 
 // still reports why a session must stay as it is, if there is a reason. The storage
 // is locked.
-func (d *Driver) still(op string, s *session, check func(driver.Row) error) error {
+func (d *memory) still(op string, s *session, check func(driver.Row) error) error {
 	if len(s.turn) > 0 {
 		return driver.ErrBusy
 	}

@@ -1,15 +1,15 @@
 // Package memdriver keeps sessions in memory, for the tests of applications
 // and of this module.
 //
-// A [Driver] behaves like the file driver in everything that package driver
+// The driver that [New] returns behaves like the file driver in everything that package driver
 // promises, and passes the same suite, package sessiontest. Nothing outlives
 // the process, nothing is written to disk, and there are no sync policies: a
 // nil error is as durable as memory.
 //
 // # Restarts and other processes
 //
-// The content of a Driver is not gone when it is closed. [Driver.Reopen] gives
-// another Driver on the same storage: after Close it is the restarted
+// The content of a driver is not gone when it is closed. [Reopen] gives
+// another driver on the same storage: after Close it is the restarted
 // application, before it a second process.
 //
 // # Cursors

@@ -11,55 +11,58 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Options says how a [Driver] behaves. Nil and the zero value mean: nothing
+// Options says how a driver behaves. Nil and the zero value mean: nothing
 // fails.
 type Options struct {
 	// Fail, if not nil, is called before each write, with the name of the
 	// method, such as "Append", and the session. If it returns an error,
 	// nothing is written and the method returns the error, wrapped. It is
 	// called after conditions were checked, where a disk would fail. It may
-	// be called by several goroutines and must not call the Driver.
+	// be called by several goroutines and must not call the driver.
 	Fail func(op string, ref driver.Ref) error
 }
 
-// Driver is a [driver.Driver] in memory. It is safe for several goroutines.
-//
-// Arguments are copied, except what entries are made of: the lines that
-// Scan yields share their bytes, do not modify them. The functions that
-// LoadOrCreate, Create and SetCurrent are given must not call the Driver.
-type Driver struct {
+// memory is a driver.Driver in memory.
+type memory struct {
 	opts    Options
 	storage *storage
 	closing chan struct{}      // closed by Close
 	revs    map[driver.Ref]int // those of the sessions whose lines were used; storage.mu guards it
 	// waiting counts the calls that wait for a turn lock. Add is called with
-	// storage.mu held and the Driver open.
+	// storage.mu held and the driver open.
 	waiting sync.WaitGroup
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var _ driver.Driver = (*memory)(nil)
 
-// New returns a Driver on a new, empty storage. Nil options mean the defaults.
-func New(opts *Options) *Driver {
-	d := &Driver{storage: newStorage(), closing: make(chan struct{}), revs: map[driver.Ref]int{}}
+// New returns a driver on a new, empty storage, which has all optional abilities but
+// those about files: [driver.Archiver], [driver.Rewriter], [driver.Adopter] and
+// [driver.Watcher]. Nil options mean the defaults.
+//
+// Arguments are copied, except what entries are made of: the lines that
+// Scan yields share their bytes, do not modify them. The functions that
+// LoadOrCreate, Create and SetCurrent are given must not call the driver.
+func New(opts *Options) driver.Driver {
+	d := &memory{storage: newStorage(), closing: make(chan struct{}), revs: map[driver.Ref]int{}}
 	if opts != nil {
 		d.opts = *opts
 	}
 	return d
 }
 
-// Reopen returns another Driver on the storage of d, with the options of d. It
-// does not matter whether d is closed: both may be used at a time, as two
-// processes use one store.
-func (d *Driver) Reopen() *Driver {
-	return &Driver{opts: d.opts, storage: d.storage, closing: make(chan struct{}), revs: map[driver.Ref]int{}}
+// Reopen returns another driver on the storage of d, which [New] or Reopen has made,
+// with the options of d. It does not matter whether d is closed: both may be used at
+// a time, as two processes use one store. Reopen panics for any other driver.
+func Reopen(d driver.Driver) driver.Driver {
+	m := d.(*memory)
+	return &memory{opts: m.opts, storage: m.storage, closing: make(chan struct{}), revs: map[driver.Ref]int{}}
 }
 
 // Close implements [driver.Driver]. Calls that wait for a turn lock give up
 // with [driver.ErrClosed], and so does a loop over a Scan, which Close does
 // not wait for. A turn lock that is held stays held until it is released. A
 // second Close gives ErrClosed.
-func (d *Driver) Close() error {
+func (d *memory) Close() error {
 	d.storage.mu.Lock()
 	if d.closed() {
 		d.storage.mu.Unlock()
@@ -72,7 +75,7 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-func (d *Driver) closed() bool {
+func (d *memory) closed() bool {
 	select {
 	case <-d.closing:
 		return true
@@ -82,7 +85,7 @@ func (d *Driver) closed() bool {
 }
 
 // ready returns why a call cannot go on, if it cannot.
-func (d *Driver) ready(ctx context.Context) error {
+func (d *memory) ready(ctx context.Context) error {
 	if d.closed() {
 		return driver.ErrClosed
 	}
@@ -90,7 +93,7 @@ func (d *Driver) ready(ctx context.Context) error {
 }
 
 // begin locks the storage for a call. If the error is nil the caller unlocks.
-func (d *Driver) begin(ctx context.Context) error {
+func (d *memory) begin(ctx context.Context) error {
 	d.storage.mu.Lock()
 	if err := d.ready(ctx); err != nil {
 		d.storage.mu.Unlock()
@@ -101,7 +104,7 @@ func (d *Driver) begin(ctx context.Context) error {
 
 // beginKey locks the storage for a call on a key. If the error is nil the
 // caller unlocks.
-func (d *Driver) beginKey(ctx context.Context, op, agent, key string) error {
+func (d *memory) beginKey(ctx context.Context, op, agent, key string) error {
 	err := d.begin(ctx)
 	if err == nil {
 		if err = cmp.Or(driver.CheckAgent(agent), driver.CheckKey(key)); err != nil {
@@ -113,7 +116,7 @@ func (d *Driver) beginKey(ctx context.Context, op, agent, key string) error {
 
 // find locks the storage for a call on a session. If the error is nil the
 // caller unlocks.
-func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (*session, error) {
+func (d *memory) find(ctx context.Context, op string, ref driver.Ref) (*session, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, fail(op, ref, err)
 	}
@@ -127,7 +130,7 @@ func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (*session,
 
 // findLines is find for a call that uses the lines of a session. After a Rewrite
 // it fails once, because the cursors that the caller has are old.
-func (d *Driver) findLines(ctx context.Context, op string, ref driver.Ref) (*session, error) {
+func (d *memory) findLines(ctx context.Context, op string, ref driver.Ref) (*session, error) {
 	s, err := d.find(ctx, op, ref)
 	if err != nil {
 		return nil, err
@@ -142,7 +145,7 @@ func (d *Driver) findLines(ctx context.Context, op string, ref driver.Ref) (*ses
 }
 
 // writable asks Options.Fail whether a write may go on.
-func (d *Driver) writable(op string, ref driver.Ref) error {
+func (d *memory) writable(op string, ref driver.Ref) error {
 	if d.opts.Fail == nil {
 		return nil
 	}
@@ -151,7 +154,7 @@ func (d *Driver) writable(op string, ref driver.Ref) error {
 
 // Append implements [driver.Driver]. All lines of the session are searched for
 // an idempotency key, and before the other conditions are looked at.
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+func (d *memory) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
 	const op = "Append"
 	s, err := d.alone(ctx, op, ref, d.findLines)
 	if err != nil {
@@ -179,7 +182,7 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 
 // decide calls the Decide of a condition, which may scan: without the lock of the
 // storage, while nothing else can append to the session or remove it.
-func (d *Driver) decide(ctx context.Context, s *session, cond driver.Cond) ([]driver.Line, error) {
+func (d *memory) decide(ctx context.Context, s *session, cond driver.Cond) ([]driver.Line, error) {
 	decided := make(chan struct{})
 	s.deciding = decided
 	end := s.end()
@@ -194,7 +197,7 @@ func (d *Driver) decide(ctx context.Context, s *session, cond driver.Cond) ([]dr
 
 // alone is a find for a call that changes the lines of a session: it waits until no
 // Decide is running.
-func (d *Driver) alone(ctx context.Context, op string, ref driver.Ref, find func(context.Context, string, driver.Ref) (*session, error)) (*session, error) {
+func (d *memory) alone(ctx context.Context, op string, ref driver.Ref, find func(context.Context, string, driver.Ref) (*session, error)) (*session, error) {
 	for {
 		s, err := find(ctx, op, ref)
 		if err != nil || s.deciding == nil {
@@ -211,7 +214,7 @@ func (d *Driver) alone(ctx context.Context, op string, ref driver.Ref, find func
 }
 
 // Settle implements [driver.Driver]. There is never anything to wait for.
-func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+func (d *memory) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
 	s, err := d.findLines(ctx, "Settle", ref)
 	if err != nil {
 		return 0, err
@@ -222,7 +225,7 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, err
 
 // Flush implements [driver.Driver]. There is no more stable storage than the
 // one there is.
-func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
+func (d *memory) Flush(ctx context.Context, ref driver.Ref) error {
 	_, err := d.find(ctx, "Flush", ref)
 	if err != nil {
 		return err
@@ -232,7 +235,7 @@ func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
 }
 
 // LoadOrCreate implements [driver.Driver].
-func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+func (d *memory) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
 	const op = "LoadOrCreate"
 	if err := d.beginKey(ctx, op, agent, key); err != nil {
 		return driver.Row{}, false, err
@@ -246,7 +249,7 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 }
 
 // Create implements [driver.Driver].
-func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+func (d *memory) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	const op = "Create"
 	if err := d.beginKey(ctx, op, agent, key); err != nil {
 		return driver.Row{}, err
@@ -256,7 +259,7 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen 
 }
 
 // create makes a session. The storage is locked.
-func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+func (d *memory) create(op, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	gen := d.storage.nextGen(agent, key)
 	row, line := header(gen)
 	row.Agent, row.Key, row.Gen = agent, key, gen
@@ -279,7 +282,7 @@ func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Ro
 }
 
 // SetCurrent implements [driver.Driver].
-func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
+func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
 	const op = "SetCurrent"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
@@ -307,11 +310,11 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 
 // Delete implements [driver.Driver]. Its turn lock ends with a session: who
 // waits for it is told that the session is not there.
-func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+func (d *memory) Delete(ctx context.Context, refs ...driver.Ref) error {
 	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref) })...)
 }
 
-func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
+func (d *memory) delete(ctx context.Context, ref driver.Ref) error {
 	const op = "Delete"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
@@ -326,7 +329,7 @@ func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 }
 
 // Get implements [driver.Driver].
-func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+func (d *memory) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 	s, err := d.find(ctx, "Get", ref)
 	if err != nil {
 		return driver.Row{}, err
@@ -336,7 +339,7 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 }
 
 // Current implements [driver.Driver].
-func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+func (d *memory) Current(ctx context.Context, agent, key string) (driver.Row, error) {
 	const op = "Current"
 	if err := d.beginKey(ctx, op, agent, key); err != nil {
 		return driver.Row{}, err
@@ -350,7 +353,7 @@ func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, er
 }
 
 // Put implements [driver.Driver].
-func (d *Driver) Put(ctx context.Context, row driver.Row) error {
+func (d *memory) Put(ctx context.Context, row driver.Row) error {
 	const op = "Put"
 	s, err := d.find(ctx, op, row.Ref())
 	if err != nil {
@@ -374,7 +377,7 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 }
 
 // Agents implements [driver.Driver].
-func (d *Driver) Agents(ctx context.Context) ([]string, error) {
+func (d *memory) Agents(ctx context.Context) ([]string, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, fmt.Errorf("memdriver: Agents: %w", err)
 	}
@@ -384,7 +387,7 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 
 // List implements [driver.Driver]. An agent without sessions has an empty
 // list.
-func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+func (d *memory) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, failOn("List", err)
 	}

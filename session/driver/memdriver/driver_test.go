@@ -23,7 +23,7 @@ func TestDriver(t *testing.T) {
 			sessiontest.TestDriver(t, func(*testing.T) sessiontest.Storage {
 				d := memdriver.New(nil)
 				return sessiontest.Storage{
-					Open:   func() (driver.Driver, error) { return d.Reopen(), nil },
+					Open:   func() (driver.Driver, error) { return memdriver.Reopen(d), nil },
 					Shared: shared,
 				}
 			})
@@ -137,12 +137,12 @@ func TestLineBreak(t *testing.T) {
 // session is deleted. The lock outlives both.
 func TestTurnWaitEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
-		end  func(d *memdriver.Driver, ref driver.Ref) error
+		end  func(d driver.Driver, ref driver.Ref) error
 		want error
 	}{
-		"Close": {func(d *memdriver.Driver, _ driver.Ref) error { return d.Close() }, driver.ErrClosed},
+		"Close": {func(d driver.Driver, _ driver.Ref) error { return d.Close() }, driver.ErrClosed},
 		"Delete": {
-			func(d *memdriver.Driver, ref driver.Ref) error { return d.Delete(context.Background(), ref) },
+			func(d driver.Driver, ref driver.Ref) error { return d.Delete(context.Background(), ref) },
 			fs.ErrNotExist,
 		},
 	} {
@@ -166,7 +166,7 @@ func TestTurnWaitEnds(t *testing.T) {
 	}
 }
 
-func ExampleDriver_Reopen() {
+func ExampleReopen() {
 	ctx := context.Background()
 	d := memdriver.New(nil)
 	row, _, err := d.LoadOrCreate(ctx, "main", "main:cli:user", header("0198f000"))
@@ -175,7 +175,7 @@ func ExampleDriver_Reopen() {
 	}
 	d.Close()
 
-	d = d.Reopen() // the restarted application
+	d = memdriver.Reopen(d) // the restarted application
 	defer d.Close()
 	again, created, err := d.LoadOrCreate(ctx, "main", "main:cli:user", header("0198f001"))
 	fmt.Println(again.ID == row.ID, created, err)

@@ -10,13 +10,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-var _ driver.Rewriter = (*Driver)(nil)
+var _ driver.Rewriter = (*memory)(nil)
 
 var errNoHeader = errors.New("the first of the new lines is no header with a higher rev, nothing was changed")
 
 // Rewrite implements [driver.Rewriter]. The row knows no more than the header
 // until somebody puts another one.
-func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+func (d *memory) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	const op = "Rewrite"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {

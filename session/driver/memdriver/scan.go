@@ -11,7 +11,7 @@ import (
 // Scan implements [driver.Driver]. A loop sees the session as it was when the
 // loop began, even if the session is deleted meanwhile. The sequence may be
 // ranged over several times; each time it looks anew.
-func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *memory) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 	const op = "Scan"
 	return func(yield func(transcript.Record, error) bool) {
 		records, err := d.records(ctx, op, ref, from)
@@ -36,7 +36,7 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 
 // records returns what lies after a cursor. It needs no lock: elements are
 // never changed, and what is added later is behind its end.
-func (d *Driver) records(ctx context.Context, op string, ref driver.Ref, from driver.Cursor) ([]transcript.Record, error) {
+func (d *memory) records(ctx context.Context, op string, ref driver.Ref, from driver.Cursor) ([]transcript.Record, error) {
 	s, err := d.findLines(ctx, op, ref)
 	if err != nil {
 		return nil, err

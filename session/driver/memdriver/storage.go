@@ -17,7 +17,7 @@ var (
 	errBadLine   = errors.New("a line holds a newline, nothing was written")
 )
 
-// A storage is what the Drivers that [Driver.Reopen] makes have in common.
+// A storage is what the drivers that [Reopen] makes have in common.
 type storage struct {
 	mu       sync.Mutex // guards all below, and what sessions hold
 	sessions map[driver.Ref]*session

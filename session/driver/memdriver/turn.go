@@ -10,7 +10,7 @@ import (
 
 // LockTurn implements [driver.Driver]. Calling release again does nothing. A
 // lock outlives Close.
-func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
+func (d *memory) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
 	const op = "LockTurn"
 	looking := ctx
 	if wait {
@@ -33,7 +33,7 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (relea
 	}), nil
 }
 
-func (d *Driver) lockTurn(ctx context.Context, s *session, wait bool) error {
+func (d *memory) lockTurn(ctx context.Context, s *session, wait bool) error {
 	if err := d.waitTurn(ctx, s, wait); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (d *Driver) lockTurn(ctx context.Context, s *session, wait bool) error {
 	return err
 }
 
-func (d *Driver) waitTurn(ctx context.Context, s *session, wait bool) error {
+func (d *memory) waitTurn(ctx context.Context, s *session, wait bool) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
 	}

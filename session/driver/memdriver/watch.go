@@ -6,18 +6,18 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Watcher = (*Driver)(nil)
+var _ driver.Watcher = (*memory)(nil)
 
 // A watch is one call of Watch.
 type watch struct {
-	d       *Driver
+	d       *memory
 	ref     driver.Ref // zero for all sessions
 	changed func(driver.Ref, error)
 }
 
 // Watch implements [driver.Watcher]. It calls changed in the call that changes a
 // session.
-func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
+func (d *memory) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
 	d.storage.mu.Lock()
 	defer d.storage.mu.Unlock()
 	if d.closed() {
@@ -47,7 +47,7 @@ func (st *storage) tell(ref driver.Ref) {
 }
 
 // endWatches ends those of a driver that is being closed. The storage is locked.
-func (st *storage) endWatches(d *Driver) {
+func (st *storage) endWatches(d *memory) {
 	for w := range st.watches {
 		if w.d == d {
 			delete(st.watches, w)

@@ -83,7 +83,7 @@ func TestMemoriesRefused(t *testing.T) {
 type lessons struct{}
 
 func (lessons) Extract(_ context.Context, in memory.Input) ([]memory.Candidate, error) {
-	return []memory.Candidate{{Category: memory.Preferences, Topic: in.Messages[0].Text(), Text: memory.Text{Abstract: "Likes " + in.Messages[0].Text()}}}, nil
+	return []memory.Candidate{{Category: "preferences", Topic: in.Messages[0].Text(), Text: memory.Text{Abstract: "Likes " + in.Messages[0].Text()}}}, nil
 }
 
 // Memories from sessions of several replicas are known to all of them, and gone when
