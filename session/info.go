@@ -62,18 +62,13 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 
 // Info describes the session as it stands. Current and whether it is [Archived] are as
 // of the last call on the Store that opened, listed, deleted, archived or switched
-// sessions. After an index was lost Info reads the whole transcript, once. If the session
-// cannot be read, Info has only its Ref: [View.Info] returns the error.
-func (s *Session) Info() Info {
-	info := Info{Ref: s.ref}
-	_ = s.View(context.Background(), func(v *View) error {
-		got, err := v.Info()
-		if err == nil {
-			info = got
-		}
+// sessions. After an index was lost Info reads the whole transcript, once.
+func (s *Session) Info(ctx context.Context) (info Info, err error) {
+	err = s.View(ctx, func(v *View) error {
+		info, err = v.Info()
 		return err
 	})
-	return info
+	return info, err
 }
 
 // look finds out whether the session is the current one of its key, and whether it

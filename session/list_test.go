@@ -39,7 +39,7 @@ func TestListNewestFirst(t *testing.T) {
 	require.Equal(t, []string{"a", "c", "b"}, storetest.ListIDs(t, st, nil))
 	storetest.Add(t, made["b"], storetest.Answer("x"))
 	require.Equal(t, []string{"b", "a", "c"}, storetest.ListIDs(t, st, nil))
-	require.Equal(t, c.Now.Truncate(time.Microsecond), made["b"].Info().UpdatedAt)
+	require.Equal(t, c.Now.Truncate(time.Microsecond), storetest.Info(t, made["b"]).UpdatedAt)
 }
 
 func TestListFilters(t *testing.T) {
@@ -55,7 +55,7 @@ func TestListFilters(t *testing.T) {
 		id := fmt.Sprint("s", i)
 		s, err := st.Create(t.Context(), key, &session.CreateOptions{ID: id, Owner: key.Peer, Labels: []string{"l", id}})
 		require.NoError(t, err)
-		times[id] = s.Info().UpdatedAt
+		times[id] = storetest.Info(t, s).UpdatedAt
 	}
 	for _, tt := range []struct {
 		opts session.ListOptions
@@ -158,7 +158,7 @@ func ignoreMissing(err error) error {
 func TestListCursorIsChecked(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
-	good := storetest.Load(t, st, storetest.CLI).Info().Cursor()
+	good := storetest.Info(t, storetest.Load(t, st, storetest.CLI)).Cursor()
 	for _, bad := range []string{
 		"x", good[1:], "!", base64.RawURLEncoding.EncodeToString([]byte("2\n2026-11-20T08:00:00Z\na\nb")),
 		base64.RawURLEncoding.EncodeToString([]byte("1\nyesterday\na\nb")),
@@ -215,7 +215,7 @@ func TestInfoJSON(t *testing.T) {
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.UserText("q"))
 	var names map[string]any
-	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, s.Info())), &names))
+	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, storetest.Info(t, s))), &names))
 	for _, name := range []string{"agent", "id", "key", "current", "title", "owner", "labels", "createdAt", "updatedAt", "lastUserAt", "messages", "turns", "tokens", "size", "ttl"} {
 		require.Contains(t, names, name)
 	}

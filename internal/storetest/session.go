@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,35 @@ func Add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
 	ids, err := s.Append(t.Context(), items...)
 	require.NoError(t, err)
 	return ids
+}
+
+// Info describes a session.
+func Info(t testing.TB, s *session.Session) session.Info {
+	t.Helper()
+	info, err := s.Info(t.Context())
+	require.NoError(t, err)
+	return info
+}
+
+// Head returns the ID of the last message, compaction or rewind of a session; empty if
+// there is none.
+func Head(ctx context.Context, s *session.Session) (id string, err error) {
+	err = s.View(ctx, func(v *session.View) error {
+		id = v.Fold().Head()
+		return nil
+	})
+	return id, err
+}
+
+// Turns returns the number of turns of a session, and reads what its history needs and
+// no more.
+func Turns(t testing.TB, s *session.Session) (n int) {
+	t.Helper()
+	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
+		n = v.Fold().Turns()
+		return nil
+	}))
+	return n
 }
 
 // Entries returns the entries of a session.

@@ -39,7 +39,11 @@ func ExampleImport() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(s.Turns(), "turn")
+	info, err := s.Info(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Turns, "turn")
 	// Output:
 	// main:cli:ann true 2 of 2
 	// main:cli:ann false 0 of 2

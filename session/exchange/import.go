@@ -200,8 +200,12 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	taken[im.Session] = true
 	if s.Dialect == dialect.Native && s.ID != "" {
 		own, err := im.store.Get(ctx, session.Ref{Agent: im.Key.Agent, ID: s.ID})
+		var info session.Info
+		if err == nil {
+			info, err = own.Info(ctx)
+		}
 		switch {
-		case err == nil && own.Info().Key == im.Key.String():
+		case err == nil && info.Key == im.Key.String():
 			im.Session = own.Ref()
 			return nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -282,7 +286,11 @@ func (im *importing) try(ctx context.Context) error {
 	if im.plan.rewind == "" && im.plan.fresh == 0 {
 		return nil
 	}
-	im.owner = s.Info().Owner
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	im.owner = info.Owner
 	if err = im.write(ctx, s); errors.Is(err, session.ErrArchived) {
 		err = fmt.Errorf("%w: %w", fs.ErrExist, err)
 	}
@@ -304,7 +312,8 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 	if err != nil || before == nil {
 		return s, err
 	}
-	if !isImportID(before.Ref().ID) || before.Info().UpdatedAt.After(im.Source.Updated) {
+	info, err := before.Info(ctx)
+	if err == nil && (!isImportID(info.ID) || info.UpdatedAt.After(im.Source.Updated)) {
 		err = before.MakeCurrent(ctx)
 	}
 	return s, err

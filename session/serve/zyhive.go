@@ -299,9 +299,8 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 		case frameFailed:
 			e.Type, e.Error = "error", f.text
 		case frameEnd:
-			_, _ = s.Head(q.Context()) // which reads the answer; the next call says why if it cannot
-			tokens := s.Info().Tokens
-			e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &tokens
+			info, _ := s.Info(q.Context()) // the next call says why if it cannot
+			e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &info.Tokens
 		default:
 			return event{}, false
 		}
@@ -398,7 +397,10 @@ func (q *request) zyGet() error {
 	if err != nil {
 		return err
 	}
-	info := s.Info()
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
 	q.json(http.StatusOK, map[string]any{
 		"session": zySessionOf(info), "messages": messages, "agent": map[string]string{"id": info.Agent, "name": info.Agent},
 	})
@@ -479,7 +481,11 @@ func (q *request) zyTitle() error {
 	if err := s.SetMeta(q.Context(), transcript.Meta{Title: body.Title}); err != nil {
 		return err
 	}
-	q.json(http.StatusOK, map[string]any{"ok": true, "session": zySessionOf(s.Info())})
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
+	q.json(http.StatusOK, map[string]any{"ok": true, "session": zySessionOf(info)})
 	return nil
 }
 
