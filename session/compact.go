@@ -355,7 +355,7 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
 	err = s.view(ctx, op, func(v *View) (err error) {
 		t := v.t
-		l, w.rev = t.learned(), v.Rev()
+		l, w.rev = t.learned(), t.row.Rev
 		if w.see != nil {
 			cut, err = w.see(t, l)
 		}

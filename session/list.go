@@ -50,7 +50,7 @@ type ListOptions struct {
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 
-	// After is the [Info.Cursor] of the last session of the page before; empty
+	// After is the Cursor of the [Info] of the last session of the page before; empty
 	// begins at the front. A session that nobody touches between two pages is on
 	// exactly one of them. Find and Usage ignore it.
 	After string `json:"after,omitempty"`

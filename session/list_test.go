@@ -123,7 +123,7 @@ func TestListPages(t *testing.T) {
 			if len(infos) < opts.Limit {
 				break
 			}
-			opts.After = infos[len(infos)-1].Cursor()
+			opts.After = infos[len(infos)-1].Cursor
 			switch s := busy[rnd.IntN(len(busy))]; rnd.IntN(3) {
 			case 0:
 				_, _ = s.Append(t.Context(), transcript.UserText("q")) // it may be deleted
@@ -158,7 +158,7 @@ func ignoreMissing(err error) error {
 func TestListCursorIsChecked(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
-	good := storetest.Info(t, storetest.Load(t, st, storetest.CLI)).Cursor()
+	good := storetest.Info(t, storetest.Load(t, st, storetest.CLI)).Cursor
 	for _, bad := range []string{
 		"x", good[1:], "!", base64.RawURLEncoding.EncodeToString([]byte("2\n2026-11-20T08:00:00Z\na\nb")),
 		base64.RawURLEncoding.EncodeToString([]byte("1\nyesterday\na\nb")),
@@ -202,7 +202,7 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 		if len(page) == 0 {
 			break
 		}
-		paged, after = append(paged, page[0].ID), page[0].Cursor()
+		paged, after = append(paged, page[0].ID), page[0].Cursor
 	}
 	require.Equal(t, all, paged)
 	storetest.Close(t, st)

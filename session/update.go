@@ -161,8 +161,8 @@ func (d *decision) decide(ctx context.Context) error {
 func (d *decision) look(ctx context.Context, v *View) error {
 	switch {
 	case d.rev == anyRev:
-		d.rev = v.Rev()
-	case d.rev != v.Rev():
+		d.rev = v.t.row.Rev
+	case d.rev != v.t.row.Rev:
 		return fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", ErrReplaced)
 	}
 	if err := v.t.writable(ctx); err != nil {

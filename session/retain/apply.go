@@ -131,7 +131,7 @@ func (a *application) look(ctx context.Context, item Item) (session.Info, error)
 		if err != nil || len(infos) < at.Limit {
 			return session.Info{}, err
 		}
-		at.After = infos[len(infos)-1].Cursor()
+		at.After = infos[len(infos)-1].Cursor
 	}
 }
 

@@ -106,7 +106,7 @@ func (q *request) ownList(opts session.ListOptions) (page ownSessions, err error
 	opts.Limit = clamp(opts.Limit, 100, 1000)
 	infos, err := q.store.List(q.Context(), &opts)
 	if err == nil && len(infos) == opts.Limit {
-		page.Next = infos[len(infos)-1].Cursor()
+		page.Next = infos[len(infos)-1].Cursor
 	}
 	page.Sessions = []session.Info{}
 	for _, i := range infos {
