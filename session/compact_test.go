@@ -400,7 +400,7 @@ func TestCompactRefuses(t *testing.T) {
 
 	st = storetest.Open(t, dir, &session.Options{ReadOnly: true})
 	defer storetest.Close(t, st)
-	s, err := st.Lookup(t.Context(), storetest.CLI)
+	s, err := storetest.Current(t.Context(), st, storetest.CLI)
 	require.NoError(t, err)
 	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		t.Error("the summarizer was asked")

@@ -50,7 +50,7 @@ func TestManySessions(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, infos, sessions)
 	for i := range sessions {
-		s, err := st.Lookup(t.Context(), key(i))
+		s, err := storetest.Current(t.Context(), st, key(i))
 		require.NoError(t, err)
 		checkWriters(t, s, key(i).String(), writers, each)
 		if info := storetest.Info(t, s); info.Messages != writers*each*2 || info.Turns != writers*each {

@@ -202,7 +202,7 @@ func TestFork(t *testing.T) {
 		require.NotEqual(t, later.IDs, other.IDs)
 
 		require.Equal(t, before, storetest.History(t, s))
-		for filter, want := range map[string]session.ListOptions{"parent": {Parent: s.Ref()}, "base": {Base: s.Ref(), Agent: "main"}} {
+		for filter, want := range map[string]session.ListOptions{"parent": {Parent: s.Ref()}, "base": {Base: s.Ref(), Key: session.Key{Agent: "main"}}} {
 			infos, err := st.List(t.Context(), &want)
 			require.NoError(t, err)
 			require.True(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == "branch" }), filter)

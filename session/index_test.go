@@ -205,7 +205,7 @@ func TestUnfinishedCreation(t *testing.T) {
 
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	_, err = st.Lookup(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "a"})
+	_, err = storetest.Current(t.Context(), st, session.Key{Agent: "main", Channel: "cli", Peer: "a"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, "renamed", storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).Ref().ID)
 	infos, err := st.List(t.Context(), nil)

@@ -236,7 +236,7 @@ func TestListForeignKey(t *testing.T) {
 	}{
 		{session.ListOptions{Owner: "o"}, 1},
 		{session.ListOptions{Owner: "p"}, 0},
-		{session.ListOptions{Owner: "o", Channel: "c"}, 0},
+		{session.ListOptions{Key: session.Key{Channel: "c"}, Owner: "o"}, 0},
 	} {
 		infos, err := st.List(t.Context(), &test.opts)
 		require.NoError(t, err)

@@ -85,10 +85,6 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			_, err := scope.Load(t.Context(), key(t, s))
 			absent(t, err)
 		},
-		"Lookup": func(t *testing.T, scope *session.Store, s *session.Session) {
-			_, err := scope.Lookup(t.Context(), key(t, s))
-			absent(t, err)
-		},
 		"Get": func(t *testing.T, scope *session.Store, s *session.Session) {
 			_, err := scope.Get(t.Context(), s.Ref())
 			absent(t, err)
@@ -115,8 +111,11 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		"Delete": func(t *testing.T, scope *session.Store, s *session.Session) {
 			absent(t, scope.Delete(t.Context(), s.Ref()))
 		},
-		"List": func(t *testing.T, scope *session.Store, _ *session.Session) {
-			for _, opts := range []*session.ListOptions{nil, {Agent: "main", Limit: 1}, {Owner: "bert"}} {
+		"List": func(t *testing.T, scope *session.Store, s *session.Session) {
+			current, err := scope.List(t.Context(), &session.ListOptions{Key: key(t, s), Current: true})
+			require.NoError(t, err)
+			require.Empty(t, current)
+			for _, opts := range []*session.ListOptions{nil, {Key: session.Key{Agent: "main"}, Limit: 1}, {Owner: "bert"}} {
 				infos, err := scope.List(t.Context(), opts)
 				require.NoError(t, err)
 				for _, info := range infos {

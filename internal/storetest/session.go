@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"io/fs"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,19 @@ func Load(t testing.TB, st *session.Store, key session.Key) *session.Session {
 	s, err := st.Load(t.Context(), key)
 	require.NoError(t, err)
 	return s
+}
+
+// Current returns the current session of a key. If it has none, the error matches
+// [fs.ErrNotExist].
+func Current(ctx context.Context, st *session.Store, key session.Key) (*session.Session, error) {
+	infos, err := st.List(ctx, &session.ListOptions{Key: key, Current: true, State: session.AnyState})
+	if err == nil && len(infos) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	return st.Get(ctx, infos[0].Ref)
 }
 
 // Add appends items in one batch and returns the IDs of their entries.

@@ -235,7 +235,7 @@ func TestBlobsLeftovers(t *testing.T) {
 	ref := session.Ref{Agent: "main", ID: "fork"}
 	require.Zero(t, count(ref))
 	require.ErrorIs(t, storetest.ErrOf(st.Get(t.Context(), ref)), fs.ErrNotExist)
-	current, err := st.Lookup(t.Context(), storetest.CLI)
+	current, err := storetest.Current(t.Context(), st, storetest.CLI)
 	require.NoError(t, err)
 	require.Equal(t, s.Ref().ID, current.Ref().ID)
 

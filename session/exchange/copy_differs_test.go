@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
@@ -152,7 +153,7 @@ func TestCopyOthers(t *testing.T) {
 	}
 	require.NoError(t, mine.MakeCurrent(t.Context())) // its gen is above that of theirs now
 	copied(t, from, to)
-	now, err := to.Lookup(t.Context(), cli)
+	now, err := storetest.Current(t.Context(), to, cli)
 	require.NoError(t, err)
 	require.Equal(t, mine.Ref().ID, now.Ref().ID)
 	require.NoError(t, theirs.MakeCurrent(t.Context()))

@@ -35,7 +35,7 @@ func ExampleImport() {
 			fmt.Println(im.Key, im.Created, im.Appended, "of", im.Records)
 		}
 	}
-	s, err := store.Lookup(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
+	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -265,7 +265,7 @@ func TestImportBesideOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
-	cur, err := st.Lookup(ctx, key)
+	cur, err := storetest.Current(ctx, st, key)
 	require.NoError(t, err)
 	require.Equal(t, own.Ref().ID, cur.Ref().ID)
 	s, err := st.Get(ctx, im.Session)
@@ -295,7 +295,7 @@ func TestImportCurrent(t *testing.T) {
 	newer := strings.NewReplacer("0123456789ab", "ba9876543210", "2026-02-24", "2026-03-24").Replace(flatSource)
 	files := fstest.MapFS{"a_0123456789ab.jsonl": {Data: []byte(newer)}, "b.jsonl": {Data: []byte(flatSource)}}
 	report := importAll(t, st, sessionsIn(t, files), nil)
-	cur, err := st.Lookup(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
+	cur, err := storetest.Current(ctx, st, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
 	require.NoError(t, err)
 	require.Len(t, report, 2)
 	require.Equal(t, report[0].Session, cur.Ref())

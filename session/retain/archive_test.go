@@ -102,7 +102,7 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, err)
 		check(again)
 
-		_, err = st.Lookup(ctx, storetest.CLI)
+		_, err = storetest.Current(ctx, st, storetest.CLI)
 		require.ErrorIs(t, err, fs.ErrNotExist, "the key has no session")
 		_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: s.Ref().ID})
 		require.ErrorIs(t, err, fs.ErrExist)

@@ -84,7 +84,7 @@ func (q *request) vikingCreate() error {
 }
 
 func (q *request) vikingList() error {
-	infos, err := q.list(&session.ListOptions{Agent: q.sv.opts.Agent})
+	infos, err := q.list(&session.ListOptions{Key: session.Key{Agent: q.sv.opts.Agent}})
 	if err != nil {
 		return err
 	}
@@ -389,7 +389,7 @@ func (q *request) searchMemory(found map[string][]vikingFound, query, agent stri
 
 // searchSaid searches what was said.
 func (q *request) searchSaid(found map[string][]vikingFound, text, agent string, s *session.Session, limit int) error {
-	query := search.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Agent: agent}}
+	query := search.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Key: session.Key{Agent: agent}}}
 	hits := search.Store(q.Context(), q.store, query)
 	if s != nil {
 		hits = search.Session(q.Context(), s, query)

@@ -357,7 +357,7 @@ func zySessionOf(i session.Info) zySession {
 }
 
 func (q *request) zyList() error {
-	opts := &session.ListOptions{Agent: cmp.Or(q.PathValue("agent"), q.URL.Query().Get("agentId"))}
+	opts := &session.ListOptions{Key: session.Key{Agent: cmp.Or(q.PathValue("agent"), q.URL.Query().Get("agentId"))}}
 	infos, err := q.list(opts)
 	if err != nil {
 		return err
