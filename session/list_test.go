@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -213,7 +214,8 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 }
 
 func TestInfoJSON(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
+	var e session.Event
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(_ context.Context, got session.Event) { e = got }})
 	defer storetest.Close(t, st)
 	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
 	require.NoError(t, err)
@@ -223,8 +225,10 @@ func TestInfoJSON(t *testing.T) {
 	for _, name := range []string{"agent", "id", "key", "current", "title", "owner", "labels", "createdAt", "updatedAt", "lastUserAt", "messages", "turns", "tokens", "size", "ttl"} {
 		require.Contains(t, names, name)
 	}
-	e := session.Event{Kind: session.EventAppend, Session: s.Ref(), Err: errors.New("no")}
-	require.JSONEq(t, `{"kind":"append","session":{"agent":"main","id":"x"},"error":"no"}`, storetest.JSON(t, e))
+	_, err = s.AppendIf(t.Context(), session.Cond{Empty: true}, transcript.UserText("q"))
+	require.ErrorIs(t, err, session.ErrConflict)
+	e.Took = 0
+	require.JSONEq(t, fmt.Sprintf(`{"kind":"append","session":{"agent":"main","id":"x"},"error":%q}`, err.Error()), storetest.JSON(t, e))
 }
 
 // An owner or a label that is not UTF-8 is refused. A line would have another one in

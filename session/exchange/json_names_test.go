@@ -168,7 +168,7 @@ func TestJSONNames(t *testing.T) {
 		}
 		seen[typ] = true
 		fromFields := slices.Contains([]reflect.Type{
-			reflect.TypeFor[session.Event](), reflect.TypeFor[exchange.Imported](), reflect.TypeFor[dialect.Session](), reflect.TypeFor[session.Tail](), reflect.TypeFor[compact.Step](),
+			reflect.TypeFor[exchange.Imported](), reflect.TypeFor[dialect.Session](), reflect.TypeFor[session.Tail](), reflect.TypeFor[compact.Step](),
 		}, typ) // of these MarshalJSON only adds the error
 		_, form := reflect.PointerTo(typ).MethodByName("MarshalJSON")
 		_, text := reflect.PointerTo(typ).MethodByName("MarshalText")
