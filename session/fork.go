@@ -197,7 +197,7 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 		}
 		for _, e := range b.Entries {
 			if e.Standing() != nil {
-				e = st.Sealed(e.WithStanding(nil))
+				e = st.sealed(e.WithStanding(nil))
 			}
 			lines = append(lines, e)
 		}

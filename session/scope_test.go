@@ -163,7 +163,6 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		"Owner": func(t *testing.T, scope *session.Store, _ *session.Session) {
 			require.Equal(t, "ada", scope.Owner())
 		},
-		"Sealed": nil, // changes an entry that it is given
 		"Close": func(t *testing.T, scope *session.Store, s *session.Session) {
 			require.NoError(t, scope.Close())
 			_, err := s.History(t.Context())

@@ -104,7 +104,7 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
-		return lineOf(s.store.Sealed(e))
+		return lineOf(s.store.sealed(e))
 	})
 	s.store.looks.Add(1)
 	return s.store.done(ctx, "make current", s.ref, err)

@@ -338,7 +338,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		}
 		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
-		return row, lineOf(st.Sealed(e))
+		return row, lineOf(st.sealed(e))
 	}
 }
 

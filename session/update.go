@@ -254,7 +254,7 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 			}
 			wrote = true
 			if !bytes.Equal(e.Line(), got) {
-				e = s.store.Sealed(e)
+				e = s.store.sealed(e)
 			}
 			return write(e.Line())
 		})

@@ -450,3 +450,27 @@ func TestCopyArchived(t *testing.T) {
 		require.Equal(t, textOf(t, from), textOf(t, to))
 	}
 }
+
+// Lines without checksums get checksums in a store that writes them. Such a copy is whole,
+// and is continued.
+func TestCopyAddsChecksums(t *testing.T) {
+	from := session.OpenDriver(memdriver.New(nil), &session.Options{NoChecksum: true})
+	to := session.OpenDriver(memdriver.New(nil), nil)
+	s := storetest.Load(t, from, cli)
+	for n := range 3 {
+		storetest.Add(t, s, transcript.UserText("q"), transcript.AssistantText("a"))
+		report, err := exchange.Copy(t.Context(), from, to, nil)
+		require.NoError(t, err)
+		require.Equal(t, 2+max(0, 1-n), report.Lines)
+	}
+	copied, err := to.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	lines := storetest.Lines(t, copied)
+	require.Len(t, lines, 7)
+	for _, line := range lines[1:] { // the header is that of the session
+		require.Contains(t, line, `,"crc":"`)
+	}
+	health, err := copied.Health(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, health.Damage)
+}
