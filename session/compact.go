@@ -37,9 +37,9 @@ type Compacted struct {
 // do. After an error the transcript and the history are what they were: it is a
 // [*compact.Error] if the summarizer failed or its summary was refused, and matches
 // [ErrConflict] if there was another compaction or a rewind while the summary was made,
-// or a result came in for a call without one. One
-// compaction at a time runs on a session in a process; others wait for it, and
-// one that a summarizer or an observer asks for is an error.
+// or a result came in for a call without one. One compaction at a time runs on a session
+// in a process; others wait for it, and one that a summarizer or an observer asks for is
+// an error.
 //
 // A call that waits for a person, or was approved and not started, is not
 // summarised: the cut is in front of it.
@@ -314,8 +314,9 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	return done, err
 }
 
-// alone waits until no other compaction of this process runs on the session, and keeps others out until free is called. The context tells those that
-// are asked for meanwhile that they would wait for it.
+// alone waits until no other compaction of this process runs on the session, and keeps
+// others out until free is called. Compactions that are asked for with the context would
+// wait for this one, and fail.
 func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
 	if ctx.Value(working{s.store, s.ref}) != nil {
 		return ctx, nil, s.store.wrap(op, s.ref, errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards"))

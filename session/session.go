@@ -94,7 +94,8 @@ func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 }
 
 // Rewind takes the history back to what it was right after an entry. Rewound
-// entries stay in the transcript; rewinding to one of them undoes the rewind. The session's own ID stands for the beginning.
+// entries stay in the transcript; rewinding to one of them undoes the rewind. The
+// session's own ID is the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	_, err := s.Append(ctx, transcript.Rewind{To: entryID})
 	return err
