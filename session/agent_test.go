@@ -71,7 +71,7 @@ func checkRestart(t testing.TB, dir string, opts *session.Options, want string) 
 	o.ReadOnly = true
 	st := storetest.Open(t, dir, &o)
 	defer storetest.Close(t, st)
-	s, err := st.Lookup(t.Context(), storetest.CLI)
+	s, err := storetest.Current(t.Context(), st, storetest.CLI)
 	require.NoError(t, err)
 	require.Equal(t, want, storetest.Request(t, s))
 }

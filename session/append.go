@@ -42,9 +42,11 @@ func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]strin
 // Cond is what must hold for [Session.AppendIf]. The zero value always holds.
 type Cond struct {
 	// Head is the ID that the last message, compaction or rewind entry must
-	// have; [NoHead] says that there must be none. Otherwise the error matches
-	// [ErrConflict].
+	// have. Otherwise the error matches [ErrConflict].
 	Head string `json:"head,omitempty"`
+	// Empty requires that the session has no message, compaction or rewind yet.
+	// Otherwise the error matches [ErrConflict].
+	Empty bool `json:"empty,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
 	// items the error matches [ErrIdemMismatch]. Keys are honoured over the
@@ -80,7 +82,7 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 	}
 	var res driver.Result
 	var err error
-	if cond.Head != "" || slices.ContainsFunc(w.entries, depends) {
+	if cond.Head != "" || cond.Empty || slices.ContainsFunc(w.entries, depends) {
 		res, err = s.decideIf(ctx, op, t, cond, w)
 	} else {
 		res, err = s.inTurn(ctx, op, t, &w)
@@ -133,7 +135,10 @@ func depends(e transcript.Entry) bool {
 // there is a reason: the condition, a rewind to an entry that does not exist, an
 // answer to a rewound request, a status of a call that goes back.
 func (v *View) admit(cond Cond, entries []transcript.Entry) error {
-	if head := cmp.Or(v.Fold().Head(), NoHead); cond.Head != "" && head != cond.Head {
+	switch head := v.Fold().Head(); {
+	case cond.Empty && head != "":
+		return fmt.Errorf("the session has messages, and its head is %q: %w", head, ErrConflict)
+	case cond.Head != "" && head != cond.Head:
 		return fmt.Errorf("head is %q, not %q: %w", head, cond.Head, ErrConflict)
 	}
 	said := map[string]string{} // by these entries, of calls

@@ -124,7 +124,7 @@ func TestAppendsReturnOutOfOrder(t *testing.T) {
 				h.holds[id] <- nil
 				require.NoError(t, <-ended[i])
 				if looks && i == 5 {
-					require.Equal(t, 8, s.Turns(), "all 8 are written")
+					require.Equal(t, 8, storetest.Info(t, s).Turns, "all 8 are written")
 				}
 			}
 			if !looks {
@@ -147,7 +147,7 @@ func TestAppendsReadNothing(t *testing.T) {
 	storetest.Talk(t, s, 0, 20)
 	require.Zero(t, h.scans)
 	require.Empty(t, h.puts)
-	require.Equal(t, 20, s.Turns())
+	require.Equal(t, 20, storetest.Info(t, s).Turns)
 }
 
 // An append that is reported as failed and was written all the same is read.

@@ -183,7 +183,7 @@ func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	storetest.CompareWithWhole(t, "after the compaction", s, 0)
 	resumed := storetest.Load(t, session.OpenDriver(h.Driver, nil), storetest.CLI)
 	storetest.CompareWithWhole(t, "resumed", resumed, 0)
-	require.Equal(t, s.Info(), resumed.Info())
+	require.Equal(t, storetest.Info(t, s), storetest.Info(t, resumed))
 }
 
 // failing is a Counter that panics while now is set.
@@ -227,7 +227,7 @@ func TestSessionGoesOnAfterAPanic(t *testing.T) {
 			counter, append = of == "counter", of == "driver"
 			require.Panics(t, func() {
 				_, _ = s.Append(storetest.Background, transcript.UserText("1"), storetest.Answer("a"))
-				s.Info()
+				storetest.Info(t, s)
 			})
 			counter, append = false, false
 			storetest.Add(t, s, transcript.UserText("2"), storetest.Answer("a"))
@@ -286,7 +286,7 @@ func TestLongMeta(t *testing.T) {
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	if info := storetest.Load(t, st, storetest.CLI).Info(); len(info.Labels) != len(labels) || info.Owner != owner {
+	if info := storetest.Info(t, storetest.Load(t, st, storetest.CLI)); len(info.Labels) != len(labels) || info.Owner != owner {
 		t.Errorf("%d labels and an owner of %d bytes, want %d and %d", len(info.Labels), len(info.Owner), len(labels), len(owner))
 	}
 }
@@ -369,6 +369,6 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 	for _, s := range sessions["locked"] {
 		again, err := st.Get(t.Context(), s.Ref())
 		require.NoError(t, err)
-		require.Equal(t, 1, again.Info().Messages)
+		require.Equal(t, 1, storetest.Info(t, again).Messages)
 	}
 }

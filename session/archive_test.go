@@ -17,12 +17,12 @@ func TestAt(t *testing.T) {
 		ctx := t.Context()
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Add(t, s, transcript.UserText("one"))
-		seen := s.Info().End
+		seen := storetest.Info(t, s).End
 		storetest.Add(t, s, transcript.UserText("two"))
 		require.ErrorIs(t, st.DeleteAt(ctx, s.Ref(), seen), session.ErrConflict)
 		require.ErrorIs(t, st.DeleteAt(ctx, s.Ref(), -1), session.ErrConflict)
 		require.ErrorIs(t, st.SetState(ctx, s.Ref(), session.Archived, seen), session.ErrConflict)
-		seen = s.Info().End
+		seen = storetest.Info(t, s).End
 		require.NoError(t, s.View(ctx, func(v *session.View) error {
 			require.Equal(t, v.End(), seen)
 			return nil
@@ -36,11 +36,11 @@ func TestAt(t *testing.T) {
 		require.NoError(t, unlock())
 		require.ErrorIs(t, st.SetState(ctx, s.Ref(), session.Expired, seen), fs.ErrInvalid)
 		require.Contains(t, storetest.History(t, s), "two")
-		require.Equal(t, session.Live, s.Info().State)
+		require.Equal(t, session.Live, storetest.Info(t, s).State)
 
 		require.NoError(t, st.SetState(ctx, s.Ref(), session.Archived, seen))
-		require.Equal(t, session.Archived, s.Info().State)
-		require.Equal(t, seen, s.Info().End)
+		require.Equal(t, session.Archived, storetest.Info(t, s).State)
+		require.Equal(t, seen, storetest.Info(t, s).End)
 		require.NoError(t, st.DeleteAt(ctx, s.Ref(), seen))
 		require.ErrorIs(t, st.DeleteAt(ctx, s.Ref(), seen), fs.ErrNotExist)
 		_, err = st.Get(ctx, s.Ref())

@@ -182,7 +182,7 @@ func TestReadOnly(t *testing.T) {
 
 	ro := storetest.Open(t, dir, &session.Options{ReadOnly: true})
 	defer storetest.Close(t, ro)
-	r, err := ro.Lookup(t.Context(), storetest.CLI)
+	r, err := storetest.Current(t.Context(), ro, storetest.CLI)
 	require.NoError(t, err)
 	require.Equal(t, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"two"}]}]}`, storetest.History(t, r))
 	h, err := r.Health(t.Context())

@@ -33,7 +33,7 @@ func BenchmarkResume(b *testing.B) {
 		defer storetest.Close(b, st)
 		s := storetest.Load(b, st, session.Key{Agent: "long", Channel: "cli", Peer: "user"})
 		fill(b, s, *longMiB<<10-live)
-		before := s.Info()
+		before := storetest.Info(b, s)
 		ids := storetest.Add(b, s, transcript.UserText(storetest.KibText))
 		fill(b, s, live-2)
 		storetest.Add(b, s, transcript.Compaction{
@@ -75,8 +75,8 @@ func BenchmarkResume(b *testing.B) {
 					if err != nil {
 						return err
 					}
-					if len(h.Messages) < live/2 || len(h.Messages) > 2*live || s.Turns() < live/4 {
-						return fmt.Errorf("%d messages, %d turns", len(h.Messages), s.Turns())
+					if len(h.Messages) < live/2 || len(h.Messages) > 2*live || storetest.Turns(b, s) < live/4 {
+						return fmt.Errorf("%d messages, %d turns", len(h.Messages), storetest.Turns(b, s))
 					}
 					return nil
 				}}

@@ -157,7 +157,7 @@ func idle(b *testing.B, dir string, refs []session.Ref) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := st.Lookup(b.Context(), session.Key{Agent: "main", Channel: "web", Peer: "user-000000"}); err != nil {
+		if _, err := storetest.Current(b.Context(), st, session.Key{Agent: "main", Channel: "web", Peer: "user-000000"}); err != nil {
 			b.Fatal(err)
 		}
 		index = float64(storetest.HeapBytes()) - float64(before)

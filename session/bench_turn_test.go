@@ -106,7 +106,7 @@ func BenchmarkAppendThenCount(b *testing.B) {
 		storetest.Versus(b, 16,
 			storetest.Side{Call: func() error {
 				err := turn(sessions[0], &n)
-				if sessions[0].Info().Tokens == 0 {
+				if storetest.Info(b, sessions[0]).Tokens == 0 {
 					b.Error("nothing was counted")
 				}
 				return err

@@ -157,7 +157,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	require.Zero(t, skipped)
 	storetest.Talk(t, s, 14, 2)
 	// An estimate is no proof, a refusal is.
-	need := guard.Need{Window: 30_000, Room: s.Info().Tokens - 500, Counter: storetest.Thousands{}}
+	need := guard.Need{Window: 30_000, Room: storetest.Info(t, s).Tokens - 500, Counter: storetest.Thousands{}}
 	if changed, err = s.CompactFor(t.Context(), need); changed || err != nil || skipped != 1 {
 		t.Errorf("by estimate: %v, %v, skipped %d", changed, err, skipped)
 	}
@@ -236,10 +236,10 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 				if i == 20 { // one that a guard needs sets the pace too
 					changed, err := s.CompactFor(t.Context(), guard.Need{Refused: true, Room: 4_000, Counter: storetest.Thousands{}})
 					if require.NoError(t, err); changed {
-						last = s.Info().Tokens
+						last = storetest.Info(t, s).Tokens
 					}
 				}
-				before := s.Info().Tokens
+				before := storetest.Info(t, s).Tokens
 				done, err := s.AfterTurn(t.Context())
 				if require.NoError(t, err); done.Entry == "" {
 					continue
@@ -302,9 +302,9 @@ func TestCompactForHalf(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 40)
-	before := s.Info().Tokens
+	before := storetest.Info(t, s).Tokens
 	changed, err := s.CompactFor(t.Context(), guard.Need{})
-	if after := s.Info().Tokens; !changed || err != nil || after > before/2 || cut.Room != before/2 {
+	if after := storetest.Info(t, s).Tokens; !changed || err != nil || after > before/2 || cut.Room != before/2 {
 		t.Errorf("%v, %v: %d tokens became %d: %s", changed, err, before, after, cut)
 	}
 }

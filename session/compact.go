@@ -21,7 +21,9 @@ type Compacted struct {
 	// Cut is the plan. If Cut.Nothing is set nothing was done.
 	Cut compact.Cut `json:"cut"`
 	// Entry is the ID of the compaction entry; empty if nothing was done.
-	Entry      string                `json:"entry,omitempty"`
+	Entry string `json:"entry,omitempty"`
+	// Compaction is what the entry says. After an error that matches [ErrConflict] it
+	// was not stored, and has the summary, which may have cost something.
 	Compaction transcript.Compaction `json:"compaction,omitzero"`
 }
 
@@ -33,10 +35,11 @@ type Compacted struct {
 // what they append stays in the history. If the error is nil, either the
 // compaction is committed, as durable as any append, or there was nothing to
 // do. After an error the transcript and the history are what they were: it is a
-// [*compact.Error] if the summarizer failed or its summary was refused, and a
-// [*CompactConflictError] if what was summarised has changed meanwhile. One
-// compaction at a time runs on a session in a process; others wait for it, and
-// one that a summarizer or an observer asks for is an error.
+// [*compact.Error] if the summarizer failed or its summary was refused, and matches
+// [ErrConflict] if there was another compaction or a rewind while the summary was made,
+// or a result came in for a call without one. One compaction at a time runs on a session
+// in a process; others wait for it, and one that a summarizer or an observer asks for is
+// an error.
 //
 // A call that waits for a person, or was approved and not started, is not
 // summarised: the cut is in front of it.
@@ -225,23 +228,6 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	return o
 }
 
-// CompactConflictError says that a compaction was not committed, because what
-// it summarises has changed while the summary was made: there was another
-// compaction or a rewind, or a result came in for a call that had none. It
-// matches [ErrConflict]. Nothing was written.
-type CompactConflictError struct {
-	Compaction transcript.Compaction // with the summary, which may have cost something
-	Err        error
-}
-
-// Error says what happened.
-func (e *CompactConflictError) Error() string {
-	return "while the summary was made the history was compacted or rewound, or a late result came in: nothing was written; plan again"
-}
-
-// Unwrap returns the cause, which matches [ErrConflict].
-func (e *CompactConflictError) Unwrap() error { return e.Err }
-
 // work is one compaction.
 type work struct {
 	compact.Options // after look, Check refuses cuts behind calls that wait for a person or were approved
@@ -314,22 +300,23 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	}
 	ids, stored, err := s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
 		if !w.stands(v.t, done.Cut) {
-			return nil, ErrConflict
+			return nil, fmt.Errorf("%w: while the summary was made the history was compacted or rewound, or a late result came in: nothing was written; plan again", ErrConflict)
 		}
 		c.Standing = w.failures(v.t.learned())
 		return []transcript.Item{c}, nil
 	})
-	if errors.Is(err, ErrConflict) {
-		err = s.store.wrap(op, s.ref, &CompactConflictError{Compaction: c, Err: ErrConflict})
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		done.Entry, done.Compaction = ids[len(ids)-1], *stored
+	case errors.Is(err, ErrConflict):
+		done.Compaction = c
 	}
 	return done, err
 }
 
-// alone waits until no other compaction of this process runs on the session, and keeps others out until free is called. The context tells those that
-// are asked for meanwhile that they would wait for it.
+// alone waits until no other compaction of this process runs on the session, and keeps
+// others out until free is called. Compactions that are asked for with the context would
+// wait for this one, and fail.
 func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
 	if ctx.Value(working{s.store, s.ref}) != nil {
 		return ctx, nil, s.store.wrap(op, s.ref, errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards"))
@@ -355,7 +342,7 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
 	err = s.view(ctx, op, func(v *View) (err error) {
 		t := v.t
-		l, w.rev = t.learned(), v.Rev()
+		l, w.rev = t.learned(), t.row.Rev
 		if w.see != nil {
 			cut, err = w.see(t, l)
 		}

@@ -43,8 +43,8 @@ func TestCompactionRepeatsThePrompt(t *testing.T) {
 		require.NotContains(t, m.Text(), "[The system prompt from here on]")
 		require.NotContains(t, m.Text(), "[Only these tools may be called from here on]")
 	}
-	require.Equal(t, done.Compaction.TokensAfter, s.Info().Tokens)
-	require.InDelta(t, tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages), s.Info().Tokens, float64(len(h.Messages)))
+	require.Equal(t, done.Compaction.TokensAfter, storetest.Info(t, s).Tokens)
+	require.InDelta(t, tokens.Estimator{}.Count(h.SystemPrompt(""), nil, h.Messages), storetest.Info(t, s).Tokens, float64(len(h.Messages)))
 	storetest.Talk(t, s, 8, 4)
 	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))})
 	require.NoError(t, err)

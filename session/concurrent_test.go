@@ -50,10 +50,10 @@ func TestManySessions(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, infos, sessions)
 	for i := range sessions {
-		s, err := st.Lookup(t.Context(), key(i))
+		s, err := storetest.Current(t.Context(), st, key(i))
 		require.NoError(t, err)
 		checkWriters(t, s, key(i).String(), writers, each)
-		if info := s.Info(); info.Messages != writers*each*2 || info.Turns != writers*each {
+		if info := storetest.Info(t, s); info.Messages != writers*each*2 || info.Turns != writers*each {
 			t.Errorf("%s: %d messages, %d turns", key(i), info.Messages, info.Turns)
 		}
 	}
@@ -117,7 +117,7 @@ func TestLoadOneKey(t *testing.T) {
 	for _, id := range ids {
 		require.Equal(t, ids[0], id)
 	}
-	require.Equal(t, len(ids), storetest.Load(t, st, storetest.CLI).Turns())
+	require.Equal(t, len(ids), storetest.Info(t, storetest.Load(t, st, storetest.CLI)).Turns)
 }
 
 // Readers see whole batches while writers append.

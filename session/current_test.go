@@ -34,25 +34,25 @@ func TestInfoLooksCurrentUpOnce(t *testing.T) {
 	first := storetest.Load(t, st, storetest.CLI)
 	for range 5 {
 		storetest.Add(t, first, transcript.UserText("hi"))
-		require.True(t, first.Info().Current)
+		require.True(t, storetest.Info(t, first).Current)
 	}
 	require.Equal(t, 1, d.n)
 	second, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	require.False(t, first.Info().Current)
-	require.True(t, second.Info().Current)
+	require.False(t, storetest.Info(t, first).Current)
+	require.True(t, storetest.Info(t, second).Current)
 	require.NoError(t, first.MakeCurrent(t.Context()))
-	require.True(t, first.Info().Current)
-	require.False(t, second.Info().Current)
+	require.True(t, storetest.Info(t, first).Current)
+	require.False(t, storetest.Info(t, second).Current)
 	require.NoError(t, st.Delete(t.Context(), first.Ref()))
-	require.True(t, second.Info().Current)
+	require.True(t, storetest.Info(t, second).Current)
 
 	other := session.OpenDriver(memdriver.Reopen(mem), nil)
 	defer storetest.Close(t, other)
 	third, err := other.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
 	require.Equal(t, third.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
-	require.False(t, second.Info().Current, "after a call has found the session of another process")
+	require.False(t, storetest.Info(t, second).Current, "after a call has found the session of another process")
 }
 
 func TestMakeCurrent(t *testing.T) {
@@ -61,7 +61,7 @@ func TestMakeCurrent(t *testing.T) {
 	a := storetest.Load(t, st, storetest.CLI)
 	b, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
-	if !b.Info().Current || a.Info().Current {
+	if !storetest.Info(t, b).Current || storetest.Info(t, a).Current {
 		t.Error("the session created last is not the current one")
 	}
 	require.NoError(t, a.MakeCurrent(t.Context()))
@@ -71,7 +71,7 @@ func TestMakeCurrent(t *testing.T) {
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	if s.Ref().ID != a.Ref().ID || !s.Info().Current {
+	if s.Ref().ID != a.Ref().ID || !storetest.Info(t, s).Current {
 		t.Errorf("after the index was lost the current session is %s, want %s", s.Ref().ID, a.Ref().ID)
 	}
 	currents := 0

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -29,8 +28,8 @@ type Event struct {
 	Superseded int  `json:"superseded,omitempty"`
 	// Damage is what an EventDamage is about.
 	Damage transcript.Damage `json:"damage,omitzero"`
-	// Cut is the plan of an EventCompaction..., with sizes in tokens, and
-	// Compaction its result, for EventCompactionDone.
+	// Cut is the plan of an EventCompaction..., with sizes in tokens, and Compaction its
+	// result, as in [Compacted].
 	Cut        compact.Cut           `json:"cut,omitzero"`
 	Compaction transcript.Compaction `json:"compaction,omitzero"`
 	// Step is a report of the summarizer, for EventCompactionStep.
@@ -42,22 +41,9 @@ type Event struct {
 	// StandIn reports that compact.Extractive writes the summary of an
 	// EventCompaction..., because the summarizer fails.
 	StandIn bool `json:"standIn,omitempty"`
-	// Err is why the operation failed; nil if it did not. In JSON it is the
-	// text of the error, as "error".
-	Err error `json:"-"`
-}
-
-// MarshalJSON implements [encoding/json.Marshaler].
-func (e Event) MarshalJSON() ([]byte, error) {
-	type fields Event
-	all := struct {
-		fields
-		Error string `json:"error,omitempty"`
-	}{fields: fields(e)}
-	if e.Err != nil {
-		all.Error = e.Err.Error()
-	}
-	return json.Marshal(all)
+	// Err is why the operation failed; nil if it did not. Error is its text.
+	Err   error  `json:"-"`
+	Error string `json:"error,omitempty"`
 }
 
 // Tail is an unterminated last line of a transcript, left by a writer that died or by a
@@ -95,8 +81,16 @@ func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
 	st.tellKept()
 	for _, e := range events {
 		e.Session = ref
-		st.opts.Observe(ctx, e)
+		st.report(ctx, e)
 	}
+}
+
+// report gives the observer an event.
+func (st *Store) report(ctx context.Context, e Event) {
+	if e.Err != nil {
+		e.Error = e.Err.Error()
+	}
+	st.opts.Observe(ctx, e)
 }
 
 // done ends a call: it tells the observer what the driver has reported, and these
@@ -109,7 +103,7 @@ func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events
 func (st *Store) keep(ctx context.Context, e Event) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.kept = append(st.kept, func() { st.opts.Observe(ctx, e) })
+	st.kept = append(st.kept, func() { st.report(ctx, e) })
 }
 
 func (st *Store) tellKept() {

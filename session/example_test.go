@@ -31,7 +31,11 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println("Restored:", s.Turns(), "previous turns")
+		info, err := s.Info(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("Restored:", info.Turns, "previous turns")
 		if _, err := s.Append(ctx, transcript.UserText(input)); err != nil {
 			log.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func persist(do func() error) error {
 }
 
 func lookup(st *session.Store) (s *session.Session, err error) {
-	err = persist(func() error { s, err = st.Lookup(storetest.Background, storetest.CLI); return err })
+	err = persist(func() error { s, err = storetest.Current(storetest.Background, st, storetest.CLI); return err })
 	return s, err
 }
 

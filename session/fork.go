@@ -199,7 +199,7 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 			if c, ok := e.Body.(transcript.Compaction); ok && c.Standing != nil {
 				c.Standing = nil
 				e.Body = c
-				e = st.Sealed(e.WithLine(nil))
+				e = st.sealed(e.WithLine(nil))
 			}
 			lines = append(lines, e)
 		}

@@ -118,8 +118,8 @@ func TestForkHistory(t *testing.T) {
 				fork, err := from.Fork(t.Context(), id, nil)
 				require.NoError(t, err)
 				forks, want = append(forks, fork), append(want, storetest.Encoded(t, storetest.WantFork(t, from, id).History()))
-				require.Equal(t, session.Ref{Agent: "main", ID: from.Ref().ID}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
-				require.Equal(t, fork.Info().Base.Lines, len(storetest.EntryIDs(t, fork))-1)
+				require.Equal(t, session.Ref{Agent: "main", ID: from.Ref().ID}, session.Ref{Agent: storetest.Info(t, fork).Base.Agent, ID: storetest.Info(t, fork).Base.Session})
+				require.Equal(t, storetest.Info(t, fork).Base.Lines, len(storetest.EntryIDs(t, fork))-1)
 				checkCopies(t, from, fork)
 			}
 			require.NoError(t, st.Delete(t.Context(), base.Ref()))
@@ -185,7 +185,7 @@ func TestFork(t *testing.T) {
 			require.Equal(t, asked, storetest.EntryIDs(t, fork(s, id, nil))[1:])
 		}
 		f := fork(s, done[0], &session.CreateOptions{ID: "branch", Title: "a branch", Parent: transcript.Link{Session: s.Ref().ID, Entry: called[1]}})
-		info := f.Info()
+		info := storetest.Info(t, f)
 		require.Equal(t, transcript.Link{Agent: "main", Session: s.Ref().ID, Entry: done[0], Lines: 7}, info.Base)
 		require.Equal(t, transcript.Link{Agent: "main", Session: s.Ref().ID, Entry: called[1]}, info.Parent)
 		require.Equal(t, "ann a branch []", fmt.Sprint(info.Owner, " ", info.Title, " ", info.Labels))
@@ -202,7 +202,7 @@ func TestFork(t *testing.T) {
 		require.NotEqual(t, later.IDs, other.IDs)
 
 		require.Equal(t, before, storetest.History(t, s))
-		for filter, want := range map[string]session.ListOptions{"parent": {Parent: s.Ref()}, "base": {Base: s.Ref(), Agent: "main"}} {
+		for filter, want := range map[string]session.ListOptions{"parent": {Parent: s.Ref()}, "base": {Base: s.Ref(), Key: session.Key{Agent: "main"}}} {
 			infos, err := st.List(t.Context(), &want)
 			require.NoError(t, err)
 			require.True(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == "branch" }), filter)
@@ -233,7 +233,7 @@ func TestForkMeta(t *testing.T) {
 		for _, owner := range []string{"", "eve"} {
 			f, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: owner})
 			require.NoError(t, err)
-			info := f.Info()
+			info := storetest.Info(t, f)
 			require.Equal(t, cmp.Or(owner, "ann"), info.Owner)
 			require.Empty(t, info.Labels)
 			require.False(t, info.Pinned)

@@ -54,7 +54,11 @@ func fullAppend(dir string) error {
 		return err
 	}
 	result := transcript.ToolResult("c", strings.Repeat("r", 500))
-	err = storetest.WithFileLimit(s.Info().Size+100, func() error {
+	info, err := s.Info(storetest.Background)
+	if err != nil {
+		return err
+	}
+	err = storetest.WithFileLimit(info.Size+100, func() error {
 		for range 3 {
 			if _, err := s.Append(storetest.Background, result); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("an append beyond the limit: %w", err)
@@ -100,8 +104,8 @@ func fullIndex(dir string) error {
 		if err := s.SetMeta(storetest.Background, transcript.Meta{Labels: []string{"l"}}); err != nil {
 			return fmt.Errorf("without room for a row: %w", err)
 		}
-		if got := s.Info().Messages; got != 2*n {
-			return fmt.Errorf("%d messages are known, not %d", got, 2*n)
+		if info, err := s.Info(storetest.Background); err != nil || info.Messages != 2*n {
+			return fmt.Errorf("%d messages are known, not %d: %w", info.Messages, 2*n, err)
 		}
 		if _, err := st.Create(storetest.Background, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil); !errors.Is(err, syscall.EFBIG) {
 			return fmt.Errorf("Create without room in the index: %w", err)
@@ -115,9 +119,12 @@ func fullIndex(dir string) error {
 	if err != nil {
 		return fmt.Errorf("Create with space again: %w", err)
 	}
-	row, err := st.Get(storetest.Background, s.Ref())
-	if err != nil || row.Info().Messages != 2*n {
-		return fmt.Errorf("after that %+v, %w", row, err)
+	again, err := st.Get(storetest.Background, s.Ref())
+	if err != nil {
+		return err
+	}
+	if info, err := again.Info(storetest.Background); err != nil || info.Messages != 2*n {
+		return fmt.Errorf("after that %+v, %w", info, err)
 	}
 	return errors.Join(storetest.Say(s, n+1, ""), storetest.Say(other, 1, ""), st.Close())
 }
@@ -148,7 +155,11 @@ func fullCompaction(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = storetest.WithFileLimit(s.Info().Size+20, func() error {
+	info, err := s.Info(storetest.Background)
+	if err != nil {
+		return err
+	}
+	err = storetest.WithFileLimit(info.Size+20, func() error {
 		if _, err := s.Compact(storetest.Background, nil); !errors.Is(err, syscall.EFBIG) {
 			return fmt.Errorf("a compaction without room: %w", err)
 		}

@@ -229,7 +229,7 @@ func TestLongKeptPrompt(t *testing.T) {
 		require.NoError(t, err)
 		if done.Entry != "" {
 			compactions++
-			require.LessOrEqual(t, s.Info().Tokens, done.Cut.After+done.Cut.After/20, done.Cut)
+			require.LessOrEqual(t, storetest.Info(t, s).Tokens, done.Cut.After+done.Cut.After/20, done.Cut)
 		}
 	}
 	stats := m.Stats()
@@ -284,7 +284,7 @@ func TestLongConversation(t *testing.T) {
 	if stats.Overflows > stats.Requests/200 || compactions == 0 {
 		t.Errorf("%d of %d requests did not fit, %d compactions", stats.Overflows, stats.Requests, compactions)
 	}
-	require.Equal(t, turns, s.Turns())
+	require.Equal(t, turns, storetest.Info(t, s).Turns)
 	n := 0
 	for _, msg := range storetest.FullHistory(t, s).Messages {
 		if strings.HasPrefix(msg.Text(), fmt.Sprintf("question %d: ", n)) {

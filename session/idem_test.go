@@ -198,7 +198,7 @@ func TestRepeatedByAnotherStore(t *testing.T) {
 	}
 	require.NoError(t, other.Rewind(t.Context(), again.IDs[0]))
 	require.Equal(t, storetest.History(t, other), storetest.History(t, s))
-	head, err := s.Head(t.Context())
+	head, err := storetest.Head(t.Context(), s)
 	require.NoError(t, err)
 	_, err = other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head"))
 	require.NoError(t, err)

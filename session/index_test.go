@@ -30,7 +30,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("a title"), storetest.Answer("x"))
-	want := s.Info()
+	want := storetest.Info(t, s)
 	storetest.Close(t, st)
 	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 	require.NoError(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
@@ -56,7 +56,7 @@ func TestCorruptIndex(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("hi"))
-	want := s.Info()
+	want := storetest.Info(t, s)
 	storetest.Close(t, st)
 	index := filepath.Join(dir, "agents/main/sessions.jsonl")
 	for _, text := range []string{"", "garbage", "{}\n", "\x00\x00\x00\n"} {
@@ -101,7 +101,7 @@ func TestOwnerWithoutIndex(t *testing.T) {
 			defer storetest.Close(t, st)
 			found, err := find(t, st)
 			require.NoError(t, err)
-			require.Equal(t, "ada", found.Info().Owner)
+			require.Equal(t, "ada", storetest.Info(t, found).Owner)
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestOwnerThatTheIndexLacks(t *testing.T) {
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
 	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.Ref().ID}})
 	require.NoError(t, err)
-	require.Equal(t, "ada", s.Info().Owner)
+	require.Equal(t, "ada", storetest.Info(t, s).Owner)
 }
 
 // rowless is a driver that cannot put rows.
@@ -143,7 +143,7 @@ func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrPermission)
 	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent, Owner: "ada"})
 	require.NoError(t, err)
-	require.Equal(t, "ada", s.Info().Owner)
+	require.Equal(t, "ada", storetest.Info(t, s).Owner)
 
 	elsewhere := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, elsewhere)
@@ -205,7 +205,7 @@ func TestUnfinishedCreation(t *testing.T) {
 
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	_, err = st.Lookup(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "a"})
+	_, err = storetest.Current(t.Context(), st, session.Key{Agent: "main", Channel: "cli", Peer: "a"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, "renamed", storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).Ref().ID)
 	infos, err := st.List(t.Context(), nil)
@@ -248,7 +248,7 @@ func TestTitles(t *testing.T) {
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Add(t, s, transcript.UserText(text))
 		storetest.Add(t, s, transcript.UserText("real title"))
-		if got := s.Info().Title; got != want {
+		if got := storetest.Info(t, s).Title; got != want {
 			t.Errorf("title of %q = %q, want %q", text, got, want)
 		}
 		storetest.Close(t, st)
@@ -298,7 +298,7 @@ func TestSaveTurn(t *testing.T) {
 		n++
 	}
 	require.Equal(t, "session user assistant tool_use tool_result assistant ", types)
-	require.Equal(t, 1, s.Turns())
+	require.Equal(t, 1, storetest.Info(t, s).Turns)
 }
 
 // A summary that nothing follows is a history.
@@ -313,9 +313,9 @@ func TestSummaryAlone(t *testing.T) {
 		s := storetest.Load(t, st, storetest.CLI)
 		if form == 0 {
 			ids := storetest.Add(t, s, transcript.UserText(strings.Repeat("a long story ", 50)), storetest.Answer("indeed"))
-			before := s.Info().Tokens
+			before := storetest.Info(t, s).Tokens
 			storetest.Add(t, s, transcript.Compaction{Summary: "S", CoversTo: ids[1], TurnsBefore: 1})
-			if after := s.Info().Tokens; after >= before {
+			if after := storetest.Info(t, s).Tokens; after >= before {
 				t.Errorf("the estimate went from %d to %d", before, after)
 			}
 		}
@@ -325,8 +325,8 @@ func TestSummaryAlone(t *testing.T) {
 		if h := storetest.FullHistory(t, s); len(h.Messages) != 2 || !strings.HasPrefix(h.Messages[0].Text(), "a long story a long") {
 			t.Errorf("full history %+v", h)
 		}
-		if s.Turns() != 1 {
-			t.Errorf("%d turns, want 1", s.Turns())
+		if storetest.Info(t, s).Turns != 1 {
+			t.Errorf("%d turns, want 1", storetest.Info(t, s).Turns)
 		}
 		storetest.Close(t, st)
 	}

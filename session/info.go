@@ -39,6 +39,14 @@ type Info struct {
 	State       State         `json:"state,omitempty"`
 	Pinned      bool          `json:"pinned,omitempty"`
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
+	// Rev is how often entries were erased from the session. A program that has shown
+	// the session to a model must not write the model's words when Rev has changed:
+	// they may repeat erased ones.
+	Rev int `json:"rev,omitempty"`
+	// Cursor is the place of the session in a list, for [ListOptions].After: an opaque
+	// text of letters, digits, '-' and '_'. It stays good when the session is changed or
+	// deleted.
+	Cursor string `json:"-"`
 
 	// Base is the place that a fork was copied from, see [Session.Fork]; Parent is
 	// that of [CreateOptions].
@@ -56,24 +64,19 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
 		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Pinned: row.Pinned, Usage: row.Usage,
-		Base: row.Base, Parent: row.Parent,
+		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Parent: row.Parent,
 	}
 }
 
 // Info describes the session as it stands. Current and whether it is [Archived] are as
 // of the last call on the Store that opened, listed, deleted, archived or switched
-// sessions. After an index was lost Info reads the whole transcript, once. If the session
-// cannot be read, Info has only its Ref: [View.Info] returns the error.
-func (s *Session) Info() Info {
-	info := Info{Ref: s.ref}
-	_ = s.View(context.Background(), func(v *View) error {
-		got, err := v.Info()
-		if err == nil {
-			info = got
-		}
+// sessions. After an index was lost Info reads the whole transcript, once.
+func (s *Session) Info(ctx context.Context) (info Info, err error) {
+	err = s.View(ctx, func(v *View) error {
+		info, err = v.Info()
 		return err
 	})
-	return info
+	return info, err
 }
 
 // look finds out whether the session is the current one of its key, and whether it
@@ -93,12 +96,10 @@ func (s *state) look(ctx context.Context) {
 	s.looks = seen
 }
 
-// Cursor returns the place of the session in a list, for [ListOptions].After: an
-// opaque text of letters, digits, '-' and '_'. It stays good when the session is
-// changed or deleted.
-func (i Info) Cursor() string {
+// cursorOf prints the place of a row in a list over all agents.
+func cursorOf(row driver.Row) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(
-		[]string{cursorVersion, i.UpdatedAt.UTC().Format(time.RFC3339Nano), i.ID, i.Agent}, "\n")))
+		[]string{cursorVersion, row.UpdatedAt.UTC().Format(time.RFC3339Nano), row.ID, row.Agent}, "\n")))
 }
 
 // cursor is a place in a list over all agents. Cursors are ordered like those of
@@ -111,8 +112,8 @@ type cursor struct {
 // cursorVersion begins every cursor.
 const cursorVersion = "1"
 
-// ErrCursor reports that a text is not a cursor of [Info.Cursor].
-var ErrCursor = errors.New("not a cursor: give what Info.Cursor returned, or nothing to begin at the front")
+// ErrCursor reports that a text is not an [Info].Cursor.
+var ErrCursor = errors.New("not a cursor: give an Info.Cursor, or nothing to begin at the front")
 
 func parseCursor(s string) (p cursor, err error) {
 	data, err := base64.RawURLEncoding.Strict().DecodeString(s)

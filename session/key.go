@@ -15,19 +15,19 @@ import (
 // such agents belong to the library, see [Store.Create]. Kind tells what the peer is (direct,
 // group, ...); it is required if Account or Thread is set.
 type Key struct {
-	Agent   string
-	Channel string
-	Account string
-	Kind    string
-	Peer    string
-	Thread  string
+	Agent   string `json:"agent,omitempty"`
+	Channel string `json:"channel,omitempty"`
+	Account string `json:"account,omitempty"`
+	Kind    string `json:"kind,omitempty"`
+	Peer    string `json:"peer,omitempty"`
+	Thread  string `json:"thread,omitempty"`
 }
 
 // ErrKey says that a key or the text of one is not valid.
 var ErrKey = errors.New("not a session key")
 
-// Validate says what is wrong with the key.
-func (k Key) Validate() error {
+// check returns an error that says what is wrong with the key.
+func (k Key) check() error {
 	for _, p := range []struct{ name, value string }{
 		{"Agent", k.Agent},
 		{"Channel", k.Channel},
@@ -77,24 +77,6 @@ func (k Key) String() string {
 	return strings.Join(parts, ":")
 }
 
-// MarshalText implements [encoding.TextMarshaler] with the printed form, which is
-// how a key is written everywhere else. The zero key is an empty text. A key that
-// is not valid is no error, so that a report that holds one can be written.
-func (k Key) MarshalText() ([]byte, error) {
-	if k == (Key{}) {
-		return nil, nil
-	}
-	return []byte(k.String()), nil
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler], see [ParseKey].
-func (k *Key) UnmarshalText(text []byte) (err error) {
-	if *k = (Key{}); len(text) > 0 {
-		*k, err = ParseKey(string(text))
-	}
-	return err
-}
-
 // ParseKey is the inverse of [Key.String] and accepts nothing else.
 func ParseKey(s string) (Key, error) {
 	p := strings.Split(s, ":")
@@ -116,36 +98,9 @@ func ParseKey(s string) (Key, error) {
 			*part = plain
 		}
 	}
-	if k.Validate() != nil || k.String() != s {
+	if k.check() != nil || k.String() != s {
 		return Key{}, fmt.Errorf("%w: %q: want agent:channel:peer or agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<id>], "+
 			"with ':', '%%' and control bytes inside a part written as %%xx", ErrKey, s)
-	}
-	return k, nil
-}
-
-// foreignChannel is the Channel of keys that are kept whole.
-const foreignChannel = "foreign"
-
-// ParseForeignKey reads a key that another program made. Keys of the form that
-// [ParseKey] reads become the same Key; any other is kept whole, as the Peer of
-// the channel "foreign", with the agent it names if it begins with
-// agent:<agent>:, else "main". Different strings give different keys. It fails
-// on the empty string only.
-func ParseForeignKey(s string) (Key, error) {
-	if k, err := ParseKey(s); err == nil && k.Channel != foreignChannel {
-		return k, nil
-	}
-	if s == "" {
-		return Key{}, fmt.Errorf("%w: it is empty", ErrKey)
-	}
-	k := Key{Agent: "main", Channel: foreignChannel, Peer: s}
-	if rest, ok := strings.CutPrefix(s, "agent:"); ok {
-		if agent, _, ok := strings.Cut(rest, ":"); ok && agent != "" && utf8.ValidString(agent) {
-			k.Agent = agent
-		}
-	}
-	if !utf8.ValidString(s) {
-		k.Kind, k.Peer = "bytes", fmt.Sprintf("%x", s)
 	}
 	return k, nil
 }

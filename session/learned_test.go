@@ -29,12 +29,12 @@ func TestSmallestWindowCounts(t *testing.T) {
 	require.NoError(t, err)
 	need := guard.Need{Window: 32_000, Counter: storetest.Thousands{}}
 	storetest.Talk(t, s, 15, 2)
-	need.Room = s.Info().Tokens - 500
+	need.Room = storetest.Info(t, s).Tokens - 500
 	changed, err := s.CompactFor(t.Context(), need)
 	require.True(t, changed)
 	require.NoError(t, err)
 	storetest.Talk(t, s, 17, 2)
-	need.Room = s.Info().Tokens - 500
+	need.Room = storetest.Info(t, s).Tokens - 500
 	changed, err = s.CompactFor(t.Context(), need)
 	require.False(t, changed)
 	require.NoError(t, err)

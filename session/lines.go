@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -18,7 +20,8 @@ import (
 // already: package exchange, and programs that copy sessions between stores.
 
 // AppendLines appends entries as they are: with their own IDs, times, batch
-// numbers, idempotency keys and members that only their lines have. They may
+// numbers, idempotency keys and members that only their lines have. A line without a
+// checksum gets one, unless [Options].NoChecksum is set or the line is damaged. They may
 // be several batches; all of them go into one write and one sync. AppendLines
 // returns the place after them.
 //
@@ -34,7 +37,12 @@ import (
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.
 func (s *Session) AppendLines(ctx context.Context, after int64, entries ...transcript.Entry) (end int64, err error) {
+	entries = slices.Clone(entries)
 	for i, e := range entries {
+		if checksum.Intact(e.Line()) { // else a checksum would hide the damage
+			e = s.store.sealed(e)
+		}
+		entries[i] = e
 		if err := checkReadable(e); err != nil {
 			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
 		}

@@ -39,7 +39,7 @@ func TestAppendLines(t *testing.T) {
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.UserText("after"))
 	want := storetest.History(t, s)
-	require.Equal(t, 5, s.Info().Messages)
+	require.Equal(t, 5, storetest.Info(t, s).Messages)
 	var sources []string
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestCreateWithHeader(t *testing.T) {
 	storetest.Load(t, st, storetest.CLI)
 	s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.NoError(t, err)
-	info := s.Info()
+	info := storetest.Info(t, s)
 	require.Equal(t, "given", info.ID)
 	require.True(t, info.Current)
 	require.Equal(t, storetest.CLI.String(), info.Key)
@@ -129,10 +129,10 @@ func TestCreateWithGen(t *testing.T) {
 		newer, e, err := create("newer", 9)
 		require.NoError(t, err)
 		require.Equal(t, []string{string(e.Line())}, storetest.Lines(t, newer), "no checksum was added")
-		require.True(t, newer.Info().Current)
+		require.True(t, storetest.Info(t, newer).Current)
 		older, _, err := create("older", 5)
 		require.NoError(t, err)
-		require.False(t, older.Info().Current)
+		require.False(t, storetest.Info(t, older).Current)
 		_, _, err = create("older", 6)
 		require.ErrorIs(t, err, fs.ErrExist)
 		_, _, err = create("other", 9)
@@ -151,9 +151,9 @@ func TestCreateWithGen(t *testing.T) {
 			return err
 		}
 		require.ErrorIs(t, current(9), fs.ErrExist)
-		require.False(t, older.Info().Current)
+		require.False(t, storetest.Info(t, older).Current)
 		require.NoError(t, current(20))
-		require.True(t, older.Info().Current)
+		require.True(t, storetest.Info(t, older).Current)
 		require.Equal(t, "older", storetest.Load(t, st, storetest.CLI).Ref().ID)
 		require.NoError(t, first.MakeCurrent(ctx))
 		require.Equal(t, first.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -22,17 +23,14 @@ import (
 // the sessions of every owner, those without one included. A program with several
 // users uses a [Store.Scope] for each of them.
 type ListOptions struct {
-	// Agent is that of the session. Empty lists those of all agents but the ones whose
-	// names begin with '_', which have the library's own sessions.
-	Agent string `json:"agent,omitempty"`
-
-	// Parts of the key, see [Key]. A session whose key is not one that
-	// [ParseKey] reads fits none of them.
-	Channel string `json:"channel,omitempty"`
-	Account string `json:"account,omitempty"`
-	Kind    string `json:"kind,omitempty"`
-	Peer    string `json:"peer,omitempty"`
-	Thread  string `json:"thread,omitempty"`
+	// Key has the parts of the key to list; empty parts match all. An empty Agent lists
+	// those of all agents but the ones whose names begin with '_', which have the
+	// library's own sessions. A session whose key is not one that [ParseKey] reads fits
+	// no other part.
+	Key
+	// Current lists the current sessions of keys alone. With a whole Key that is the
+	// session that [Store.Load] would return, or none.
+	Current bool `json:"current,omitempty"`
 
 	// State is that of the sessions to list. The zero value is [Live]; [AnyState]
 	// lists all of them.
@@ -50,7 +48,7 @@ type ListOptions struct {
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 
-	// After is the [Info.Cursor] of the last session of the page before; empty
+	// After is the Cursor of the [Info] of the last session of the page before; empty
 	// begins at the front. A session that nobody touches between two pages is on
 	// exactly one of them. Find and Usage ignore it.
 	After string `json:"after,omitempty"`
@@ -87,6 +85,18 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		if after, err = parseCursor(opts.After); err != nil {
 			return nil, err
 		}
+	}
+	if key := opts.Key; opts.Current && key.check() == nil { // there is one at most
+		_, err := st.drv.Current(ctx, key.Agent, key.String())
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		one := *opts
+		one.Limit = 1
+		opts = &one
 	}
 	st.looks.Add(1)
 	st.putRows(ctx, opts.Agent, true)
@@ -167,6 +177,9 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 // key of the filter.
 func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 	if o.State != AnyState && o.State != stateOf(row, now) {
+		return false
+	}
+	if o.Current && !row.Current {
 		return false
 	}
 	if o.Owner != "" && row.Owner != o.Owner || o.Label != "" && !slices.Contains(row.Labels, o.Label) {

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,7 @@ func TestListNewestFirst(t *testing.T) {
 	require.Equal(t, []string{"a", "c", "b"}, storetest.ListIDs(t, st, nil))
 	storetest.Add(t, made["b"], storetest.Answer("x"))
 	require.Equal(t, []string{"b", "a", "c"}, storetest.ListIDs(t, st, nil))
-	require.Equal(t, c.Now.Truncate(time.Microsecond), made["b"].Info().UpdatedAt)
+	require.Equal(t, c.Now.Truncate(time.Microsecond), storetest.Info(t, made["b"]).UpdatedAt)
 }
 
 func TestListFilters(t *testing.T) {
@@ -55,20 +56,24 @@ func TestListFilters(t *testing.T) {
 		id := fmt.Sprint("s", i)
 		s, err := st.Create(t.Context(), key, &session.CreateOptions{ID: id, Owner: key.Peer, Labels: []string{"l", id}})
 		require.NoError(t, err)
-		times[id] = s.Info().UpdatedAt
+		times[id] = storetest.Info(t, s).UpdatedAt
 	}
 	for _, tt := range []struct {
 		opts session.ListOptions
 		want []string
 	}{
 		{session.ListOptions{}, []string{"s2", "s1", "s0"}},
-		{session.ListOptions{Agent: "x"}, []string{"s1", "s0"}},
-		{session.ListOptions{Agent: "none"}, nil},
-		{session.ListOptions{Channel: "mail"}, []string{"s2", "s1"}},
-		{session.ListOptions{Channel: "mail", Kind: "direct"}, []string{"s1"}},
-		{session.ListOptions{Account: "work"}, []string{"s2"}},
-		{session.ListOptions{Thread: "7", Peer: "ann"}, nil},
-		{session.ListOptions{Peer: "ann"}, []string{"s1", "s0"}},
+		{session.ListOptions{Key: session.Key{Agent: "x"}}, []string{"s1", "s0"}},
+		{session.ListOptions{Key: session.Key{Agent: "none"}}, nil},
+		{session.ListOptions{Key: session.Key{Channel: "mail"}}, []string{"s2", "s1"}},
+		{session.ListOptions{Key: session.Key{Channel: "mail", Kind: "direct"}}, []string{"s1"}},
+		{session.ListOptions{Key: session.Key{Account: "work"}}, []string{"s2"}},
+		{session.ListOptions{Key: session.Key{Thread: "7", Peer: "ann"}}, nil},
+		{session.ListOptions{Key: session.Key{Peer: "ann"}}, []string{"s1", "s0"}},
+		{session.ListOptions{Current: true, Limit: 2}, []string{"s2", "s1"}},
+		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "ann"}, Current: true}, []string{"s0"}},
+		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "ann"}, Current: true, Owner: "bob"}, nil},
+		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "eve"}, Current: true}, nil},
 		{session.ListOptions{Owner: "bob"}, []string{"s2"}},
 		{session.ListOptions{Owner: "bo"}, nil},
 		{session.ListOptions{Label: "l", Limit: 2}, []string{"s2", "s1"}},
@@ -123,7 +128,7 @@ func TestListPages(t *testing.T) {
 			if len(infos) < opts.Limit {
 				break
 			}
-			opts.After = infos[len(infos)-1].Cursor()
+			opts.After = infos[len(infos)-1].Cursor
 			switch s := busy[rnd.IntN(len(busy))]; rnd.IntN(3) {
 			case 0:
 				_, _ = s.Append(t.Context(), transcript.UserText("q")) // it may be deleted
@@ -158,7 +163,7 @@ func ignoreMissing(err error) error {
 func TestListCursorIsChecked(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
-	good := storetest.Load(t, st, storetest.CLI).Info().Cursor()
+	good := storetest.Info(t, storetest.Load(t, st, storetest.CLI)).Cursor
 	for _, bad := range []string{
 		"x", good[1:], "!", base64.RawURLEncoding.EncodeToString([]byte("2\n2026-11-20T08:00:00Z\na\nb")),
 		base64.RawURLEncoding.EncodeToString([]byte("1\nyesterday\na\nb")),
@@ -202,25 +207,28 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 		if len(page) == 0 {
 			break
 		}
-		paged, after = append(paged, page[0].ID), page[0].Cursor()
+		paged, after = append(paged, page[0].ID), page[0].Cursor
 	}
 	require.Equal(t, all, paged)
 	storetest.Close(t, st)
 }
 
 func TestInfoJSON(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
+	var e session.Event
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(_ context.Context, got session.Event) { e = got }})
 	defer storetest.Close(t, st)
 	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.UserText("q"))
 	var names map[string]any
-	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, s.Info())), &names))
+	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, storetest.Info(t, s))), &names))
 	for _, name := range []string{"agent", "id", "key", "current", "title", "owner", "labels", "createdAt", "updatedAt", "lastUserAt", "messages", "turns", "tokens", "size", "ttl"} {
 		require.Contains(t, names, name)
 	}
-	e := session.Event{Kind: session.EventAppend, Session: s.Ref(), Err: errors.New("no")}
-	require.JSONEq(t, `{"kind":"append","session":{"agent":"main","id":"x"},"error":"no"}`, storetest.JSON(t, e))
+	_, err = s.AppendIf(t.Context(), session.Cond{Empty: true}, transcript.UserText("q"))
+	require.ErrorIs(t, err, session.ErrConflict)
+	e.Took = 0
+	require.JSONEq(t, fmt.Sprintf(`{"kind":"append","session":{"agent":"main","id":"x"},"error":%q}`, err.Error()), storetest.JSON(t, e))
 }
 
 // An owner or a label that is not UTF-8 is refused. A line would have another one in

@@ -23,21 +23,24 @@ type located struct {
 // [ErrNoEntry].
 func locate(scan scan, id string) (p located, err error) {
 	found := false
-	var first int64 // once found: the offset of the first line of the batch
-	for batch, err := range inBatches(scan(0, driver.Backward)) {
+	var end driver.Cursor // of the batch
+	var next transcript.Record
+	for rec, err := range scan(0, driver.Backward) {
 		if err != nil {
 			return p, err
 		}
-		for _, rec := range batch {
-			switch {
-			case found && rec.End <= first:
+		if !joined(rec, next) {
+			if found {
 				p.start = driver.Cursor(rec.End)
 				return p, nil
-			case !found && rec.HasEntry() && rec.Entry.ID == id && id != "":
-				found, first = true, batch[len(batch)-1].Offset
-				p.end, p.at = driver.Cursor(batch[0].End), rec.Offset
 			}
+			end = driver.Cursor(rec.End)
 		}
+		if !found && rec.HasEntry() && rec.Entry.ID == id && id != "" {
+			found = true
+			p.end, p.at = end, rec.Offset
+		}
+		next = rec
 	}
 	if !found {
 		return p, noEntry(id)
@@ -45,38 +48,7 @@ func locate(scan scan, id string) (p located, err error) {
 	return p, nil
 }
 
-// inBatches groups the records of a scan in either direction by batches. The first
-// and the last group may lack lines of theirs.
-func inBatches(records iter.Seq2[transcript.Record, error]) iter.Seq2[[]transcript.Record, error] {
-	return func(yield func([]transcript.Record, error) bool) {
-		var batch []transcript.Record
-		for rec, err := range records {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if n := len(batch); n > 0 && !joined(inOrder(batch[n-1], rec)) {
-				if !yield(batch, nil) {
-					return
-				}
-				batch = nil
-			}
-			batch = append(batch, rec)
-		}
-		if len(batch) > 0 {
-			yield(batch, nil)
-		}
-	}
-}
-
 // joined reports whether a record is of the batch of the one in front of it.
 func joined(rec, next transcript.Record) bool {
 	return rec.HasEntry() && next.HasEntry() && next.Entry.Part > 1 && next.Entry.Part == max(rec.Entry.Part, 1)+1
-}
-
-func inOrder(a, b transcript.Record) (first, last transcript.Record) {
-	if a.Offset > b.Offset {
-		return b, a
-	}
-	return a, b
 }

@@ -25,20 +25,14 @@ import (
 // than the lock of the session may be held.
 func (s *Session) Where(ctx context.Context, entryIDs ...string) (where map[string]rebuild.Where, err error) {
 	if s.store.table.has(s.ref) {
-		t := s.store.table.acquire(s.ref)
-		defer s.store.table.release(t)
-		err = s.locked(ctx, "read", t, func() error {
-			if t.fold == nil || slices.ContainsFunc(entryIDs, func(id string) bool { return !t.fold.Has(id) }) {
-				return nil
-			}
-			err := t.sync(ctx)
-			if err == nil {
-				where, _ = placesIn(t.fold, entryIDs)
-			}
-			return err
+		all := false
+		err = s.View(ctx, func(v *View) error {
+			where, all = placesIn(v.t.fold, entryIDs)
+			all = all || v.t.from == 0
+			return nil
 		})
-		if where != nil || err != nil && !isGone(err) { // else it may have been made again
-			return where, err
+		if err == nil && all {
+			return where, nil
 		}
 	}
 	where, err = s.store.places(ctx, s.ref, entryIDs)

@@ -197,7 +197,11 @@ func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 		return func() error { at(phase); return nil }
 	}
 	large := strings.Repeat("0123456789abcdef", 16<<10)
-	for turn := s.Turns(); ; turn++ {
+	info, err := s.Info(storetest.Background)
+	if err != nil {
+		return err
+	}
+	for turn := info.Turns; ; turn++ {
 		tag := fmt.Sprintf("t%d", turn)
 		a, b := tag+"a", tag+"b"
 		err := storetest.Chain(nil,

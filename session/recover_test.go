@@ -70,7 +70,7 @@ func TestRecover(t *testing.T) {
 	drv.stuck = false
 	require.NoError(t, s.Recover(t.Context()))
 	// The state has been read anew, before any other call.
-	require.Equal(t, 2, s.Turns())
+	require.Equal(t, 2, storetest.Info(t, s).Turns)
 	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("two"))
 	if err != nil || !done.Repeated {
 		t.Errorf("the same append under its key = %+v, %v", done, err)

@@ -66,7 +66,7 @@ func TestRedactEverywhere(t *testing.T) {
 	queued := storetest.Standing(t, s).Queued
 	require.Len(t, queued, 1)
 	storetest.Add(t, s, transcript.Dequeued(queued[0].Message, queued[0].Entry))
-	require.Equal(t, "about [masked]", s.Info().Title)
+	require.Equal(t, "about [masked]", storetest.Info(t, s).Title)
 	storetest.Close(t, st)
 	for _, word := range []string{storetest.Secret, "swordfish", "Hunter27"} {
 		require.Empty(t, storetest.Grep(t, dir, word), word)

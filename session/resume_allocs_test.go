@@ -25,7 +25,7 @@ func TestResumeCostsItsHistory(t *testing.T) {
 		for range turns {
 			kept = storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 		}
-		storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], TurnsBefore: s.Info().Turns, TokensBefore: 1, TokensAfter: 1})
+		storetest.Add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], TurnsBefore: storetest.Info(t, s).Turns, TokensBefore: 1, TokensAfter: 1})
 		ref := s.Ref()
 		storetest.Close(t, st)
 		return testing.AllocsPerRun(5, func() {

@@ -48,9 +48,9 @@ func TestResumeOfABrokenTranscript(t *testing.T) {
 			s, err = st.Get(t.Context(), ref)
 			require.NoError(t, err)
 			storetest.CompareWithWhole(t, where, s, 0)
-			info := s.Info()
+			info := storetest.Info(t, s)
 			storetest.Close(t, st)
-			require.Equal(t, fmt.Sprint(info), fmt.Sprint(reader.Info()), where)
+			require.Equal(t, fmt.Sprint(info), fmt.Sprint(storetest.Info(t, reader)), where)
 		}
 		require.NoError(t, f.Close())
 		storetest.Close(t, reads)

@@ -27,7 +27,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 		require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), keep)))
 	}
 	storetest.Talk(t, s, 400, 3)
-	want, info, ref := storetest.Request(t, s), s.Info(), s.Ref()
+	want, info, ref := storetest.Request(t, s), storetest.Info(t, s), s.Ref()
 	first := ""
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
@@ -42,10 +42,10 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	defer storetest.Close(t, st)
 	s, err := st.Get(t.Context(), ref)
 	require.NoError(t, err)
-	if got := storetest.Request(t, s); got != want || s.Turns() != 403 {
-		t.Errorf("%d turns, the request is\n%s\nit was\n%s", s.Turns(), got, want)
+	if got := storetest.Request(t, s); got != want || storetest.Turns(t, s) != 403 {
+		t.Errorf("%d turns, the request is\n%s\nit was\n%s", storetest.Turns(t, s), got, want)
 	}
-	require.Equal(t, fmt.Sprint(info), fmt.Sprint(s.Info()))
+	require.Equal(t, fmt.Sprint(info), fmt.Sprint(storetest.Info(t, s)))
 	if d.Records > 40 {
 		t.Errorf("%d records were read, of which the history has 17", d.Records)
 	}
@@ -55,7 +55,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	require.Len(t, h.Messages, 2)
-	require.Equal(t, 1, s.Turns())
+	require.Equal(t, 1, storetest.Turns(t, s))
 }
 
 // After a rewind to the beginning a restart sees the empty history, and what was
@@ -72,7 +72,7 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	old := storetest.Add(t, s, transcript.UserText("old"), learned)
 	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	storetest.Talk(t, s, 105, 2)
-	want, info := storetest.History(t, s), s.Info()
+	want, info := storetest.History(t, s), storetest.Info(t, s)
 	storetest.Close(t, st)
 
 	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
@@ -80,15 +80,15 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
 	require.Equal(t, want, storetest.History(t, s))
-	require.Equal(t, 2, s.Turns())
-	require.Equal(t, info, s.Info())
+	require.Equal(t, 2, storetest.Turns(t, s))
+	require.Equal(t, info, storetest.Info(t, s))
 	c, err := s.Calibration(t.Context(), "m")
 	require.NoError(t, err)
 	require.Equal(t, learned, c)
 	require.Less(t, d.Records, 30)
 	require.NoError(t, s.Rewind(t.Context(), old[0]))
 	storetest.CompareWithWhole(t, "after the rewind is undone", s, 0)
-	require.Equal(t, 106, s.Turns())
+	require.Equal(t, 106, storetest.Turns(t, s))
 }
 
 // A compaction that another program has made may not say how many turns it stands for,
@@ -139,7 +139,7 @@ func TestResumeWithoutIndex(t *testing.T) {
 		require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	}
 	storetest.Talk(t, s, 800, 2)
-	want, turns, info, ref := storetest.Request(t, s), s.Turns(), s.Info(), s.Ref()
+	want, turns, info, ref := storetest.Request(t, s), storetest.Turns(t, s), storetest.Info(t, s), s.Ref()
 	storetest.Close(t, st)
 	storetest.LoseIndex(t, dir)
 
@@ -149,19 +149,19 @@ func TestResumeWithoutIndex(t *testing.T) {
 	st = session.OpenDriver(d, nil)
 	s, err = st.Get(t.Context(), ref)
 	require.NoError(t, err)
-	if got := storetest.Request(t, s); got != want || s.Turns() != turns {
-		t.Errorf("%d turns, want %d, the request is\n%s\nit was\n%s", s.Turns(), turns, got, want)
+	if got := storetest.Request(t, s); got != want || storetest.Turns(t, s) != turns {
+		t.Errorf("%d turns, want %d, the request is\n%s\nit was\n%s", storetest.Turns(t, s), turns, got, want)
 	}
 	storetest.Add(t, s, transcript.UserText("still here?"))
 	if d.Records > 100 {
 		t.Errorf("%d records were read", d.Records)
 	}
-	require.Equal(t, turns+1, s.Turns())
+	require.Equal(t, turns+1, storetest.Turns(t, s))
 	storetest.Close(t, st)
 	storetest.LoseIndex(t, dir)
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	now := storetest.Load(t, st, storetest.CLI).Info()
+	now := storetest.Info(t, storetest.Load(t, st, storetest.CLI))
 	require.Equal(t, []any{info.Title, info.Messages + 1, turns + 1, ref}, []any{now.Title, now.Messages, now.Turns, now.Ref})
 }
 
@@ -172,12 +172,12 @@ func TestInfoWithoutIndex(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 400)
 	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})))
-	info, ref := s.Info(), s.Ref()
+	info, ref := storetest.Info(t, s), s.Ref()
 	storetest.Close(t, st)
 	storetest.LoseIndex(t, dir)
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
 	s, err := st.Get(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprint(info), fmt.Sprint(s.Info()))
+	require.Equal(t, fmt.Sprint(info), fmt.Sprint(storetest.Info(t, s)))
 }

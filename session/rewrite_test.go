@@ -155,7 +155,7 @@ func TestAgentsOfTheLibrary(t *testing.T) {
 	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
-	infos, err = st.List(ctx, &session.ListOptions{Agent: "_erase"})
+	infos, err = st.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_erase"}})
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
 	for _, info := range infos {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -17,9 +16,7 @@ type Ref = driver.Ref
 // Session is a handle on one conversation. It is safe for several goroutines,
 // costs nothing and need not be closed. Handles stay good until the session is
 // deleted or the store is closed.
-//
-// Methods without a context answer from what this process read or wrote last;
-// the others first read what any process has added since.
+// Methods that read first read the entries that any process has added since.
 type Session struct {
 	store *Store
 	ref   Ref
@@ -85,29 +82,6 @@ func (s *Session) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
-// Turns returns the number of turns of the conversation, those before a compaction
-// included; 0 if the session cannot be read.
-func (s *Session) Turns() (n int) {
-	_ = s.View(context.Background(), func(v *View) error {
-		n = v.Fold().Turns()
-		return nil
-	})
-	return n
-}
-
-// NoHead is the Head of a session without messages.
-const NoHead = driver.NoHead
-
-// Head returns the ID of the last message, compaction or rewind entry, for [Cond];
-// [NoHead] if there is none.
-func (s *Session) Head(ctx context.Context) (id string, err error) {
-	err = s.View(ctx, func(v *View) error {
-		id = cmp.Or(v.Fold().Head(), NoHead)
-		return nil
-	})
-	return id, err
-}
-
 // Pending says what is unfinished at the end of the history, so that an
 // application can resume or close it after a restart. While calls are running
 // they are pending too.
@@ -120,7 +94,8 @@ func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 }
 
 // Rewind takes the history back to what it was right after an entry. Rewound
-// entries stay in the transcript; rewinding to one of them undoes the rewind. The session's own ID stands for the beginning.
+// entries stay in the transcript; rewinding to one of them undoes the rewind. The
+// session's own ID is the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	_, err := s.Append(ctx, transcript.Rewind{To: entryID})
 	return err
@@ -130,7 +105,7 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
-		return lineOf(s.store.Sealed(e))
+		return lineOf(s.store.sealed(e))
 	})
 	s.store.looks.Add(1)
 	return s.store.done(ctx, "make current", s.ref, err)

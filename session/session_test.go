@@ -66,8 +66,8 @@ func testRestart(t *testing.T, opts *session.Options) {
 		if got := storetest.Request(t, r); got != body {
 			t.Errorf("after step %d a restart renders\n%s\nnot\n%s", i, got, body)
 		}
-		if r.Ref().ID != s.Ref().ID || r.Turns() != s.Turns() {
-			t.Errorf("after step %d: session %s with %d turns, want %s with %d", i, r.Ref().ID, r.Turns(), s.Ref().ID, s.Turns())
+		if r.Ref().ID != s.Ref().ID || storetest.Info(t, r).Turns != storetest.Info(t, s).Turns {
+			t.Errorf("after step %d: session %s with %d turns, want %s with %d", i, r.Ref().ID, storetest.Info(t, r).Turns, s.Ref().ID, storetest.Info(t, s).Turns)
 		}
 		storetest.Close(t, other)
 	}
@@ -130,7 +130,7 @@ func TestMeta(t *testing.T) {
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
-	if i := s.Info(); i.Title != "by hand" || !i.TitleByHand || !i.Pinned || i.Messages != 3 || i.Turns != 2 || i.Tokens == 0 {
+	if i := storetest.Info(t, s); i.Title != "by hand" || !i.TitleByHand || !i.Pinned || i.Messages != 3 || i.Turns != 2 || i.Tokens == 0 {
 		t.Errorf("Info = %+v", i)
 	}
 }
@@ -139,13 +139,15 @@ func TestAppendIf(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
-	done, err := s.AppendIf(t.Context(), session.Cond{Head: session.NoHead, Idem: "k"}, transcript.UserText("a"), storetest.Answer("b", "c"))
+	done, err := s.AppendIf(t.Context(), session.Cond{Empty: true, Idem: "k"}, transcript.UserText("a"), storetest.Answer("b", "c"))
 	ids := done.IDs
 	if err != nil || len(ids) != 3 || done.Repeated {
 		t.Fatalf("AppendIf = %v, %v", done, err)
 	}
-	_, err = s.AppendIf(t.Context(), session.Cond{Head: ids[0]}, transcript.UserText("x"))
-	require.ErrorIs(t, err, session.ErrConflict)
+	for _, cond := range []session.Cond{{Head: ids[0]}, {Empty: true}} {
+		_, err = s.AppendIf(t.Context(), cond, transcript.UserText("x"))
+		require.ErrorIs(t, err, session.ErrConflict)
+	}
 	storetest.Add(t, s, transcript.Custom{Name: "note"})
 	_, err = s.AppendIf(t.Context(), session.Cond{Head: ids[2]}, transcript.ToolResult("c", "r"))
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func TestUsage(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		require.Equal(t, want, s.Info().Usage)
+		require.Equal(t, want, storetest.Info(t, s).Usage)
 		infos, err := st.List(t.Context(), nil)
 		require.NoError(t, err)
 		require.Equal(t, want, infos[len(infos)-1].Usage)
@@ -37,7 +37,7 @@ func TestUsage(t *testing.T) {
 	check()
 	cheap := storetest.Load(t, st, session.Key{Agent: "main", Channel: storetest.CLI.Channel, Peer: "cheap"})
 	storetest.Add(t, cheap, transcript.UserText("go"))
-	require.Empty(t, cheap.Info().Usage)
+	require.Empty(t, storetest.Info(t, cheap).Usage)
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, nil)
 	s = storetest.Load(t, st, storetest.CLI)

@@ -162,18 +162,12 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 // deletes the session that it has found.
 const loadTries = 10
 
-// Lookup returns the current session of a key. If there is none the error
-// matches fs.ErrNotExist and nothing is made.
-func (st *Store) Lookup(ctx context.Context, key Key) (*Session, error) {
-	return st.keyed(ctx, "look up", key, func(text string) (driver.Row, error) { return st.drv.Current(ctx, key.Agent, text) })
-}
-
-// keyed opens the session that find returns for a key.
-func (st *Store) keyed(ctx context.Context, op string, key Key, find func(text string) (driver.Row, error)) (*Session, error) {
+// keyed opens the session that load finds or makes for a key.
+func (st *Store) keyed(ctx context.Context, op string, key Key, load func(text string) (driver.Row, error)) (*Session, error) {
 	var row driver.Row
-	err := key.Validate()
+	err := key.check()
 	if err == nil {
-		row, err = find(key.String())
+		row, err = load(key.String())
 	}
 	if err != nil {
 		return nil, &Error{Op: op, Key: key.String(), Err: err}
@@ -344,7 +338,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		}
 		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
-		return row, lineOf(st.Sealed(e))
+		return row, lineOf(st.sealed(e))
 	}
 }
 

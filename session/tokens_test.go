@@ -60,7 +60,7 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 			for i := range h.Messages {
 				want += tokens.Estimator{}.Count("", nil, h.Messages[i:i+1])
 			}
-			info := s.Info()
+			info := storetest.Info(t, s)
 			require.Equal(t, want, info.Tokens, "seed %d, step %d", seed, step)
 			storetest.Close(t, st)
 			if rnd.IntN(2) == 0 {
@@ -74,7 +74,7 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 			}
 			s, err = st.Get(t.Context(), ref)
 			require.NoError(t, err)
-			require.Equal(t, info, s.Info(), "seed %d, step %d", seed, step)
+			require.Equal(t, info, storetest.Info(t, s), "seed %d, step %d", seed, step)
 		}
 		storetest.Close(t, st)
 	}
@@ -107,7 +107,7 @@ func TestTokensAreCountedOnDemand(t *testing.T) {
 		before := n
 		_, err = s.AfterTurn(t.Context())
 		require.NoError(t, err)
-		s.Info()
+		storetest.Info(t, s)
 		require.Equal(t, before, n, "nothing is new")
 	}
 	storetest.Close(t, st)

@@ -52,7 +52,7 @@ func unwritable(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Lookup(storetest.Background, storetest.CLI)
+	s, err := storetest.Current(storetest.Background, st, storetest.CLI)
 	if err != nil {
 		return err
 	}

@@ -161,8 +161,8 @@ func (d *decision) decide(ctx context.Context) error {
 func (d *decision) look(ctx context.Context, v *View) error {
 	switch {
 	case d.rev == anyRev:
-		d.rev = v.Rev()
-	case d.rev != v.Rev():
+		d.rev = v.t.row.Rev
+	case d.rev != v.t.row.Rev:
 		return fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", ErrReplaced)
 	}
 	if err := v.t.writable(ctx); err != nil {
@@ -254,7 +254,7 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 			}
 			wrote = true
 			if !bytes.Equal(e.Line(), got) {
-				e = s.store.Sealed(e)
+				e = s.store.sealed(e)
 			}
 			return write(e.Line())
 		})

@@ -140,7 +140,7 @@ func TestUpdateCompletesCompaction(t *testing.T) {
 	require.ErrorIs(t, compacted(compaction), session.ErrConflict)
 	compaction.FirstKept, compaction.CoversTo = storetest.Add(t, s, transcript.UserText("last"), storetest.Answer("yes"))[0], late
 	compaction.Standing = []transcript.Entry{{Body: transcript.Calibration{Failures: 3}}}
-	turns := s.Info().Turns
+	turns := storetest.Info(t, s).Turns
 	require.NoError(t, compacted(compaction))
 	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
 		c := v.Fold().History().Compaction

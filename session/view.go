@@ -74,11 +74,6 @@ func (v *View) Fold() *rebuild.Fold { return v.t.fold }
 // End returns the place after the last line that was read.
 func (v *View) End() int64 { return int64(v.t.next) }
 
-// Rev returns how often the session was erased from. A program that has shown the
-// session to a model must not write the model's words when Rev has changed: they
-// may repeat erased ones.
-func (v *View) Rev() int { return v.t.row.Rev }
-
 // Info describes the session. After an index was lost it reads the lines that the
 // row lacks, once.
 func (v *View) Info() (Info, error) {

@@ -170,9 +170,8 @@ func (w *write) size() (n int) {
 	return n
 }
 
-// Sealed returns an entry whose line has a checksum, unless [Options].NoChecksum
-// is set: as the store writes the lines of [Session.Append].
-func (st *Store) Sealed(e transcript.Entry) transcript.Entry {
+// sealed returns an entry whose line has a checksum, unless [Options].NoChecksum is set.
+func (st *Store) sealed(e transcript.Entry) transcript.Entry {
 	if st.opts.NoChecksum {
 		return e.WithLine(e.Line())
 	}

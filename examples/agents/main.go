@@ -110,7 +110,11 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	a.say("Session %s, %d previous turns. Ctrl-C cancels an answer, Ctrl-D ends.", key, s.Turns())
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	a.say("Session %s, %d previous turns. Ctrl-C cancels an answer, Ctrl-D ends.", key, info.Turns)
 
 	// What a killed run left is gone on with at once; what was cancelled or
 	// failed waits for the user.

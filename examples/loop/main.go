@@ -45,7 +45,11 @@ func run(ctx context.Context, dir string, m guard.Client, in io.Reader, out io.W
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "Restored:", s.Turns(), "previous turns")
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "Restored:", info.Turns, "previous turns")
 	g := &guard.Guard{System: "You are a helpful assistant.", Window: 200_000}
 	for lines := bufio.NewScanner(in); lines.Scan() && lines.Text() != ""; {
 		if _, err := s.Append(ctx, transcript.UserText(lines.Text())); err != nil { // on disk before the model is asked

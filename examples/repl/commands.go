@@ -136,7 +136,10 @@ func switchSession(ctx context.Context, r *repl, query string) error {
 	if err != nil || s == nil {
 		return err
 	}
-	info := s.Info()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
 	key, err := session.ParseKey(info.Key)
 	if err != nil {
 		return err
@@ -226,7 +229,11 @@ func rewind(ctx context.Context, r *repl, arg string) error {
 	if err := turn.Undo(ctx, r.session, n); err != nil {
 		return err
 	}
-	r.out.say("Rewound %d turn(s); %d left. Nothing was erased from the transcript.", n, r.session.Turns())
+	info, err := r.session.Info(ctx)
+	if err != nil {
+		return err
+	}
+	r.out.say("Rewound %d turn(s); %d left. Nothing was erased from the transcript.", n, info.Turns)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -42,7 +43,11 @@ func export(ctx context.Context, r *repl, name string) (err error) {
 
 // fork goes on in a copy of the session; this one stays as it is.
 func fork(ctx context.Context, r *repl, label string) error {
-	head, err := r.session.Head(ctx)
+	var head string
+	err := r.session.View(ctx, func(v *session.View) error {
+		head = cmp.Or(v.Fold().Head(), r.session.Ref().ID) // the beginning
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -52,6 +57,10 @@ func fork(ctx context.Context, r *repl, label string) error {
 	}
 	from := r.session.Ref().ID
 	r.session = s
-	r.out.say("Forked: %s from %s (%d turns); you are in the fork.", shortID(s.Ref().ID), shortID(from), s.Turns())
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	r.out.say("Forked: %s from %s (%d turns); you are in the fork.", shortID(s.Ref().ID), shortID(from), info.Turns)
 	return nil
 }

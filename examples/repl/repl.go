@@ -90,8 +90,8 @@ func (r *repl) banner(ctx context.Context) {
 		name += " (no network; see -h for a real one)"
 	}
 	r.out.print("%s\nConvolog REPL\nModel: %s\nSession: %s  %s\n", r.frame(), name, r.key, shortID(r.session.Ref().ID))
-	if n := r.session.Turns(); n > 0 {
-		r.out.print("Restored: %d previous turns\n", n)
+	if info, err := r.session.Info(ctx); err == nil && info.Turns > 0 {
+		r.out.print("Restored: %d previous turns\n", info.Turns)
 		r.showLast(ctx)
 	}
 	r.showPending(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/serve"
@@ -262,7 +263,7 @@ func TestKeyboard(t *testing.T) {
 	tb.until(`document.activeElement.id === "newtitle"`)
 	tb.press("By hand\r")
 	tb.until(`document.getElementById("rename").hidden && document.getElementById("title").textContent === "By hand"`)
-	require.Equal(t, "By hand", s.Info().Title)
+	require.Equal(t, "By hand", storetest.Info(t, s).Title)
 	tb.press("/")
 	tb.until(`document.activeElement.id === "words"`)
 	tb.press("\"answer 3\"\r")

@@ -275,7 +275,11 @@ func (f *filler) picture() error {
 // archive archives a session, or restores it.
 func (f *filler) archive() error {
 	return f.with(func(s *session.Session) error {
-		if s.Info().State == session.Archived {
+		info, err := s.Info(f.ctx)
+		switch {
+		case err != nil:
+			return err
+		case info.State == session.Archived:
 			return retain.Restore(f.ctx, f.st, s.Ref())
 		}
 		return retain.Archive(f.ctx, f.st, s.Ref())

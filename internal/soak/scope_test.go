@@ -56,7 +56,7 @@ func TestScopeOfFeatures(t *testing.T) {
 func scopeFeatures() map[string]func(t *testing.T, scope *session.Store, s *session.Session) {
 	return map[string]func(t *testing.T, scope *session.Store, s *session.Session){
 		"Find": func(t *testing.T, scope *session.Store, s *session.Session) {
-			for _, query := range []string{s.Ref().ID, s.Info().Key, s.Info().Title} {
+			for _, query := range []string{s.Ref().ID, storetest.Info(t, s).Key, storetest.Info(t, s).Title} {
 				_, err := search.ByPrefix(t.Context(), scope, query, nil)
 				require.ErrorIs(t, err, fs.ErrNotExist)
 			}

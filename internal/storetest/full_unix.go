@@ -63,8 +63,9 @@ func CheckContinues(dir string) error {
 	if err != nil || len(h.Damage) > 0 || cut || said == 0 {
 		return fmt.Errorf("%d messages, health %+v: %w", said, h, err)
 	}
-	if info := s.Info(); info.Size != FileSize(dir, "sessions/"+s.Ref().ID+".jsonl") || info.Messages < said {
-		return fmt.Errorf("the row is %+v, the messages are %d", info, said)
+	info, err := s.Info(Background)
+	if err != nil || info.Size != FileSize(dir, "sessions/"+s.Ref().ID+".jsonl") || info.Messages < said {
+		return fmt.Errorf("the row is %+v, the messages are %d: %w", info, said, err)
 	}
 	return errors.Join(Say(s, said+1, ""), st.Close())
 }

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"io/fs"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,12 +22,54 @@ func Load(t testing.TB, st *session.Store, key session.Key) *session.Session {
 	return s
 }
 
+// Current returns the current session of a key. If it has none, the error matches
+// [fs.ErrNotExist].
+func Current(ctx context.Context, st *session.Store, key session.Key) (*session.Session, error) {
+	infos, err := st.List(ctx, &session.ListOptions{Key: key, Current: true, State: session.AnyState})
+	if err == nil && len(infos) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	return st.Get(ctx, infos[0].Ref)
+}
+
 // Add appends items in one batch and returns the IDs of their entries.
 func Add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
 	t.Helper()
 	ids, err := s.Append(t.Context(), items...)
 	require.NoError(t, err)
 	return ids
+}
+
+// Info describes a session.
+func Info(t testing.TB, s *session.Session) session.Info {
+	t.Helper()
+	info, err := s.Info(t.Context())
+	require.NoError(t, err)
+	return info
+}
+
+// Head returns the ID of the last message, compaction or rewind of a session; empty if
+// there is none.
+func Head(ctx context.Context, s *session.Session) (id string, err error) {
+	err = s.View(ctx, func(v *session.View) error {
+		id = v.Fold().Head()
+		return nil
+	})
+	return id, err
+}
+
+// Turns returns the number of turns of a session, and reads what its history needs and
+// no more.
+func Turns(t testing.TB, s *session.Session) (n int) {
+	t.Helper()
+	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
+		n = v.Fold().Turns()
+		return nil
+	}))
+	return n
 }
 
 // Entries returns the entries of a session.

@@ -52,7 +52,18 @@ func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
 		if err != nil {
 			return w, err
 		}
-		if now := s.Info(); listed {
+		now, err := s.Info(ctx)
+		if err != nil {
+			return w, err
+		}
+		w.Sessions[info.ID] = one
+		if now.Current {
+			if other, twice := w.current[now.Key]; twice {
+				return w, fmt.Errorf("key %s has the current sessions %s and %s", now.Key, other, now.ID)
+			}
+			w.current[now.Key] = now.ID
+		}
+		if listed {
 			info.Tokens, now.Tokens = 0, 0
 			info.State, now.State = "", "" // a TTL may have ended in between
 			if grown(now.Size, info.Size) {
@@ -61,13 +72,6 @@ func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
 			if encode(info) != encode(now) {
 				return w, fmt.Errorf("the index says\n%s and the session\n%s", encode(info), encode(now))
 			}
-		}
-		w.Sessions[info.ID] = one
-		if info = s.Info(); info.Current {
-			if other, twice := w.current[info.Key]; twice {
-				return w, fmt.Errorf("key %s has the current sessions %s and %s", info.Key, other, info.ID)
-			}
-			w.current[info.Key] = info.ID
 		}
 	}
 	for _, info := range infos {
@@ -115,7 +119,10 @@ func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
 		}
 	}
 	one.History = encode(h)
-	info := s.Info()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return one, err
+	}
 	one.size = info.Size
 	// An estimate also depends on when the history was last counted as a whole.
 	info.Size, info.End, info.Tokens = 0, 0, 0

@@ -87,7 +87,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 	storetest.Add(t, same, pictures()[0], storetest.Answer("a"))
 	require.Equal(t, storetest.History(t, same), storetest.History(t, other))
 	audio := len(pictures()[0].(transcript.Message).Content[4].(transcript.RawBlock).JSON)
-	require.InDelta(t, same.Info().Tokens, other.Info().Tokens, float64(audio))
+	require.InDelta(t, storetest.Info(t, same).Tokens, storetest.Info(t, other).Tokens, float64(audio))
 	storetest.Close(t, st)
 }
 
@@ -119,7 +119,7 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	st = storetest.Open(t, dir, opts)
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
-	require.Positive(t, s.Info().Tokens)
+	require.Positive(t, storetest.Info(t, s).Tokens)
 	require.NoError(t, storetest.ErrOf(st.List(t.Context(), nil)))
 	for _, err := range search.Store(t.Context(), st, search.Query{Text: "look"}) {
 		require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestBlobsLeftovers(t *testing.T) {
 	ref := session.Ref{Agent: "main", ID: "fork"}
 	require.Zero(t, count(ref))
 	require.ErrorIs(t, storetest.ErrOf(st.Get(t.Context(), ref)), fs.ErrNotExist)
-	current, err := st.Lookup(t.Context(), storetest.CLI)
+	current, err := storetest.Current(t.Context(), st, storetest.CLI)
 	require.NoError(t, err)
 	require.Equal(t, s.Ref().ID, current.Ref().ID)
 

@@ -76,7 +76,7 @@ func TestEraseWord(t *testing.T) {
 			dir := storetest.Scratch(t)
 			st := storetest.Open(t, dir, nil)
 			s := plant(t, st, storetest.CLI)
-			end, err := s.Head(t.Context())
+			end, err := storetest.Head(t.Context(), s)
 			require.NoError(t, err)
 			fork, err := s.Fork(t.Context(), end, nil)
 			require.NoError(t, err)
@@ -477,7 +477,7 @@ func TestEraseBlobAgain(t *testing.T) {
 	hashes, err := kept.List(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Empty(t, hashes)
-	require.True(t, s.Info().State == session.Archived)
+	require.True(t, storetest.Info(t, s).State == session.Archived)
 }
 
 // A session that was never made because its process was killed leaves no word behind an

@@ -100,7 +100,7 @@ func TestForkOfWhatWasDeleted(t *testing.T) {
 	read = func() error { return st.Delete(t.Context(), s.Ref()) }
 	_, err := s.Fork(t.Context(), ids[1], nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = st.Lookup(t.Context(), storetest.CLI)
+	_, err = storetest.Current(t.Context(), st, storetest.CLI)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 

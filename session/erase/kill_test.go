@@ -29,7 +29,7 @@ func TestEraseKilled(t *testing.T) {
 		var refs []session.Ref
 		err := w.Step("plant", func(context.Context) error {
 			s := plant(t, w.Store, storetest.CLI)
-			end, err := s.Head(storetest.Background)
+			end, err := storetest.Head(storetest.Background, s)
 			if err != nil {
 				return err
 			}

@@ -115,5 +115,5 @@ func TestEraseResumesForks(t *testing.T) {
 	require.Empty(t, storetest.FilesWith(t, dir))
 	fork, err = st.Get(t.Context(), fork.Ref())
 	require.NoError(t, err)
-	require.Equal(t, session.Archived, fork.Info().State)
+	require.Equal(t, session.Archived, storetest.Info(t, fork).State)
 }

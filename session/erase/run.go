@@ -46,7 +46,7 @@ func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eras
 // open a store for writing call it at their start; if there is nothing to finish it lists
 // one agent.
 func Resume(ctx context.Context, st *session.Store) error {
-	stored, err := st.List(ctx, &session.ListOptions{Agent: agent, State: session.AnyState})
+	stored, err := st.List(ctx, &session.ListOptions{Key: session.Key{Agent: agent}, State: session.AnyState})
 	for _, info := range stored {
 		one := resume(ctx, st, info)
 		if one != nil && !errors.Is(one, session.ErrBusy) && !errors.Is(one, fs.ErrNotExist) { // else another process has it, or had

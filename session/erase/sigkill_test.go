@@ -50,7 +50,7 @@ func TestEraseSIGKILL(t *testing.T) {
 	from := filepath.Join(base, "planted")
 	st := storetest.Open(t, from, nil)
 	s := plant(t, st, storetest.CLI)
-	end, err := s.Head(t.Context())
+	end, err := storetest.Head(t.Context(), s)
 	require.NoError(t, err)
 	old, err := s.Fork(t.Context(), end, nil)
 	require.NoError(t, err)

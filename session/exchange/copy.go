@@ -70,7 +70,8 @@ const copiers = 8
 // names that session. In both cases nothing was written. Sessions without a readable
 // header or key cannot be copied. If the other store is a scope, or its driver is not a
 // driver.Adopter, the error matches [errors.ErrUnsupported]. The filters of the other
-// store get the lines, whole appends at a time, and the copy has what they return.
+// store get the lines, whole appends at a time, and the copy has what they return. A line
+// without a checksum gets one, unless the other store writes none.
 //
 // A session that fails does not keep others from being copied; the error
 // joins all failures. Further sessions of the other store stay as they are, so

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
@@ -153,7 +154,7 @@ func TestCopyOthers(t *testing.T) {
 	}
 	require.NoError(t, mine.MakeCurrent(t.Context())) // its gen is above that of theirs now
 	copied(t, from, to)
-	now, err := to.Lookup(t.Context(), cli)
+	now, err := storetest.Current(t.Context(), to, cli)
 	require.NoError(t, err)
 	require.Equal(t, mine.Ref().ID, now.Ref().ID)
 	require.NoError(t, theirs.MakeCurrent(t.Context()))
@@ -458,4 +459,28 @@ func TestCopyArchived(t *testing.T) {
 		require.Equal(t, archived(from), archived(to))
 		require.Equal(t, textOf(t, from), textOf(t, to))
 	}
+}
+
+// Lines without checksums get checksums in a store that writes them. Such a copy is whole,
+// and is continued.
+func TestCopyAddsChecksums(t *testing.T) {
+	from := session.OpenDriver(memdriver.New(nil), &session.Options{NoChecksum: true})
+	to := session.OpenDriver(memdriver.New(nil), nil)
+	s := storetest.Load(t, from, cli)
+	for n := range 3 {
+		storetest.Add(t, s, transcript.UserText("q"), transcript.AssistantText("a"))
+		report, err := exchange.Copy(t.Context(), from, to, nil)
+		require.NoError(t, err)
+		require.Equal(t, 2+max(0, 1-n), report.Lines)
+	}
+	copied, err := to.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	lines := storetest.Lines(t, copied)
+	require.Len(t, lines, 7)
+	for _, line := range lines[1:] { // the header is that of the session
+		require.Contains(t, line, `,"crc":"`)
+	}
+	health, err := copied.Health(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, health.Damage)
 }

@@ -35,11 +35,15 @@ func ExampleImport() {
 			fmt.Println(im.Key, im.Created, im.Appended, "of", im.Records)
 		}
 	}
-	s, err := store.Lookup(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
+	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(s.Turns(), "turn")
+	info, err := s.Info(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Turns, "turn")
 	// Output:
 	// main:cli:ann true 2 of 2
 	// main:cli:ann false 0 of 2

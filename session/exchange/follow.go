@@ -143,7 +143,7 @@ type foreignBatch struct {
 // they have there. Note is called with what cannot be carried over.
 func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, error] {
 	return func(yield func(foreignBatch, error) bool) {
-		w := &translator{ids: map[string]string{}, note: note, seal: im.store.Sealed, time: im.Source.Created, owner: im.owner}
+		w := &translator{ids: map[string]string{}, note: note, time: im.Source.Created, owner: im.owner}
 		if w.time.IsZero() {
 			w.time = im.opts.Now()
 		}

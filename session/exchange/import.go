@@ -12,7 +12,9 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -68,34 +70,49 @@ func (i Imported) MarshalJSON() ([]byte, error) {
 	type fields Imported
 	all := struct {
 		fields
+		Key   string `json:"key,omitempty"` // as it is written everywhere else
 		Error string `json:"error,omitempty"`
 	}{fields: fields(i)}
+	if i.Key != (session.Key{}) {
+		all.Key = i.Key.String()
+	}
 	if i.Err != nil {
 		all.Error = i.Err.Error()
 	}
 	return json.Marshal(all)
 }
 
-// foreignChannel is the channel of keys that [session.ParseForeignKey] keeps
-// whole.
+// foreignChannel is the channel of keys that [ImportKey] keeps whole.
 const foreignChannel = "foreign"
 
-// ImportKey returns the key of a session of another program. That is its own
-// key by the rules of [session.ParseForeignKey], with the agent of the session
-// if the key names none. Sessions of programs without keys get
-// agent:<dialect>:<session ID>, with the agent "main" if they have none.
+// ImportKey returns the key of a session of another program. A key of the form that
+// [session.ParseKey] reads becomes the same Key. Any other is kept whole, as the Peer of
+// the channel "foreign", with the agent that it names if it begins with agent:<agent>:,
+// else with the agent of the session, or "main". Different keys stay different. Sessions
+// of programs without keys get agent:<dialect>:<session ID>, with the agent "main" if
+// they have none. The error matches [session.ErrKey].
 func ImportKey(s dialect.Session) (session.Key, error) {
 	if s.Key == "" {
-		k := session.Key{Agent: cmp.Or(s.Agent, "main"), Channel: string(s.Dialect), Peer: cmp.Or(s.ID, s.Path)}
-		return k, k.Validate()
+		return checked(session.Key{Agent: cmp.Or(s.Agent, "main"), Channel: string(s.Dialect), Peer: cmp.Or(s.ID, s.Path)})
 	}
-	k, err := session.ParseForeignKey(s.Key)
-	if err == nil && k.Channel == foreignChannel && k.Agent == "main" {
-		k.Agent = cmp.Or(s.Agent, k.Agent)
+	if k, err := session.ParseKey(s.Key); err == nil && k.Channel != foreignChannel {
+		return k, nil
 	}
-	if err == nil {
-		err = k.Validate()
+	k := session.Key{Agent: cmp.Or(s.Agent, "main"), Channel: foreignChannel, Peer: s.Key}
+	if rest, ok := strings.CutPrefix(s.Key, "agent:"); ok {
+		if agent, _, ok := strings.Cut(rest, ":"); ok && agent != "" && agent != "main" && utf8.ValidString(agent) {
+			k.Agent = agent
+		}
 	}
+	if !utf8.ValidString(s.Key) {
+		k.Kind, k.Peer = "bytes", fmt.Sprintf("%x", s.Key)
+	}
+	return checked(k)
+}
+
+// checked returns a key that has no Account and no Thread, or what is wrong with it.
+func checked(k session.Key) (session.Key, error) {
+	_, err := session.ParseKey(k.String())
 	return k, err
 }
 
@@ -200,8 +217,12 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	taken[im.Session] = true
 	if s.Dialect == dialect.Native && s.ID != "" {
 		own, err := im.store.Get(ctx, session.Ref{Agent: im.Key.Agent, ID: s.ID})
+		var info session.Info
+		if err == nil {
+			info, err = own.Info(ctx)
+		}
 		switch {
-		case err == nil && own.Info().Key == im.Key.String():
+		case err == nil && info.Key == im.Key.String():
 			im.Session = own.Ref()
 			return nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -282,7 +303,11 @@ func (im *importing) try(ctx context.Context) error {
 	if im.plan.rewind == "" && im.plan.fresh == 0 {
 		return nil
 	}
-	im.owner = s.Info().Owner
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	im.owner = info.Owner
 	if err = im.write(ctx, s); errors.Is(err, session.ErrArchived) {
 		err = fmt.Errorf("%w: %w", fs.ErrExist, err)
 	}
@@ -304,7 +329,8 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 	if err != nil || before == nil {
 		return s, err
 	}
-	if !isImportID(before.Ref().ID) || before.Info().UpdatedAt.After(im.Source.Updated) {
+	info, err := before.Info(ctx)
+	if err == nil && (!isImportID(info.ID) || info.UpdatedAt.After(im.Source.Updated)) {
 		err = before.MakeCurrent(ctx)
 	}
 	return s, err
@@ -313,11 +339,10 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 // before returns the current session of the key, or, if that is the imported
 // one already, the newest of the others.
 func (im *importing) before(ctx context.Context) (*session.Session, error) {
-	s, err := im.store.Lookup(ctx, im.Key)
-	if err != nil || s.Ref().ID != im.Session.ID {
-		return s, err
+	infos, err := im.store.List(ctx, &session.ListOptions{Key: im.Key, Current: true, State: session.AnyState})
+	if err == nil && len(infos) > 0 && infos[0].ID == im.Session.ID {
+		infos, err = im.store.List(ctx, &session.ListOptions{Key: im.Key})
 	}
-	infos, err := im.store.List(ctx, &session.ListOptions{Agent: im.Key.Agent})
 	for _, info := range infos {
 		if info.Key == im.Key.String() && info.ID != im.Session.ID {
 			return im.store.Get(ctx, info.Ref)
@@ -375,7 +400,7 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 	if im.plan.rewind != "" {
 		e := transcript.Entry{ID: newID(), Time: im.opts.Now(), Body: transcript.Rewind{To: im.plan.rewind}}
 		e.Idem, e.IdemHash = rewindKeys+strconv.Itoa(im.there.rewinds), session.IdemHash([]transcript.Entry{e})
-		chunk = append(chunk, im.store.Sealed(e))
+		chunk = append(chunk, e)
 	}
 	for b, err := range im.batches(func(string) {}) {
 		if err != nil {

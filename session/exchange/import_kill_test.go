@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -107,13 +108,13 @@ func TestImportKilledEarly(t *testing.T) {
 
 	killed = false
 	st := session.OpenDriver(memdriver.Reopen(drv), nil)
-	cur, err := st.Lookup(ctx, key)
+	cur, err := storetest.Current(ctx, st, key)
 	require.NoError(t, err)
 	require.Equal(t, report[0].Session, cur.Ref())
 	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
 	require.False(t, im.Created)
 	require.Equal(t, 2, im.Appended)
-	cur, err = st.Lookup(ctx, key)
+	cur, err = storetest.Current(ctx, st, key)
 	require.NoError(t, err)
 	require.Equal(t, own.Ref(), cur.Ref())
 }

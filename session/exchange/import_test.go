@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
@@ -176,7 +177,7 @@ func checkImported(t *testing.T, st *session.Store, im exchange.Imported) {
 	t.Helper()
 	s, err := st.Get(t.Context(), im.Session)
 	require.NoError(t, err)
-	info := s.Info()
+	info := storetest.Info(t, s)
 	if want := im.Source.Created.UTC().Truncate(1000); !im.Source.Created.IsZero() && !info.CreatedAt.Equal(want) {
 		t.Errorf("%s: created %v, want %v", im.Source.Path, info.CreatedAt, want)
 	}
@@ -264,7 +265,7 @@ func TestImportBesideOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
-	cur, err := st.Lookup(ctx, key)
+	cur, err := storetest.Current(ctx, st, key)
 	require.NoError(t, err)
 	require.Equal(t, own.Ref().ID, cur.Ref().ID)
 	s, err := st.Get(ctx, im.Session)
@@ -294,7 +295,7 @@ func TestImportCurrent(t *testing.T) {
 	newer := strings.NewReplacer("0123456789ab", "ba9876543210", "2026-02-24", "2026-03-24").Replace(flatSource)
 	files := fstest.MapFS{"a_0123456789ab.jsonl": {Data: []byte(newer)}, "b.jsonl": {Data: []byte(flatSource)}}
 	report := importAll(t, st, sessionsIn(t, files), nil)
-	cur, err := st.Lookup(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
+	cur, err := storetest.Current(ctx, st, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
 	require.NoError(t, err)
 	require.Len(t, report, 2)
 	require.Equal(t, report[0].Session, cur.Ref())
@@ -368,8 +369,8 @@ func TestImportDamagedHeader(t *testing.T) {
 	require.Equal(t, 1, im.Lost["damage"])
 	got, err := to.Get(t.Context(), im.Session)
 	require.NoError(t, err)
-	require.Equal(t, "ada", got.Info().Owner)
-	require.Equal(t, []string{"ward"}, got.Info().Labels)
+	require.Equal(t, "ada", storetest.Info(t, got).Owner)
+	require.Equal(t, []string{"ward"}, storetest.Info(t, got).Labels)
 	header, _, _ := bytes.Cut(changed, []byte("\n"))
 	for rec, err := range got.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)

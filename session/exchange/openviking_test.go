@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
@@ -159,7 +160,7 @@ func TestImportArchivesOfOwner(t *testing.T) {
 	archives, err := memory.Chapters(t.Context(), s)
 	require.NoError(t, err)
 	require.Len(t, archives, 2)
-	require.Equal(t, "ana", s.Info().Owner)
+	require.Equal(t, "ana", storetest.Info(t, s).Owner)
 }
 
 // A commit of an imported session goes on where the source has ended, and moves

@@ -57,7 +57,10 @@ func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) 
 // redactedInfo describes a session, with the title that the filters of the store
 // export.
 func redactedInfo(ctx context.Context, s *session.Session) (session.Info, error) {
-	info := s.Info()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return info, err
+	}
 	got, err := s.FilterExport(ctx, []transcript.Entry{{Body: transcript.Meta{Title: &info.Title}}})
 	if err != nil {
 		return info, err

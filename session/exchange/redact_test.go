@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -55,7 +56,7 @@ func TestImportRedacts(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, sources, 4)
-		require.NotContains(t, s.Info().Title, planted)
+		require.NotContains(t, storetest.Info(t, s).Title, planted)
 	}
 }
 

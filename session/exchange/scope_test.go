@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 )
@@ -67,7 +68,7 @@ func TestImportForgedOwner(t *testing.T) {
 			archives, err := memory.Chapters(t.Context(), s)
 			require.NoError(t, err)
 			require.Len(t, archives, 1)
-			require.Equal(t, "ada", s.Info().Owner) // to whom its memories belong
+			require.Equal(t, "ada", storetest.Info(t, s).Owner) // to whom its memories belong
 		}
 	}
 }

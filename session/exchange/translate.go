@@ -14,8 +14,7 @@ import (
 type translator struct {
 	ids  map[string]string // of entries: from the source's to ours
 	note func(what string) // called with what cannot be carried over
-	seal func(transcript.Entry) transcript.Entry
-	time time.Time // of the entry before
+	time time.Time         // of the entry before
 
 	owner string // of the session, and so of its commits
 }
@@ -138,22 +137,23 @@ func (w *translator) lines(made []transcript.Entry, key, hash string, b transcri
 // together are too long, and else as a custom entry that says nothing.
 func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
 	if source != nil {
-		if kept := w.seal(e.WithSource(source)); readable(kept) {
+		if kept := e.WithSource(source); readable(kept) {
 			return kept
 		}
 		w.note("source")
 	}
-	bare := w.seal(e)
+	bare := e.WithLine(e.Line())
 	if !readable(bare) {
 		w.note("record")
 		e.Body = transcript.Custom{Name: e.Type()}
-		bare = w.seal(e)
+		bare = e.WithLine(e.Line())
 	}
 	return bare
 }
 
+// readable reports whether readers take the line of an entry, with a checksum too.
 func readable(e transcript.Entry) bool {
-	line := e.Line()
+	line := e.Sealed().Line()
 	_, err := transcript.ParseEntry(line)
 	return err == nil && len(line) <= transcript.DefaultMaxLine
 }

@@ -163,7 +163,7 @@ func (a *archiving) survey(ctx context.Context) error {
 			return nil, err
 		}
 		a.options, err = v.CompactOptions(&compact.Options{Summarizer: a.opts.Summarizer, Timeout: a.opts.Timeout})
-		a.rev, a.end, a.history, a.failures = v.Rev(), v.End(), v.Fold().History(), failures(v)
+		a.rev, a.end, a.history, a.failures = info.Rev, v.End(), v.Fold().History(), failures(v)
 		a.to, open = closed(v.Fold())
 		a.commit.Owner = info.Owner
 		return nil, err
@@ -310,7 +310,11 @@ func filtered[T transcript.Body](ctx context.Context, s *session.Session, body T
 // line returns the commit as it is to be appended now. It fails if the session has
 // changed in a way that the commit should know of.
 func (a *archiving) line(ctx context.Context, v *session.View) (transcript.Commit, error) {
-	if v.Rev() != a.rev {
+	info, err := v.Info()
+	if err != nil {
+		return transcript.Commit{}, err
+	}
+	if info.Rev != a.rev {
 		return transcript.Commit{}, fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", session.ErrReplaced)
 	}
 	now := a.last

@@ -81,7 +81,7 @@ func TestCommitCutAndRetried(t *testing.T) {
 	st := storetest.Open(t, dir, vikingly())
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("first"))
-	before := s.Info().Size
+	before := storetest.Info(t, s).Size
 	batch := []transcript.Item{storetest.Answer("second", "c1"), transcript.ToolResult("c1", "found"), storetest.Answer("third")}
 	_, err := s.AppendIf(storetest.Background, session.Cond{Idem: "key"}, batch...)
 	require.NoError(t, err)

@@ -102,7 +102,7 @@ func (k *talker) step() {
 		if len(k.ids) > 0 && k.r.IntN(2) == 0 {
 			f, err := k.s.Fork(storetest.Background, k.ids[k.r.IntN(len(k.ids))], nil)
 			require.NoError(k.t, err, k.log)
-			k.s, k.ids, k.calls, k.least = f, nil, nil, f.Info().Size
+			k.s, k.ids, k.calls, k.least = f, nil, nil, storetest.Info(k.t, f).Size
 			h, err := exchange.FullHistory(storetest.Background, f)
 			require.NoError(k.t, err)
 			k.base = wordsOf(h)

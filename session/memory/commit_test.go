@@ -146,7 +146,7 @@ func TestCommit(t *testing.T) {
 		require.True(t, all[0].Extracted)
 		require.False(t, all[1].Extracted)
 		require.Equal(t, 2, all[1].Messages)
-		require.Equal(t, memory.Stats{Turns: 2, Tokens: s.Info().Tokens, Compressions: 1, Memories: 3, Commits: 2}, stats(t, s))
+		require.Equal(t, memory.Stats{Turns: 2, Tokens: storetest.Info(t, s).Tokens, Compressions: 1, Memories: 3, Commits: 2}, stats(t, s))
 		_, err = memory.ReadChapter(ctx, s, "archive_003")
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	})

@@ -45,12 +45,15 @@ const (
 func (m *Store) Context(ctx context.Context, s *session.Session, query string, budget int, counter tokens.Counter) (Context, error) {
 	counter = tokens.Or(counter)
 	c := gathered{counter: counter}
-	scope := Scope{Agent: s.Ref().Agent, Owner: s.Info().Owner}
+	info, err := s.Info(ctx)
+	if err != nil {
+		return c.Context, fmt.Errorf("memory: context: %w", err)
+	}
+	scope := Scope{Agent: s.Ref().Agent, Owner: info.Owner}
 	query = strings.ReplaceAll(query, `"`, " ") // a quotation is no phrase to look for
 	var failed error
 	if scope.Owner != "" {
 		var hits []Hit
-		var err error
 		if hits, failed, err = m.known(ctx, query, SearchOptions{Scope: scope, Limit: defaultLimit, Tokens: budget / 2, Counter: counter}); err != nil {
 			return c.Context, fmt.Errorf("memory: context: %w", err)
 		}

@@ -283,8 +283,9 @@ func (f *finding) entries(ctx context.Context, s *session.Session) error {
 			texts: []string{h.Excerpt},
 		})
 	}
-	f.ranking.Texts += int64(max(0, s.Info().Messages-n)) // the others have none of the words, or few
-	return nil
+	info, err := s.Info(ctx)
+	f.ranking.Texts += int64(max(0, info.Messages-n)) // the others have none of the words, or few
+	return err
 }
 
 // score gives the documents their scores, and puts the best in front.

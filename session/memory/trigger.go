@@ -51,8 +51,9 @@ func Commits(trigger Trigger, opts *CommitOptions) func(ctx context.Context, s *
 		var rev int
 		var end int64
 		err := s.View(ctx, func(v *session.View) error {
-			rev, end = v.Rev(), v.End()
-			return nil
+			info, err := v.Info()
+			rev, end = info.Rev, v.End()
+			return err
 		})
 		if err != nil {
 			return err

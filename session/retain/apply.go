@@ -119,9 +119,7 @@ func (a *application) apply(ctx context.Context, item Item) error {
 // made, or the session was deleted, it returns the zero Info, whose End fits no log.
 // It reads the index alone.
 func (a *application) look(ctx context.Context, item Item) (session.Info, error) {
-	at := &session.ListOptions{
-		Agent: item.Agent, State: session.AnyState, Since: item.UpdatedAt, Until: item.UpdatedAt.Add(1), Limit: 16,
-	}
+	at := &session.ListOptions{Key: session.Key{Agent: item.Agent}, State: session.AnyState, Since: item.UpdatedAt, Until: item.UpdatedAt.Add(1), Limit: 16}
 	for {
 		infos, err := a.st.List(ctx, at)
 		i := slices.IndexFunc(infos, func(info session.Info) bool { return info.Ref == item.Ref && info.End == item.End })
@@ -131,7 +129,7 @@ func (a *application) look(ctx context.Context, item Item) (session.Info, error)
 		if err != nil || len(infos) < at.Limit {
 			return session.Info{}, err
 		}
-		at.After = infos[len(infos)-1].Cursor()
+		at.After = infos[len(infos)-1].Cursor
 	}
 }
 

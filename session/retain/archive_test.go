@@ -50,7 +50,7 @@ func readable(t *testing.T, s *session.Session, id string) string {
 	health, err := s.Health(ctx)
 	require.NoError(t, err)
 	return storetest.JSON(t, []any{
-		lines, storetest.History(t, s), full, part, pending, s.Info().Usage, health,
+		lines, storetest.History(t, s), full, part, pending, storetest.Info(t, s).Usage, health,
 		texts(search.Page(ctx, s, "", 5)), texts(search.Page(ctx, s, "", -5)), texts(search.Page(ctx, s, id, -3)), texts(search.Window(ctx, s, id, 2, 2)),
 	})
 }
@@ -71,13 +71,13 @@ func TestArchive(t *testing.T) {
 			}
 		}
 		require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("a title"), Owner: new("o")}))
-		before, info := readable(t, s, id), s.Info()
+		before, info := readable(t, s, id), storetest.Info(t, s)
 		require.NoError(t, retain.Archive(ctx, st, s.Ref()))
 		require.NoError(t, retain.Archive(ctx, st, s.Ref()), "again does nothing")
 
 		check := func(s *session.Session) {
 			require.Equal(t, before, readable(t, s, id))
-			now := s.Info()
+			now := storetest.Info(t, s)
 			require.Equal(t, session.Archived, now.State)
 			require.False(t, now.Current)
 			now.State, now.Current = info.State, info.Current
@@ -102,7 +102,7 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, err)
 		check(again)
 
-		_, err = st.Lookup(ctx, storetest.CLI)
+		_, err = storetest.Current(ctx, st, storetest.CLI)
 		require.ErrorIs(t, err, fs.ErrNotExist, "the key has no session")
 		_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: s.Ref().ID})
 		require.ErrorIs(t, err, fs.ErrExist)
@@ -119,7 +119,7 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, retain.Restore(ctx, st, s.Ref()))
 		require.NoError(t, retain.Restore(ctx, st, s.Ref()), "again does nothing")
 		require.Equal(t, before, readable(t, s, id))
-		require.Equal(t, info, s.Info())
+		require.Equal(t, info, storetest.Info(t, s))
 		require.Equal(t, s.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 		storetest.Add(t, s, transcript.UserText("and on"))
 
@@ -142,10 +142,10 @@ func TestArchivedIsNotCurrent(t *testing.T) {
 		}
 		require.NoError(t, retain.Archive(ctx, st, all[2].Ref()))
 		require.Equal(t, all[1].Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
-		require.True(t, all[1].Info().Current)
+		require.True(t, storetest.Info(t, all[1]).Current)
 		require.NoError(t, retain.Restore(ctx, st, all[2].Ref()))
 		require.Equal(t, all[2].Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
-		require.False(t, all[1].Info().Current)
+		require.False(t, storetest.Info(t, all[1]).Current)
 		for _, s := range all {
 			require.NoError(t, retain.Archive(ctx, st, s.Ref()))
 		}

@@ -58,8 +58,11 @@ func fullArchive(dir string) error {
 	}
 	same := func(state session.State) error {
 		now, err := s.History(storetest.Background)
-		if err != nil || fmt.Sprint(now) != fmt.Sprint(before) || s.Info().State != state {
-			return fmt.Errorf("the session is %q, with %d messages: %w", s.Info().State, len(now.Messages), err)
+		if err != nil {
+			return err
+		}
+		if info, err := s.Info(storetest.Background); err != nil || fmt.Sprint(now) != fmt.Sprint(before) || info.State != state {
+			return fmt.Errorf("the session is %q, with %d messages: %w", info.State, len(now.Messages), err)
 		}
 		temps, err := filepath.Glob(filepath.Join(dir, "agents/main/*/*.tmp-*"))
 		if err != nil || len(temps) > 0 {

@@ -190,7 +190,7 @@ func TestApply(t *testing.T) {
 					require.ErrorIs(t, err, fs.ErrNotExist)
 				} else {
 					require.NoError(t, err)
-					require.Equal(t, session.Archived, s.Info().State)
+					require.Equal(t, session.Archived, storetest.Info(t, s).State)
 				}
 			}
 			require.Contains(t, storetest.History(t, made["said"]), "I am back")
@@ -332,11 +332,11 @@ func TestExpired(t *testing.T) {
 	s := a.add(t, "s", 10*day, session.CreateOptions{TTL: 20 * day})
 	empty, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "empty"}, &session.CreateOptions{ID: "empty", TTL: 20 * day})
 	require.NoError(t, err)
-	require.Equal(t, noon.Add(20*day), empty.Info().Expires)
-	require.Equal(t, noon.Add(10*day), s.Info().Expires)
-	require.Equal(t, session.Live, s.Info().State)
+	require.Equal(t, noon.Add(20*day), storetest.Info(t, empty).Expires)
+	require.Equal(t, noon.Add(10*day), storetest.Info(t, s).Expires)
+	require.Equal(t, session.Live, storetest.Info(t, s).State)
 	a.now = noon.Add(10 * day)
-	require.Equal(t, session.Expired, s.Info().State)
+	require.Equal(t, session.Expired, storetest.Info(t, s).State)
 	require.Equal(t, []string{"empty"}, storetest.ListIDs(t, a.Store, nil))
 	require.Equal(t, []string{"s"}, storetest.ListIDs(t, a.Store, &session.ListOptions{State: session.Expired}))
 	_, err = search.ByPrefix(t.Context(), a.Store, "s", nil)
@@ -345,12 +345,12 @@ func TestExpired(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, session.Expired, info.State)
 	storetest.Add(t, storetest.Load(t, a.Store, session.Key{Agent: "main", Channel: "c", Peer: "s"}), storetest.Answer("only an answer"))
-	require.Equal(t, session.Expired, s.Info().State)
+	require.Equal(t, session.Expired, storetest.Info(t, s).State)
 	storetest.Add(t, s, transcript.UserText("hello"))
 	require.Len(t, storetest.ListIDs(t, a.Store, nil), 2)
 	for _, ttl := range []int64{1 << 60, -1, -1 << 34, -1 << 60} {
 		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{TTL: &ttl}))
-		require.True(t, s.Info().Expires.IsZero(), "no clock goes so far as %d s", ttl)
+		require.True(t, storetest.Info(t, s).Expires.IsZero(), "no clock goes so far as %d s", ttl)
 	}
 }
 
@@ -461,7 +461,7 @@ func TestScope(t *testing.T) {
 	require.ErrorIs(t, retain.Archive(t.Context(), scope, berts.Ref()), fs.ErrNotExist)
 	require.ErrorIs(t, retain.Restore(t.Context(), scope, berts.Ref()), fs.ErrNotExist)
 	for _, remove := range []bool{false, true} {
-		info := berts.Info()
+		info := storetest.Info(t, berts)
 		info.UpdatedAt = time.Time{}
 		plan := retain.Plan{Delete: remove, Force: true, Of: 1, Items: []retain.Item{{Info: info, Why: "count"}}}
 		report, err := retain.Apply(t.Context(), scope, plan)

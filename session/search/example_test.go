@@ -25,7 +25,7 @@ func ExampleStore() {
 		transcript.UserText("The offsite is in Porto, from 14 to 16 May."), transcript.AssistantText("Noted: Porto, in May.")); err != nil {
 		log.Fatal(err)
 	}
-	for hit, err := range search.Store(ctx, store, search.Query{Text: `porto "14 to 16"`, Sessions: session.ListOptions{Agent: "main"}}) {
+	for hit, err := range search.Store(ctx, store, search.Query{Text: `porto "14 to 16"`, Sessions: session.ListOptions{Key: session.Key{Agent: "main"}}}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -101,7 +101,7 @@ func TestSearch(t *testing.T) {
 		return list
 	}
 	require.Equal(t, []string{"user text: budget", "assistant text: budget", "tool tool_result: budget", "user text: Budget"}, found(all(search.Query{Text: "budget"})))
-	for _, in := range []session.ListOptions{{Owner: "ann"}, {Label: "x"}, {Channel: "web"}} {
+	for _, in := range []session.ListOptions{{Owner: "ann"}, {Label: "x"}, {Key: session.Key{Channel: "web"}}} {
 		got := all(search.Query{Text: "budget", Sessions: in})
 		require.Len(t, got, 1)
 		require.Equal(t, other.Ref(), got[0].Session)

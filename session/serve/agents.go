@@ -83,8 +83,9 @@ const (
 
 // agentsStatus says whether a session is being answered, by any server.
 func agentsStatus(ctx context.Context, s *session.Session) (string, error) {
-	if s.Info().State == session.Archived {
-		return statusTerminated, nil
+	info, err := s.Info(ctx)
+	if err != nil || info.State == session.Archived {
+		return statusTerminated, err
 	}
 	m, err := agentsNow(ctx, s)
 	if err != nil {
@@ -287,7 +288,11 @@ func (q *request) agentsAnswer(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	q.json(http.StatusOK, q.sv.agentsInfo(s.Info(), status))
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
+	q.json(http.StatusOK, q.sv.agentsInfo(info, status))
 	return nil
 }
 
@@ -324,7 +329,11 @@ func (q *request) describe(s *session.Session, body agentsBody) (err error) {
 	if len(body.Metadata) > 0 {
 		q.sv.describing.Lock()
 		defer q.sv.describing.Unlock()
-		if meta.Labels, err = withMetadata(s.Info().Labels, body.Metadata); err != nil {
+		info, err := s.Info(q.Context())
+		if err == nil {
+			meta.Labels, err = withMetadata(info.Labels, body.Metadata)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -136,7 +136,7 @@ func (q *request) agentsListed() ([]session.Info, error) {
 		return nil, err
 	}
 	query := q.URL.Query()
-	infos, err := q.list(&session.ListOptions{Agent: query.Get("agent_id"), State: session.AnyState})
+	infos, err := q.list(&session.ListOptions{Key: session.Key{Agent: query.Get("agent_id")}, State: session.AnyState})
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (q *request) vikingCreate() error {
 }
 
 func (q *request) vikingList() error {
-	infos, err := q.list(&session.ListOptions{Agent: q.sv.opts.Agent})
+	infos, err := q.list(&session.ListOptions{Key: session.Key{Agent: q.sv.opts.Agent}})
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,11 @@ func (q *request) vikingGet() error {
 	if err != nil {
 		return err
 	}
-	q.envelope(http.StatusOK, vikingSession{s.Ref().ID, user(s.Info().Owner), &n}, nil)
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
+	q.envelope(http.StatusOK, vikingSession{s.Ref().ID, user(info.Owner), &n}, nil)
 	return nil
 }
 
@@ -242,7 +246,11 @@ func (q *request) vikingCommit() error {
 // the next commit.
 func (q *request) learn(s *session.Session) (memories int) {
 	m := q.sv.opts.Memory
-	if m == nil || s.Info().Owner == "" {
+	if m == nil {
+		return 0
+	}
+	info, err := s.Info(q.Context())
+	if err == nil && info.Owner == "" {
 		return 0
 	}
 	pending, err := m.Pending(q.Context(), s)
@@ -354,7 +362,11 @@ func (q *request) vikingSearch() error {
 func (q *request) searchMemory(found map[string][]vikingFound, query, agent string, s *session.Session, limit int) error {
 	opts := &memory.SearchOptions{Scope: memory.Scope{Agent: agent, Owner: q.who.Owner}, Limit: limit}
 	if s != nil {
-		opts.Scope.Owner, opts.Sessions = s.Info().Owner, []*session.Session{s}
+		info, err := s.Info(q.Context())
+		if err != nil {
+			return err
+		}
+		opts.Scope.Owner, opts.Sessions = info.Owner, []*session.Session{s}
 	}
 	if opts.Scope.Owner == "" && s == nil {
 		return nil // nobody's memories
@@ -377,7 +389,7 @@ func (q *request) searchMemory(found map[string][]vikingFound, query, agent stri
 
 // searchSaid searches what was said.
 func (q *request) searchSaid(found map[string][]vikingFound, text, agent string, s *session.Session, limit int) error {
-	query := search.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Agent: agent}}
+	query := search.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Key: session.Key{Agent: agent}}}
 	hits := search.Store(q.Context(), q.store, query)
 	if s != nil {
 		hits = search.Session(q.Context(), s, query)

@@ -76,7 +76,7 @@ func TestURIOfSession(t *testing.T) {
 	}
 	all, err := serve.ParseURI("viking://session/")
 	require.NoError(t, err)
-	infos, err := st.List(ctx, &session.ListOptions{Agent: all.Agent})
+	infos, err := st.List(ctx, &session.ListOptions{Key: session.Key{Agent: all.Agent}})
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
 	for _, info := range infos {

@@ -106,7 +106,7 @@ func (q *request) ownList(opts session.ListOptions) (page ownSessions, err error
 	opts.Limit = clamp(opts.Limit, 100, 1000)
 	infos, err := q.store.List(q.Context(), &opts)
 	if err == nil && len(infos) == opts.Limit {
-		page.Next = infos[len(infos)-1].Cursor()
+		page.Next = infos[len(infos)-1].Cursor
 	}
 	page.Sessions = []session.Info{}
 	for _, i := range infos {
@@ -142,7 +142,9 @@ func (q *request) ownGet(s *session.Session, _ none) (d ownDescribed, err error)
 	if d.Pending, err = s.Pending(q.Context()); err == nil {
 		d.Stats, err = memory.ReadStats(q.Context(), s)
 	}
-	d.Info = s.Info()
+	if err == nil {
+		d.Info, err = s.Info(q.Context())
+	}
 	return d, err
 }
 
@@ -159,7 +161,7 @@ func (q *request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
 		return session.Info{}, errForbidden
 	}
 	err := s.SetMeta(q.Context(), transcript.Meta{Title: m.Title, Owner: m.Owner, Labels: m.Labels, TTL: m.TTL, Pinned: m.Pinned})
-	return s.Info(), err
+	return q.described(s, err)
 }
 
 func (q *request) ownDelete(s *session.Session, _ none) (n none, err error) {
@@ -208,7 +210,7 @@ func (q *request) ownFork(s *session.Session, f ownForked) (i session.Info, err 
 	if err != nil {
 		return i, err
 	}
-	return fork.Info(), nil
+	return fork.Info(q.Context())
 }
 
 func (q *request) ownRewind(s *session.Session, r struct {
@@ -225,7 +227,15 @@ func (q *request) ownRewind(s *session.Session, r struct {
 	default:
 		err = invalid("give an entry, or a number of turns")
 	}
-	return s.Info(), err
+	return q.described(s, err)
+}
+
+// described describes a session after a change, unless that has failed.
+func (q *request) described(s *session.Session, err error) (session.Info, error) {
+	if err != nil {
+		return session.Info{}, err
+	}
+	return s.Info(q.Context())
 }
 
 func (q *request) ownArchive(s *session.Session, _ none) (session.Info, error) {
@@ -238,10 +248,7 @@ func (q *request) ownRestore(s *session.Session, _ none) (session.Info, error) {
 
 // changed describes a session after a change by the store.
 func (q *request) changed(s *session.Session, change func(context.Context, *session.Store, session.Ref) error) (session.Info, error) {
-	if err := change(q.Context(), q.store, s.Ref()); err != nil {
-		return session.Info{}, err
-	}
-	return s.Info(), nil
+	return q.described(s, change(q.Context(), q.store, s.Ref()))
 }
 
 type ownPinned struct {

@@ -371,7 +371,7 @@ func TestAgents(t *testing.T) {
 	}
 	a.ask(200, "GET", "/v1/store/sessions/other/mine", nil, nil)
 	a.ask(404, "GET", "/v1/store/sessions/main/one", nil, nil)
-	a.ask(404, "POST", "/v1/store/search", search.Query{Text: "fruit", Sessions: session.ListOptions{Agent: "main"}}, nil)
+	a.ask(404, "POST", "/v1/store/search", search.Query{Text: "fruit", Sessions: session.ListOptions{Key: session.Key{Agent: "main"}}}, nil)
 	a.ask(404, "POST", "/api/v1/sessions", nil, nil)
 	a.ask(403, "POST", "/v1/store/erase", nil, nil)
 }

@@ -28,7 +28,7 @@ func (q *request) ownCreate(c ownCreated) (i session.Info, err error) {
 	if err != nil {
 		return i, err
 	}
-	return s.Info(), nil
+	return s.Info(q.Context())
 }
 
 type ownMessage struct {

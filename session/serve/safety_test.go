@@ -86,7 +86,7 @@ func send(t testing.TB, req *http.Request) (int, http.Header, string) {
 func state(t testing.TB, s *session.Session) string {
 	t.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "%+v\n", s.Info())
+	fmt.Fprintf(&text, "%+v\n", infoOf(t, s))
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		text.WriteString(string(e.Line()) + "\n")

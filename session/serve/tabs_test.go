@@ -31,7 +31,7 @@ func TestTabs(t *testing.T) {
 		})
 	}
 	posting.Wait()
-	require.Equal(t, 6, s.Turns())
+	require.Equal(t, 6, infoOf(t, s).Turns)
 }
 
 // A session in which too much waits takes no more.
@@ -52,5 +52,13 @@ func TestFull(t *testing.T) {
 	var last frame
 	require.NoError(t, frames(first.Body, func(f frame) bool { last = f; return true }))
 	require.Equal(t, "done", last.typ())
-	require.True(t, strings.HasPrefix(s.Info().Title, "first"))
+	require.True(t, strings.HasPrefix(infoOf(t, s).Title, "first"))
+}
+
+// infoOf describes a session.
+func infoOf(t testing.TB, s *session.Session) session.Info {
+	t.Helper()
+	info, err := s.Info(t.Context())
+	require.NoError(t, err)
+	return info
 }

@@ -298,9 +298,8 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 		case frameFailed:
 			e.Type, e.Error = "error", f.text
 		case frameEnd:
-			_, _ = s.Head(q.Context()) // which reads the answer; the next call says why if it cannot
-			tokens := s.Info().Tokens
-			e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &tokens
+			info, _ := s.Info(q.Context()) // the next call says why if it cannot
+			e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &info.Tokens
 		default:
 			return event{}, false
 		}
@@ -357,7 +356,7 @@ func zySessionOf(i session.Info) zySession {
 }
 
 func (q *request) zyList() error {
-	opts := &session.ListOptions{Agent: cmp.Or(q.PathValue("agent"), q.URL.Query().Get("agentId"))}
+	opts := &session.ListOptions{Key: session.Key{Agent: cmp.Or(q.PathValue("agent"), q.URL.Query().Get("agentId"))}}
 	infos, err := q.list(opts)
 	if err != nil {
 		return err
@@ -397,7 +396,10 @@ func (q *request) zyGet() error {
 	if err != nil {
 		return err
 	}
-	info := s.Info()
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
 	q.json(http.StatusOK, map[string]any{
 		"session": zySessionOf(info), "messages": messages, "agent": map[string]string{"id": info.Agent, "name": info.Agent},
 	})
@@ -459,7 +461,11 @@ func (q *request) zyTitle() error {
 	if err := s.SetMeta(q.Context(), transcript.Meta{Title: body.Title}); err != nil {
 		return err
 	}
-	q.json(http.StatusOK, map[string]any{"ok": true, "session": zySessionOf(s.Info())})
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
+	q.json(http.StatusOK, map[string]any{"ok": true, "session": zySessionOf(info)})
 	return nil
 }
 

@@ -27,14 +27,14 @@ func TestDraft(t *testing.T) {
 	for range 3 {
 		require.NoError(t, d.Write(ctx, strings.Repeat("x", 3<<10)))
 	}
-	messages := s.Info().Messages
+	messages := storetest.Info(t, s).Messages
 	require.NotContains(t, storetest.History(t, s), "xxx")
 	ids, err := d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
 	require.NoError(t, err)
 	again, err := d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
 	require.NoError(t, err)
 	require.Equal(t, ids, again)
-	require.Equal(t, messages+1, s.Info().Messages)
+	require.Equal(t, messages+1, storetest.Info(t, s).Messages)
 
 	storetest.Add(t, s, transcript.UserText("more"))
 	d = tn.Draft("anthropic", "m", transcript.Made{})

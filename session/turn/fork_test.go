@@ -44,12 +44,12 @@ func TestForkOfStandingThings(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, values, 1)
 		require.Equal(t, state, string(values[0].Value))
-		require.Empty(t, fork.Info().Usage)
+		require.Empty(t, storetest.Info(t, fork).Usage)
 		tn := begin(t, fork)
 		require.NoError(t, tn.End())
 		require.NotContains(t, storetest.History(t, fork), "half")
 		storetest.Add(t, fork, transcript.UserText("more"), resp)
-		require.Equal(t, 1, fork.Info().Usage["m"].Answers)
+		require.Equal(t, 1, storetest.Info(t, fork).Usage["m"].Answers)
 	}
 	check(storetest.Add(t, s, transcript.UserText("now"))[0], "1")
 	hits := 0

@@ -135,7 +135,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		if rnd.IntN(4) > 0 {
 			continue
 		}
-		info := s.Info()
+		info := storetest.Info(t, s)
 		storetest.CompareWithWhole(t, fmt.Sprintf("seed %d, step %d, before the restart", seed, step), s, opts.Summary)
 		storetest.Close(t, st)
 		d := &storetest.CountingDriver{Driver: reopen()}
@@ -146,7 +146,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		require.NoError(t, storetest.ErrOf(s.History(t.Context())))
 		read := d.Records
 		whole := storetest.CompareWithWhole(t, fmt.Sprintf("seed %d, step %d", seed, step), s, opts.Summary)
-		require.Equal(t, info, s.Info(), "seed %d, step %d", seed, step)
+		require.Equal(t, info, storetest.Info(t, s), "seed %d, step %d", seed, step)
 		if total := d.Records - read; read < total {
 			skipped++
 		}

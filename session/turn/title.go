@@ -74,7 +74,7 @@ func retitle(ctx context.Context, s *session.Session, t Titler, want func(milest
 	_, err = s.Update(ctx, op, func(v *session.View) (_ []transcript.Item, err error) {
 		info, err = v.Info()
 		if at := milestone(info); err == nil && at > 0 && want(at) {
-			in, rev, due = texts(v.Fold().History().Messages), v.Rev(), true
+			in, rev, due = texts(v.Fold().History().Messages), info.Rev, true
 		}
 		return nil, err
 	})
@@ -92,10 +92,10 @@ func retitle(ctx context.Context, s *session.Session, t Titler, want func(milest
 		return false, nil
 	}
 	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
-		if v.Rev() != rev {
-			return nil, fmt.Errorf("%w: something was erased from it, and nothing was written", session.ErrReplaced)
-		}
 		info, err := v.Info()
+		if err == nil && info.Rev != rev {
+			err = fmt.Errorf("%w: something was erased from it, and nothing was written", session.ErrReplaced)
+		}
 		if err != nil || info.TitleByHand {
 			return nil, err
 		}

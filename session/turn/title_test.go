@@ -43,8 +43,8 @@ func TestRetitleMilestones(t *testing.T) {
 		require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
 		if model.asked > was {
 			asked = append(asked, i+1)
-			require.Equal(t, fmt.Sprint("Title ", model.asked), s.Info().Title)
-			require.False(t, s.Info().TitleByHand)
+			require.Equal(t, fmt.Sprint("Title ", model.asked), storetest.Info(t, s).Title)
+			require.False(t, storetest.Info(t, s).TitleByHand)
 		}
 		if i == 50 { // a restart asks for nothing again
 			storetest.Close(t, st)
@@ -70,7 +70,7 @@ func TestRetitleByHand(t *testing.T) {
 	changed, err := turn.Retitle(t.Context(), s, meanwhile)
 	require.NoError(t, err)
 	require.False(t, changed)
-	require.Equal(t, "mine", s.Info().Title)
+	require.Equal(t, "mine", storetest.Info(t, s).Title)
 	storetest.Talk(t, s, 3, 20)
 	changed, err = turn.Retitle(t.Context(), s, meanwhile)
 	require.NoError(t, err)
@@ -84,12 +84,12 @@ func TestRetitleByHand(t *testing.T) {
 	changed, err = turn.Retitle(t.Context(), s, &titler{title: func([]transcript.Message, string) (string, error) { return "The model's", nil }})
 	require.NoError(t, err)
 	require.True(t, changed)
-	require.Equal(t, "The model's", s.Info().Title)
+	require.Equal(t, "The model's", storetest.Info(t, s).Title)
 	set("mine")
-	require.True(t, s.Info().TitleByHand)
+	require.True(t, storetest.Info(t, s).TitleByHand)
 	_, err = s.Append(t.Context(), transcript.Meta{Title: new("x"), TitleBy: "somebody"})
 	require.Error(t, err)
-	require.Equal(t, "mine", s.Info().Title)
+	require.Equal(t, "mine", storetest.Info(t, s).Title)
 }
 
 // Whatever a model answers, the title is a short line or what it was.
@@ -112,7 +112,7 @@ func TestRetitleAnswers(t *testing.T) {
 		st := session.OpenDriver(memdriver.New(nil), nil)
 		s := storetest.Load(t, st, storetest.CLI)
 		storetest.Talk(t, s, 0, 3)
-		was := s.Info().Title
+		was := storetest.Info(t, s).Title
 		changed, err := turn.Retitle(t.Context(), s, &titler{title: func(in []transcript.Message, current string) (string, error) {
 			require.Equal(t, was, current)
 			require.NotEmpty(t, in)
@@ -123,7 +123,7 @@ func TestRetitleAnswers(t *testing.T) {
 		if want == "" {
 			want = was
 		}
-		require.Equal(t, want, s.Info().Title, "%.40q", answer)
+		require.Equal(t, want, storetest.Info(t, s).Title, "%.40q", answer)
 		storetest.Close(t, st)
 	}
 }
@@ -149,7 +149,7 @@ func TestRetitleFails(t *testing.T) {
 	require.Equal(t, 1, failing.asked)
 	require.ErrorContains(t, storetest.ErrOf(turn.Retitle(t.Context(), s, failing)), "no connection")
 	require.Equal(t, 2, failing.asked)
-	require.NotContains(t, s.Info().Title, "half")
+	require.NotContains(t, storetest.Info(t, s).Title, "half")
 }
 
 // The Titler is not asked for a session that takes no writes, nor about words that are
@@ -167,7 +167,7 @@ func TestRetitleUnwritten(t *testing.T) {
 		return "4711", nil
 	}}
 	require.ErrorIs(t, storetest.ErrOf(turn.Retitle(t.Context(), s, erasing)), session.ErrReplaced)
-	require.NotContains(t, s.Info().Title, "4711")
+	require.NotContains(t, storetest.Info(t, s).Title, "4711")
 	storetest.Close(t, st)
 
 	st = storetest.Open(t, dir, &session.Options{ReadOnly: true})

@@ -69,15 +69,17 @@ func (f *folder) Erase(ctx context.Context, plan erase.Plan) (erase.Receipt, err
 }
 
 func (f *folder) create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error) {
-	return described1(f.Create(ctx, key, &opts))
+	return described1(ctx)(f.Create(ctx, key, &opts))
 }
 
-// described1 describes a session that there is if there is no error.
-func described1(s *session.Session, err error) (session.Info, error) {
-	if err != nil {
-		return session.Info{}, err
+// described1 returns the function that describes a session if there is no error.
+func described1(ctx context.Context) func(s *session.Session, err error) (session.Info, error) {
+	return func(s *session.Session, err error) (session.Info, error) {
+		if err != nil {
+			return session.Info{}, err
+		}
+		return s.Info(ctx)
 	}
-	return s.Info(), nil
 }
 
 // with calls do with a session and returns what that does.
@@ -94,7 +96,9 @@ func (f *folder) describe(ctx context.Context, ref session.Ref) (described, erro
 		if d.Pending, err = s.Pending(ctx); err == nil {
 			d.Stats, err = memory.ReadStats(ctx, s)
 		}
-		d.Info = s.Info()
+		if err == nil {
+			d.Info, err = s.Info(ctx)
+		}
 		return d, err
 	})
 }
@@ -113,13 +117,12 @@ func (f *folder) commit(ctx context.Context, ref session.Ref) (memory.Committed,
 
 func (f *folder) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {
 	return with(ctx, f, ref, func(s *session.Session) (session.Info, error) {
-		err := s.SetMeta(ctx, transcript.Meta{Title: &text})
-		return s.Info(), err
+		return described1(ctx)(s, s.SetMeta(ctx, transcript.Meta{Title: &text}))
 	})
 }
 
 func (f *folder) fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error) {
-	return with(ctx, f, ref, func(s *session.Session) (session.Info, error) { return described1(s.Fork(ctx, entry, &opts)) })
+	return with(ctx, f, ref, func(s *session.Session) (session.Info, error) { return described1(ctx)(s.Fork(ctx, entry, &opts)) })
 }
 
 func (f *folder) page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error) {

@@ -29,7 +29,7 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 			return ref, nil // if it fails for another reason, the command says so
 		}
 	}
-	infos, err := c.backend.List(ctx, &session.ListOptions{Agent: c.list.Agent, State: session.AnyState})
+	infos, err := c.backend.List(ctx, &session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.AnyState})
 	if err != nil {
 		return ref, err
 	}

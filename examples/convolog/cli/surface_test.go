@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
@@ -41,7 +42,7 @@ func TestSameTranscript(t *testing.T) {
 	require.NoError(t, err)
 	name := "Cheap"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &name}))
-	head, err := s.Head(t.Context())
+	head, err := storetest.Head(t.Context(), s)
 	require.NoError(t, err)
 	_, err = s.Fork(t.Context(), head, &session.CreateOptions{ID: "beta"})
 	require.NoError(t, err)
