@@ -83,7 +83,9 @@ func (s *Session) appendInTurn(ctx context.Context, t *state, w *write) appendRe
 func (s *state) ready(ctx context.Context, w *write) (driver.Cond, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.absorb()
+	if w.idem != "" {
+		s.absorb() // less to look for the key in
+	}
 	err := s.writable(ctx)
 	return s.cond(w), err
 }
@@ -138,6 +140,9 @@ func (s *Session) append(ctx context.Context, t *state, w *write, cond driver.Co
 // told ends a call that appends: it tells the observer about the damage and the
 // repairs that were found, and about the append, and names the session in the error.
 func (s *Session) told(ctx context.Context, op string, t *state, done appendResult) error {
+	if done.err == nil && s.store.opts.Observe == nil {
+		return nil
+	}
 	err := s.store.wrap(op, s.ref, done.err)
 	if s.store.opts.Observe == nil {
 		return err
