@@ -49,13 +49,23 @@ func batchOf(writer string, number, n int) []driver.Line {
 type worldOfWriters struct {
 	path  string
 	acked []atomic.Int64 // by writer: the number of its last acknowledged batch
+	reads atomic.Int64   // that have ended
 	stop  atomic.Bool
+}
+
+// pace waits for a read before a writer does more than a reader keeps up with on a busy
+// machine.
+func (w *worldOfWriters) pace(n int64) {
+	for n > 200*(1+w.reads.Load()) && !w.stop.Load() {
+		time.Sleep(100 * time.Microsecond)
+	}
 }
 
 // write appends batches as a writer that never fails.
 func (w *worldOfWriters) write(d *filedriver.Driver, ref driver.Ref, writer int, seed uint64) error {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	for n := int64(1); !w.stop.Load(); n++ {
+		w.pace(n)
 		lines := batchOf(strconv.Itoa(writer), int(n), 1+rnd.IntN(3))
 		if _, err := d.Append(context.Background(), ref, lines, driver.Cond{}); err != nil {
 			return err
@@ -84,6 +94,7 @@ func (w *worldOfWriters) tear(seed uint64) error {
 	defer f.Close()
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	for n := 0; !w.stop.Load(); n++ {
+		w.pace(int64(n))
 		if lock.TryLock(1<<62) != nil {
 			continue
 		}
@@ -129,6 +140,7 @@ type worldReader struct {
 
 // read reads what is new and reports batches that are missing.
 func (r *worldReader) read(ctx context.Context) error {
+	defer r.w.reads.Add(1)
 	acked := make([]int64, len(r.w.acked))
 	for i := range acked {
 		acked[i] = r.w.acked[i].Load()
