@@ -41,7 +41,8 @@ type Event struct {
 	// StandIn reports that compact.Extractive writes the summary of an
 	// EventCompaction..., because the summarizer fails.
 	StandIn bool `json:"standIn,omitempty"`
-	// Err is why the operation failed; nil if it did not. Error is its text.
+	// Err is why the operation failed; nil if it did not. Error is its text in
+	// events that the library makes.
 	Err   error  `json:"-"`
 	Error string `json:"error,omitempty"`
 }

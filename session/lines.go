@@ -21,7 +21,7 @@ import (
 
 // AppendLines appends entries as they are: with their own IDs, times, batch
 // numbers, idempotency keys and members that only their lines have. A line without a
-// checksum gets one, unless [Options].NoChecksum is set or the line is damaged. They may
+// checksum gets one, unless [Options].NoChecksum is set or the line has a damaged one. They may
 // be several batches; all of them go into one write and one sync. AppendLines
 // returns the place after them.
 //

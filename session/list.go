@@ -28,8 +28,9 @@ type ListOptions struct {
 	// library's own sessions. A session whose key is not one that [ParseKey] reads fits
 	// no other part.
 	Key
-	// Current lists the current sessions of keys alone. With a whole Key that is the
-	// session that [Store.Load] would return, or none.
+	// Current lists the current sessions of keys alone. With a Key that [Store.Load]
+	// takes, that is the session that Load would return, or none: its empty parts do not
+	// match others.
 	Current bool `json:"current,omitempty"`
 
 	// State is that of the sessions to list. The zero value is [Live]; [AnyState]
@@ -50,9 +51,9 @@ type ListOptions struct {
 
 	// After is the Cursor of the [Info] of the last session of the page before; empty
 	// begins at the front. A session that nobody touches between two pages is on
-	// exactly one of them. Find and Usage ignore it.
+	// exactly one of them.
 	After string `json:"after,omitempty"`
-	// Limit is the size of a page; 0 means all. Find and Usage ignore it.
+	// Limit is the size of a page; 0 means all.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -86,19 +87,21 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 			return nil, err
 		}
 	}
-	if key := opts.Key; opts.Current && key.check() == nil { // there is one at most
-		_, err := st.drv.Current(ctx, key.Agent, key.String())
+	st.looks.Add(1)
+	if opts.Current && opts.check() == nil { // it has a whole key
+		row, err := st.currentRow(ctx, opts.Key)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
 		case err != nil:
 			return nil, err
 		}
-		one := *opts
-		one.Limit = 1
-		opts = &one
+		past := !opts.Until.IsZero() && !row.UpdatedAt.Before(opts.Until)
+		if past || row.UpdatedAt.Before(opts.Since) || opts.After != "" && after.Compare(row.Place()) >= 0 || !opts.fits(row, now) {
+			return nil, nil
+		}
+		return []*driver.Row{&row}, nil
 	}
-	st.looks.Add(1)
 	st.putRows(ctx, opts.Agent, true)
 	agents := []string{opts.Agent}
 	if opts.Agent == "" {
@@ -128,6 +131,25 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		slices.SortFunc(list, inOrder)
 	}
 	return list, nil
+}
+
+// currentRow returns the row of the current session of a key as the session stands, or
+// if it cannot be read as the index has it.
+func (st *Store) currentRow(ctx context.Context, key Key) (row driver.Row, err error) {
+	known, err := st.drv.Current(ctx, key.Agent, key.String())
+	if err != nil {
+		return row, err
+	}
+	s := &Session{store: st, ref: known.Ref()}
+	err = s.View(ctx, func(v *View) error {
+		row, err = v.row()
+		return err
+	})
+	if err != nil {
+		row = known
+	}
+	row.Current = true
+	return row, ctx.Err()
 }
 
 // A page begins small, as most agents add little to a list over all of them,

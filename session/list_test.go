@@ -88,6 +88,44 @@ func TestListFilters(t *testing.T) {
 
 // Pages have every session that nobody touches exactly once, whatever happens
 // to others, also where sessions of several agents have one time and one ID.
+// The current session of a whole key is that of this key, not one of a key with more
+// parts.
+func TestListCurrentOfAKey(t *testing.T) {
+	for name, st := range map[string]*session.Store{
+		"memory": session.OpenDriver(memdriver.New(nil), nil),
+		"files":  storetest.Open(t, t.TempDir(), storetest.Unsynced),
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := session.Key{Agent: "main", Channel: "telegram", Kind: "group", Peer: "42"}
+			thread := group
+			thread.Thread = "7"
+			for _, key := range []session.Key{group, thread, group} {
+				storetest.Add(t, storetest.Load(t, st, key), transcript.UserText(key.String()))
+			}
+			storetest.Add(t, storetest.Load(t, st, thread), transcript.UserText("the newest"))
+			for _, key := range []session.Key{group, thread} {
+				infos, err := st.List(t.Context(), &session.ListOptions{Key: key, Current: true})
+				require.NoError(t, err)
+				require.Len(t, infos, 1)
+				want := storetest.Load(t, st, key)
+				require.Equal(t, storetest.Info(t, want), infos[0])
+				for _, none := range []session.ListOptions{
+					{After: infos[0].Cursor}, {Until: infos[0].UpdatedAt}, {Since: infos[0].UpdatedAt.Add(1)}, {State: session.Archived},
+				} {
+					none.Key, none.Current = key, true
+					infos, err := st.List(t.Context(), &none)
+					require.NoError(t, err)
+					require.Empty(t, infos)
+				}
+			}
+			infos, err := st.List(t.Context(), &session.ListOptions{Key: group})
+			require.NoError(t, err)
+			require.Len(t, infos, 2, "without Current empty parts match all")
+			require.NoError(t, st.Close())
+		})
+	}
+}
+
 func TestListPages(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 3))

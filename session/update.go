@@ -117,7 +117,7 @@ type decision struct {
 // run decides and appends.
 func (d *decision) run(ctx context.Context) (done appendResult) {
 	for range freeTries {
-		switch err := d.decide(ctx); {
+		switch err := d.decide(ctx, false); {
 		case err != nil:
 			return refused(err)
 		case len(d.write.entries) == 0:
@@ -135,21 +135,22 @@ func (d *decision) run(ctx context.Context) (done appendResult) {
 	cond := d.cond
 	cond.Conflicts = nil
 	cond.Decide = func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
-		err := cmp.Or(d.decide(ctx), d.refused)
+		err := cmp.Or(d.decide(ctx, true), d.refused)
 		return d.write.lines(nil), err
 	}
 	d.write = write{}
 	return d.s.append(ctx, d.t, &d.write, cond)
 }
 
-// decide looks at the session as it stands and builds the write.
-func (d *decision) decide(ctx context.Context) error {
+// decide looks at the session as it stands and builds the write. If held is set,
+// the driver holds the log meanwhile.
+func (d *decision) decide(ctx context.Context, held bool) error {
 	d.write, d.refused = write{}, nil
 	err := d.t.locked(func() error {
 		if err := d.t.sync(ctx); err != nil {
 			return err
 		}
-		return d.look(ctx, &View{d.s, d.t, ctx})
+		return d.look(ctx, &View{s: d.s, t: d.t, ctx: ctx, held: held})
 	})
 	if err != nil || len(d.write.items)+len(d.write.entries) == 0 {
 		return err

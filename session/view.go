@@ -4,15 +4,17 @@ import (
 	"context"
 
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
 )
 
 // View is a session as it stands: with every line that any process has appended.
 // It is valid inside the function that [Session.View] or [Session.Update] calls
 // with it, and only there.
 type View struct {
-	s   *Session
-	t   *state
-	ctx context.Context //nolint:containedctx // of the call that the View belongs to
+	s    *Session
+	t    *state
+	ctx  context.Context //nolint:containedctx // of the call that the View belongs to
+	held bool            // the driver holds the log, and takes no call but a scan
 }
 
 // View calls f with the session as it stands and holds the lock of the session
@@ -34,7 +36,7 @@ func (s *Session) view(ctx context.Context, op string, f func(v *View) error) er
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
-		return f(&View{s, t, ctx})
+		return f(&View{s: s, t: t, ctx: ctx})
 	})
 }
 
@@ -77,13 +79,24 @@ func (v *View) End() int64 { return int64(v.t.next) }
 // Info describes the session. After an index was lost it reads the lines that the
 // row lacks, once.
 func (v *View) Info() (Info, error) {
-	if err := v.t.fill(v.t.scan(v.ctx)); err != nil {
+	row, err := v.row()
+	if err != nil {
 		return Info{}, err
 	}
-	v.t.look(v.ctx)
+	return infoOf(row, v.s.store.opts.Now), nil
+}
+
+// row returns the row of the session as it stands.
+func (v *View) row() (driver.Row, error) {
+	if err := v.t.fill(v.t.scan(v.ctx)); err != nil {
+		return driver.Row{}, err
+	}
+	if !v.held {
+		v.t.look(v.ctx)
+	}
 	row := v.t.describe()
 	row.Current, row.Archived = v.t.current, v.t.archived
-	return infoOf(row, v.s.store.opts.Now), nil
+	return row, nil
 }
 
 // readAll makes sure that the fold has every line, also those before the last

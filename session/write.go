@@ -175,12 +175,16 @@ func (w *write) size() (n int) {
 	return n
 }
 
-// sealed returns an entry whose line has a checksum, unless [Options].NoChecksum is set.
+// sealed returns an entry whose line has a checksum, unless [Options].NoChecksum is set
+// or the line would become too long.
 func (st *Store) sealed(e transcript.Entry) transcript.Entry {
 	if st.opts.NoChecksum {
 		return e.WithLine(e.Line())
 	}
-	return e.Sealed()
+	if with := e.Sealed(); len(with.Line()) <= transcript.DefaultMaxLine {
+		return with
+	}
+	return e.WithLine(e.Line())
 }
 
 // lineOf returns the line of an entry for the driver.

@@ -53,7 +53,7 @@ const copiers = 8
 
 // Copy copies the sessions of a store to another one: from a folder to a database, for
 // example, and back. All agents, sessions and keys are copied with all of their lines
-// byte for byte, and with the blobs that these name; archived sessions are archived
+// as they are, and with the blobs that these name; archived sessions are archived
 // there, too, and the same sessions are current. So histories, exports and listings
 // are the same in both stores. Memories and channel logs are not
 // copied: they are not sessions.
@@ -69,9 +69,10 @@ const copiers = 8
 // key has another session there with the same gen, the error matches fs.ErrExist and
 // names that session. In both cases nothing was written. Sessions without a readable
 // header or key cannot be copied. If the other store is a scope, or its driver is not a
-// driver.Adopter, the error matches [errors.ErrUnsupported]. The filters of the other
-// store get the lines, whole appends at a time, and the copy has what they return. A line
-// without a checksum gets one, unless the other store writes none.
+// driver.Adopter, the error matches [errors.ErrUnsupported]. There are two
+// exceptions: the filters of the other store get the lines, whole appends and whole
+// answers at a time, and the copy has what they return; and a line without a checksum
+// gets one, unless the other store writes none.
 //
 // A session that fails does not keep others from being copied; the error
 // joins all failures. Further sessions of the other store stay as they are, so

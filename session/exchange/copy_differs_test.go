@@ -23,7 +23,6 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/redact"
 )
 
 func say(t testing.TB, s *session.Session, texts ...string) []string {
@@ -91,43 +90,6 @@ func TestCopyDiverged(t *testing.T) {
 			require.Equal(t, textOf(t, from), textOf(t, to))
 		})
 	}
-}
-
-// A copy whose store has filters that the source lacks is continued like any other.
-func TestCopyFiltered(t *testing.T) {
-	kept := blobs.Memory()
-	filters := []session.Filter{session.Redact(redact.Secrets), blobs.Filter(kept, nil)}
-	from, to := inMemory(), session.OpenDriver(memdriver.New(nil), &session.Options{Filters: filters})
-	keptBy.Store(to, kept)
-	s := load(t, from)
-	answer := &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{
-		Role: transcript.RoleAssistant,
-		Content: []transcript.Block{
-			transcript.ThinkingBlock{Thinking: "A key.", Signature: "sig"}, transcript.TextBlock{Text: "One."}, transcript.TextBlock{Text: planted},
-		},
-	}}
-	for range 3 {
-		_, err := s.Append(t.Context(), picture(1), answer)
-		require.NoError(t, err)
-		_, err = s.Append(t.Context(), picture(2), transcript.UserText("plain"))
-		require.NoError(t, err)
-		require.Positive(t, copied(t, from, to).Lines)
-		require.Zero(t, copied(t, from, to).Lines)
-	}
-	require.NotContains(t, textOf(t, to), planted)
-	there, err := to.Get(t.Context(), s.Ref())
-	require.NoError(t, err)
-	h, err := there.History(t.Context())
-	require.NoError(t, err)
-	want, err := s.History(t.Context())
-	require.NoError(t, err)
-	require.Len(t, h.Messages, len(want.Messages))
-	require.Equal(t, want.Messages[0].Content, h.Messages[0].Content)
-
-	say(t, there, "said to the copy")
-	say(t, s, "said here")
-	_, err = copyAll(t.Context(), from, to, nil)
-	require.ErrorIs(t, err, exchange.ErrDiverged)
 }
 
 // Sessions that only the copy has stay, unless they are in the way.

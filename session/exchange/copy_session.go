@@ -49,8 +49,8 @@ type lineCopy struct {
 	torn     bool             // a kill has left a part of a line in the copy
 	at       int64            // the end of the copy
 	batcher  transcript.Batcher
-	mine     []transcript.Entry // lines of a batch that are not compared yet
-	theirs   []transcript.Entry // and those of the copy
+	unit     []transcript.Entry // lines that filters get together
+	theirs   []transcript.Entry // those of the copy in their place
 	chunk    []transcript.Entry // that are to be appended
 	size     int                // of the chunk in bytes
 	blobs    blobCopy
@@ -85,6 +85,11 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 		if err != nil {
 			return err
 		}
+		if !rec.HasEntry() || !c.goesOn(rec.Entry) {
+			if err := c.endUnit(ctx); err != nil {
+				return err
+			}
+		}
 		if !rec.HasEntry() {
 			c.Damage = append(c.Damage, *rec.Damage)
 			c.batcher.Break()
@@ -92,22 +97,15 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 		}
 		c.Lines++
 		c.blobs.name(rec.Entry)
-		theirs, err, ok := next()
-		switch {
-		case err != nil:
+		c.batcher.Add(rec.Entry)
+		c.unit = append(c.unit, rec.Entry)
+		if theirs, err, ok := next(); err != nil {
 			return err
-		case ok:
-			err = c.compare(ctx, rec.Entry, theirs)
-		default:
-			if err = c.compared(ctx); err == nil {
-				err = c.add(ctx, rec.Entry)
-			}
-		}
-		if err != nil {
-			return err
+		} else if ok {
+			c.theirs = append(c.theirs, theirs)
 		}
 	}
-	if err := c.compared(ctx); err != nil {
+	if err := c.endUnit(ctx); err != nil {
 		return err
 	}
 	if _, err, ok := next(); err != nil {
@@ -118,29 +116,48 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 	return c.flush(ctx)
 }
 
-// compare compares a line with that of the copy, at the latest when its batch is complete.
-func (c *lineCopy) compare(ctx context.Context, mine, theirs transcript.Entry) error {
-	c.batcher.Add(mine)
-	c.mine, c.theirs = append(c.mine, mine), append(c.theirs, theirs)
-	if c.batcher.Open() {
-		return nil
-	}
-	return c.compared(ctx)
+// goesOn reports whether the unit goes on with an entry: one of the same batch, or of the
+// same answer, whose lines an import may have put into several.
+func (c *lineCopy) goesOn(e transcript.Entry) bool {
+	f, ok := e.Body.(transcript.Fragment)
+	return c.batcher.Open() || ok && f.Of != "" && slices.ContainsFunc(c.unit, func(u transcript.Entry) bool { return u.ID == f.Of })
 }
 
-// compared compares the lines that wait for the end of their batch. Lines of the copy are
-// as the session has them, or as the filters of the other store make them.
-func (c *lineCopy) compared(ctx context.Context) error {
-	mine, theirs := c.mine, c.theirs
-	c.mine, c.theirs = nil, nil
-	same := func(a, b transcript.Entry) bool { // the copy may have a checksum that the session lacks
-		return bytes.Equal(a.Line(), b.Line()) || bytes.Equal(a.Sealed().Line(), b.Line())
+// endUnit compares the unit with the lines of the copy, and adds those that it lacks.
+func (c *lineCopy) endUnit(ctx context.Context) error {
+	unit, theirs := c.unit, c.theirs
+	c.unit, c.theirs = nil, nil
+	if len(theirs) == 0 {
+		return c.add(ctx, unit)
 	}
-	if slices.EqualFunc(mine, theirs, same) {
+	if err := c.compare(ctx, unit, theirs); err != nil || len(unit) == len(theirs) {
+		return err
+	}
+	filtered, err := unit, error(nil)
+	if !c.blobs.DryRun {
+		filtered, err = c.there.FilterWrite(ctx, unit) // with the lines that the copy has
+	}
+	if err != nil {
+		return err
+	}
+	return c.add(ctx, filtered[len(theirs):])
+}
+
+// compare compares a unit with the first lines of it in the copy: they are as the session
+// has them, or as the filters of the other store make them. Exports show that without
+// keeping anything.
+func (c *lineCopy) compare(ctx context.Context, unit, theirs []transcript.Entry) error {
+	same := func(a, b transcript.Entry) bool { // one of the stores may have no checksums
+		return bytes.Equal(a.Line(), b.Line()) || bytes.Equal(a.Sealed().Line(), b.Sealed().Line())
+	}
+	if slices.EqualFunc(unit[:len(theirs)], theirs, same) {
 		return nil
 	}
-	filtered, err := c.there.FilterWrite(ctx, mine)
-	if err == nil && !slices.EqualFunc(filtered, theirs, same) {
+	shown, err := c.there.FilterExport(ctx, unit)
+	if err == nil {
+		theirs, err = c.there.FilterExport(ctx, theirs)
+	}
+	if err == nil && !slices.EqualFunc(shown[:len(theirs)], theirs, same) {
 		err = fmt.Errorf("%w (line %d differs, or one before it)", ErrDiverged, c.Lines)
 	}
 	return err
@@ -165,29 +182,32 @@ func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error
 	}
 }
 
-// add adds a line to the chunk. It appends a chunk that is large enough first.
-func (c *lineCopy) add(ctx context.Context, e transcript.Entry) (err error) {
-	c.Appended++
+// add adds lines of a unit to the chunk. It appends a chunk that is large enough first.
+func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err error) {
+	first := c.Appended == 0
+	c.Appended += len(entries)
 	switch {
-	case c.torn:
+	case c.torn || len(entries) == 0:
 		return nil
-	case c.Appended == 1 && c.Created:
-		return c.create(ctx, e)
-	case c.Appended == 1 && c.archived && !c.blobs.DryRun:
+	case first && c.Created:
+		err = c.create(ctx, entries[0])
+		entries = entries[1:]
+	case first && c.archived && !c.blobs.DryRun:
 		err = retain.Restore(ctx, c.to, c.Ref)
 		c.archived = false
-	case c.size >= chunkBytes && !c.batcher.Open():
+	case c.size >= chunkBytes:
 		err = c.flush(ctx)
 	}
-	c.batcher.Add(e)
-	c.chunk, c.size = append(c.chunk, e), c.size+len(e.Line())
+	for _, e := range entries {
+		c.chunk, c.size = append(c.chunk, e), c.size+len(e.Line())
+	}
 	return err
 }
 
 // create makes the copy with the first line of the session.
 func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 	h, ok := e.Body.(transcript.Header)
-	if !ok || len(c.Damage) > 0 || c.Lines > 1 {
+	if !ok || len(c.Damage) > 0 {
 		return errors.New("its header is missing: nothing was written; restore its first line")
 	}
 	key, err := session.ParseKey(h.Key)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -63,4 +64,21 @@ func FuzzImportKey(f *testing.F) {
 			t.Fatalf("%q and %q are one key %s", a, b, x)
 		}
 	})
+}
+
+// An import leaves the session of its key current, whatever else is in the same group.
+func TestImportBesideAThread(t *testing.T) {
+	st := inMemory()
+	group := session.Key{Agent: "main", Channel: "telegram", Kind: "group", Peer: "42"}
+	thread := group
+	thread.Thread = "7"
+	own := storetest.Load(t, st, group)
+	say(t, own, "in the group")
+	say(t, storetest.Load(t, st, thread), "in a thread of it")
+	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), &exchange.ImportOptions{
+		Key: func(dialect.Session) (session.Key, error) { return group, nil },
+	})[0]
+	require.NoError(t, im.Err)
+	require.True(t, im.Created)
+	require.Equal(t, own.Ref(), storetest.Load(t, st, group).Ref())
 }
