@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
@@ -96,4 +97,23 @@ func TestPageOfDamagedBatch(t *testing.T) {
 	backward, err := search.Page(t.Context(), s, "", -9)
 	require.NoError(t, err)
 	require.Equal(t, forward, backward)
+}
+
+// A page of a long conversation is read from where it is, no more.
+func TestPageReadsLittle(t *testing.T) {
+	d := &watched{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(d, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 200)
+	for _, n := range []int{5, -5} {
+		page, err := search.Page(t.Context(), s, "", n) // knows then where all entries stand
+		require.NoError(t, err)
+		require.Len(t, page, 5)
+		d.records.Store(0)
+		page, err = search.Page(t.Context(), s, "", n)
+		require.NoError(t, err)
+		require.Len(t, page, 5)
+		require.Less(t, d.records.Load(), int64(20))
+	}
 }

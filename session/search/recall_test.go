@@ -238,8 +238,9 @@ func TestRecallTools(t *testing.T) {
 
 	got, err = ask(t, tools, recalltool.Window, map[string]any{"entry": fact, "after": 1})
 	require.NoError(t, err)
-	require.Contains(t, got, "14 May")
-	require.Contains(t, got, "assistant]\nNoted.")
+	next := storetest.EntryIDs(t, s)[2]
+	require.Equal(t, "[entry "+fact+", 2026-11-20 08:00, user]\nThe wedding of Ana is on 14 May, at the old mill.\n\n"+
+		"[entry "+next+", 2026-11-20 08:00, assistant]\nNoted.\n", got)
 
 	got, err = ask(t, tools, recalltool.Read, map[string]any{"entry": long})
 	require.NoError(t, err)
@@ -254,6 +255,7 @@ func TestRecallTools(t *testing.T) {
 	far := storetest.Add(t, other, transcript.UserText("the wedding cake"))[0]
 	_, err = ask(t, tools, recalltool.Read, map[string]any{"entry": far})
 	require.ErrorIs(t, err, session.ErrNoEntry, "another session is out of reach")
+	require.NotContains(t, err.Error(), s.Ref().ID, "a model has no use for the session")
 	wide := search.RecallTools(s, other)
 	got, err = ask(t, wide, recalltool.Search, map[string]any{"query": "cake"})
 	require.NoError(t, err)
