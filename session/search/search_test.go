@@ -113,12 +113,21 @@ func TestSearch(t *testing.T) {
 	require.Greater(t, best[0].Score, best[1].Score)
 	require.Len(t, all(search.Query{Text: "budget", Ranked: true, Limit: 2}), 2)
 
-	for _, q := range []search.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}, {Text: "a", Role: "model"}} {
+	bad, n := []search.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}, {Text: "a", Role: "model"}}, 0
+	for _, q := range bad {
 		for hit, err := range search.Store(t.Context(), st, q) {
 			require.ErrorIs(t, err, search.ErrQuery)
 			require.Zero(t, hit)
+			n++
+		}
+		for hit, err := range search.Session(t.Context(), s, q) {
+			require.ErrorIs(t, err, search.ErrQuery)
+			require.ErrorContains(t, err, s.Ref().ID)
+			require.Zero(t, hit)
+			n++
 		}
 	}
+	require.Equal(t, 2*len(bad), n)
 	require.NoError(t, st.Delete(t.Context(), other.Ref()))
 	var gone error
 	for _, gone = range search.Session(t.Context(), other, search.Query{Text: "x"}) {
@@ -213,8 +222,8 @@ func TestSearchMarks(t *testing.T) {
 func TestSearchScore(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		s := storetest.Load(t, st, storetest.CLI)
-		storetest.Add(t, s, transcript.UserText("a zebra"))
 		storetest.Add(t, s, transcript.UserText("a zebra beside a zebra"+strings.Repeat(" in the sun", 30)))
+		storetest.Add(t, s, transcript.UserText("a zebra"))
 		for range 9 {
 			storetest.Add(t, s, transcript.UserText(strings.Repeat("Nothing. ", 300)))
 		}
@@ -232,6 +241,7 @@ func TestSearchScore(t *testing.T) {
 		got := hits(t, s, search.Query{Text: "zebra", Ranked: true})
 		require.Len(t, got, 2)
 		require.Contains(t, got[0].Excerpt, "beside", "the line has it twice")
+		require.Equal(t, got[:1], hits(t, s, search.Query{Text: "zebra", Ranked: true, Limit: 1}))
 		for _, hit := range got {
 			line := lines[hit.Entry]
 			n := float64(strings.Count(line, "zebra"))
