@@ -158,6 +158,52 @@ func TestEraseSummaryAlone(t *testing.T) {
 	require.NotContains(t, text, "They talked.")
 }
 
+// Behind an entry that goes, what may repeat it goes too, and what cannot stays.
+func TestEraseBehind(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("before"), transcript.UserText("it"), transcript.UserText("behind"))
+	var stays, goes []string
+	add := func(list *[]string, kind string, item transcript.Item) {
+		*list = append(*list, kind+" "+storetest.Add(t, s, item)[0])
+	}
+	commit := func(last string) transcript.Item {
+		return transcript.Commit{Archive: "a", FirstEntry: ids[0], LastEntry: last, Abstract: "They talked.", Overview: "They talked."}
+	}
+	add(&stays, "", commit(ids[0]))
+	add(&goes, "abstract", commit(ids[1]))
+	add(&goes, "abstract", commit(ids[2]))
+	add(&goes, "abstract", commit("elsewhere"))
+	add(&stays, "", transcript.Extracted{Commit: ids[0]})
+	add(&goes, "extracted", transcript.Extracted{Commit: ids[0], Err: "it"})
+	add(&stays, "", transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[0], Content: "bef"}}})
+	add(&goes, "clip", transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[0], Content: "bef"}, {Entry: ids[1], Content: "i"}}})
+	add(&stays, "", storetest.Answer("Yes."))
+	lines := func() (list []string) {
+		for _, e := range storetest.Entries(t, s) {
+			if slices.Contains(stays, " "+e.ID) {
+				list = append(list, string(e.Line()))
+			}
+		}
+		return list
+	}
+	before := lines()
+	require.Len(t, before, len(stays))
+	plan, _ := carryOut(t, st, chosen(s, ids[1]))
+	var got []string
+	for _, p := range plan.Places[1:] {
+		got = append(got, p.Kind+" "+p.Entry)
+	}
+	require.Equal(t, goes, got)
+	require.Equal(t, before, lines())
+	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), `"bef"`)
+	plan, err := erase.Preview(t.Context(), st, chosen(s, ids[1]))
+	require.NoError(t, err)
+	require.Empty(t, plan.Places, "it is done")
+}
+
 // What goes with an entry that is chosen.
 func TestEraseWhatSaysTheSame(t *testing.T) {
 	t.Parallel()
