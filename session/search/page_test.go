@@ -117,10 +117,12 @@ func TestPageReadsLittle(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, page, 5)
 		d.records.Store(0)
+		d.scans.Store(0)
 		page, err = search.Page(t.Context(), s, "", n)
 		require.NoError(t, err)
 		require.Len(t, page, 5)
 		require.Less(t, d.records.Load(), int64(20))
+		require.Equal(t, int64(2), d.scans.Load(), "one finds the entries in the outline")
 	}
 }
 
