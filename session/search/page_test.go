@@ -133,7 +133,7 @@ func TestSearchReadsLittle(t *testing.T) {
 	st := session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	storetest.Talk(t, s, 0, 200)
+	storetest.Talk(t, s, 0, 300)
 	from := storetest.Add(t, s, transcript.UserText("a zebra"), transcript.UserText("a zebra"))[0]
 	for _, id := range []string{"c", "d"} {
 		storetest.Add(t, s, storetest.Answer("", id))
@@ -145,8 +145,8 @@ func TestSearchReadsLittle(t *testing.T) {
 	for _, tt := range []struct {
 		text  string
 		hits  int
-		scans int64 // one of them finds the hits in the outline
-	}{{"nothing", 0, 1}, {"zebra", 2, 2}, {"giraffe", 2, 3}, {"quokka", 1, 3}} {
+		scans int64 // one of them finds up to 256 hits in the outline
+	}{{"nothing", 0, 1}, {"zebra", 2, 2}, {"giraffe", 2, 3}, {"quokka", 1, 3}, {"question", 300, 3}} {
 		d.scans.Store(0)
 		require.Len(t, hits(t, s, search.Query{Text: tt.text}), tt.hits, tt.text)
 		require.Equal(t, tt.scans, d.scans.Load(), tt.text)

@@ -251,6 +251,10 @@ func TestRecallTools(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, got, "2001: total: 7,312 EUR\n[1 of 2002 lines match]")
 
+	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "EUR", "role": "tool"})
+	require.NoError(t, err)
+	require.Contains(t, got, "[entry "+long+", 2026-11-20 08:00, tool read_file]\n")
+
 	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, nil)
 	require.NoError(t, err)
 	far := storetest.Add(t, other, transcript.UserText("the wedding cake"))[0]
