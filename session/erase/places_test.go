@@ -204,7 +204,7 @@ func TestEraseBehind(t *testing.T) {
 	require.Empty(t, plan.Places, "it is done")
 }
 
-// What goes with an entry that is chosen.
+// An entry that is chosen takes with it those that say the same.
 func TestEraseWhatSaysTheSame(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)

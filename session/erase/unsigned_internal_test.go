@@ -33,7 +33,8 @@ func FuzzUnsigned(f *testing.F) {
 	})
 }
 
-// What a provider has signed, or may refuse, goes from answers. What users say stays.
+// Answers lose all that a provider has signed or may refuse. A message of the user keeps its
+// text as it is.
 func TestUnsigned(t *testing.T) {
 	t.Parallel()
 	extra := transcript.Extra{"x": json.RawMessage("1")}
