@@ -218,11 +218,28 @@ func TestEraseWhatSaysTheSame(t *testing.T) {
 	require.NoError(t, err)
 	drained, err := turn.Drain(t.Context(), s, 0)
 	require.NoError(t, err)
+	tn, err := turn.Begin(t.Context(), s)
+	require.NoError(t, err)
+	d := tn.Draft("anthropic", "m", transcript.Made{})
+	for _, text := range []string{"one\n", "two\n"} {
+		require.NoError(t, d.Write(t.Context(), text))
+		require.NoError(t, d.Flush(t.Context()))
+	}
+	var drafts []string
+	for _, e := range storetest.Entries(t, s) {
+		if e.Type() == "draft" {
+			drafts = append(drafts, e.ID)
+		}
+	}
+	require.Len(t, drafts, 2)
+	answer, err := d.Finish(t.Context(), storetest.Answer("one\ntwo\n"))
+	require.NoError(t, err)
+	require.NoError(t, tn.End())
 	last := func(kind string) string {
 		all := storetest.Entries(t, s)
 		return all[slices.IndexFunc(all, func(e transcript.Entry) bool { return e.Type() == kind })].ID
 	}
-	for _, group := range [][]string{{said[0], last("pin")}, {last("pin"), said[0]}, {queued, drained[0]}, {drained[0], queued}, {call, last("decision")}} {
+	for _, group := range [][]string{{said[0], last("pin")}, {last("pin"), said[0]}, {queued, drained[0]}, {drained[0], queued}, {call, last("decision")}, drafts, {answer[0], drafts[0], drafts[1]}} {
 		plan, err := erase.Preview(t.Context(), st, chosen(s, group[0]))
 		require.NoError(t, err)
 		require.Len(t, plan.Entries, 1)
@@ -323,4 +340,28 @@ func TestErasePlanNotStored(t *testing.T) {
 	plan.At = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // JSON has no such year
 	require.ErrorContains(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)), "year")
 	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), storetest.Word)
+}
+
+// While a plan is carried out nobody else carries it out.
+func TestEraseBusy(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	b, st := storetest.OpenBetween(t, dir)
+	defer storetest.Close(t, st)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
+	require.NoError(t, err)
+	tried := false
+	b.BeforeRewrite = storetest.Once(func() {
+		tried = true
+		require.ErrorIs(t, storetest.ErrOf(erase.Run(t.Context(), other, plan)), session.ErrBusy)
+		require.NoError(t, erase.Resume(t.Context(), other))
+		require.NotEmpty(t, storetest.FilesWith(t, dir))
+	})
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+	require.True(t, tried)
+	require.Empty(t, storetest.FilesWith(t, dir))
 }

@@ -99,7 +99,8 @@ func TestEraseMiddleDeleted(t *testing.T) {
 	require.Empty(t, storetest.FilesWith(t, dir))
 }
 
-// Forks that were made since the plan have copies, too, archived ones included.
+// Forks that were made since the plan have copies, too, archived ones included, and a plan
+// that was stored finds them as well.
 func TestEraseForkedSinceThePlan(t *testing.T) {
 	t.Parallel()
 	for name, what := range map[string]func(s *session.Session, id string) erase.Erasure{
@@ -109,28 +110,35 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 			return erase.Erasure{Sessions: []session.Ref{s.Ref()}}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := storetest.Scratch(t)
-			st := storetest.Open(t, dir, nil)
-			defer storetest.Close(t, st)
-			s := storetest.Load(t, st, storetest.CLI)
-			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
-			plan, err := erase.Preview(t.Context(), st, what(s, ids[0]))
-			require.NoError(t, err)
-			fork, err := s.Fork(t.Context(), ids[1], nil)
-			require.NoError(t, err)
-			summed(t, fork)
-			_, err = fork.Fork(t.Context(), storetest.Add(t, fork, transcript.UserText("Well."))[0], nil)
-			require.NoError(t, err)
-			archived, err := s.Fork(t.Context(), ids[1], nil)
-			require.NoError(t, err)
-			require.NoError(t, retain.Archive(t.Context(), st, archived.Ref()))
-			_, err = erase.Run(t.Context(), st, plan)
-			require.NoError(t, err)
-			require.Empty(t, storetest.FilesWith(t, dir))
-			require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
-		})
+		for _, stored := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " stored ", stored), func(t *testing.T) {
+				t.Parallel()
+				dir := storetest.Scratch(t)
+				st := storetest.Open(t, dir, nil)
+				defer storetest.Close(t, st)
+				s := storetest.Load(t, st, storetest.CLI)
+				ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+				plan, err := erase.Preview(t.Context(), st, what(s, ids[0]))
+				require.NoError(t, err)
+				if stored {
+					text := storetest.JSON(t, plan)
+					plan = erase.Plan{}
+					require.NoError(t, json.Unmarshal([]byte(text), &plan))
+				}
+				fork, err := s.Fork(t.Context(), ids[1], nil)
+				require.NoError(t, err)
+				summed(t, fork)
+				_, err = fork.Fork(t.Context(), storetest.Add(t, fork, transcript.UserText("Well."))[0], nil)
+				require.NoError(t, err)
+				archived, err := s.Fork(t.Context(), ids[1], nil)
+				require.NoError(t, err)
+				require.NoError(t, retain.Archive(t.Context(), st, archived.Ref()))
+				_, err = erase.Run(t.Context(), st, plan)
+				require.NoError(t, err)
+				require.Empty(t, storetest.FilesWith(t, dir))
+				require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
+			})
+		}
 	}
 }
 
