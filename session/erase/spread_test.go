@@ -203,6 +203,7 @@ func TestEraseLeavesBase(t *testing.T) {
 	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "bert"})
 	require.NoError(t, err)
 	summed(t, s)
+	require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, "step", json.RawMessage(`1`), "")))
 	ids := storetest.Add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	fork, err := s.Fork(t.Context(), ids[1], &session.CreateOptions{Owner: "ada"})
 	require.NoError(t, err)
