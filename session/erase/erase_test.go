@@ -235,6 +235,7 @@ func TestEraseReasoning(t *testing.T) {
 	require.Contains(t, text, `"first"`)
 	require.NotContains(t, text, `"second"`)
 	require.NotContains(t, text, `"third"`)
+	require.Equal(t, 3, strings.Count(text, "Yes."))
 	require.Contains(t, text, transcript.ErasedText)
 	require.Contains(t, text, "three")
 }

@@ -118,7 +118,7 @@ func TestForkOfWhatIsErased(t *testing.T) {
 			defer storetest.Close(t, other)
 			s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 			require.NoError(t, err)
-			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("A "+storetest.Word+" is large."))
 			forking := other
 			if owner != "" {
 				forking, err = other.Scope(owner)
@@ -126,14 +126,17 @@ func TestForkOfWhatIsErased(t *testing.T) {
 			}
 			base, err := forking.Get(t.Context(), s.Ref())
 			require.NoError(t, err)
+			var own string // what the fork says itself
 			b.BeforeDelete = storetest.Once(func() {
 				fork, err := base.Fork(t.Context(), ids[1], nil)
 				require.NoError(t, err)
+				own = storetest.Add(t, fork, transcript.UserText("Elsewhere."))[0]
 				_, err = fork.Fork(t.Context(), ids[1], nil)
 				require.NoError(t, err)
 			})
-			erased(t, st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
+			_, receipt := carryOut(t, st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
 			require.Empty(t, storetest.FilesWith(t, dir))
+			require.NotContains(t, storetest.JSON(t, receipt.Places), own)
 			_, err = base.Fork(t.Context(), ids[1], nil)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 		})

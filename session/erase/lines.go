@@ -263,10 +263,7 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 // they may repeat what was erased there. An entry that has none of them is returned as
 // it is; any other has a new line.
 func unsigned(e transcript.Entry) transcript.Entry {
-	f, ok := e.Body.(transcript.Fragment)
-	if !ok {
-		return e
-	}
+	f, _ := e.Body.(transcript.Fragment)
 	changed := len(f.Ext) > 0
 	var kept []transcript.Block
 	for _, b := range f.Content {

@@ -99,7 +99,8 @@ func TestEraseMiddleDeleted(t *testing.T) {
 	require.Empty(t, storetest.FilesWith(t, dir))
 }
 
-// Forks that were made since the plan have copies, too, archived ones included.
+// Forks that were made since the plan have copies, too, archived ones included, and a plan
+// that was stored finds them as well.
 func TestEraseForkedSinceThePlan(t *testing.T) {
 	t.Parallel()
 	for name, what := range map[string]func(s *session.Session, id string) erase.Erasure{
@@ -109,28 +110,35 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 			return erase.Erasure{Sessions: []session.Ref{s.Ref()}}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := storetest.Scratch(t)
-			st := storetest.Open(t, dir, nil)
-			defer storetest.Close(t, st)
-			s := storetest.Load(t, st, storetest.CLI)
-			ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
-			plan, err := erase.Preview(t.Context(), st, what(s, ids[0]))
-			require.NoError(t, err)
-			fork, err := s.Fork(t.Context(), ids[1], nil)
-			require.NoError(t, err)
-			summed(t, fork)
-			_, err = fork.Fork(t.Context(), storetest.Add(t, fork, transcript.UserText("Well."))[0], nil)
-			require.NoError(t, err)
-			archived, err := s.Fork(t.Context(), ids[1], nil)
-			require.NoError(t, err)
-			require.NoError(t, retain.Archive(t.Context(), st, archived.Ref()))
-			_, err = erase.Run(t.Context(), st, plan)
-			require.NoError(t, err)
-			require.Empty(t, storetest.FilesWith(t, dir))
-			require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
-		})
+		for _, stored := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " stored ", stored), func(t *testing.T) {
+				t.Parallel()
+				dir := storetest.Scratch(t)
+				st := storetest.Open(t, dir, nil)
+				defer storetest.Close(t, st)
+				s := storetest.Load(t, st, storetest.CLI)
+				ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+				plan, err := erase.Preview(t.Context(), st, what(s, ids[0]))
+				require.NoError(t, err)
+				if stored {
+					text := storetest.JSON(t, plan)
+					plan = erase.Plan{}
+					require.NoError(t, json.Unmarshal([]byte(text), &plan))
+				}
+				fork, err := s.Fork(t.Context(), ids[1], nil)
+				require.NoError(t, err)
+				summed(t, fork)
+				_, err = fork.Fork(t.Context(), storetest.Add(t, fork, transcript.UserText("Well."))[0], nil)
+				require.NoError(t, err)
+				archived, err := s.Fork(t.Context(), ids[1], nil)
+				require.NoError(t, err)
+				require.NoError(t, retain.Archive(t.Context(), st, archived.Ref()))
+				_, err = erase.Run(t.Context(), st, plan)
+				require.NoError(t, err)
+				require.Empty(t, storetest.FilesWith(t, dir))
+				require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
+			})
+		}
 	}
 }
 
@@ -186,8 +194,8 @@ func TestEraseSummaryOfBaseDeleted(t *testing.T) {
 	require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
 }
 
-// A fork that goes takes nothing from the session that it was made of, and what
-// one says later costs the other nothing.
+// A fork that goes takes nothing from the session that it was made of, nor from other forks
+// of that, and what one says later costs the others nothing.
 func TestEraseLeavesBase(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -195,17 +203,21 @@ func TestEraseLeavesBase(t *testing.T) {
 	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "bert"})
 	require.NoError(t, err)
 	summed(t, s)
+	require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, "step", json.RawMessage(`1`), "")))
 	ids := storetest.Add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	fork, err := s.Fork(t.Context(), ids[1], &session.CreateOptions{Owner: "ada"})
+	require.NoError(t, err)
+	beside, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
 	later := storetest.Add(t, s, transcript.UserText("Later."), transcript.AssistantText("Yes."))
 	storetest.Add(t, fork, transcript.UserText("Elsewhere."), transcript.AssistantText("Yes."))
 	before := storetest.Lines(t, fork)
 	erased(t, st, chosen(s, later[0]))
 	require.Equal(t, before, storetest.Lines(t, fork))
-	before = storetest.Lines(t, s)
+	before, other := storetest.Lines(t, s), storetest.Lines(t, beside)
 	erased(t, st, erase.Erasure{Owner: "ada"})
 	require.Equal(t, before, storetest.Lines(t, s))
+	require.Equal(t, other, storetest.Lines(t, beside))
 }
 
 // The summary that a fork begins with has read what matches in its base.
@@ -290,6 +302,28 @@ func TestEraseBesideSessions(t *testing.T) {
 	_, err = erase.Run(t.Context(), st, plan, other)
 	require.Error(t, err)
 	require.Equal(t, make([]transcript.Subject, 2), *other.of)
+}
+
+// In a scope the Erasers are asked for what the owner has, whoever has made the plan.
+func TestEraseBesideScope(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	ada, err := st.Scope("ada")
+	require.NoError(t, err)
+	other := erasing{new([]transcript.Subject)}
+	for _, planned := range []*session.Store{st, ada} {
+		plan, err := erase.Preview(t.Context(), planned, erase.Erasure{Match: storetest.HasWord}, other)
+		require.NoError(t, err)
+		_, err = erase.Run(t.Context(), ada, plan, other)
+		require.ErrorContains(t, err, "full")
+	}
+	var owners []string
+	for _, s := range *other.of {
+		require.NotNil(t, s.Match)
+		owners = append(owners, s.Owner)
+	}
+	require.Equal(t, []string{"", "ada", "ada", "ada"}, owners)
 }
 
 // A plan that a user has made up is finished in the scope of the user alone.

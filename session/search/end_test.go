@@ -1,7 +1,9 @@
 package search_test
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"strings"
 	"sync"
@@ -104,4 +106,85 @@ func TestSearchMissAllocs(t *testing.T) {
 		runtime.ReadMemStats(&after)
 	}
 	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/sessions, uint64(6<<10), "bytes for each session")
+}
+
+// A read that fails is an error of what has read, whichever of its reads it is.
+func TestSearchUnreadable(t *testing.T) {
+	last := func(list iter.Seq2[search.Hit, error]) (err error) {
+		for _, err = range list {
+			require.False(t, errors.Is(err, search.ErrQuery))
+		}
+		return err
+	}
+	for name, read := range map[string]func(st *session.Store, s *session.Session, id string) error{
+		"newest": func(st *session.Store, _ *session.Session, _ string) error {
+			return last(search.Store(t.Context(), st, search.Query{Text: "zebra"}))
+		},
+		"ranked": func(st *session.Store, _ *session.Session, _ string) error {
+			return last(search.Store(t.Context(), st, search.Query{Text: "zebra", Ranked: true}))
+		},
+		"session": func(_ *session.Store, s *session.Session, _ string) error {
+			return last(search.Session(t.Context(), s, search.Query{Text: "zebra"}))
+		},
+		"page": func(_ *session.Store, s *session.Session, id string) error {
+			return storetest.ErrOf(search.Page(t.Context(), s, id, -9))
+		},
+		"window": func(_ *session.Store, s *session.Session, id string) error {
+			return storetest.ErrOf(search.Window(t.Context(), s, id, 9, 9))
+		},
+		"read": func(_ *session.Store, s *session.Session, id string) error {
+			return storetest.ErrOf(search.Read(t.Context(), s, id, search.Slice{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := memdriver.New(nil)
+			st := session.OpenDriver(mem, nil)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			said := storetest.Add(t, s, transcript.UserText("a zebra"))
+			storetest.Add(t, s, storetest.Answer("", "c"))
+			id := storetest.Add(t, s, transcript.ToolResult("c", "the zebra"))[0]
+			storetest.Add(t, s, transcript.Compaction{Summary: "animals", FirstKept: id, CoversTo: said[0], Said: []transcript.Carried{{Entry: "elsewhere", Text: "zebra"}}})
+			for due := int64(1); ; due++ {
+				w := &watched{Driver: mem, fails: due}
+				st := session.OpenDriver(w, nil)
+				s, err := st.Get(t.Context(), s.Ref())
+				require.NoError(t, err)
+				err = read(st, s, id)
+				storetest.Close(t, st)
+				if w.scans.Load() < due {
+					require.NoError(t, err)
+					require.Greater(t, due, int64(1))
+					break
+				}
+				require.ErrorIs(t, err, errBroken, "scan %d", due)
+			}
+		})
+	}
+}
+
+// Lines that a fork has copied are found once, in the session that they are from, unless
+// that is not searched.
+func TestSearchForks(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
+		ids := storetest.Add(t, s, transcript.UserText("the first zebra"))
+		fork, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Labels: []string{"fork"}})
+		require.NoError(t, err)
+		storetest.Add(t, fork, transcript.UserText("the second zebra"))
+		excerpts := func(q search.Query) (list []string) {
+			for hit, err := range search.Store(t.Context(), st, q) {
+				require.NoError(t, err)
+				list = append(list, hit.Excerpt)
+			}
+			return list
+		}
+		both := []string{"the second zebra", "the first zebra"}
+		for _, ranked := range []bool{false, true} {
+			require.ElementsMatch(t, both, excerpts(search.Query{Text: "zebra", Ranked: ranked}))
+			require.ElementsMatch(t, both, excerpts(search.Query{Text: "zebra", Ranked: ranked, Sessions: session.ListOptions{Label: "fork"}}))
+		}
+		require.NoError(t, st.Delete(t.Context(), s.Ref()))
+		require.ElementsMatch(t, both, excerpts(search.Query{Text: "zebra"}))
+	})
 }

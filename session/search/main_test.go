@@ -1,9 +1,46 @@
 package search_test
 
 import (
+	"context"
+	"errors"
+	"iter"
+	"sync/atomic"
 	"testing"
 
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
+
+// watched counts scans and the records that they yield. The scan with the number fails
+// fails, if that is not 0, and read is called with each record, if it is not nil. Closing it leaves the driver open for others. A
+// context that ends does not end a scan, which drivers need not look after.
+type watched struct {
+	driver.Driver
+	scans, records atomic.Int64
+	fails          int64
+	read           func()
+}
+
+var errBroken = errors.New("the disk is broken")
+
+func (*watched) Close() error { return nil }
+
+func (w *watched) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		if w.scans.Add(1) == w.fails {
+			yield(transcript.Record{}, errBroken)
+			return
+		}
+		for rec, err := range w.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir) {
+			if w.read != nil {
+				w.read()
+			}
+			if w.records.Add(1); !yield(rec, err) {
+				return
+			}
+		}
+	}
+}

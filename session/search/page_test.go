@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
@@ -68,6 +70,11 @@ func TestPage(t *testing.T) {
 			require.Equal(t, ids(all), got, "pages of %d", n)
 		}
 	}
+	for n, want := range map[int][]transcript.Entry{-1: nil, 0: nil, 1: all[:1]} {
+		page, err := search.Page(ctx, s, s.Ref().ID, n)
+		require.NoError(t, err)
+		require.Equal(t, want, page, "%d from the header on", n)
+	}
 	_, err = search.Page(ctx, s, "nobody", 1)
 	require.ErrorIs(t, err, session.ErrNoEntry)
 }
@@ -96,4 +103,63 @@ func TestPageOfDamagedBatch(t *testing.T) {
 	backward, err := search.Page(t.Context(), s, "", -9)
 	require.NoError(t, err)
 	require.Equal(t, forward, backward)
+}
+
+// A page of a long conversation is read from where it is, no more.
+func TestPageReadsLittle(t *testing.T) {
+	d := &watched{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(d, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 200)
+	for _, n := range []int{5, -5} {
+		page, err := search.Page(t.Context(), s, "", n) // knows then where all entries stand
+		require.NoError(t, err)
+		require.Len(t, page, 5)
+		d.records.Store(0)
+		d.scans.Store(0)
+		page, err = search.Page(t.Context(), s, "", n)
+		require.NoError(t, err)
+		require.Len(t, page, 5)
+		require.Less(t, d.records.Load(), int64(20))
+		require.Equal(t, int64(2), d.scans.Load(), "one finds the entries in the outline")
+	}
+}
+
+// A search reads a session once, and once more for the calls of results or for the entries
+// of carried items. With a limit it ends early.
+func TestSearchReadsLittle(t *testing.T) {
+	d := &watched{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(d, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 300)
+	from := storetest.Add(t, s, transcript.UserText("a zebra"), transcript.UserText("a zebra"))[0]
+	for _, id := range []string{"c", "d"} {
+		storetest.Add(t, s, storetest.Answer("", id))
+		storetest.Add(t, s, transcript.ToolResult(id, "a giraffe"))
+	}
+	item := transcript.Carried{Entry: "elsewhere", Text: "a quokka"}
+	storetest.Add(t, s, transcript.Compaction{Summary: "animals", FirstKept: from, CoversTo: from, Said: []transcript.Carried{item, item}})
+	hits(t, s, search.Query{Text: "zebra"}) // knows then where all entries stand
+	for _, tt := range []struct {
+		text  string
+		hits  int
+		scans int64 // one of them finds up to 256 hits in the outline
+	}{{"nothing", 0, 1}, {"zebra", 2, 2}, {"giraffe", 2, 3}, {"quokka", 1, 3}, {"question", 300, 3}} {
+		d.scans.Store(0)
+		require.Len(t, hits(t, s, search.Query{Text: tt.text}), tt.hits, tt.text)
+		require.Equal(t, tt.scans, d.scans.Load(), tt.text)
+	}
+	d.records.Store(0)
+	require.Len(t, hits(t, s, search.Query{Text: "question", Limit: 1}), 1)
+	require.Less(t, d.records.Load(), int64(200), "some hits are read ahead")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	d.records.Store(0)
+	d.read = cancel
+	for _, err := range search.Session(ctx, s, search.Query{Text: "words"}) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Less(t, d.records.Load(), int64(200))
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/convolog/convolog/internal/words"
@@ -46,10 +47,7 @@ func (r *reading) read(ctx context.Context, most int, found func(*match) error) 
 		group = group[:0]
 		return err
 	}
-	size := together
-	if r.query.Limit > 0 {
-		size = min(size, r.query.Limit)
-	}
+	size := min(cmp.Or(r.query.Limit, together), together)
 	for rec, err := range r.scan(ctx, session.ScanOptions{Own: r.own, Keep: r.words.MayFit}) {
 		if err == nil {
 			err = ctx.Err()

@@ -33,9 +33,11 @@ func (t RecallTool) Call(ctx context.Context, input json.RawMessage) (string, er
 }
 
 // recallMost is how many bytes the result of a [RecallTool] has at most, but for a
-// line about the rest; recallShown is how many of one entry a search shows.
+// line about the rest; recallShown is how many of one entry a search shows, and recallHead
+// how many a window keeps for what is said about each entry.
 const (
 	recallMost  = 8_000
+	recallHead  = 150
 	recallShown = 900
 	recallHits  = 8
 )
@@ -208,7 +210,7 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 	out := &recallText{}
 	for _, e := range entries {
 		for _, p := range passages(e) {
-			most := recallMost / len(entries)
+			most := recallMost/len(entries) - recallHead
 			text := p.text
 			if len(text) > most {
 				text = text[:runeEnd(text, most)] + fmt.Sprintf("\n[%d of %d bytes; %s has the rest]", most, len(text), recalltool.Read)

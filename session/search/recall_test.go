@@ -119,6 +119,7 @@ func TestReadResult(t *testing.T) {
 		{search.Slice{To: 1}, "one", 0, 0},
 		{search.Slice{Offset: 9, Max: 3}, "\nth", 13, 0},
 		{search.Slice{Max: 9}, "one\ntwo ", 8, 0},
+		{search.Slice{Offset: 8, Max: 1}, "ü", 10, 0},
 		{search.Slice{Match: "^t"}, "2: two ü\n3: three", 0, 2},
 		{search.Slice{Match: "one|five", Around: 1}, "1: one\n2: two ü\n--\n4: four\n5: five", 0, 2},
 		{search.Slice{Match: "t", From: 3, To: 4}, "3: three", 0, 1},
@@ -238,8 +239,9 @@ func TestRecallTools(t *testing.T) {
 
 	got, err = ask(t, tools, recalltool.Window, map[string]any{"entry": fact, "after": 1})
 	require.NoError(t, err)
-	require.Contains(t, got, "14 May")
-	require.Contains(t, got, "assistant]\nNoted.")
+	next := storetest.EntryIDs(t, s)[2]
+	require.Equal(t, "[entry "+fact+", 2026-11-20 08:00, user]\nThe wedding of Ana is on 14 May, at the old mill.\n\n"+
+		"[entry "+next+", 2026-11-20 08:00, assistant]\nNoted.\n", got)
 
 	got, err = ask(t, tools, recalltool.Read, map[string]any{"entry": long})
 	require.NoError(t, err)
@@ -249,11 +251,16 @@ func TestRecallTools(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, got, "2001: total: 7,312 EUR\n[1 of 2002 lines match]")
 
+	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "EUR", "role": "tool"})
+	require.NoError(t, err)
+	require.Contains(t, got, "[entry "+long+", 2026-11-20 08:00, tool read_file]\n")
+
 	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, nil)
 	require.NoError(t, err)
 	far := storetest.Add(t, other, transcript.UserText("the wedding cake"))[0]
 	_, err = ask(t, tools, recalltool.Read, map[string]any{"entry": far})
 	require.ErrorIs(t, err, session.ErrNoEntry, "another session is out of reach")
+	require.NotContains(t, err.Error(), s.Ref().ID, "a model has no use for the session")
 	wide := search.RecallTools(s, other)
 	got, err = ask(t, wide, recalltool.Search, map[string]any{"query": "cake"})
 	require.NoError(t, err)
@@ -294,4 +301,31 @@ func TestRecallIgnoresApp(t *testing.T) {
 	text, err = tool.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka"}`))
 	require.NoError(t, err)
 	require.NotContains(t, text, "zebra")
+}
+
+// The results of the tools have a limit: what is cut is cut between characters, and a window
+// says of which entries it does not show all.
+func TestRecallLimits(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	other, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	ids := storetest.Add(t, other, transcript.UserText("a short zebra "+strings.Repeat("ü", 120)))
+	for range 20 {
+		ids = append(ids, storetest.Add(t, other, transcript.UserText("zebra "+strings.Repeat("ü", 6_000)))...)
+	}
+	tools := search.RecallTools(s, other)
+	got, err := ask(t, tools, recalltool.Search, map[string]any{"query": "zebra", "limit": 20})
+	require.NoError(t, err)
+	require.True(t, utf8.ValidString(got))
+	require.Greater(t, len(got), 7_500)
+	require.LessOrEqual(t, len(got), 8_001)
+	for _, around := range []int{0, 1, 3} {
+		got, err = ask(t, tools, recalltool.Window, map[string]any{"entry": ids[10], "before": around, "after": around})
+		require.NoError(t, err)
+		require.True(t, utf8.ValidString(got))
+		require.LessOrEqual(t, len(got), 8_001)
+		require.Equal(t, 2*around+1, strings.Count(got, "of 12006 bytes; recall_read has the rest]\n"))
+	}
 }

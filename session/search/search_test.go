@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -112,16 +113,27 @@ func TestSearch(t *testing.T) {
 	require.Greater(t, best[0].Score, best[1].Score)
 	require.Len(t, all(search.Query{Text: "budget", Ranked: true, Limit: 2}), 2)
 
-	for _, q := range []search.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}, {Text: "a", Role: "model"}} {
+	bad, n := []search.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}, {Text: "a", Role: "model"}}, 0
+	for _, q := range bad {
 		for hit, err := range search.Store(t.Context(), st, q) {
 			require.ErrorIs(t, err, search.ErrQuery)
 			require.Zero(t, hit)
+			n++
+		}
+		for hit, err := range search.Session(t.Context(), s, q) {
+			require.ErrorIs(t, err, search.ErrQuery)
+			require.ErrorContains(t, err, s.Ref().ID)
+			require.Zero(t, hit)
+			n++
 		}
 	}
+	require.Equal(t, 2*len(bad), n)
 	require.NoError(t, st.Delete(t.Context(), other.Ref()))
-	for _, err := range search.Session(t.Context(), other, search.Query{Text: "x"}) {
-		require.ErrorIs(t, err, fs.ErrNotExist)
+	var gone error
+	for _, gone = range search.Session(t.Context(), other, search.Query{Text: "x"}) {
+		require.Error(t, gone)
 	}
+	require.ErrorIs(t, gone, fs.ErrNotExist)
 	for _, err := range search.Store(t.Context(), st, search.Query{Text: "budget"}) {
 		require.NoError(t, err)
 		break // no goroutine is left behind
@@ -187,8 +199,13 @@ func TestSearchMarks(t *testing.T) {
 				}
 			}
 		}
+		newest := hits(t, s, search.Query{Text: "needle"})
+		for _, hit := range hits(t, s, search.Query{Text: "needle", Ranked: true, Limit: len(newest)}) {
+			hit.Score = 0
+			require.Contains(t, newest, hit, "seed %d: a ranked search says the same of where it stands", seed)
+		}
 		got := map[string]bool{}
-		for _, hit := range hits(t, s, search.Query{Text: "needle"}) {
+		for _, hit := range newest {
 			if hit.Type == "summary" {
 				continue
 			}
@@ -198,4 +215,60 @@ func TestSearchMarks(t *testing.T) {
 		require.Len(t, got, len(texts))
 		storetest.Close(t, st)
 	}
+}
+
+// The score of a hit goes by how often it has the word, how long its line is, and how many
+// lines have the word.
+func TestSearchScore(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("a zebra beside a zebra"+strings.Repeat(" in the sun", 30)))
+		storetest.Add(t, s, transcript.UserText("a zebra"))
+		for range 9 {
+			storetest.Add(t, s, transcript.UserText(strings.Repeat("Nothing. ", 300)))
+		}
+		with, all, size := 0.0, 0.0, 0.0
+		lines := map[string]string{}
+		for _, e := range storetest.Entries(t, s) {
+			line := string(e.Line())
+			lines[e.ID] = line
+			all, size = all+1, size+float64(len(line)+1)
+			if strings.Contains(line, "zebra") {
+				with++
+			}
+		}
+		require.Equal(t, 2.0, with)
+		got := hits(t, s, search.Query{Text: "zebra", Ranked: true})
+		require.Len(t, got, 2)
+		require.Contains(t, got[0].Excerpt, "beside", "the line has it twice")
+		require.Equal(t, got[:1], hits(t, s, search.Query{Text: "zebra", Ranked: true, Limit: 1}))
+		for _, hit := range got {
+			line := lines[hit.Entry]
+			n := float64(strings.Count(line, "zebra"))
+			long := 1.2 * (.25 + .75*float64(len(line))*all/size)
+			require.InDelta(t, math.Log(1+(all-with+.5)/(with+.5))*n*2.2/(n+long), hit.Score, 1e-9)
+		}
+	})
+}
+
+// A result is of the call in front of it, also if another call has the ID later, or the
+// call is in the same line.
+func TestSearchToolOfResult(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, useTool("c1", "first", `{}`))
+	storetest.Add(t, s, transcript.ToolResult("c1", "zebra one"))
+	storetest.Add(t, s, useTool("c1", "second", `{}`))
+	storetest.Add(t, s, transcript.ToolResult("c1", "zebra two"))
+	e, err := transcript.ParseEntry([]byte(`{"type":"assistant","id":"x","ts":"2026-01-01T00:00:00Z","content":[` +
+		`{"type":"tool_use","id":"c1","name":"third","input":{}},{"type":"tool_result","tool_use_id":"c1","content":"zebra three"}]}`))
+	require.NoError(t, err)
+	require.NoError(t, storetest.ErrOf(s.AppendLines(t.Context(), storetest.End(t, s), e)))
+	storetest.Add(t, s, transcript.ToolResult("c9", "zebra four"))
+	var tools []string
+	for _, hit := range hits(t, s, search.Query{Text: "zebra"}) {
+		tools = append(tools, hit.Tool)
+	}
+	require.Equal(t, []string{"", "third", "second", "first"}, tools)
 }

@@ -35,6 +35,7 @@ func TestFirstDecisionHolds(t *testing.T) {
 	ctx := t.Context()
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "x", "y"))
 	x, y := storetest.PendingEntry(s, "x"), storetest.PendingEntry(s, "y")
+	require.ErrorContains(t, turn.Decide(ctx, s, x, "maybe", "", ""), "want hold, approve or reject")
 	require.NoError(t, turn.Decide(ctx, s, x, transcript.Hold, "policy", ""))
 	require.ErrorIs(t, turn.Decide(ctx, other, x, transcript.Hold, "policy", ""), session.ErrConflict)
 
@@ -64,7 +65,6 @@ func TestFirstDecisionHolds(t *testing.T) {
 	require.ErrorIs(t, turn.Decide(ctx, other, y, transcript.Reject, "late", ""), session.ErrConflict)
 	require.ErrorIs(t, turn.Dispatch(ctx, s, y), session.ErrConflict)
 	require.ErrorIs(t, turn.Dispatch(ctx, s, "nobody"), session.ErrConflict)
-	require.Error(t, turn.Decide(ctx, s, y, "maybe", "", ""))
 	storetest.Add(t, other, transcript.ToolResult("y", "done"))
 	require.ErrorIs(t, turn.Dispatch(ctx, s, y), session.ErrConflict)
 	require.NoError(t, tn.End())

@@ -102,13 +102,19 @@ func TestDraftAfterRecover(t *testing.T) {
 	drv.fail = true
 	flush(t.Context(), "one ", true)
 	drv.fail = false
+	flush(t.Context(), "", true)     // nobody knows whether it is there
 	flush(t.Context(), "two ", true) // refused
 	require.NoError(t, s.Recover(t.Context()))
 	flush(t.Context(), "", false)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	flush(done, "three ", true) // not written
-	flush(t.Context(), "four", false)
+	flush(t.Context(), "four ", false)
+	drv.fail = true
+	flush(t.Context(), "five ", true)
+	drv.fail = false
+	require.NoError(t, s.Recover(t.Context()))
+	flush(t.Context(), "six", false)
 	for range 2 { // the second one closes the draft
 		require.NoError(t, tn.End())
 		tn, err = turn.Begin(t.Context(), s)
@@ -117,5 +123,5 @@ func TestDraftAfterRecover(t *testing.T) {
 	require.NoError(t, tn.End())
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "zero one two three four", h.Messages[len(h.Messages)-1].Text())
+	require.Equal(t, "zero one two three four five six", h.Messages[len(h.Messages)-1].Text())
 }

@@ -1,6 +1,10 @@
 package turn_test
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,4 +46,26 @@ func TestRedactDraft(t *testing.T) {
 		}
 		storetest.Close(t, st)
 	}
+}
+
+// A draft whose text a filter cannot read is written later.
+func TestDraftFilterFails(t *testing.T) {
+	var fails error
+	filter := session.Filter{Write: func(_ context.Context, _ session.Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
+		return slices.Clone(entries), fails
+	}}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{filter}})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("go"))
+	tn := begin(t, s)
+	d := tn.Draft("anthropic", "m", transcript.Made{})
+	require.NoError(t, d.Write(t.Context(), "a line\n"))
+	fails = errors.New("no connection")
+	require.ErrorIs(t, d.Flush(t.Context()), fails)
+	fails = nil
+	require.NoError(t, d.Flush(t.Context()))
+	require.NoError(t, tn.End())
+	require.NoError(t, begin(t, s).End()) // closes the draft
+	require.Equal(t, 1, strings.Count(storetest.History(t, s), "a line"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,6 +151,29 @@ func TestRetitleFails(t *testing.T) {
 	require.ErrorContains(t, storetest.ErrOf(turn.Retitle(t.Context(), s, failing)), "no connection")
 	require.Equal(t, 2, failing.asked)
 	require.NotContains(t, storetest.Info(t, s).Title, "half")
+}
+
+// A Titler gets the messages that say something, the first and the last ones.
+func TestRetitleMessages(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("read"))
+	storetest.Add(t, s, storetest.Answer("", "c"))
+	storetest.Add(t, s, transcript.ToolResult("c", "a result"))
+	var said []string
+	for n := range 16 {
+		said = append(said, fmt.Sprint("text ", n))
+		storetest.Add(t, s, []transcript.Item{storetest.Answer(said[n]), transcript.UserText(said[n])}[n%2])
+	}
+	var got []string
+	require.NoError(t, storetest.ErrOf(turn.Retitle(t.Context(), s, &titler{title: func(in []transcript.Message, _ string) (string, error) {
+		for _, m := range in {
+			got = append(got, m.Text())
+		}
+		return "Reading", nil
+	}})))
+	require.Equal(t, slices.Concat([]string{"read"}, said[:3], said[8:]), got)
 }
 
 // The Titler is not asked for a session that takes no writes, nor about words that are

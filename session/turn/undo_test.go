@@ -5,7 +5,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -53,4 +56,31 @@ func TestUndoBehindCompaction(t *testing.T) {
 	s = storetest.Load(t, st, storetest.CLI)
 	require.NoError(t, turn.Undo(t.Context(), s, 1))
 	require.Equal(t, one, storetest.History(t, s))
+}
+
+// A program that has read only what the history needs takes back turns that a summary
+// stands for, too.
+func TestUndoSummarizedTurns(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 1)
+	one := storetest.History(t, s)
+	storetest.Talk(t, s, 1, 4)
+	summarize(t, s)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	require.ErrorIs(t, turn.Undo(t.Context(), s, 6), rebuild.ErrFewTurns)
+	require.NoError(t, turn.Undo(t.Context(), s, 4))
+	require.Equal(t, one, storetest.History(t, s))
+}
+
+// summarize compacts a session but for its last turn.
+func summarize(t *testing.T, s *session.Session) {
+	t.Helper()
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
 }

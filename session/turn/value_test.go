@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/turn"
 )
 
@@ -51,4 +52,19 @@ func TestValues(t *testing.T) {
 	values, err = turn.Values(ctx, s)
 	require.NoError(t, err)
 	require.Empty(t, values)
+}
+
+// The limit is for all values together, and a value that is replaced does not count.
+func TestValuesTogether(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	set := func(name string, size int) error {
+		return storetest.ErrOf(turn.SetValue(t.Context(), s, name, json.RawMessage(strings.Repeat("1", size)), ""))
+	}
+	require.NoError(t, set("a", 40<<10))
+	require.ErrorContains(t, set("b", 24<<10-1), "all values would have 65537 bytes, the limit is 65536")
+	require.NoError(t, set("b", 24<<10-2))
+	require.NoError(t, set("a", 40<<10))
+	require.Error(t, set("a", 40<<10+1))
 }
