@@ -127,7 +127,7 @@ func TestListCurrentOfAKey(t *testing.T) {
 }
 
 func TestListPages(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(storetest.Few(30)) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		c := &storetest.Clock{Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 		still := seed%2 == 0 // the clock

@@ -68,6 +68,9 @@ func (r *reading) attempt(read func() error) error {
 
 // forward yields the decided records from a place on, the first one first.
 func (r *reading) forward(from int64) error {
+	if from == r.size {
+		return nil // nothing was added
+	}
 	next := from // all records before it were yielded
 	return r.attempt(func() error {
 		for {

@@ -23,3 +23,12 @@ func Extent[T any](flag string, short, gate, long T) T {
 	}
 	return short
 }
+
+// Few is how many of n samples a test takes that starts no goroutines: with the race
+// detector, which makes them many times slower and finds nothing in them, a fifth.
+func Few(n int) int {
+	if Brief {
+		return max(n/5, 1)
+	}
+	return n
+}
