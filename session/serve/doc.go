@@ -5,9 +5,8 @@
 // # Put it behind HTTP
 //
 // The handler has several surfaces, each of which can be left out, see [Surface]:
-// the routes of ZyHive and of OpenViking with their bodies and answers, sessions and
-// events in the shape of Anthropic's managed agents, for its SDKs, and the store's own.
-// [Server.Routes] lists them.
+// the routes of ZyHive and of OpenViking with their bodies and answers, and the store's
+// own. [Server.Routes] lists them.
 //
 // Each request belongs to a [Principal], which Options.Auth finds. One that is no
 // administrator sees the sessions of its owner alone, through
@@ -20,7 +19,8 @@
 // lines of JSON, forks, rewinds, pins, exports, and for administrators imports,
 // retention and erasing, each of which is a plan that is sent back to be carried out.
 // Entries can be followed as events, whose IDs are those of the entries, and so can
-// the changes of the store. Unknown parameters and members are refused.
+// the changes of the store. A call that a responder holds waits for a decision of its
+// owner, over every restart; the decision continues the answer. Unknown parameters and members are refused.
 // GET /openapi.json describes all routes that are served.
 //
 // # Keep others out

@@ -35,7 +35,7 @@ type Route struct {
 func (sv *Server) Routes() []Route { return append([]Route(nil), sv.routes...) }
 
 // allRoutes are those of all surfaces.
-var allRoutes = join(zyHiveRoutes, openVikingRoutes, ownRoutes, channelRoutes, agentsRoutes, pageRoutes)
+var allRoutes = join(zyHiveRoutes, openVikingRoutes, ownRoutes, channelRoutes, pageRoutes)
 
 func join(tables ...[]Route) (all []Route) {
 	for _, t := range tables {
@@ -247,8 +247,6 @@ func (q *request) fail(route Route, err error) {
 		q.envelope(p.Status, nil, p)
 	case ZyHive:
 		q.json(p.Status, map[string]string{"error": p.Title, "code": p.Code})
-	case Agents:
-		q.json(p.Status, agentsProblem(p))
 	default:
 		q.w.Header().Set("Content-Type", "application/problem+json")
 		q.json(p.Status, p)

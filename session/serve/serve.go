@@ -27,11 +27,8 @@ const (
 	OpenViking
 	// Own is what the store can do beyond these, below /v1.
 	Own
-	// Agents is sessions and events in the shape of Anthropic's managed agents, below
-	// /v1/sessions.
-	Agents
 	// Everything is all of these; [Page] comes on top of it.
-	Everything = ZyHive | OpenViking | Own | Agents
+	Everything = ZyHive | OpenViking | Own
 )
 
 // Options of [New].
@@ -94,8 +91,6 @@ type Server struct {
 	answers map[session.Ref]*answers // of sessions that are being answered
 	busy    map[string]int           // how many requests of each account are being answered
 	working sync.WaitGroup
-
-	describing sync.Mutex // held while labels are read and changed
 }
 
 var (
