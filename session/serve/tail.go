@@ -256,7 +256,7 @@ func turnOf(ctx context.Context, s *session.Session, entry string) (string, erro
 				calls = false
 			case f.Kind == transcript.TypeToolUse:
 				calls = true
-			case !calls:
+			case !calls && endsAppend(ctx, s, e.ID):
 				return e.ID, nil
 			}
 		}
@@ -264,4 +264,12 @@ func turnOf(ctx context.Context, s *session.Session, entry string) (string, erro
 		entry = page[0].ID
 	}
 	return entry, nil
+}
+
+// endsAppend reports whether an entry is the last one of its append.
+func endsAppend(ctx context.Context, s *session.Session, id string) bool {
+	for e, err := range s.Entries(ctx, id) {
+		return err == nil && e.Part <= 1
+	}
+	return true
 }
