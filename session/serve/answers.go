@@ -242,7 +242,7 @@ func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) b
 			asked = true
 		}
 		for _, f := range t.add(e) {
-			asked = asked && (begun || f.kind != frameEnd)
+			asked = asked && (begun || f.Kind != frameEnd)
 		}
 		begun = begun || e.ID == text.ID
 		if asked && begun {
@@ -285,7 +285,7 @@ func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 			return false, err
 		}
 		for _, f := range t.add(e) {
-			if f.kind == frameEnd {
+			if f.Kind == frameEnd {
 				return false, nil
 			}
 		}

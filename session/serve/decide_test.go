@@ -234,7 +234,7 @@ func TestDecideLater(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	var server atomic.Pointer[serve.Server]
 	start := func() *serve.Server {
-		sv, err := serve.New(store, &serve.Options{Open: true, Respond: careful, Logger: quiet})
+		sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: careful, Logger: quiet})
 		require.NoError(t, err)
 		require.NoError(t, sv.Resume(t.Context(), nil))
 		server.Store(sv)
@@ -360,7 +360,7 @@ func TestCutShort(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	var server atomic.Pointer[serve.Server]
 	start := func() *serve.Server {
-		sv, err := serve.New(store, &serve.Options{Open: true, Respond: careful, Logger: quiet})
+		sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: careful, Logger: quiet})
 		require.NoError(t, err)
 		server.Store(sv)
 		return sv

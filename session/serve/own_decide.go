@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-func (q *request) ownPending(s *session.Session, _ none) (rebuild.Pending, error) {
+func (q *Request) ownPending(s *session.Session, _ none) (rebuild.Pending, error) {
 	return s.Pending(q.Context())
 }
 
@@ -25,12 +25,12 @@ var verdicts = []transcript.Verdict{transcript.Approve, transcript.Reject, trans
 
 // ownDecide decides on a call in the name of the owner who asks, and lets the answer
 // continue. The same decision again is no error.
-func (q *request) ownDecide(s *session.Session, d ownDecision) (n none, err error) {
+func (q *Request) ownDecide(s *session.Session, d ownDecision) (n none, err error) {
 	if !slices.Contains(verdicts, d.Verdict) {
-		return n, invalid("the verdict must be approve, reject or hold")
+		return n, Invalid("the verdict must be approve, reject or hold")
 	}
 	ctx, call := context.WithoutCancel(q.Context()), q.PathValue("entry")
-	err = turn.Decide(ctx, s, call, d.Verdict, q.who.Owner, d.Reason)
+	err = turn.Decide(ctx, s, call, d.Verdict, q.Principal.Owner, d.Reason)
 	if errors.Is(err, session.ErrConflict) {
 		standing, findErr := verdictOn(ctx, s, call)
 		if findErr != nil {
@@ -71,8 +71,8 @@ func verdictOn(ctx context.Context, s *session.Session, call string) (v transcri
 
 // ownInterrupt asks for an end of the turn, on any server. A turn that waits for a
 // person has no responder, so this server ends it.
-func (q *request) ownInterrupt(s *session.Session, _ none) (n none, err error) {
-	if err := q.stop(s); err != nil {
+func (q *Request) ownInterrupt(s *session.Session, _ none) (n none, err error) {
+	if err := q.Stop(s); err != nil {
 		return n, err
 	}
 	q.sv.answer(s)

@@ -369,7 +369,7 @@ func TestDiscreet(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	sv, err := serve.New(store, &serve.Options{
-		Respond: echo, Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		Surfaces: everything(), Respond: echo, Logger: slog.New(slog.NewTextHandler(logged, nil)),
 		Auth: serve.Keys(map[string]serve.Principal{"secret-key": {Admin: true}}),
 	})
 	require.NoError(t, err)

@@ -81,7 +81,7 @@ func suspended(ctx context.Context, s *session.Session) (h suspension, err error
 			return h, err
 		}
 		h.add(e)
-		if slices.ContainsFunc(t.add(e), func(f frame) bool { return f.kind == frameEnd }) {
+		if slices.ContainsFunc(t.add(e), func(f Frame) bool { return f.Kind == frameEnd }) {
 			h = suspension{}
 		}
 	}
