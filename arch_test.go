@@ -90,8 +90,12 @@ var imports = map[string][]string{
 		"session", "session/driver", "session/driver/memdriver", "transcript",
 	},
 	"internal/soak": {},
-	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/erase", "session/exchange", "session/memory", "session/retain", "session/search", "session/turn", "transcript", "transcript/dialect"},
-	"examples/...":  {"..."},
+	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/erase", "session/exchange", "session/memory", "session/retain", "session/search", "session/serve/internal/said", "session/turn", "transcript", "transcript/dialect"},
+	// Surfaces, each over serve alone, as an application would write one.
+	"session/serve/internal/said": {"session", "session/search", "transcript"},
+	"session/serve/openviking":    {"session", "session/memory", "session/search", "session/serve", "session/serve/internal/said", "transcript"},
+	"session/serve/zyhive":        {"session", "session/serve", "session/serve/internal/said", "transcript"},
+	"examples/...":                {"..."},
 }
 
 // onlyIn holds arrows of the graph that one file alone may draw: by package and
@@ -123,7 +127,8 @@ var testImports = map[string][]string{
 	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver", "session/retain", "transcript/tokens"}),
 	"session/memory":               {"session/driver/memdriver", "session/erase", "session/exchange", "session/retain", "session/turn", "transcript/dialect", "transcript/redact"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/erase", "session/memory", "session/retain", "session/search", "session/turn", "transcript/redact"}),
-	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
+	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/zyhive", "transcript/convlog"}),
+	"session/serve/openviking":     {"session/driver/memdriver"},
 	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
 	"session/turn":                 {"compact", "guard", "internal/filedriver", "session/driver", "session/driver/memdriver", "session/erase", "session/search", "transcript/redact"},
 }

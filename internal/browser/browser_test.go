@@ -20,6 +20,8 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/openviking"
+	"github.com/convolog/convolog/session/serve/zyhive"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -222,7 +224,7 @@ func served(t *testing.T, opts *serve.Options) (string, *session.Store) {
 	t.Helper()
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	opts.Surfaces, opts.Logger = serve.Everything|serve.Page, slog.New(slog.DiscardHandler)
+	opts.Surfaces, opts.Logger = []serve.Surface{serve.Page(), zyhive.New(), openviking.New("main")}, slog.New(slog.DiscardHandler)
 	if opts.Auth == nil {
 		opts.Open = true
 	}

@@ -150,10 +150,10 @@ func (sv *Server) begin(s *session.Session) (*turn.Turn, error) {
 func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err error) {
 	keep := context.WithoutCancel(sv.life)
 	held, err := suspended(keep, s)
-	if err != nil || held.waits {
+	if err != nil || held.waits() {
 		return false, err
 	}
-	if !held.goesOn {
+	if !held.continues() {
 		if err := sv.endOpen(keep, s, held.or(endLost)); err != nil {
 			return false, err
 		}
@@ -161,7 +161,7 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 	if sv.life.Err() != nil {
 		return false, nil // what is queued waits for the next server
 	}
-	if !held.goesOn {
+	if !held.continues() {
 		if ids, err := turn.Drain(sv.life, s, 1); err != nil || len(ids) == 0 {
 			return false, err
 		}
@@ -179,7 +179,7 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 	}
 	if why != endStopped {
 		now, err := suspended(keep, s)
-		if err != nil || now.waits || now.goesOn && now.decision != held.decision {
+		if err != nil || now.waits() || now.continues() && now.decision != held.decision {
 			return true, err
 		}
 		why = now.or(why)
@@ -196,37 +196,6 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 		return false, err
 	}
 	return true, errors.Join(sv.endOpen(keep, s, why), next.End())
-}
-
-// A suspension is what has become of a turn in which calls were held. It needs no
-// responder until a person has decided on all of them.
-type suspension struct {
-	waits    bool   // for a person
-	goesOn   bool   // all is decided, and no answer has followed
-	stopped  bool   // somebody has asked to stop while it waited
-	decision string // the last one
-}
-
-func (h suspension) or(why string) string {
-	if h.stopped {
-		return endStopped
-	}
-	return why
-}
-
-// suspended looks whether the turn that is open waits for a person, or did.
-func suspended(ctx context.Context, s *session.Session) (h suspension, err error) {
-	if open, err := isOpen(ctx, s); err != nil || !open {
-		return h, err
-	}
-	m, err := agentsNow(ctx, s)
-	if err != nil {
-		return h, err
-	}
-	h = suspension{stopped: m.asked && (len(m.held) > 0 || m.decided != ""), decision: m.decided}
-	h.waits = len(m.held) > 0 && !m.asked
-	h.goesOn = len(m.held) == 0 && m.decided != "" && !m.asked
-	return h, nil
 }
 
 // respond lets the application answer, and says why it has stopped if it was not done.
@@ -273,7 +242,7 @@ func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) b
 			asked = true
 		}
 		for _, f := range t.add(e) {
-			asked = asked && (begun || f.kind != frameEnd)
+			asked = asked && (begun || f.Kind != frameEnd)
 		}
 		begun = begun || e.ID == text.ID
 		if asked && begun {
@@ -316,7 +285,7 @@ func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 			return false, err
 		}
 		for _, f := range t.add(e) {
-			if f.kind == frameEnd {
+			if f.Kind == frameEnd {
 				return false, nil
 			}
 		}
@@ -381,14 +350,14 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 		return err
 	}
 	held, err := suspended(ctx, s)
-	if err == nil && !held.waits && !held.goesOn {
+	if err == nil && !held.waits() && !held.continues() {
 		err = sv.endOpen(ctx, s, held.or(endLost))
 	}
-	if err = errors.Join(err, t.End()); err != nil || held.waits {
+	if err = errors.Join(err, t.End()); err != nil || held.waits() {
 		return err
 	}
 	pending, err := s.Pending(ctx)
-	if err != nil || len(pending.Queued) == 0 && !held.goesOn {
+	if err != nil || len(pending.Queued) == 0 && !held.continues() {
 		return err
 	}
 	sv.answer(s)

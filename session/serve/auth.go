@@ -23,8 +23,8 @@ type Principal struct {
 	Admin bool
 }
 
-// may reports whether the principal may use an agent.
-func (p Principal) may(agent string) bool {
+// May reports whether the principal may use an agent.
+func (p Principal) May(agent string) bool {
 	return len(p.Agents) == 0 || slices.Contains(p.Agents, agent)
 }
 
@@ -90,7 +90,7 @@ func (sv *Server) principal(r *http.Request) (Principal, error) {
 		}
 		return Principal{Admin: true}, nil
 	}
-	if sv.opts.Surfaces&Page != 0 {
+	if sv.paged {
 		r = signedIn(r)
 	}
 	who, err := sv.opts.Auth(r)

@@ -18,15 +18,15 @@ type ChannelQuery struct {
 }
 
 var channelRoutes = []Route{
-	onStore(Route{Method: "GET", Path: ownStore + "/channels", Summary: "List the logs of channels.", Admin: true}, (*request).channels),
-	onStore(Route{Method: "GET", Path: ownStore + "/channels/messages", Summary: "Read a page of the log of a channel.", Admin: true}, (*request).channelMessages),
+	onStore(Route{Method: "GET", Path: ownStore + "/channels", Summary: "List the logs of channels.", Admin: true}, (*Request).channels),
+	onStore(Route{Method: "GET", Path: ownStore + "/channels/messages", Summary: "Read a page of the log of a channel.", Admin: true}, (*Request).channelMessages),
 }
 
 type channelList struct {
 	Channels any `json:"channels"`
 }
 
-func (q *request) channels(of struct {
+func (q *Request) channels(of struct {
 	Agent string `json:"agent"`
 	Type  string `json:"type"`
 },
@@ -39,9 +39,9 @@ type channelPage struct {
 	Messages any `json:"messages"`
 }
 
-func (q *request) channelMessages(of ChannelQuery) (p channelPage, err error) {
+func (q *Request) channelMessages(of ChannelQuery) (p channelPage, err error) {
 	if of.Agent == "" || of.Type == "" || of.Chat == "" {
-		return p, invalid("say which channel: agent, type and chat")
+		return p, Invalid("say which channel: agent, type and chat")
 	}
 	of.Limit = clamp(of.Limit, 100, 1000)
 	p.Messages, err = q.channelLogs(q.Context(), of)
@@ -49,7 +49,7 @@ func (q *request) channelMessages(of ChannelQuery) (p channelPage, err error) {
 }
 
 // channelLogs calls that of the options.
-func (q *request) channelLogs(ctx context.Context, query ChannelQuery) (any, error) {
+func (q *Request) channelLogs(ctx context.Context, query ChannelQuery) (any, error) {
 	if q.sv.opts.ChannelLogs == nil {
 		return nil, errUnsupported
 	}

@@ -4,10 +4,9 @@
 //
 // # Put it behind HTTP
 //
-// The handler has several surfaces, each of which can be left out, see [Surface]:
-// the routes of ZyHive and of OpenViking with their bodies and answers, sessions and
-// events in the shape of Anthropic's managed agents, for its SDKs, and the store's own.
-// [Server.Routes] lists them.
+// The handler has surfaces, which Options.Surfaces lists: the store's own routes, which
+// [Own] returns, and those of other programs, with their bodies and answers, in the
+// packages zyhive and openviking. [Server.Routes] lists the routes.
 //
 // Each request belongs to a [Principal], which Options.Auth finds. One that is no
 // administrator sees the sessions of its owner alone, through
@@ -20,8 +19,16 @@
 // lines of JSON, forks, rewinds, pins, exports, and for administrators imports,
 // retention and erasing, each of which is a plan that is sent back to be carried out.
 // Entries can be followed as events, whose IDs are those of the entries, and so can
-// the changes of the store. Unknown parameters and members are refused.
-// GET /openapi.json describes all routes that are served.
+// the changes of the store. A call that a responder holds waits for a decision of its
+// owner, over every restart; the decision continues the answer. Unknown parameters and
+// members are refused. GET /openapi.json describes all routes that are served.
+//
+// # Write a surface
+//
+// A [Surface] is a table of routes and a form of problems. A function of a route gets a
+// [Request], whose principal, body and size were checked: its Store has the sessions of
+// the principal alone. [Request.Say] queues a text for the responder; [Request.Turn] and
+// [Request.Stream] show the answer, and resume it. Package zyhive is an example.
 //
 // # Keep others out
 //
@@ -37,7 +44,7 @@
 //
 // # Show a page
 //
-// With Options.Surfaces: Everything|Page there is a page at /page, one file that loads
+// With [Page] in Options.Surfaces there is a page at /page, one file that loads
 // nothing: sessions with search and filters; messages with calls, results and
 // reasoning folded; what fills the window, and where compactions were; answers while
 // they are written; titles, forks and exports; and for administrators the logs of

@@ -36,7 +36,7 @@ func channelLogs(logs *convlog.Log) func(context.Context, serve.ChannelQuery) (a
 // are kept; without it the page shows sessions alone.
 func Example_page() {
 	sv, err := serve.New(session.OpenDriver(memdriver.New(nil), nil), &serve.Options{
-		Surfaces: serve.Everything | serve.Page,
+		Surfaces: []serve.Surface{serve.Page()},
 		Auth:     serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}, "key of root": {Admin: true}}),
 	})
 	if err != nil {

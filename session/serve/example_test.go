@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/zyhive"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -76,8 +77,9 @@ func Example() {
 	store, done := open()
 	defer done()
 	server, err := serve.New(store, &serve.Options{
-		Respond: agent,
-		Auth:    serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
+		Respond:  agent,
+		Surfaces: []serve.Surface{zyhive.New()},
+		Auth:     serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -103,8 +105,9 @@ func Example_reconnect() {
 	store, done := open()
 	defer done()
 	server, err := serve.New(store, &serve.Options{
-		Respond: agent,
-		Auth:    serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
+		Respond:  agent,
+		Surfaces: []serve.Surface{zyhive.New()},
+		Auth:     serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -127,4 +130,63 @@ func Example_reconnect() {
 	// again, behind the first event:
 	// text_delta  you.
 	// done
+}
+
+// A surface of your own: a route that waits for the answer, and a form of problems.
+func Example_surface() {
+	store, done := open()
+	defer done()
+	ask := func(q *serve.Request) error {
+		var body struct{ Text string }
+		if err := q.Decode(&body); err != nil {
+			return err
+		}
+		s, err := q.Session("main", q.PathValue("id"))
+		if err != nil {
+			return err
+		}
+		said, err := q.Say(s, []transcript.Block{transcript.TextBlock{Text: body.Text}})
+		if err != nil {
+			return err
+		}
+		t, err := q.Turn(s, said)
+		if err != nil {
+			return err
+		}
+		var answer strings.Builder
+		for f := range t.Frames(q.Context()) {
+			if f.Kind == "text" {
+				answer.WriteString(f.Text)
+			}
+		}
+		q.JSON(http.StatusOK, answer.String())
+		return nil
+	}
+	server, err := serve.New(store, &serve.Options{
+		Respond: agent,
+		Auth:    serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
+		Surfaces: []serve.Surface{{
+			Routes: []serve.Route{{Method: "POST", Path: "/ask/{id}", Summary: "Ask and wait for the answer.", Answers: true, Do: ask}},
+			Fail:   func(q *serve.Request, p *serve.Problem) { q.JSON(p.Status, "sorry: "+p.Title) },
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close(context.Background())
+	ctx := context.Background()
+	if _, err := store.Create(ctx, session.Key{Agent: "main", Channel: "web", Peer: "anna"}, &session.CreateOptions{ID: "s1", Owner: "anna"}); err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range []string{"s1", "s2"} {
+		r := httptest.NewRequestWithContext(ctx, "POST", "/ask/"+id, strings.NewReader(`{"text":"Hi."}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-API-Key", "key of anna")
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		fmt.Print(w.Code, " ", w.Body)
+	}
+	// Output:
+	// 200 "Hello, you."
+	// 404 "sorry: there is no such session, or entry"
 }

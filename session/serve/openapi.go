@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
+var documentRoutes = []Route{{Method: "GET", Path: "/openapi.json", Summary: "Describe these routes.", Do: (*Request).document}}
+
 // document answers with an OpenAPI 3.1 document of the routes that are served. It is
 // made from their table and from the Go types that they take and answer.
-func (q *request) document() error {
+func (q *Request) document() error {
 	doc := openAPI(q.sv.routes, q.sv.opts.Auth != nil)
 	if prefix := strings.TrimSuffix(q.RequestURI, "/openapi.json"); strings.HasPrefix(prefix, "/") {
 		doc["servers"] = []object{{"url": prefix}} // that of http.StripPrefix
 	}
-	q.json(http.StatusOK, doc)
+	q.JSON(http.StatusOK, doc)
 	return nil
 }
 

@@ -21,36 +21,39 @@ const (
 )
 
 var ownRoutes = []Route{
-	{Surface: Everything, Method: "GET", Path: "/openapi.json", Summary: "Describe these routes.", do: (*request).document},
-	onStore(Route{Method: "GET", Path: ownStore + "/sessions", Summary: "List sessions."}, (*request).ownList),
-	onStore(Route{Method: "POST", Path: ownStore + "/sessions", Summary: "Create a session."}, (*request).ownCreate),
-	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up what answers have cost."}, (*request).ownUsage),
-	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", media: mediaEvents}, (*request).ownChanges),
-	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", media: mediaLines}, (*request).ownSearch),
-	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan what to archive or delete.", Admin: true}, (*request).ownPlan),
-	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Summary: "Carry out such a plan.", Admin: true}, (*request).ownApply),
-	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan what to erase.", Admin: true}, (*request).ownPlanErase),
-	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Summary: "Carry out such a plan.", Admin: true}, (*request).ownErase),
-	{Surface: Own, Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, in: lines{}, out: []ownImported{}, do: (*request).ownImport},
+	onStore(Route{Method: "GET", Path: ownStore + "/sessions", Summary: "List sessions."}, (*Request).ownList),
+	onStore(Route{Method: "POST", Path: ownStore + "/sessions", Summary: "Create a session."}, (*Request).ownCreate),
+	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up what answers have cost."}, (*Request).ownUsage),
+	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", media: mediaEvents}, (*Request).ownChanges),
+	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", media: mediaLines}, (*Request).ownSearch),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan what to archive or delete.", Admin: true}, (*Request).ownPlan),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownApply),
+	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan what to erase.", Admin: true}, (*Request).ownPlanErase),
+	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownErase),
+	{Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, in: lines{}, out: []ownImported{}, Do: (*Request).ownImport},
 
-	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*request).ownGet),
-	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, owner, lifetime or pin."}, (*request).ownMeta),
-	onSession(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session."}, (*request).ownDelete),
-	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*request).ownPage),
-	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*request).ownAppend),
-	onSession(Route{Method: "POST", Path: ownSession + "/commit", Summary: "Archive the messages."}, (*request).ownCommit),
-	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read what stands around an entry."}, (*request).ownWindow),
-	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", media: mediaEvents}, (*request).ownFollow),
-	onSession(Route{Method: "GET", Path: ownSession + "/health", Summary: "Look for damage."}, (*request).ownHealth),
-	onSession(Route{Method: "GET", Path: ownSession + "/export", Summary: "Write the session in another form.", media: mediaText}, (*request).ownExport),
-	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", media: mediaLines}, (*request).ownSearchOne),
-	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Make a session that begins like this one."}, (*request).ownFork),
-	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*request).ownRewind),
-	onSession(Route{Method: "POST", Path: ownSession + "/archive", Summary: "Compress a session."}, (*request).ownArchive),
-	onSession(Route{Method: "POST", Path: ownSession + "/restore", Summary: "Bring back an archived session."}, (*request).ownRestore),
-	onSession(Route{Method: "GET", Path: ownSession + "/pins", Summary: "List what is pinned."}, (*request).ownPins),
-	onSession(Route{Method: "PUT", Path: ownSession + "/pins/{entry}", Summary: "Pin a text."}, (*request).ownPin),
-	onSession(Route{Method: "DELETE", Path: ownSession + "/pins/{entry}", Summary: "Take a pin back."}, (*request).ownUnpin),
+	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*Request).ownGet),
+	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, owner, lifetime or pin."}, (*Request).ownMeta),
+	onSession(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session."}, (*Request).ownDelete),
+	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*Request).ownPage),
+	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*Request).ownAppend),
+	onSession(Route{Method: "POST", Path: ownSession + "/commit", Summary: "Archive the messages."}, (*Request).ownCommit),
+	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read what stands around an entry."}, (*Request).ownWindow),
+	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", media: mediaEvents}, (*Request).ownFollow),
+	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Say what fills the window of a session."}, (*Request).fills),
+	onSession(Route{Method: "GET", Path: ownSession + "/health", Summary: "Look for damage."}, (*Request).ownHealth),
+	onSession(Route{Method: "GET", Path: ownSession + "/export", Summary: "Write the session in another form.", media: mediaText}, (*Request).ownExport),
+	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", media: mediaLines}, (*Request).ownSearchOne),
+	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Make a session that begins like this one."}, (*Request).ownFork),
+	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*Request).ownRewind),
+	onSession(Route{Method: "POST", Path: ownSession + "/archive", Summary: "Compress a session."}, (*Request).ownArchive),
+	onSession(Route{Method: "POST", Path: ownSession + "/restore", Summary: "Bring back an archived session."}, (*Request).ownRestore),
+	onSession(Route{Method: "GET", Path: ownSession + "/pending", Summary: "Read what is unfinished: calls, a missing answer, the queue."}, (*Request).ownPending),
+	onSession(Route{Method: "POST", Path: ownSession + "/calls/{entry}/decision", Summary: "Decide on a call and continue the answer."}, (*Request).ownDecide),
+	onSession(Route{Method: "POST", Path: ownSession + "/interrupt", Summary: "Ask for an end of the turn."}, (*Request).ownInterrupt),
+	onSession(Route{Method: "GET", Path: ownSession + "/pins", Summary: "List what is pinned."}, (*Request).ownPins),
+	onSession(Route{Method: "PUT", Path: ownSession + "/pins/{entry}", Summary: "Pin a text."}, (*Request).ownPin),
+	onSession(Route{Method: "DELETE", Path: ownSession + "/pins/{entry}", Summary: "Take a pin back."}, (*Request).ownUnpin),
 }
 
 // none is nothing to take, or to answer: then the status is 204. A function that has
@@ -61,11 +64,11 @@ type (
 )
 
 // onStore completes a route with a function.
-func onStore[In, Out any](r Route, f func(*request, In) (Out, error)) Route {
+func onStore[In, Out any](r Route, f func(*Request, In) (Out, error)) Route {
 	var in In
 	var out Out
-	r.Surface, r.in, r.out = Own, in, out
-	r.do = func(q *request) error {
+	r.in, r.out = in, out
+	r.Do = func(q *Request) error {
 		var in In
 		if err := q.take(&in); err != nil {
 			return err
@@ -79,7 +82,7 @@ func onStore[In, Out any](r Route, f func(*request, In) (Out, error)) Route {
 		case none:
 			q.w.WriteHeader(http.StatusNoContent)
 		default:
-			q.json(http.StatusOK, out)
+			q.JSON(http.StatusOK, out)
 		}
 		return nil
 	}
@@ -87,9 +90,9 @@ func onStore[In, Out any](r Route, f func(*request, In) (Out, error)) Route {
 }
 
 // onSession completes a route below a session with a function.
-func onSession[In, Out any](r Route, f func(*request, *session.Session, In) (Out, error)) Route {
-	return onStore(r, func(q *request, in In) (out Out, err error) {
-		s, err := q.session(q.Context(), q.PathValue("agent"), q.PathValue("id"))
+func onSession[In, Out any](r Route, f func(*Request, *session.Session, In) (Out, error)) Route {
+	return onStore(r, func(q *Request, in In) (out Out, err error) {
+		s, err := q.Session(q.PathValue("agent"), q.PathValue("id"))
 		if err != nil {
 			return out, err
 		}
@@ -102,15 +105,15 @@ type ownSessions struct {
 	Next     string         `json:"next,omitempty"` // the parameter after of the next page
 }
 
-func (q *request) ownList(opts session.ListOptions) (page ownSessions, err error) {
+func (q *Request) ownList(opts session.ListOptions) (page ownSessions, err error) {
 	opts.Limit = clamp(opts.Limit, 100, 1000)
-	infos, err := q.store.List(q.Context(), &opts)
+	infos, err := q.Store.List(q.Context(), &opts)
 	if err == nil && len(infos) == opts.Limit {
 		page.Next = infos[len(infos)-1].Cursor
 	}
 	page.Sessions = []session.Info{}
 	for _, i := range infos {
-		if q.who.may(i.Agent) {
+		if q.Principal.May(i.Agent) {
 			page.Sessions = append(page.Sessions, i)
 		}
 	}
@@ -120,9 +123,9 @@ func (q *request) ownList(opts session.ListOptions) (page ownSessions, err error
 // clamp is n, other if it is 0, and at most limit.
 func clamp(n, other, limit int) int { return max(0, min(or(n, other), limit)) }
 
-func (q *request) ownUsage(opts session.ListOptions) (session.Usage, error) {
+func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	opts.After, opts.Limit = "", 0
-	infos, err := q.list(&opts)
+	infos, err := q.Sessions(&opts)
 	sum := session.Usage{}
 	for _, i := range infos {
 		for model, more := range i.Usage {
@@ -138,7 +141,7 @@ type ownDescribed struct {
 	Pending rebuild.Pending `json:"pending"`
 }
 
-func (q *request) ownGet(s *session.Session, _ none) (d ownDescribed, err error) {
+func (q *Request) ownGet(s *session.Session, _ none) (d ownDescribed, err error) {
 	if d.Pending, err = s.Pending(q.Context()); err == nil {
 		d.Stats, err = memory.ReadStats(q.Context(), s)
 	}
@@ -156,23 +159,23 @@ type ownMeta struct {
 	Pinned *bool    `json:"pinned,omitempty"`
 }
 
-func (q *request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
-	if m.Owner != nil && !q.who.Admin {
+func (q *Request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
+	if m.Owner != nil && !q.Principal.Admin {
 		return session.Info{}, errForbidden
 	}
 	err := s.SetMeta(q.Context(), transcript.Meta{Title: m.Title, Owner: m.Owner, Labels: m.Labels, TTL: m.TTL, Pinned: m.Pinned})
 	return q.described(s, err)
 }
 
-func (q *request) ownDelete(s *session.Session, _ none) (n none, err error) {
-	return n, q.store.Delete(q.Context(), s.Ref())
+func (q *Request) ownDelete(s *session.Session, _ none) (n none, err error) {
+	return n, q.Store.Delete(q.Context(), s.Ref())
 }
 
 type ownEntries struct {
 	Entries []transcript.Entry `json:"entries"`
 }
 
-func (q *request) ownPage(s *session.Session, p struct {
+func (q *Request) ownPage(s *session.Session, p struct {
 	After  string `json:"after"`
 	Before string `json:"before"` // without After and Before: the first page, with Last the last one
 	Last   bool   `json:"last"`
@@ -187,7 +190,7 @@ func (q *request) ownPage(s *session.Session, p struct {
 	return ownEntries{append([]transcript.Entry{}, entries...)}, err
 }
 
-func (q *request) ownWindow(s *session.Session, w struct {
+func (q *Request) ownWindow(s *session.Session, w struct {
 	Before int `json:"before"`
 	After  int `json:"after"`
 },
@@ -196,7 +199,7 @@ func (q *request) ownWindow(s *session.Session, w struct {
 	return ownEntries{append([]transcript.Entry{}, entries...)}, err
 }
 
-func (q *request) ownHealth(s *session.Session, _ none) (session.Health, error) {
+func (q *Request) ownHealth(s *session.Session, _ none) (session.Health, error) {
 	return s.Health(q.Context())
 }
 
@@ -205,7 +208,7 @@ type ownForked struct {
 	session.CreateOptions
 }
 
-func (q *request) ownFork(s *session.Session, f ownForked) (i session.Info, err error) {
+func (q *Request) ownFork(s *session.Session, f ownForked) (i session.Info, err error) {
 	fork, err := s.Fork(q.Context(), f.Entry, &f.CreateOptions)
 	if err != nil {
 		return i, err
@@ -213,7 +216,7 @@ func (q *request) ownFork(s *session.Session, f ownForked) (i session.Info, err 
 	return fork.Info(q.Context())
 }
 
-func (q *request) ownRewind(s *session.Session, r struct {
+func (q *Request) ownRewind(s *session.Session, r struct {
 	Entry string `json:"entry,omitempty"` // to which
 	Turns int    `json:"turns,omitempty"` // or how many
 },
@@ -225,30 +228,30 @@ func (q *request) ownRewind(s *session.Session, r struct {
 	case r.Entry == "" && r.Turns > 0:
 		err = turn.Undo(q.Context(), s, r.Turns)
 	default:
-		err = invalid("give an entry, or a number of turns")
+		err = Invalid("give an entry, or a number of turns")
 	}
 	return q.described(s, err)
 }
 
 // described describes a session after a change, unless that has failed.
-func (q *request) described(s *session.Session, err error) (session.Info, error) {
+func (q *Request) described(s *session.Session, err error) (session.Info, error) {
 	if err != nil {
 		return session.Info{}, err
 	}
 	return s.Info(q.Context())
 }
 
-func (q *request) ownArchive(s *session.Session, _ none) (session.Info, error) {
+func (q *Request) ownArchive(s *session.Session, _ none) (session.Info, error) {
 	return q.changed(s, retain.Archive)
 }
 
-func (q *request) ownRestore(s *session.Session, _ none) (session.Info, error) {
+func (q *Request) ownRestore(s *session.Session, _ none) (session.Info, error) {
 	return q.changed(s, retain.Restore)
 }
 
 // changed describes a session after a change by the store.
-func (q *request) changed(s *session.Session, change func(context.Context, *session.Store, session.Ref) error) (session.Info, error) {
-	return q.described(s, change(q.Context(), q.store, s.Ref()))
+func (q *Request) changed(s *session.Session, change func(context.Context, *session.Store, session.Ref) error) (session.Info, error) {
+	return q.described(s, change(q.Context(), q.Store, s.Ref()))
 }
 
 type ownPinned struct {
@@ -256,7 +259,7 @@ type ownPinned struct {
 	Text  string `json:"text"`
 }
 
-func (q *request) ownPins(s *session.Session, _ none) ([]ownPinned, error) {
+func (q *Request) ownPins(s *session.Session, _ none) ([]ownPinned, error) {
 	pins, err := turn.Pins(q.Context(), s)
 	out := []ownPinned{}
 	for _, p := range pins {
@@ -265,10 +268,10 @@ func (q *request) ownPins(s *session.Session, _ none) ([]ownPinned, error) {
 	return out, err
 }
 
-func (q *request) ownPin(s *session.Session, _ none) (n none, err error) {
+func (q *Request) ownPin(s *session.Session, _ none) (n none, err error) {
 	return n, turn.Pin(q.Context(), s, q.PathValue("entry"))
 }
 
-func (q *request) ownUnpin(s *session.Session, _ none) (n none, err error) {
+func (q *Request) ownUnpin(s *session.Session, _ none) (n none, err error) {
 	return n, turn.Unpin(q.Context(), s, q.PathValue("entry"))
 }

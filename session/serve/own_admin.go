@@ -19,14 +19,14 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-func (q *request) ownPlan(r retain.Policy) (retain.Plan, error) {
-	return retain.Preview(q.Context(), q.store, r)
+func (q *Request) ownPlan(r retain.Policy) (retain.Plan, error) {
+	return retain.Preview(q.Context(), q.Store, r)
 }
 
 // ownApply carries out a plan. The report says which sessions have failed, and the log
 // why.
-func (q *request) ownApply(plan retain.Plan) (retain.Report, error) {
-	report, err := retain.Apply(q.Context(), q.store, plan)
+func (q *Request) ownApply(plan retain.Plan) (retain.Report, error) {
+	report, err := retain.Apply(q.Context(), q.Store, plan)
 	if err != nil && len(report.Items) > 0 {
 		q.sv.opts.Logger.Warn("serve: sessions of a plan failed", "err", discreet(err))
 		err = nil
@@ -52,18 +52,18 @@ type ownErasePlan struct {
 	Memories string `json:"memories,omitempty"` // of which owner
 }
 
-func (q *request) ownPlanErase(e ownErasure) (p ownErasePlan, err error) {
+func (q *Request) ownPlanErase(e ownErasure) (p ownErasePlan, err error) {
 	var also []transcript.Eraser
 	if m := q.sv.opts.Memory; m != nil {
 		also, p.Memories = append(also, m), e.Owner
 	}
-	p.Plan, err = erase.Preview(q.Context(), q.store, erase.Erasure{Owner: e.Owner, Sessions: e.Sessions, Entries: e.Entries}, also...)
+	p.Plan, err = erase.Preview(q.Context(), q.Store, erase.Erasure{Owner: e.Owner, Sessions: e.Sessions, Entries: e.Entries}, also...)
 	return p, err
 }
 
 // ownErase carries out a plan. After an error the same plan may be sent again.
-func (q *request) ownErase(p ownErasePlan) (erase.Receipt, error) {
-	report, err := erase.Run(q.Context(), q.store, p.Plan)
+func (q *Request) ownErase(p ownErasePlan) (erase.Receipt, error) {
+	report, err := erase.Run(q.Context(), q.Store, p.Plan)
 	if err != nil || q.sv.opts.Memory == nil {
 		return report, err
 	}
@@ -73,7 +73,7 @@ func (q *request) ownErase(p ownErasePlan) (erase.Receipt, error) {
 }
 
 // ownExport answers with text that no browser shows as a page.
-func (q *request) ownExport(s *session.Session, x struct {
+func (q *Request) ownExport(s *session.Session, x struct {
 	As    string `json:"as"` // jsonl, which is the default, markdown, html, or one of Options.Renderers
 	Model string `json:"model"`
 },
@@ -94,7 +94,7 @@ func (q *request) ownExport(s *session.Session, x struct {
 		name = s.Ref().ID + ".html"
 		write = func(w io.Writer) error { return exchange.HTML(q.Context(), s, w) }
 	case x.As != "" && x.As != "jsonl":
-		return done{}, invalid("there is no such form")
+		return done{}, Invalid("there is no such form")
 	}
 	q.w.Header().Set("Content-Type", mediaText)
 	q.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
@@ -124,7 +124,7 @@ type ownImported struct {
 
 // ownImport imports a transcript. It may be sent again: what is there already is not
 // appended twice.
-func (q *request) ownImport() error {
+func (q *Request) ownImport() error {
 	// A transcript that does not say its ID has that of its file.
 	name := "session.jsonl"
 	if _, said, err := mime.ParseMediaType(q.Header.Get("Content-Disposition")); err == nil && fs.ValidPath(said["filename"]) {
@@ -139,7 +139,7 @@ func (q *request) ownImport() error {
 		return errNoSession
 	}
 	out := []ownImported{}
-	reports, err := exchange.Import(q.Context(), q.store, folder.Sessions(), nil)
+	reports, err := exchange.Import(q.Context(), q.Store, folder.Sessions(), nil)
 	for _, r := range reports {
 		one := ownImported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, nil}
 		if r.Err != nil {
@@ -158,11 +158,11 @@ func (q *request) ownImport() error {
 	case len(out) == 0:
 		return errNoSession
 	}
-	q.json(http.StatusOK, out)
+	q.JSON(http.StatusOK, out)
 	return nil
 }
 
-var errNoSession = invalid("the lines are not those of a session")
+var errNoSession = Invalid("the lines are not those of a session")
 
 // oneFile returns a file system with a single file, in memory.
 func oneFile(name string, data []byte) (fs.FS, error) {

@@ -13,7 +13,7 @@ import (
 // take decodes what a request of the store's own routes asks for: the body, or the
 // parameters of a GET. Members that the type does not have are refused, as a filter
 // with a misspelt name would list everything.
-func (q *request) take(v any) error {
+func (q *Request) take(v any) error {
 	data := q.data
 	if q.Method == http.MethodGet {
 		var err error
@@ -35,11 +35,11 @@ func (q *request) take(v any) error {
 	return nil
 }
 
-var errParameter = invalid("a parameter is not one that the route takes, or not of its type")
+var errParameter = Invalid("a parameter is not one that the route takes, or not of its type")
 
 // parameters returns the parameters of a request as a JSON object, for a struct with
 // such members. That of a [session.Ref] is agent/id.
-func (q *request) parameters(t reflect.Type) ([]byte, error) {
+func (q *Request) parameters(t reflect.Type) ([]byte, error) {
 	values := q.URL.Query()
 	object := map[string]any{}
 	for name := range values {

@@ -6,6 +6,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/serve/internal/said"
 )
 
 type ownCreated struct {
@@ -13,7 +14,7 @@ type ownCreated struct {
 	session.CreateOptions
 }
 
-func (q *request) ownCreate(c ownCreated) (i session.Info, err error) {
+func (q *Request) ownCreate(c ownCreated) (i session.Info, err error) {
 	key, err := session.ParseKey(c.Key)
 	if err != nil {
 		return i, err
@@ -21,9 +22,9 @@ func (q *request) ownCreate(c ownCreated) (i session.Info, err error) {
 	if _, err := q.agent(key.Agent); err != nil {
 		return i, err
 	}
-	s, err := q.store.Create(q.Context(), key, &c.CreateOptions)
+	s, err := q.Store.Create(q.Context(), key, &c.CreateOptions)
 	if _, ok := errors.AsType[*driver.NameError](err); ok {
-		return i, invalid("the ID or the agent is not one that a session can have")
+		return i, Invalid("the ID or the agent is not one that a session can have")
 	}
 	if err != nil {
 		return i, err
@@ -32,15 +33,15 @@ func (q *request) ownCreate(c ownCreated) (i session.Info, err error) {
 }
 
 type ownMessage struct {
-	Role    string       `json:"role"`              // user or assistant
-	Content string       `json:"content,omitempty"` // its text
-	Parts   []vikingPart `json:"parts,omitempty"`   // instead of a text
+	Role    string      `json:"role"`              // user or assistant
+	Content string      `json:"content,omitempty"` // its text
+	Parts   []said.Part `json:"parts,omitempty"`   // instead of a text
 }
 
-func (q *request) ownAppend(s *session.Session, m ownMessage) (session.Appended, error) {
-	message, err := vikingMessage(m.Role, m.Content, m.Parts)
+func (q *Request) ownAppend(s *session.Session, m ownMessage) (session.Appended, error) {
+	message, err := said.Message(m.Role, m.Content, m.Parts)
 	if err != nil {
-		return session.Appended{}, err
+		return session.Appended{}, Invalid(err.Error())
 	}
 	idem := q.Header.Get("Idempotency-Key")
 	if idem != "" {
@@ -49,10 +50,36 @@ func (q *request) ownAppend(s *session.Session, m ownMessage) (session.Appended,
 	return s.AppendIf(q.Context(), session.Cond{Idem: idem}, message)
 }
 
-func (q *request) ownCommit(s *session.Session, _ none) (memory.Committed, error) {
+func (q *Request) ownCommit(s *session.Session, _ none) (memory.Committed, error) {
 	done, err := memory.Commit(q.Context(), s, nil)
 	if err == nil {
-		q.learn(s)
+		q.Learn(s)
 	}
 	return done, err
+}
+
+// Learn extracts memories from the chapters of a session that have none, if
+// Options.Memory is set, and returns how many it added or changed. Chapters that fail
+// stay for the next commit.
+func (q *Request) Learn(s *session.Session) (memories int) {
+	m := q.Memory
+	if m == nil {
+		return 0
+	}
+	info, err := s.Info(q.Context())
+	if err == nil && info.Owner == "" {
+		return 0
+	}
+	pending, err := m.Pending(q.Context(), s)
+	for _, name := range pending {
+		result, failed := m.Extract(q.Context(), s, name)
+		err = errors.Join(err, failed)
+		for _, n := range result.Counts {
+			memories += n.Added + n.Merged
+		}
+	}
+	if err != nil {
+		q.sv.log("learning from archives failed", s, err)
+	}
+	return memories
 }

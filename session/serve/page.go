@@ -10,29 +10,18 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// Page is a page to look at sessions with, at /page. It is no part of [Everything]:
-// ask for Everything|Page. It uses the routes of [Own], which are served
-// with it.
-const Page Surface = 1 << 16
-
 const mediaHTML = "text/html; charset=utf-8"
 
 var pageRoutes = []Route{
-	{Surface: Page, Method: "GET", Path: "/page", Summary: "Look at sessions.", media: mediaHTML, public: true, do: (*request).page},
-	ofPage(onStore(Route{Method: "GET", Path: "/page/key", Summary: "Say what the one who asks may see.", public: true}, (*request).asks)),
-	ofPage(onStore(Route{Method: "POST", Path: "/page/key", Summary: "Sign in: keep the key of this request in a cookie."}, (*request).signIn)),
-	ofPage(onStore(Route{Method: "DELETE", Path: "/page/key", Summary: "Sign out."}, (*request).signOut)),
-	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Say what fills the window of a session."}, (*request).fills),
-}
-
-func ofPage(r Route) Route {
-	r.Surface = Page
-	return r
+	{Method: "GET", Path: "/page", Summary: "Look at sessions.", media: mediaHTML, public: true, Do: (*Request).page},
+	onStore(Route{Method: "GET", Path: "/page/key", Summary: "Say what the one who asks may see.", public: true}, (*Request).asks),
+	onStore(Route{Method: "POST", Path: "/page/key", Summary: "Sign in: keep the key of this request in a cookie."}, (*Request).signIn),
+	onStore(Route{Method: "DELETE", Path: "/page/key", Summary: "Sign out."}, (*Request).signOut),
 }
 
 // page answers with the page. It has nothing of the store, so everybody may see it,
 // and follow a link of another site to it.
-func (q *request) page() error {
+func (q *Request) page() error {
 	q.w.Header().Set("Content-Type", mediaHTML)
 	q.w.Header().Set("Content-Security-Policy", page.Policy("'self'")+"; frame-ancestors 'none'")
 	q.w.Header().Set("Referrer-Policy", "no-referrer")
@@ -40,7 +29,7 @@ func (q *request) page() error {
 	return err
 }
 
-func (q *request) fills(s *session.Session, _ none) (page.Context, error) {
+func (q *Request) fills(s *session.Session, _ none) (page.Context, error) {
 	return page.Of(q.Context(), s)
 }
 
@@ -60,7 +49,7 @@ type asking struct {
 	ChannelLogs bool `json:"channelLogs"`
 }
 
-func (q *request) asks(_ none) (a asking, err error) {
+func (q *Request) asks(_ none) (a asking, err error) {
 	if q.sv.isCrossSite(q.Request) {
 		return a, errCrossSite
 	}
@@ -74,7 +63,7 @@ func (q *request) asks(_ none) (a asking, err error) {
 	return a, nil
 }
 
-func (q *request) signIn(_ none) (none, error) {
+func (q *Request) signIn(_ none) (none, error) {
 	key := keyOf(q.Request)
 	if key == "" { // it was known by something else
 		return none{}, nil
@@ -83,12 +72,12 @@ func (q *request) signIn(_ none) (none, error) {
 	return none{}, nil
 }
 
-func (q *request) signOut(_ none) (none, error) {
+func (q *Request) signOut(_ none) (none, error) {
 	q.setCookie("", -1)
 	return none{}, nil
 }
 
-func (q *request) setCookie(value string, age int) {
+func (q *Request) setCookie(value string, age int) {
 	path, _, _ := strings.Cut(q.RequestURI, "?")
 	http.SetCookie(q.w, &http.Cookie{
 		Name: keyCookie, Value: value, MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,

@@ -48,11 +48,11 @@ func TestUnknownPlaces(t *testing.T) {
 		require.Equal(t, all[i+1:], append([]frame{}, got...), i)
 	}
 
-	url := ts.URL + "/v1/sessions/" + id + "/events"
-	for _, at := range []string{"x", "/0", other[0].id, "019ffffff-ffff-7fff-bfff-ffffffffffff/0"} {
-		require.Equal(t, http.StatusNotFound, call(t, "GET", url+"/stream", nil, "Last-Event-ID", at).StatusCode, at)
-		require.Equal(t, http.StatusBadRequest, call(t, "GET", url+"?page="+at, nil).StatusCode, at)
-		require.Equal(t, http.StatusBadRequest, call(t, "GET", url+"?order=desc&page="+at, nil).StatusCode, at)
+	url := ts.URL + "/v1/store/sessions/main/" + id
+	for _, at := range []string{"x", "/0", other[0].id, "019ffffff-ffff-7fff-bfff-ffffffffffff"} {
+		require.Equal(t, http.StatusNotFound, call(t, "GET", url+"/follow", nil, "Last-Event-ID", at).StatusCode, at)
+		require.Equal(t, http.StatusNotFound, call(t, "GET", url+"/entries?after="+at, nil).StatusCode, at)
+		require.Equal(t, http.StatusNotFound, call(t, "GET", url+"/entries?before="+at, nil).StatusCode, at)
 	}
 }
 

@@ -28,14 +28,14 @@ type Problem struct {
 // Error returns the title.
 func (p *Problem) Error() string { return p.Title }
 
-// invalid returns a 400 problem with a detail about what is wrong.
-func invalid(detail string) error {
+// Invalid returns a 400 problem with a detail about what is wrong.
+func Invalid(detail string) error {
 	p := *errInvalid
 	p.Detail = detail
 	return &p
 }
 
-var errNotJSON = invalid("the body is not the JSON that the route takes")
+var errNotJSON = Invalid("the body is not the JSON that the route takes")
 
 // The problems, of which there are no others. Codes are those of OpenViking.
 var (

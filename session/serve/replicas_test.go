@@ -19,7 +19,7 @@ func replica(t *testing.T, dir string) (string, *serve.Server) {
 	t.Helper()
 	store, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	sv, err := serve.New(store, &serve.Options{Open: true, Respond: echo, Logger: quiet})
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: echo, Logger: quiet})
 	require.NoError(t, err)
 	ts := httptest.NewServer(sv)
 	t.Cleanup(func() {
@@ -86,9 +86,9 @@ func TestReplicas(t *testing.T) {
 	require.Equal(t, "done", all[len(all)-1].typ())
 	require.Equal(t, http.StatusServiceUnavailable, call(t, "POST", one+"/api/agents/main/chat", map[string]any{"message": "x", "sessionId": id}).StatusCode)
 	// It has not taken what it has refused, which a client says again elsewhere.
-	require.Equal(t, http.StatusServiceUnavailable, call(t, "POST", one+"/v1/sessions/"+id+"/events", says("x")).StatusCode)
-	for _, e := range listed(t, two+"/v1/sessions/"+id, "types=user.message") {
-		require.NotEqual(t, "x", e["content"].([]any)[0].(obj)["text"])
+	require.Empty(t, decode(t, call(t, "GET", two+"/v1/store/sessions/main/"+id+"/pending", nil))["queued"])
+	for _, m := range decode(t, call(t, "GET", two+"/api/sessions/main/"+id, nil))["messages"].([]any) {
+		require.NotEqual(t, "x", m.(map[string]any)["text"])
 	}
 	more = chat(t, two, map[string]any{"message": "still here", "sessionId": id})
 	require.Equal(t, "still here", text(more))
@@ -102,7 +102,7 @@ func TestServerOutlivesAnother(t *testing.T) {
 	store, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	defer store.Close()
-	sv, err := serve.New(store, &serve.Options{Open: true, Respond: echo, Logger: quiet, Generations: 1})
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: echo, Logger: quiet, Generations: 1})
 	require.NoError(t, err)
 	ts := httptest.NewServer(sv)
 	defer ts.Close()

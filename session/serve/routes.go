@@ -2,7 +2,7 @@ package serve
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,22 +10,28 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/memory"
 )
 
 // A Route is a method and a path that the server answers.
 type Route struct {
-	Surface Surface `json:"-"`
-	Method  string  `json:"method"`
-	Path    string  `json:"path"` // as patterns of net/http have it
-	Summary string  `json:"summary"`
-	Admin   bool    `json:"admin,omitempty"` // for administrators who may use all agents
+	Method  string `json:"method"`
+	Path    string `json:"path"` // as patterns of net/http have it
+	Summary string `json:"summary"`
+	Admin   bool   `json:"admin,omitempty"` // for administrators who may use all agents
+	Answers bool   `json:"-"`               // it says texts: 501 without a responder, 503 while the server stops
 
-	do      func(*request) error
+	// Do answers a request. An error becomes a problem; after the first byte of an
+	// answer it cuts the connection.
+	Do func(*Request) error `json:"-"`
+
 	in, out any    // what is taken and answered, for the document; nil is not said
 	media   string // of the answer; empty is application/json
 	public  bool   // for everybody, as it has nothing of the store
@@ -34,32 +40,32 @@ type Route struct {
 // Routes returns the routes that are served.
 func (sv *Server) Routes() []Route { return append([]Route(nil), sv.routes...) }
 
-// allRoutes are those of all surfaces.
-var allRoutes = join(zyHiveRoutes, openVikingRoutes, ownRoutes, channelRoutes, agentsRoutes, pageRoutes)
+// A Request is a request of a principal, for one goroutine. Its body was read: see
+// [Request.Decode].
+type Request struct {
+	*http.Request
+	Principal Principal
+	Store     *session.Store      // with the sessions of the principal's owner, or of all for administrators
+	Memory    *memory.Store       // Options.Memory, with the memories of all owners; may be nil
+	Writer    http.ResponseWriter // for answers that are not JSON; it gives each part Options.Patience
+	Began     time.Time
 
-func join(tables ...[]Route) (all []Route) {
-	for _, t := range tables {
-		all = append(all, t...)
-	}
-	return all
+	w    *writer
+	sv   *Server
+	data []byte // the body
+	busy bool   // it counts among the requests of the principal
 }
 
-// A request is one that is being answered.
-type request struct {
-	*http.Request
-	w     *writer
-	sv    *Server
-	who   Principal
-	store *session.Store // that of who
-	data  []byte         // the body
-	began time.Time
-	busy  bool // it counts among those of who
+func (sv *Server) newRequest(w http.ResponseWriter, r *http.Request) *Request {
+	cut := &writer{ResponseWriter: w, patience: sv.opts.Patience}
+	return &Request{Request: r, Memory: sv.opts.Memory, Writer: cut, Began: time.Now(), w: cut, sv: sv}
 }
 
 // An endpoint answers the requests of a route.
 type endpoint struct {
 	sv    *Server
 	route Route
+	fail  func(*Request, *Problem)
 }
 
 // ServeHTTP answers a request. Paths that no route has get 404.
@@ -80,8 +86,7 @@ func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sv.mux.ServeHTTP(w, r)
 		return
 	}
-	q := &request{Request: r, w: &writer{ResponseWriter: w, patience: sv.opts.Patience}, sv: sv, began: time.Now()}
-	q.fail(Route{Path: "none"}, unknown(h, found))
+	endpoint{sv: sv, route: Route{Path: "none"}}.refuse(sv.newRequest(w, r), unknown(h, found))
 }
 
 // unknown is why no route answers a request.
@@ -101,43 +106,46 @@ func unknown(h http.Header, found http.Handler) error {
 
 // ServeHTTP answers a request of the route.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := &request{Request: r, w: &writer{ResponseWriter: w, patience: e.sv.opts.Patience}, sv: e.sv, began: time.Now()}
+	q := e.sv.newRequest(w, r)
 	defer q.leave()
 	err := q.admit(e.route)
+	if err == nil && e.route.Answers {
+		err = e.sv.takes()
+	}
 	if err == nil {
-		err = e.route.do(q)
+		err = e.route.Do(q)
 	}
 	if err != nil {
-		q.fail(e.route, err)
+		e.refuse(q, err)
 	}
 }
 
 // admit finds out who asks, and reads the body.
-func (q *request) admit(route Route) (err error) {
+func (q *Request) admit(route Route) (err error) {
 	if route.public {
 		return q.read()
 	}
 	if q.sv.isCrossSite(q.Request) {
 		return errCrossSite
 	}
-	if q.who, err = q.sv.principal(q.Request); err != nil {
+	if q.Principal, err = q.sv.principal(q.Request); err != nil {
 		if !errors.Is(err, errNotLocal) {
 			err = errors.Join(errUnauthorized, err)
 		}
 		return err
 	}
-	if route.Admin && !q.who.mayAll() {
+	if route.Admin && !q.Principal.mayAll() {
 		return errForbidden
 	}
 	if err := q.enter(); err != nil {
 		return err
 	}
 	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
-		return invalid("the idempotency key is longer than 255 bytes, or not UTF-8")
+		return Invalid("the idempotency key is longer than 255 bytes, or not UTF-8")
 	}
-	q.store = q.sv.store
-	if !q.who.Admin {
-		if q.store, err = q.sv.store.Scope(q.who.Owner); err != nil {
+	q.Store = q.sv.store
+	if !q.Principal.Admin {
+		if q.Store, err = q.sv.store.Scope(q.Principal.Owner); err != nil {
 			return err
 		}
 	}
@@ -158,31 +166,31 @@ func (q *request) admit(route Route) (err error) {
 
 // enter counts the request until leave, among those of its owner, or those of all
 // administrators.
-func (q *request) enter() error {
+func (q *Request) enter() error {
 	q.sv.mu.Lock()
 	defer q.sv.mu.Unlock()
-	if q.sv.busy[q.who.account()] >= q.sv.opts.Requests {
+	if q.sv.busy[q.Principal.account()] >= q.sv.opts.Requests {
 		return errFull
 	}
-	q.sv.busy[q.who.account()]++
+	q.sv.busy[q.Principal.account()]++
 	q.busy = true
 	return nil
 }
 
-func (q *request) leave() {
+func (q *Request) leave() {
 	if !q.busy {
 		return
 	}
 	q.sv.mu.Lock()
 	defer q.sv.mu.Unlock()
-	if q.sv.busy[q.who.account()]--; q.sv.busy[q.who.account()] == 0 {
-		delete(q.sv.busy, q.who.account())
+	if q.sv.busy[q.Principal.account()]--; q.sv.busy[q.Principal.account()] == 0 {
+		delete(q.sv.busy, q.Principal.account())
 	}
 }
 
 // read reads the body. Afterwards the client has nothing more to send, and nothing
 // limits how long it may wait.
-func (q *request) read() (err error) {
+func (q *Request) read() (err error) {
 	if q.Body == nil || q.Body == http.NoBody {
 		return nil
 	}
@@ -202,8 +210,9 @@ func (q *request) read() (err error) {
 	return nil
 }
 
-// body decodes the body, which may be empty.
-func (q *request) body(v any) error {
+// Decode decodes the body as JSON; an empty one leaves v as it is. The error is a
+// problem for the client.
+func (q *Request) Decode(v any) error {
 	if len(q.data) == 0 {
 		return nil
 	}
@@ -215,7 +224,7 @@ func (q *request) body(v any) error {
 
 // has reports whether the body has a media type. Pages of other sites can send
 // text/plain without asking, and are refused by it.
-func (q *request) has(media string) bool {
+func (q *Request) has(media string) bool {
 	text := q.Header.Get("Content-Type")
 	if text == media {
 		return true
@@ -224,11 +233,11 @@ func (q *request) has(media string) bool {
 	return err == nil && said == media
 }
 
-// fail answers with a problem, and logs the cause of an internal one.
-func (q *request) fail(route Route, err error) {
+// refuse answers with a problem, and logs the cause of an internal one.
+func (e endpoint) refuse(q *Request, err error) {
 	p := problemOf(err)
 	if p == errInternal {
-		q.sv.opts.Logger.Error("serve: a request failed", "method", route.Method, "route", route.Path, "err", discreet(err))
+		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
 	}
 	if q.w.begun { // the client sees that the answer is not whole
 		panic(http.ErrAbortHandler)
@@ -242,21 +251,16 @@ func (q *request) fail(route Route, err error) {
 	case errWho:
 		q.w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	switch route.Surface {
-	case OpenViking:
-		q.envelope(p.Status, nil, p)
-	case ZyHive:
-		q.json(p.Status, map[string]string{"error": p.Title, "code": p.Code})
-	case Agents:
-		q.json(p.Status, agentsProblem(p))
-	default:
-		q.w.Header().Set("Content-Type", "application/problem+json")
-		q.json(p.Status, p)
+	if e.fail != nil {
+		e.fail(q, p)
+		return
 	}
+	q.w.Header().Set("Content-Type", "application/problem+json")
+	q.JSON(p.Status, p)
 }
 
-// json answers with JSON.
-func (q *request) json(status int, v any) {
+// JSON answers with a status and JSON.
+func (q *Request) JSON(status int, v any) {
 	if q.w.Header().Get("Content-Type") == "" {
 		q.w.Header().Set("Content-Type", "application/json")
 	}
@@ -265,42 +269,47 @@ func (q *request) json(status int, v any) {
 }
 
 // agent returns an agent that the principal may use.
-func (q *request) agent(name string) (string, error) {
-	if !q.who.may(name) {
+func (q *Request) agent(name string) (string, error) {
+	if !q.Principal.May(name) {
 		return "", errNotFound
 	}
 	return name, nil
 }
 
-// session returns a session that the principal may see.
-func (q *request) session(ctx context.Context, agent, id string) (*session.Session, error) {
+// Session returns a session that the principal may see. The error for any other
+// matches [fs.ErrNotExist].
+func (q *Request) Session(agent, id string) (*session.Session, error) {
 	agent, err := q.agent(agent)
 	if err != nil {
 		return nil, err
 	}
-	return q.store.Get(ctx, session.Ref{Agent: agent, ID: id})
+	return q.Store.Get(q.Context(), session.Ref{Agent: agent, ID: id})
 }
 
-// list returns the sessions that the principal may see.
-func (q *request) list(opts *session.ListOptions) ([]session.Info, error) {
+// Create makes a session of a conversation over HTTP, with the owner of the
+// principal. An empty ID is a new one. The error matches [fs.ErrExist] if the ID is
+// in use.
+func (q *Request) Create(agent, id string) (*session.Session, error) {
+	agent, err := q.agent(agent)
+	if err != nil {
+		return nil, err
+	}
+	id = cmp.Or(id, uuid.Must(uuid.NewV7()).String())
+	key := session.Key{Agent: agent, Channel: "http", Peer: id}
+	s, err := q.Store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.Principal.Owner})
+	if _, ok := errors.AsType[*driver.NameError](err); ok {
+		return nil, Invalid("the ID or the agent is not one that a session can have")
+	}
+	return s, err
+}
+
+// Sessions returns the sessions that the principal may see.
+func (q *Request) Sessions(opts *session.ListOptions) ([]session.Info, error) {
 	if opts.Agent != "" {
 		if _, err := q.agent(opts.Agent); err != nil {
 			return nil, err
 		}
 	}
-	infos, err := q.store.List(q.Context(), opts)
-	return slices.DeleteFunc(infos, func(i session.Info) bool { return !q.who.may(i.Agent) }), err
-}
-
-// number returns a number of the query.
-func (q *request) number(name string, other int) (int, error) {
-	text := q.URL.Query().Get(name)
-	if text == "" {
-		return other, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, invalid("the parameter " + name + " is not a number")
-	}
-	return n, nil
+	infos, err := q.Store.List(q.Context(), opts)
+	return slices.DeleteFunc(infos, func(i session.Info) bool { return !q.Principal.May(i.Agent) }), err
 }

@@ -40,8 +40,8 @@ func (g target) fill(t testing.TB, url string, r serve.Route) *http.Request {
 		"/chat": `{"message":"x","sessionId":"ID"}`, "/messages": `{"role":"user","content":"x"}`, "/used": `{"contexts":["a"]}`,
 		"/commit": `{}`, "/v1/search/search": `{"query":"fruit","session_id":"ID"}`, "/store/search": `{"text":"fruit"}`,
 		"{id}/search": `{"text":"fruit"}`, "/fork": `{"entry":"ENTRY"}`, "/rewind": `{"turns":1}`, "/sessions/{id}": `{"title":"x"}`,
-		"/{agent}/{id}": `{"title":"x"}`, "/archive": `{}`, "/restore": `{}`, "/events": `{"events":[{"type":"user.message","content":[{"type":"text","text":"x"}]}]}`, "/v1/sessions": `{"session_id":"new-of-bob"}`,
-		"/store/sessions": `{"key":"main:test:bob"}`, "/entries": `{"role":"user","content":"x"}`,
+		"/{agent}/{id}": `{"title":"x"}`, "/archive": `{}`, "/restore": `{}`, "/v1/sessions": `{"session_id":"new-of-bob"}`,
+		"/store/sessions": `{"key":"main:test:bob"}`, "/entries": `{"role":"user","content":"x"}`, "/decision": `{"verdict":"reject","reason":"x"}`,
 	} {
 		if strings.HasSuffix(r.Path, suffix) && r.Method != "GET" && r.Method != "DELETE" {
 			body = strings.NewReplacer("ID", g.id, "ENTRY", g.entry).Replace(text)
@@ -104,11 +104,17 @@ func TestForeignOwner(t *testing.T) {
 	require.NoError(t, err)
 	entries, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
+	held := holdCall(t, s, "c1")
 	before := state(t, s)
-	there, nowhere := target{"main", "alices", entries[1].ID}, target{"main", "two", entries[1].ID}
+	about := func(id string, r serve.Route) target {
+		if strings.Contains(r.Path, "/calls/") {
+			return target{"main", id, held}
+		}
+		return target{"main", id, entries[1].ID}
+	}
 	for _, r := range sv.Routes() {
 		name := r.Method + " " + r.Path
-		req := there.fill(t, ts.URL, r)
+		req := about("alices", r).fill(t, ts.URL, r)
 		req.Header.Set("X-Api-Key", "bob-key")
 		status, header, body := send(t, req)
 		require.NotContains(t, body, "fruit", name)
@@ -116,7 +122,7 @@ func TestForeignOwner(t *testing.T) {
 		switch {
 		case isOfSession(r):
 			require.Equal(t, http.StatusNotFound, status, "%s: %s: give it what it takes in fill", name, body)
-			req = nowhere.fill(t, ts.URL, r)
+			req = about("two", r).fill(t, ts.URL, r)
 			req.Header.Set("X-Api-Key", "bob-key")
 			status2, header2, body2 := send(t, req)
 			require.Equal(t, []any{status, header, body}, []any{status2, header2, body2}, name)
@@ -136,7 +142,7 @@ func TestForeignOwner(t *testing.T) {
 		if r.Method == "DELETE" || !isOfSession(r) || strings.HasSuffix(r.Path, "follow") {
 			continue
 		}
-		req := there.fill(t, ts.URL, r)
+		req := about("alices", r).fill(t, ts.URL, r)
 		req.Header.Set("X-Api-Key", "alice-key")
 		status, _, body := send(t, req)
 		require.Contains(t, []int{200, 204, 409, 412}, status, "%s %s: %s", r.Method, r.Path, body) // 409 while the chat is answered, 412 when it was archived
@@ -363,7 +369,7 @@ func TestDiscreet(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	sv, err := serve.New(store, &serve.Options{
-		Respond: echo, Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		Surfaces: everything(), Respond: echo, Logger: slog.New(slog.NewTextHandler(logged, nil)),
 		Auth: serve.Keys(map[string]serve.Principal{"secret-key": {Admin: true}}),
 	})
 	require.NoError(t, err)

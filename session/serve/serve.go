@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,23 +17,46 @@ import (
 	"github.com/convolog/convolog/session/memory"
 )
 
-// A Surface is a set of routes.
-type Surface uint
+// A Surface is a set of routes with a form of their problems, for one server. [Own] and
+// [Page] return the surfaces of this package. The packages zyhive and openviking return
+// others, and an application may write its own.
+type Surface struct {
+	Routes []Route // a method and a path that two routes share panic in [New]
+	// Fail answers with a problem in the form of the surface; nil answers in the form
+	// of RFC 9457.
+	Fail func(*Request, *Problem)
 
-// The surfaces.
+	kind surfaceKind
+}
+
+type surfaceKind int
+
 const (
-	// ZyHive is chat as server-sent events, and sessions by agent, below /api/agents.
-	ZyHive Surface = 1 << iota
-	// OpenViking is sessions with messages, commits and search, below /api/v1.
-	OpenViking
-	// Own is what the store can do beyond these, below /v1.
-	Own
-	// Agents is sessions and events in the shape of Anthropic's managed agents, below
-	// /v1/sessions.
-	Agents
-	// Everything is all of these; [Page] comes on top of it.
-	Everything = ZyHive | OpenViking | Own | Agents
+	surfaceOwn surfaceKind = iota + 1
+	surfacePage
 )
+
+// Own returns the store's own routes, below /v1/store.
+func Own() Surface {
+	return Surface{Routes: slices.Concat(ownRoutes, channelRoutes), kind: surfaceOwn}
+}
+
+// Page returns a page to look at sessions with, at /page. It uses the routes of [Own],
+// which are served with it.
+func Page() Surface { return Surface{Routes: pageRoutes, kind: surfacePage} }
+
+// surfaces returns the surfaces to serve, the description of all routes first.
+func (sv *Server) surfaces() []Surface {
+	of := func(kind surfaceKind) bool {
+		return slices.ContainsFunc(sv.opts.Surfaces, func(s Surface) bool { return s.kind == kind })
+	}
+	sv.paged = of(surfacePage)
+	all := slices.Concat([]Surface{{Routes: documentRoutes}}, sv.opts.Surfaces)
+	if !of(surfaceOwn) && (sv.paged || len(sv.opts.Surfaces) == 0) {
+		all = append(all, Own())
+	}
+	return all
+}
 
 // Options of [New].
 type Options struct {
@@ -45,13 +69,11 @@ type Options struct {
 	// one person's machine: requests must come over the loopback interface, be for
 	// a loopback host, and not have been forwarded.
 	Open bool
-	// Memory, if set, learns from what OpenViking's commit archives, in the time of the
-	// request, is searched by its search, and forgets an owner who is erased.
+	// Memory, if set, learns from the chapters of a commit, in the time of the request,
+	// and forgets an owner who is erased. Surfaces may search it.
 	Memory *memory.Store
-	// Surfaces are those to serve; 0 is Everything.
-	Surfaces Surface
-	// Agent is that of sessions whose routes do not name one; empty is "main".
-	Agent string
+	// Surfaces are the routes to serve; none is [Own] alone.
+	Surfaces []Surface
 	// Origins are those of web pages that may call beside the server's own, such as
 	// https://app.example.com.
 	Origins []string
@@ -84,7 +106,7 @@ type Server struct {
 	mux    *http.ServeMux
 	cross  *http.CrossOriginProtection
 	slots  *semaphore.Weighted // of answers
-	counts counts
+	paged  bool                // [Page] is served
 
 	closing context.Context //nolint:containedctx // done once Close was called
 	close   context.CancelFunc
@@ -94,8 +116,6 @@ type Server struct {
 	answers map[session.Ref]*answers // of sessions that are being answered
 	busy    map[string]int           // how many requests of each account are being answered
 	working sync.WaitGroup
-
-	describing sync.Mutex // held while labels are read and changed
 }
 
 var (
@@ -111,10 +131,6 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	}
 	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}, busy: map[string]int{}}
 	o := &sv.opts
-	o.Surfaces, o.Agent = or(o.Surfaces, Everything), or(o.Agent, "main")
-	if o.Surfaces&Page != 0 {
-		o.Surfaces |= Own
-	}
 	o.MaxBody, o.Generations, o.Queue = or(o.MaxBody, 32<<20), or(o.Generations, 64), or(o.Queue, 8)
 	o.Requests = or(o.Requests, 1024)
 	o.Timeout, o.Heartbeat, o.Patience = or(o.Timeout, 30*time.Minute), or(o.Heartbeat, 15*time.Second), or(o.Patience, 30*time.Second)
@@ -129,10 +145,10 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	sv.slots = semaphore.NewWeighted(int64(o.Generations))
 	sv.closing, sv.close = context.WithCancel(context.Background())
 	sv.life, sv.end = context.WithCancelCause(context.Background())
-	for _, r := range allRoutes {
-		if o.Surfaces&r.Surface != 0 {
+	for _, surface := range sv.surfaces() {
+		for _, r := range surface.Routes {
 			sv.routes = append(sv.routes, r)
-			sv.mux.Handle(r.Method+" "+r.Path, endpoint{sv, r})
+			sv.mux.Handle(r.Method+" "+r.Path, endpoint{sv, r, surface.Fail})
 		}
 	}
 	return sv, nil

@@ -19,6 +19,8 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/openviking"
+	"github.com/convolog/convolog/session/serve/zyhive"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -70,6 +72,11 @@ func echo(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// everything returns all surfaces but the page.
+func everything() []serve.Surface {
+	return []serve.Surface{zyhive.New(), openviking.New("main"), serve.Own()}
+}
+
 // served is a server over a store.
 func served(t testing.TB, opts *serve.Options) (*httptest.Server, *session.Store, *serve.Server) {
 	t.Helper()
@@ -77,6 +84,9 @@ func served(t testing.TB, opts *serve.Options) (*httptest.Server, *session.Store
 	require.NoError(t, err)
 	if opts == nil {
 		opts = &serve.Options{Open: true, Respond: echo}
+	}
+	if opts.Surfaces == nil {
+		opts.Surfaces = everything()
 	}
 	if opts.Heartbeat == 0 {
 		opts.Heartbeat = 200 * time.Millisecond // streams of what comes next begin with a comment or two

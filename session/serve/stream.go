@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/transcript"
 )
 
 // A stream writes server-sent events. It is safe for several goroutines.
@@ -36,28 +36,21 @@ func newStream(w *writer) *stream {
 	return st
 }
 
-// An event is what a surface makes of a frame.
-type event struct {
-	id   string
-	name string // empty is none
-	data any
-}
-
 // send writes an event. JSON has no line breaks, so nobody can forge an event by what
 // is said.
-func (st *stream) send(e event) error {
-	data, err := json.Marshal(e.data)
+func (st *stream) send(id, name string, data any) error {
+	encoded, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 	text := ""
-	if e.id != "" && !strings.ContainsAny(e.id, "\x00\r\n") { // an imported entry has the ID that somebody gave it
-		text += "id: " + e.id + "\n"
+	if id != "" && !strings.ContainsAny(id, "\x00\r\n") { // an imported entry has the ID that somebody gave it
+		text += "id: " + id + "\n"
 	}
-	if e.name != "" {
-		text += "event: " + e.name + "\n"
+	if name != "" {
+		text += "event: " + name + "\n"
 	}
-	return st.write(text + "data: " + string(data) + "\n\n")
+	return st.write(text + "data: " + string(encoded) + "\n\n")
 }
 
 // write gives the client some time to take a text.
@@ -95,67 +88,99 @@ func (st *stream) beat(ctx context.Context, every time.Duration, end context.Can
 	}
 }
 
-// A show is what a stream shows of a session, until the end of a turn.
-type show struct {
-	s    *session.Session
-	turn string // if not empty: the queued text whose turn alone is shown
-	from string // the entry to begin behind
-	seen string // the event that the client has seen last, which [find] has found; empty if it has seen none
-	// event returns the event for a frame; false if this surface has none.
-	event func(frame) (event, bool)
-}
-
-// follow sends a session to a client until the turn is over, the client is gone, or
-// the server is stopped. The error is nil if the turn is over.
-func (sv *Server) follow(ctx context.Context, st *stream, sh show) error {
-	return sv.during(ctx, st, func(ctx context.Context) error { return sv.show(ctx, st, sh) })
-}
-
-// during calls f while a stream is kept alive, with a context that ends with the server.
-func (sv *Server) during(ctx context.Context, st *stream, f func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
+// Stream answers with server-sent events, which f sends; an ID or a name may be empty.
+// Comments keep a silent connection alive. The context of f ends with the client and
+// with the server. While both are there, an error of f is sent as a problem, in a last
+// event named end.
+func (q *Request) Stream(f func(ctx context.Context, send func(id, name string, data any) error) error) {
+	st := newStream(q.w)
+	ctx, cancel := context.WithCancel(q.Context())
 	defer cancel()
-	defer context.AfterFunc(sv.life, cancel)()
+	defer context.AfterFunc(q.sv.life, cancel)()
 	var beating sync.WaitGroup
-	beating.Go(func() { st.beat(ctx, sv.opts.Heartbeat, cancel) })
+	beating.Go(func() { st.beat(ctx, q.sv.opts.Heartbeat, cancel) })
 	defer beating.Wait()
 	defer cancel()
-	return f(ctx)
+	err := f(ctx, st.send)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if p := problemOf(err); st.send("", "end", p) == nil && p == errInternal {
+		q.sv.opts.Logger.Warn("serve: a stream failed", "err", discreet(err))
+	}
 }
 
-// show sends what is shown of a session.
-func (sv *Server) show(ctx context.Context, st *stream, sh show) error {
-	t := newTail(sh.turn)
-	skip := sh.seen != ""
-	for e, err := range sh.s.Follow(ctx, sh.from) {
-		if err != nil {
-			return err
+// A Turn is what a stream shows of a session: a turn, up to its end.
+type Turn struct {
+	sv    *Server
+	s     *session.Session
+	text  string // if not empty: the queued text whose turn alone is shown
+	from  string // the entry to begin behind
+	seen  string // the event that the client has seen last; empty if it has seen none
+	reset bool   // comes first
+}
+
+// Turn returns the turn that answers a queued text, behind the last event that the
+// client has seen. Without a text it is the turn of that event, or the one that is being
+// answered or waited for; nil if there is none. A client whose event does not exist gets
+// a reset, and the turn from its beginning.
+func (q *Request) Turn(s *session.Session, text string) (t *Turn, err error) {
+	t = &Turn{sv: q.sv, s: s, text: text, from: text, seen: q.lastEventID()}
+	if text == "" {
+		if err := q.sv.wake(q.Context(), s); err != nil {
+			return nil, err
 		}
-		for _, f := range t.add(e) {
-			if !skip {
-				if err := sv.sendFrame(st, sh, f); err != nil {
-					return err
+	}
+	switch {
+	case t.seen == "":
+	case text == "":
+		t.from, err = resume(q.Context(), s, t.seen)
+	default:
+		err = find(q.Context(), s, newTail(text), text, t.seen)
+	}
+	if errors.Is(err, session.ErrNoEntry) {
+		t.seen, t.reset, err = "", true, nil
+	}
+	if err == nil && text == "" && t.seen == "" {
+		t.reset = true
+		if t.from, err = runningTurn(q.Context(), s); t.from == "" {
+			return nil, err
+		}
+	}
+	return t, err
+}
+
+// Frames yields the frames of the turn as they come, until it is over or ctx is done. A
+// failure gives a frame failed, with the code of a [Problem], and an end. These and a
+// reset that comes first have no ID, since they are not in the transcript.
+func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
+	return func(yield func(Frame) bool) {
+		if t.reset && !yield(Frame{Kind: frameReset}) {
+			return
+		}
+		tail, skip := newTail(t.text), t.seen != ""
+		for e, err := range t.s.Follow(ctx, t.from) {
+			if err != nil {
+				if p := problemOf(err); ctx.Err() == nil {
+					if p == errInternal {
+						t.sv.log("a stream failed", t.s, err)
+					}
+					_ = yield(Frame{Kind: frameFailed, Text: p.Code}) && yield(Frame{Kind: frameEnd})
 				}
+				return
 			}
-			seen := f.id() == sh.seen
-			if f.kind == frameEnd && (seen || !skip) {
-				return nil
+			for _, f := range tail.add(e) {
+				if !skip && !yield(f) {
+					return
+				}
+				seen := f.ID == t.seen
+				if f.Kind == frameEnd && (seen || !skip) {
+					return
+				}
+				skip = skip && !seen
 			}
-			skip = skip && !seen
 		}
 	}
-	return nil
-}
-
-func (sv *Server) sendFrame(st *stream, sh show, f frame) error {
-	e, ok := sh.event(f)
-	if !ok {
-		return nil
-	}
-	if e.id == "" {
-		e.id = f.id()
-	}
-	return st.send(e)
 }
 
 // resume says where a stream begins that a client goes on with. An event that the
@@ -178,7 +203,7 @@ func find(ctx context.Context, s *session.Session, t *tail, from, seen string) e
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(t.add(e), func(f frame) bool { return f.id() == seen }) {
+		if slices.ContainsFunc(t.add(e), func(f Frame) bool { return f.ID == seen }) {
 			return nil
 		}
 	}
@@ -188,18 +213,7 @@ func find(ctx context.Context, s *session.Session, t *tail, from, seen string) e
 // isGone reports whether a stream has ended because its session was deleted.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// lastEventID is what the client has seen last.
-func lastEventID(r *http.Request) string {
-	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		return id
-	}
-	return r.URL.Query().Get("lastEventId")
-}
-
-// textOf is the text of a block of a user.
-func textOf(b transcript.Block) string {
-	if t, ok := b.(transcript.TextBlock); ok {
-		return t.Text
-	}
-	return ""
+// lastEventID is the ID of the last event that the client has seen.
+func (q *Request) lastEventID() string {
+	return or(q.Header.Get("Last-Event-ID"), q.URL.Query().Get("lastEventId"))
 }

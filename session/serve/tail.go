@@ -5,42 +5,42 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
 
-// A frame is one piece of a stream, from which each surface makes its own event. The
-// same entries always give the same frames, on every server.
-type frame struct {
-	entry string // its place in the transcript: an entry,
-	n     int    // and which of the frames of the entry it is
-	kind  frameKind
-	time  time.Time
-
-	text   string // of text, thinking, and the code of a failure
-	block  transcript.Block
-	source transcript.Entry
+// A Frame is one piece of a stream, from which each surface makes its own event. The
+// same entries always give the same frames, on every server. Its kinds are:
+//
+//	user       what a user said, in Block
+//	text       a part of the text of an answer
+//	thinking   reasoning
+//	call       a call of a tool, in Block
+//	result     its result, in Block
+//	reset      the text of the answer does not count: it follows anew
+//	compacted  a compaction
+//	failed     the turn has no answer; Text says why
+//	end        the turn is over
+type Frame struct {
+	ID    string // for clients that resume: its entry, and its number among the frames of that
+	Kind  string
+	Text  string // of text, thinking and failed
+	Block transcript.Block
 }
 
-type frameKind int
-
 const (
-	frameUser     frameKind = iota // what a user has said, in block or text
-	frameText                      // a part of the text of an answer
-	frameThinking                  // reasoning
-	frameCall                      // a call of a tool, in block
-	frameResult                    // its result, in block
-	frameReset                     // the text of the answer that was sent does not count: it follows anew
-	frameCompacted
-	frameEnd // the turn is over
-	frameFailed
+	frameUser      = "user"
+	frameText      = "text"
+	frameThinking  = "thinking"
+	frameCall      = "call"
+	frameResult    = "result"
+	frameReset     = "reset"
+	frameCompacted = "compacted"
+	frameFailed    = "failed"
+	frameEnd       = "end"
 )
-
-// id is the ID of the event.
-func (f frame) id() string { return f.entry + "/" + strconv.Itoa(f.n) }
 
 // A tail makes frames of the entries of a session, in their order.
 type tail struct {
@@ -61,7 +61,7 @@ func newTail(turn string) *tail {
 
 // add takes the next entry and returns what follows from it. Lines of an append that
 // only repeat others do not come, also where one of them is its last.
-func (t *tail) add(e transcript.Entry) (frames []frame) {
+func (t *tail) add(e transcript.Entry) (frames []Frame) {
 	if e.Part <= 1 && len(t.batch) > 0 {
 		frames = t.flush()
 	}
@@ -79,14 +79,14 @@ func (t *tail) add(e transcript.Entry) (frames []frame) {
 	return append(frames, t.take([]transcript.Entry{e})...)
 }
 
-func (t *tail) flush() []frame {
+func (t *tail) flush() []Frame {
 	batch := t.batch
 	t.batch = nil
 	return t.take(batch)
 }
 
 // take takes the entries of an append.
-func (t *tail) take(batch []transcript.Entry) (frames []frame) {
+func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 	m := maker{}
 	for _, e := range batch {
 		switch b := e.Body.(type) {
@@ -101,19 +101,19 @@ func (t *tail) take(batch []transcript.Entry) (frames []frame) {
 				m.blocks(e, frameResult, b.Content)
 			}
 		case transcript.Compaction:
-			m.add(e, frame{kind: frameCompacted})
+			m.add(e, Frame{Kind: frameCompacted})
 		case transcript.Queued:
 			if b.Off && e.Of == t.turn && t.turn != "" {
 				t.in = true
-				m.add(e, frame{kind: frameFailed, text: "withdrawn"}, frame{kind: frameEnd})
+				m.add(e, Frame{Kind: frameFailed, Text: "withdrawn"}, Frame{Kind: frameEnd})
 			}
 		case transcript.Interrupt:
 			if b.Ended != "" {
-				m.add(e, frame{kind: frameFailed, text: b.Ended}, frame{kind: frameEnd})
+				m.add(e, Frame{Kind: frameFailed, Text: b.Ended}, Frame{Kind: frameEnd})
 			}
 		case transcript.Rewind:
 			clear(t.drafts)
-			m.add(e, frame{kind: frameReset}, frame{kind: frameEnd})
+			m.add(e, Frame{Kind: frameReset}, Frame{Kind: frameEnd})
 		}
 	}
 	t.answer(&m, batch)
@@ -121,7 +121,7 @@ func (t *tail) take(batch []transcript.Entry) (frames []frame) {
 		return nil
 	}
 	for i, f := range m.frames {
-		if f.kind == frameEnd && t.turn != "" {
+		if f.Kind == frameEnd && t.turn != "" {
 			t.over = true
 			return m.frames[:i+1]
 		}
@@ -133,13 +133,13 @@ func (t *tail) take(batch []transcript.Entry) (frames []frame) {
 func (t *tail) draft(m *maker, e transcript.Entry, d transcript.Draft) {
 	if d.Off {
 		if t.drafts[d.Key] != "" {
-			m.add(e, frame{kind: frameReset})
+			m.add(e, Frame{Kind: frameReset})
 		}
 		delete(t.drafts, d.Key)
 		return
 	}
 	t.drafts[d.Key] += d.Text
-	m.add(e, frame{kind: frameText, text: d.Text})
+	m.add(e, Frame{Kind: frameText, Text: d.Text})
 }
 
 // answer shows what a model has said but for the text that its draft has shown.
@@ -167,7 +167,7 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	shown := t.drafts[batch[first].Idem]
 	delete(t.drafts, batch[first].Idem)
 	if !strings.HasPrefix(text.String(), shown) {
-		m.add(batch[first], frame{kind: frameReset})
+		m.add(batch[first], Frame{Kind: frameReset})
 		shown = ""
 	}
 	skip := len(shown)
@@ -184,29 +184,34 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	if cut := stop == transcript.StopAborted || stop == transcript.StopError; cut || !calls {
 		last := batch[len(batch)-1]
 		if cut {
-			m.add(last, frame{kind: frameFailed, text: string(stop)})
+			m.add(last, Frame{Kind: frameFailed, Text: string(stop)})
 		}
-		m.add(last, frame{kind: frameEnd})
+		m.add(last, Frame{Kind: frameEnd})
 	}
 }
 
 // A maker numbers frames.
-type maker struct{ frames []frame }
+type maker struct {
+	frames []Frame
+	entry  string // of the last frame
+	n      int    // how many frames the entry has
+}
 
-func (m *maker) add(e transcript.Entry, frames ...frame) {
+func (m *maker) add(e transcript.Entry, frames ...Frame) {
 	for _, f := range frames {
-		f.entry, f.time, f.source = e.ID, e.Time, e
-		if n := len(m.frames); n > 0 && m.frames[n-1].entry == e.ID {
-			f.n = m.frames[n-1].n + 1
+		if m.entry != e.ID {
+			m.entry, m.n = e.ID, 0
 		}
+		f.ID = e.ID + "/" + strconv.Itoa(m.n)
+		m.n++
 		m.frames = append(m.frames, f)
 	}
 }
 
 // blocks adds a frame for each block of a user.
-func (m *maker) blocks(e transcript.Entry, kind frameKind, content []transcript.Block) {
+func (m *maker) blocks(e transcript.Entry, kind string, content []transcript.Block) {
 	for _, b := range content {
-		m.add(e, frame{kind: kind, block: b})
+		m.add(e, Frame{Kind: kind, Block: b})
 	}
 }
 
@@ -217,15 +222,15 @@ func (m *maker) block(e transcript.Entry, b transcript.Block, skip int) int {
 	case transcript.TextBlock:
 		n := min(skip, len(b.Text))
 		if rest := b.Text[n:]; rest != "" {
-			m.add(e, frame{kind: frameText, text: rest, block: b})
+			m.add(e, Frame{Kind: frameText, Text: rest, Block: b})
 		}
 		return skip - n
 	case transcript.ThinkingBlock:
 		if b.Thinking != "" {
-			m.add(e, frame{kind: frameThinking, text: b.Thinking, block: b})
+			m.add(e, Frame{Kind: frameThinking, Text: b.Thinking, Block: b})
 		}
 	case transcript.ToolCallBlock:
-		m.add(e, frame{kind: frameCall, block: b})
+		m.add(e, Frame{Kind: frameCall, Block: b})
 	}
 	return skip
 }
@@ -256,7 +261,7 @@ func turnOf(ctx context.Context, s *session.Session, entry string) (string, erro
 				calls = false
 			case f.Kind == transcript.TypeToolUse:
 				calls = true
-			case !calls:
+			case !calls && endsAppend(ctx, s, e.ID):
 				return e.ID, nil
 			}
 		}
@@ -264,4 +269,12 @@ func turnOf(ctx context.Context, s *session.Session, entry string) (string, erro
 		entry = page[0].ID
 	}
 	return entry, nil
+}
+
+// endsAppend reports whether an entry is the last one of its append.
+func endsAppend(ctx context.Context, s *session.Session, id string) bool {
+	for e, err := range s.Entries(ctx, id) {
+		return err == nil && e.Part <= 1
+	}
+	return true
 }

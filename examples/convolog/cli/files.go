@@ -17,6 +17,8 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/openviking"
+	"github.com/convolog/convolog/session/serve/zyhive"
 )
 
 func importSessions(ctx context.Context, c *call) error {
@@ -99,9 +101,12 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	_ = erase.Resume(ctx, store) // as openFolder does
-	opts := &serve.Options{Open: c.key == "", Renderers: renderers}
+	opts := &serve.Options{
+		Open: c.key == "", Renderers: renderers,
+		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
+	}
 	if c.page {
-		opts.Surfaces = serve.Everything | serve.Page
+		opts.Surfaces = append(opts.Surfaces, serve.Page())
 	}
 	if !opts.Open {
 		opts.Auth = serve.Keys(map[string]serve.Principal{c.key: {Admin: true}})

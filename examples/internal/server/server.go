@@ -20,6 +20,8 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/openviking"
+	"github.com/convolog/convolog/session/serve/zyhive"
 )
 
 // Config is what the flags say, see [Config.Flags].
@@ -62,9 +64,12 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 
 // Run serves a store until ctx is done. It calls ready with the address.
 func Run(ctx context.Context, c Config, store *session.Store, ready func(addr string)) (err error) {
-	opts := &serve.Options{Respond: newAgent(c).respond, Open: c.Keys == ""}
+	opts := &serve.Options{
+		Respond: newAgent(c).respond, Open: c.Keys == "",
+		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
+	}
 	if c.Page {
-		opts.Surfaces = serve.Everything | serve.Page
+		opts.Surfaces = append(opts.Surfaces, serve.Page())
 	}
 	if c.Keys != "" {
 		keys, err := readKeys(c.Keys)

@@ -1,4 +1,4 @@
-package serve
+package openviking
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
-	"github.com/convolog/convolog/session/search"
+	"github.com/convolog/convolog/session/serve/internal/said"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -120,7 +120,7 @@ func liveMessages(ctx context.Context, s *session.Session) (known counted, err e
 		}
 	}
 	shown := map[string]bool{}
-	if err := eachShown(ctx, s, func(e transcript.Entry) { shown[e.ID] = isMessage(e) }); err != nil {
+	if err := said.Each(ctx, s, func(e transcript.Entry) { shown[e.ID] = isMessage(e) }); err != nil {
 		return known, err
 	}
 	archived := false
@@ -136,23 +136,4 @@ func liveMessages(ctx context.Context, s *session.Session) (known counted, err e
 		archived = archived && !last[e.ID]
 	}
 	return known, nil
-}
-
-// eachShown calls f with the entries of the conversation that people want to see, in
-// their order.
-func eachShown(ctx context.Context, s *session.Session, f func(transcript.Entry)) error {
-	after := ""
-	for {
-		page, err := search.Page(ctx, s, after, 500)
-		if err != nil {
-			return err
-		}
-		for _, e := range page {
-			f(e)
-		}
-		if len(page) < 500 {
-			return nil
-		}
-		after = page[len(page)-1].ID
-	}
 }

@@ -1,4 +1,4 @@
-package serve_test
+package openviking_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/openviking"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -23,15 +23,15 @@ func TestURI(t *testing.T) {
 		"viking://session/":                     {},
 		"viking://session/?agent=main":          {Agent: "main"},
 	} {
-		got, err := serve.ParseURI(uri)
+		got, err := openviking.ParseURI(uri)
 		if err != nil || got != want {
 			t.Errorf("ParseURI(%q) = %+v, %v, want %+v", uri, got, err, want)
 		}
-		if back := serve.URI(want); back != uri {
+		if back := openviking.URI(want); back != uri {
 			t.Errorf("URI(%+v) = %q, want %q", want, back, uri)
 		}
 	}
-	ref, err := serve.ParseURI("viking://session/a1b2c3d4")
+	ref, err := openviking.ParseURI("viking://session/a1b2c3d4")
 	require.NoError(t, err)
 	require.Equal(t, "a1b2c3d4", ref.ID)
 	for _, uri := range []string{
@@ -40,7 +40,7 @@ func TestURI(t *testing.T) {
 		"viking://session//", "viking://session/%zz/", "viking://session/a/?agent=", "viking://session/a/?agent=main", "viking://session/a/?user=x",
 		"viking://session/a/?agent=b&agent=c", "viking://session/a?agent=b", "viking://session/a b/", "viking://session/a/#top", " viking://session/a/",
 	} {
-		if ref, err := serve.ParseURI(uri); !errors.Is(err, fs.ErrInvalid) || ref != (session.Ref{}) {
+		if ref, err := openviking.ParseURI(uri); !errors.Is(err, fs.ErrInvalid) || ref != (session.Ref{}) {
 			t.Errorf("ParseURI(%q) = %+v, %v", uri, ref, err)
 		}
 	}
@@ -54,11 +54,11 @@ func FuzzURI(f *testing.F) {
 		if agent == "" && id != "" {
 			ref.Agent = "main"
 		}
-		if back, err := serve.ParseURI(serve.URI(ref)); err != nil || back != ref {
-			t.Errorf("%+v became %q and then %+v, %v", ref, serve.URI(ref), back, err)
+		if back, err := openviking.ParseURI(openviking.URI(ref)); err != nil || back != ref {
+			t.Errorf("%+v became %q and then %+v, %v", ref, openviking.URI(ref), back, err)
 		}
-		if got, err := serve.ParseURI(uri); err == nil && serve.URI(got) != uri && serve.URI(got) != uri+"/" {
-			t.Errorf("%q is %+v, which is %q", uri, got, serve.URI(got))
+		if got, err := openviking.ParseURI(uri); err == nil && openviking.URI(got) != uri && openviking.URI(got) != uri+"/" {
+			t.Errorf("%q is %+v, which is %q", uri, got, openviking.URI(got))
 		}
 	})
 }
@@ -74,19 +74,19 @@ func TestURIOfSession(t *testing.T) {
 		_, err = s.Append(ctx, transcript.UserText("I am the session of "+agent))
 		require.NoError(t, err)
 	}
-	all, err := serve.ParseURI("viking://session/")
+	all, err := openviking.ParseURI("viking://session/")
 	require.NoError(t, err)
 	infos, err := st.List(ctx, &session.ListOptions{Key: session.Key{Agent: all.Agent}})
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
 	for _, info := range infos {
-		ref, err := serve.ParseURI(serve.URI(info.Ref))
+		ref, err := openviking.ParseURI(openviking.URI(info.Ref))
 		require.NoError(t, err)
 		s, err := st.Get(ctx, ref)
 		require.NoError(t, err)
 		require.Equal(t, info.Ref, s.Ref())
 	}
-	ref, err := serve.ParseURI("viking://session/a1b2c3d4/")
+	ref, err := openviking.ParseURI("viking://session/a1b2c3d4/")
 	require.NoError(t, err)
 	require.NoError(t, st.Delete(ctx, ref))
 	_, err = st.Get(ctx, ref)

@@ -1,4 +1,4 @@
-package serve
+package openviking
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func ParseURI(uri string) (session.Ref, error) {
 		ref.Agent = uriAgent
 	}
 	if back := URI(ref); idErr != nil || agentErr != nil || back != uri && back != uri+"/" {
-		return session.Ref{}, fmt.Errorf("serve: %q is not the URI of a session: want viking://session/<id>/ or viking://session/<id>/?agent=<agent>: %w", uri, fs.ErrInvalid)
+		return session.Ref{}, fmt.Errorf("openviking: %q is not the URI of a session: want viking://session/<id>/ or viking://session/<id>/?agent=<agent>: %w", uri, fs.ErrInvalid)
 	}
 	return ref, nil
 }

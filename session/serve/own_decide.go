@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
+	"github.com/convolog/convolog/session/turn"
+	"github.com/convolog/convolog/transcript"
+)
+
+func (q *Request) ownPending(s *session.Session, _ none) (rebuild.Pending, error) {
+	return s.Pending(q.Context())
+}
+
+type ownDecision struct {
+	Verdict transcript.Verdict `json:"verdict"`          // approve, reject or hold
+	Reason  string             `json:"reason,omitempty"` // the model sees the reason of a rejection
+}
+
+var verdicts = []transcript.Verdict{transcript.Approve, transcript.Reject, transcript.Hold}
+
+// ownDecide decides on a call in the name of the owner who asks, and lets the answer
+// continue. The same decision again is no error.
+func (q *Request) ownDecide(s *session.Session, d ownDecision) (n none, err error) {
+	if !slices.Contains(verdicts, d.Verdict) {
+		return n, Invalid("the verdict must be approve, reject or hold")
+	}
+	ctx, call := context.WithoutCancel(q.Context()), q.PathValue("entry")
+	err = turn.Decide(ctx, s, call, d.Verdict, q.Principal.Owner, d.Reason)
+	if errors.Is(err, session.ErrConflict) {
+		standing, findErr := verdictOn(ctx, s, call)
+		if findErr != nil {
+			return n, findErr
+		}
+		if standing == d.Verdict {
+			err = nil
+		}
+	}
+	if err == nil {
+		q.sv.answer(s)
+	}
+	return n, err
+}
+
+// verdictOn returns the verdict on the calls of an entry; empty if there is no
+// decision. Without such calls the error is a 404 problem.
+func verdictOn(ctx context.Context, s *session.Session, call string) (v transcript.Verdict, err error) {
+	found, err := search.Window(ctx, s, call, 0, 0)
+	if err != nil {
+		return "", err
+	}
+	f, _ := found[0].Body.(transcript.Fragment)
+	if !slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return b.BlockType() == transcript.TypeToolUse }) {
+		return "", errNotFound
+	}
+	for e, err := range s.Entries(ctx, call) {
+		if err != nil {
+			return "", err
+		}
+		d, ok := e.Body.(transcript.Decision)
+		if ok && d.Call == call && (v == "" || v == transcript.Hold) {
+			v = d.Verdict
+		}
+	}
+	return v, nil
+}
+
+// ownInterrupt asks for an end of the turn, on any server. A turn that waits for a
+// person has no responder, so this server ends it.
+func (q *Request) ownInterrupt(s *session.Session, _ none) (n none, err error) {
+	if err := q.Stop(s); err != nil {
+		return n, err
+	}
+	q.sv.answer(s)
+	return n, nil
+}

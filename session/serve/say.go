@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"context"
+	"errors"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Say queues a text for the responder and returns its entry, for [Request.Turn]. The
+// text is durable then. Another request with the same idempotency key says nothing
+// twice.
+func (q *Request) Say(s *session.Session, content []transcript.Block) (entry string, err error) {
+	pending, err := s.Pending(q.Context())
+	if err != nil {
+		return "", err
+	}
+	if len(pending.Queued) >= q.sv.opts.Queue {
+		return "", errFull
+	}
+	cond := session.Cond{}
+	if key := q.Header.Get("Idempotency-Key"); key != "" {
+		cond.Idem = "http:" + key
+	}
+	done, err := s.AppendIf(context.WithoutCancel(q.Context()), cond, transcript.Queued{Content: content})
+	if err != nil {
+		return "", err
+	}
+	q.sv.answer(s)
+	return done.IDs[0], nil
+}
+
+// runningTurn returns the entry behind which an answer begins that is being made, or that
+// is waited for; empty if there is none.
+func runningTurn(ctx context.Context, s *session.Session) (string, error) {
+	open, err := isOpen(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	if open {
+		text, err := lastDrained(ctx, s)
+		return text.ID, err
+	}
+	pending, err := s.Pending(ctx)
+	if err != nil || len(pending.Queued) == 0 {
+		return "", err
+	}
+	return pending.Queued[0].Entry, nil
+}
+
+// Stop asks the server that answers in a session to stop, even if a rewind has taken
+// back the text that it answers.
+func (q *Request) Stop(s *session.Session) error {
+	begin, err := runningTurn(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	if begin == "" {
+		t, err := turn.TryBegin(q.Context(), s)
+		if err == nil {
+			return t.End()
+		}
+		if !errors.Is(err, session.ErrBusy) {
+			return err
+		}
+	}
+	_, err = s.Append(q.Context(), transcript.Interrupt{By: q.Principal.Owner})
+	return err
+}
+
+// Status reports whether an answer is being made or waited for in a session, and
+// whether this server works on it.
+func (q *Request) Status(s *session.Session) (running, here bool, err error) {
+	begin, err := runningTurn(q.Context(), s)
+	return begin != "", q.sv.isAnswering(s), err
+}

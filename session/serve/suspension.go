@@ -1,0 +1,92 @@
+package serve
+
+import (
+	"context"
+	"slices"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A suspension is the state of a turn with calls that were held. It needs no
+// responder until a person has decided on all of them. The zero value is the state
+// of a turn without such calls, or of one that is over.
+type suspension struct {
+	held     []string // the calls that wait for a person
+	decision string   // the last one on a held call; an answer resets it
+	asked    bool     // a request to stop came
+	running  bool     // a text was drained, and its turn is not over
+}
+
+// waits reports whether the turn waits for a person.
+func (h *suspension) waits() bool { return len(h.held) > 0 && !h.asked }
+
+// continues reports whether every held call is decided and no answer has followed.
+func (h *suspension) continues() bool { return len(h.held) == 0 && h.decision != "" && !h.asked }
+
+// or returns why the turn ends: a request to stop that came while it waited, or why.
+func (h *suspension) or(why string) string {
+	if h.asked && (len(h.held) > 0 || h.decision != "") {
+		return endStopped
+	}
+	return why
+}
+
+// add takes the next entry of the session.
+func (h *suspension) add(e transcript.Entry) {
+	switch b := e.Body.(type) {
+	case transcript.Queued:
+		if !b.Off && !h.running && len(h.held) == 0 { // the request was for an earlier turn
+			h.asked = false
+		}
+	case transcript.Fragment:
+		switch {
+		case b.Role == transcript.RoleAssistant:
+			h.decision = ""
+		case b.Kind == transcript.TypeUser && b.Queued != "":
+			h.running = true
+		}
+	case transcript.Interrupt:
+		h.asked = h.asked || b.Ended == ""
+	case transcript.Decision:
+		h.decide(e, b)
+	}
+}
+
+func (h *suspension) decide(e transcript.Entry, d transcript.Decision) {
+	call := d.Call + "\n" + d.CallID
+	at := slices.Index(h.held, call)
+	switch {
+	case d.Verdict == transcript.Hold && at < 0:
+		h.held = append(h.held, call)
+	case d.Verdict != transcript.Hold && at >= 0:
+		h.held = slices.Delete(h.held, at, at+1)
+		h.decision = e.ID
+	}
+}
+
+// suspended returns the state of the turn that is open.
+func suspended(ctx context.Context, s *session.Session) (h suspension, err error) {
+	text, err := lastDrained(ctx, s)
+	if err != nil || text.ID == "" {
+		return h, err
+	}
+	from, err := turnOf(ctx, s, text.ID)
+	if err != nil {
+		return h, err
+	}
+	t := newTail("")
+	for e, err := range s.Entries(ctx, from) {
+		if err != nil {
+			return h, err
+		}
+		h.add(e)
+		if slices.ContainsFunc(t.add(e), func(f Frame) bool { return f.Kind == frameEnd }) {
+			h = suspension{}
+		}
+	}
+	if !h.running {
+		return suspension{}, nil
+	}
+	return h, nil
+}

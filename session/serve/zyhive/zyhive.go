@@ -1,0 +1,372 @@
+// Package zyhive serves the routes of ZyHive: chat as server-sent events, and sessions
+// by agent. The sessions below /api/sessions have the paths of its program, the
+// sessions below an agent the paths of its documents.
+package zyhive
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/internal/said"
+	"github.com/convolog/convolog/transcript"
+)
+
+// New returns the surface. Without Options.Respond the chat gets 501.
+func New() serve.Surface {
+	return serve.Surface{Fail: fail, Routes: []serve.Route{
+		{Method: "POST", Path: "/api/agents/{agent}/chat", Summary: "Say something and stream the answer.", Answers: true, Do: chat},
+		{Method: "GET", Path: "/api/agents/{agent}/chat/stream", Summary: "Go on with the stream of an answer.", Do: about(chatStream)},
+		{Method: "GET", Path: "/api/agents/{agent}/chat/status", Summary: "Say whether an answer is being made.", Do: about(chatStatus)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/chat", Summary: "Stop the answer that is being made.", Do: about(chatStop)},
+		{Method: "GET", Path: "/api/agents/{agent}/sessions", Summary: "List sessions.", Do: list},
+		{Method: "GET", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Read a whole conversation.", Do: about(get)},
+		{Method: "PATCH", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Set the title of a session.", Do: about(setTitle)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Delete a session.", Do: about(remove)},
+		{Method: "GET", Path: "/api/sessions", Summary: "List sessions of any agent.", Do: list},
+		{Method: "GET", Path: "/api/sessions/{agent}/{id}", Summary: "Read a whole conversation.", Do: about(get)},
+		{Method: "PATCH", Path: "/api/sessions/{agent}/{id}", Summary: "Set the title of a session.", Do: about(setTitle)},
+		{Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Summary: "Delete a session.", Do: about(remove)},
+	}}
+}
+
+func fail(q *serve.Request, p *serve.Problem) {
+	q.JSON(p.Status, map[string]string{"error": p.Title, "code": p.Code})
+}
+
+// chatBody is the text of a user. Other members, such as a history, are ignored: the
+// history is the server's.
+type chatBody struct {
+	Message   string   `json:"message"`
+	SessionID string   `json:"sessionId"`
+	Context   string   `json:"context"`
+	Images    []string `json:"images"` // data URLs
+}
+
+// content returns the blocks of the message.
+func (b chatBody) content() (content []transcript.Block, err error) {
+	if b.Context != "" {
+		content = append(content, transcript.TextBlock{Text: b.Context})
+	}
+	if b.Message != "" {
+		content = append(content, transcript.TextBlock{Text: b.Message})
+	}
+	for _, image := range b.Images {
+		media, data, ok := strings.Cut(strings.TrimPrefix(image, "data:"), ";base64,")
+		if _, err := base64.StdEncoding.DecodeString(data); !ok || err != nil || !strings.HasPrefix(image, "data:image/") {
+			return nil, serve.Invalid("an image is not a data URL of an image in base64")
+		}
+		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: media, Data: data}})
+	}
+	if len(content) == 0 {
+		return nil, serve.Invalid("the message is empty")
+	}
+	return content, nil
+}
+
+// chat queues a text, lets it be answered, and streams its turn.
+func chat(q *serve.Request) error {
+	var body chatBody
+	if err := q.Decode(&body); err != nil {
+		return err
+	}
+	content, err := body.content()
+	if err != nil {
+		return err
+	}
+	s, err := chatSession(q, body.SessionID)
+	if err != nil {
+		return err
+	}
+	text, err := q.Say(s, content)
+	if err != nil {
+		return err
+	}
+	t, err := q.Turn(s, text)
+	if err != nil {
+		return err
+	}
+	return show(q, s, t)
+}
+
+// chatSession returns the session with an ID, or a new one. Another request with the
+// same idempotency key finds the session of the first.
+func chatSession(q *serve.Request, id string) (*session.Session, error) {
+	agent := q.PathValue("agent")
+	if id != "" {
+		return q.Session(agent, id)
+	}
+	key := q.Header.Get("Idempotency-Key")
+	if key != "" {
+		sum := sha256.Sum256([]byte(q.Principal.Owner + "\x00" + agent + "\x00" + key))
+		id = "ses-" + hex.EncodeToString(sum[:16])
+	}
+	s, err := q.Create(agent, id)
+	if key != "" && errors.Is(err, fs.ErrExist) {
+		return q.Session(agent, id)
+	}
+	return s, err
+}
+
+// about answers a request about the session in its path or its query.
+func about(f func(*serve.Request, *session.Session) error) func(*serve.Request) error {
+	return func(q *serve.Request) error {
+		s, err := q.Session(q.PathValue("agent"), cmp.Or(q.PathValue("id"), q.URL.Query().Get("sessionId")))
+		if err != nil {
+			return err
+		}
+		return f(q, s)
+	}
+}
+
+// chatStream continues a stream.
+func chatStream(q *serve.Request, s *session.Session) error {
+	t, err := q.Turn(s, "")
+	if err != nil {
+		return err
+	}
+	if t != nil {
+		return show(q, s, t)
+	}
+	q.Stream(func(_ context.Context, send func(id, name string, data any) error) error {
+		return send("", "", event{Type: "idle"})
+	})
+	return nil
+}
+
+func chatStatus(q *serve.Request, s *session.Session) error {
+	running, here, err := q.Status(s)
+	if err != nil {
+		return err
+	}
+	status := "idle"
+	if running {
+		status = "generating"
+	}
+	q.JSON(http.StatusOK, map[string]any{"status": status, "hasWorker": here, "bufferedEvents": 0})
+	return nil
+}
+
+func chatStop(q *serve.Request, s *session.Session) error {
+	if err := q.Stop(s); err != nil {
+		return err
+	}
+	q.JSON(http.StatusOK, map[string]string{"status": "stopping"})
+	return nil
+}
+
+// event is an event of a chat.
+type event struct {
+	Type          string  `json:"type"`
+	Text          *string `json:"text,omitempty"`
+	ToolCall      *call   `json:"tool_call,omitempty"`
+	Error         string  `json:"error,omitempty"`
+	SessionID     string  `json:"sessionId,omitempty"`
+	TokenEstimate *int    `json:"tokenEstimate,omitempty"`
+}
+
+type call struct {
+	ID     string          `json:"id"`
+	Name   string          `json:"name"`
+	Input  json.RawMessage `json:"input,omitempty"`
+	Result string          `json:"result,omitempty"`
+}
+
+// show streams a turn.
+func show(q *serve.Request, s *session.Session, t *serve.Turn) error {
+	q.Stream(func(ctx context.Context, send func(id, name string, data any) error) error {
+		for f := range t.Frames(ctx) {
+			if e := eventOf(ctx, s, f); e.Type != "" && send(f.ID, "", e) != nil {
+				return nil
+			}
+		}
+		return nil
+	})
+	return nil
+}
+
+// eventOf returns the event for a frame, without a type if there is none.
+func eventOf(ctx context.Context, s *session.Session, f serve.Frame) (e event) {
+	switch f.Kind {
+	case "text":
+		e.Type, e.Text = "text_delta", &f.Text
+	case "thinking":
+		e.Type, e.Text = "thinking_delta", &f.Text
+	case "call":
+		c, _ := f.Block.(transcript.ToolCallBlock)
+		e.Type, e.ToolCall = "tool_call", &call{ID: c.ID, Name: c.Name, Input: c.Input}
+	case "result":
+		text := said.Result(f.Block)
+		e.Type, e.Text = "tool_result", &text
+	case "reset":
+		e.Type = "reset"
+	case "failed":
+		e.Type, e.Error = "error", f.Text
+	case "end":
+		var info session.Info
+		if f.ID != "" { // the stream has not failed
+			info, _ = s.Info(ctx) // the next call says why if it cannot
+		}
+		e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &info.Tokens
+	}
+	return e
+}
+
+// sessionInfo is a session in a list.
+type sessionInfo struct {
+	ID            string `json:"id"`
+	AgentID       string `json:"agentId"`
+	FilePath      string `json:"filePath"`
+	Title         string `json:"title,omitempty"`
+	MessageCount  int    `json:"messageCount"`
+	CreatedAt     int64  `json:"createdAt"`
+	LastAt        int64  `json:"lastAt"`
+	TokenEstimate int    `json:"tokenEstimate"`
+}
+
+func infoOf(i session.Info) sessionInfo {
+	return sessionInfo{
+		ID: i.ID, AgentID: i.Agent, FilePath: i.ID + ".jsonl", Title: i.Title, MessageCount: i.Messages,
+		CreatedAt: i.CreatedAt.UnixMilli(), LastAt: i.UpdatedAt.UnixMilli(), TokenEstimate: i.Tokens,
+	}
+}
+
+func list(q *serve.Request) error {
+	opts := &session.ListOptions{Key: session.Key{Agent: cmp.Or(q.PathValue("agent"), q.URL.Query().Get("agentId"))}}
+	infos, err := q.Sessions(opts)
+	if err != nil {
+		return err
+	}
+	limit := len(infos)
+	if text := q.URL.Query().Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return serve.Invalid("the parameter limit is not a number")
+		}
+		limit = min(limit, cmp.Or(n, limit))
+	}
+	out := []sessionInfo{}
+	for _, i := range infos[:limit] {
+		out = append(out, infoOf(i))
+	}
+	q.JSON(http.StatusOK, map[string]any{"sessions": out, "total": len(infos)})
+	return nil
+}
+
+// message is a message as people read it.
+type message struct {
+	Role      string `json:"role"`
+	Text      string `json:"text"`
+	Timestamp int64  `json:"timestamp"`
+	IsCompact bool   `json:"isCompact,omitempty"`
+	ToolCalls []call `json:"toolCalls,omitempty"`
+}
+
+func get(q *serve.Request, s *session.Session) error {
+	if q.URL.Query().Get("raw") != "" {
+		return rawLines(q, s)
+	}
+	messages, err := messagesOf(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
+	q.JSON(http.StatusOK, map[string]any{
+		"session": infoOf(info), "messages": messages, "agent": map[string]string{"id": info.Agent, "name": info.Agent},
+	})
+	return nil
+}
+
+// messagesOf returns a whole conversation, with the compacted messages.
+func messagesOf(ctx context.Context, s *session.Session) ([]message, error) {
+	messages := []message{}
+	calls := map[string]*call{} // by ID, the last one
+	var answer string           // the entry that the last message began with
+	err := said.Each(ctx, s, func(e transcript.Entry) {
+		switch b := e.Body.(type) {
+		case transcript.Compaction:
+			messages = append(messages, message{Role: "compaction", Text: b.Summary, Timestamp: e.Time.UnixMilli(), IsCompact: true})
+			answer = ""
+		case transcript.Fragment:
+			if b.Kind == transcript.TypeToolResult {
+				for _, block := range b.Content {
+					if r, ok := block.(transcript.ToolResultBlock); ok && calls[r.CallID] != nil {
+						calls[r.CallID].Result = said.Result(r)
+					}
+				}
+				return
+			}
+			if b.Of == "" || b.Of != answer {
+				messages = append(messages, message{Role: string(b.Role), Timestamp: e.Time.UnixMilli()})
+				answer = e.ID
+			}
+			m := &messages[len(messages)-1]
+			for _, block := range b.Content {
+				m.Text += said.Text(block)
+				if c, ok := block.(transcript.ToolCallBlock); ok {
+					m.ToolCalls = append(m.ToolCalls, call{ID: c.ID, Name: c.Name, Input: c.Input})
+				}
+			}
+			for i := range m.ToolCalls {
+				calls[m.ToolCalls[i].ID] = &m.ToolCalls[i]
+			}
+		}
+	})
+	return messages, err
+}
+
+func setTitle(q *serve.Request, s *session.Session) error {
+	var body struct {
+		Title *string `json:"title"`
+	}
+	if err := q.Decode(&body); err != nil {
+		return err
+	}
+	if body.Title == nil {
+		return serve.Invalid("there is no title")
+	}
+	if err := s.SetMeta(q.Context(), transcript.Meta{Title: body.Title}); err != nil {
+		return err
+	}
+	info, err := s.Info(q.Context())
+	if err != nil {
+		return err
+	}
+	q.JSON(http.StatusOK, map[string]any{"ok": true, "session": infoOf(info)})
+	return nil
+}
+
+func remove(q *serve.Request, s *session.Session) error {
+	if err := q.Store.Delete(q.Context(), s.Ref()); err != nil {
+		return err
+	}
+	q.JSON(http.StatusOK, map[string]any{"ok": true})
+	return nil
+}
+
+// rawLines answers with the lines of a transcript as they are.
+func rawLines(q *serve.Request, s *session.Session) error {
+	q.Writer.Header().Set("Content-Type", "application/jsonl")
+	for e, err := range s.Entries(q.Context(), "") {
+		if err != nil {
+			return err
+		}
+		if _, err := q.Writer.Write(append(e.Line(), '\n')); err != nil {
+			return nil
+		}
+	}
+	return nil
+}
