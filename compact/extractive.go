@@ -36,9 +36,9 @@ const (
 	maxQuotedInput = 200 // runes
 )
 
-// Summarize implements [Summarizer]. The error is that of ctx, [ErrRefused] if
-// there is neither a message nor a previous summary, or says that the counter
-// finds no text small enough.
+// Summarize implements [Summarizer]. It fails with the error of ctx, with
+// [ErrRefused] if the input has neither a message nor a previous summary, and if the
+// counter finds every text too large.
 func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

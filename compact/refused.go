@@ -13,19 +13,18 @@ import (
 
 // ErrRefused says that a text is no summary. [Run] refuses whatever its summarizer
 // wrote, [Model] what a model wrote, and [Either] what each of its summarizers
-// wrote. Sizes of texts are those of [tokens.Estimator]. A text by [Extractive] is not
+// wrote. [tokens.Estimator] counts the sizes of texts. A text by [Extractive] is not
 // refused. The text of the error says which of these it is:
 //
 //   - The summary is empty: it has nothing that can be seen, or nothing but
-//     reasoning between <think> tags. Reasoning in front of a summary is taken out
-//     of it.
+//     reasoning between <think> tags. Reasoning before a summary is removed.
 //   - The summary is too long: it has more than twice the tokens that were asked
 //     for, and more than 256.
-//   - The summary is too short: it stands for n tokens and has fewer than n/50, of
+//   - The summary is too short: it replaces n tokens and has fewer than n/50, of
 //     which 40 are always enough. For fewer than 1,000 tokens n/100 suffice.
 //   - The model refused to write a summary, as its stop reason shows. The text of
 //     a refusal may be in any language and is mostly too short.
-//   - The summary repeats what it was to stand for: it begins with a mark of a
+//   - The summary repeats the conversation: it begins with a mark of a
 //     [Document] or of the prompt, or has at least 400 runes, and of its letters
 //     and digits more than three quarters are pieces of the conversation, of 256
 //     bytes and more; or, of any length, more than a fifth are pieces of the
@@ -39,10 +38,10 @@ import (
 //   - The summary is not complete: the answer was aborted, failed or paused.
 var ErrRefused = errors.New("the text is no summary")
 
-// ErrNotSmaller says that the summary is not smaller than what it stands for, or that
+// ErrNotSmaller says that the summary is not smaller than the messages it replaces, or that
 // the history would be smaller by less than 10 % and less than 2,000 tokens. Where
 // little is summarised, a quarter of that suffices.
-var ErrNotSmaller = errors.New("the summary is not smaller than what it stands for")
+var ErrNotSmaller = errors.New("the summary is not smaller than the messages it replaces")
 
 // refusal is why a text is no summary; see [ErrRefused].
 type refusal string
@@ -52,7 +51,7 @@ const (
 	errTooLong    refusal = "the summary is too long"
 	errTooShort   refusal = "the summary is too short"
 	errRefusal    refusal = "the model refused to write a summary"
-	errEcho       refusal = "the summary repeats what it was to stand for"
+	errEcho       refusal = "the summary repeats the conversation"
 	errLoop       refusal = "the summary says the same again and again"
 	errCut        refusal = "the summary was cut"
 	errToolCall   refusal = "the model called a tool"

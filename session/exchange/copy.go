@@ -71,7 +71,7 @@ const copiers = 8
 // header or key cannot be copied. If the other store is a scope, or its driver is not a
 // driver.Adopter, the error matches [errors.ErrUnsupported]. There are two
 // exceptions: the filters of the other store get the lines, whole appends and whole
-// answers at a time, and the copy has what they return; and a line without a checksum
+// answers at a time, and the copy holds the lines that they return; and a line without a checksum
 // gets one, unless the other store writes none.
 //
 // A session that fails does not keep others from being copied; the error

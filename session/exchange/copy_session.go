@@ -50,7 +50,7 @@ type lineCopy struct {
 	at       int64            // the end of the copy
 	batcher  transcript.Batcher
 	unit     []transcript.Entry // lines that filters get together
-	theirs   []transcript.Entry // those of the copy in their place
+	theirs   []transcript.Entry // the same lines of the copy
 	chunk    []transcript.Entry // that are to be appended
 	size     int                // of the chunk in bytes
 	blobs    blobCopy
@@ -85,7 +85,7 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 		if err != nil {
 			return err
 		}
-		if !rec.HasEntry() || !c.goesOn(rec.Entry) {
+		if !rec.HasEntry() || !c.continues(rec.Entry) {
 			if err := c.endUnit(ctx); err != nil {
 				return err
 			}
@@ -116,9 +116,9 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 	return c.flush(ctx)
 }
 
-// goesOn reports whether the unit goes on with an entry: one of the same batch, or of the
+// continues reports whether an entry continues the unit: one of the same batch, or of the
 // same answer, whose lines an import may have put into several.
-func (c *lineCopy) goesOn(e transcript.Entry) bool {
+func (c *lineCopy) continues(e transcript.Entry) bool {
 	f, ok := e.Body.(transcript.Fragment)
 	return c.batcher.Open() || ok && f.Of != "" && slices.ContainsFunc(c.unit, func(u transcript.Entry) bool { return u.ID == f.Of })
 }

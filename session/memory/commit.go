@@ -38,7 +38,7 @@ type CommitOptions struct {
 type Committed struct {
 	Archived bool `json:"archived"`
 	// Reason says why nothing was archived: "no_messages" if every message is in a
-	// chapter, "turn_open" if the turn that is going on is all that is new.
+	// chapter, "turn_open" if the running turn is all that is new.
 	Reason string `json:"reason,omitempty"`
 
 	Archive  string `json:"archive,omitempty"`  // the name, such as "archive_001"

@@ -59,7 +59,7 @@ func commands() []command {
 
 		{"inspect", "FILE|FOLDER...", "", files, "Say what is in transcripts of any program: entries, damage, what a model would see.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
-		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one; again for what was added since. A killed copy goes on.", copyStore},
+		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
 		{"serve", "", "addr page", files, "Put the folder behind HTTP, for this machine, or for those with the key.", serveFolder},
 	}
 }
