@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -49,10 +48,9 @@ type Cond struct {
 	Empty bool `json:"empty,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
-	// items the error matches [ErrIdemMismatch]. Keys are honoured over the
-	// history, back to what its last compaction keeps, and over at least the last
-	// 1,024 entries, after restarts and across processes. One that is not valid
-	// UTF-8 is refused.
+	// items the error matches [ErrIdemMismatch]. Keys are honoured back to the first
+	// entry that the last compaction keeps, and the 64 keys before it, after restarts and
+	// across processes. One that is not valid UTF-8 is refused.
 	Idem string `json:"idem,omitempty"`
 }
 
@@ -76,29 +74,32 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items: nothing was written"))
 	}
-	w := write{at: s.store.opts.Now(), newID: newID, idem: cond.Idem, items: items}
-	if err := s.build(ctx, &w); err != nil {
+	j, _ := jobPool.Get().(*job)
+	*j = job{ctx: ctx, rev: anyRev, write: write{at: s.store.opts.Now(), newID: newID, idem: cond.Idem, items: items}}
+	defer jobPool.Put(j)
+	if err := s.build(ctx, &j.write); err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
-	var res driver.Result
-	var err error
-	if cond.Head != "" || cond.Empty || slices.ContainsFunc(w.entries, depends) {
-		res, err = s.decideIf(ctx, op, t, cond, w)
-	} else {
-		res, err = s.inTurn(ctx, op, t, &w)
+	if cond.Head != "" || cond.Empty || slices.ContainsFunc(j.entries, depends) {
+		j.decide = func(v *View) error { return v.admit(cond, j.entries) }
 	}
-	switch {
-	case err != nil:
-		return Appended{}, err
-	case res.Repeated:
-		return Appended{IDs: res.IDs, Repeated: true, Rewound: !s.live(ctx, res.IDs)}, nil
+	for tries := 1; ; tries++ {
+		done := s.submit(op, t, j)
+		switch {
+		case done.err != nil:
+			return Appended{}, done.err
+		case !done.hit:
+			return Appended{IDs: j.ids()}, nil
+		}
+		ids, err := s.repeated(ctx, t, &j.write)
+		switch {
+		case err == nil:
+			return Appended{IDs: ids, Repeated: true, Rewound: !s.live(ctx, ids)}, nil
+		case !errors.Is(err, errNotThere) || tries == replacedTries:
+			return Appended{}, s.store.wrap(op, s.ref, err)
+		}
+		t.forget()
 	}
-	return Appended{IDs: w.ids()}, nil
-}
-
-// decideIf appends a write if the session as it stands admits it.
-func (s *Session) decideIf(ctx context.Context, op string, t *state, cond Cond, w write) (driver.Result, error) {
-	return s.decide(ctx, op, t, anyRev, func(v *View) (*write, error) { return &w, v.admit(cond, w.entries) })
 }
 
 // lastID is when the last ID was made, in 4,096ths of a millisecond.

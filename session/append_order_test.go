@@ -1,13 +1,14 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,34 +20,40 @@ import (
 )
 
 // held is a driver whose appends, once written, return when the test lets them,
-// and which counts what else is asked of it.
+// and which counts the other calls.
 type held struct {
 	driver.Driver
-	written chan string // an append's first text line was written, by entry ID
+	holds chan error // an append takes its error from it, unless it is nil
+	wrong string     // no append with this text is written
 
-	mu    sync.Mutex // guards what follows
-	holds map[string]chan error
-	hold  bool
-	scans int
-	puts  []driver.Row
-	fails error // of every Put
+	mu      sync.Mutex // guards what follows
+	appends [][]string // the IDs of the lines of each
+	scans   int
+	puts    []driver.Row
+	fails   error // of every Put
 }
 
-func (h *held) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+func (h *held) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+	var ids []string
+	for _, l := range lines {
+		if h.wrong != "" && bytes.Contains(l.Data, []byte(h.wrong)) {
+			return driver.Result{}, errWrong
+		}
+		ids = append(ids, l.ID)
+	}
+	res, err := h.Driver.Append(ctx, ref, lines, at)
 	h.mu.Lock()
-	var told chan error
-	if h.hold {
-		told = make(chan error, 1)
-		h.holds[lines[0].ID] = told
+	if err == nil {
+		h.appends = append(h.appends, ids)
 	}
 	h.mu.Unlock()
-	res, err := h.Driver.Append(ctx, ref, lines, cond)
-	if told == nil {
-		return res, err
+	if h.holds != nil {
+		err = errors.Join(err, <-h.holds)
 	}
-	h.written <- lines[0].ID
-	return res, errors.Join(err, <-told)
+	return res, err
 }
+
+var errWrong = errors.New("a line is wrong")
 
 func (h *held) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 	h.mu.Lock()
@@ -69,33 +76,29 @@ func (h *held) Put(ctx context.Context, row driver.Row) error {
 func (h *held) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.scans, h.puts = 0, nil
+	h.scans, h.puts, h.appends = 0, nil, nil
 }
 
-// begin starts appends one after the other, each written before the next is
-// started, and returns their IDs and what waits for the end of one.
-func (h *held) begin(t *testing.T, s *session.Session, n int) (ids []string, ended []chan error) {
-	t.Helper()
-	h.mu.Lock()
-	h.hold = true
-	h.mu.Unlock()
-	for i := range n {
-		end := make(chan error, 1)
-		go func() {
-			_, err := s.Append(storetest.Background, transcript.UserText(fmt.Sprint("text ", i)), storetest.Answer("done"))
-			end <- err
-		}()
-		ids, ended = append(ids, <-h.written), append(ended, end)
-	}
-	h.mu.Lock()
-	h.hold = false
-	h.mu.Unlock()
-	return ids, ended
+// appended is the outcome of an append.
+type appended struct {
+	ids []string
+	err error
+}
+
+// start starts an append and returns when it waits.
+func (h *held) start(ctx context.Context, s *session.Session, cond session.Cond, text string) <-chan appended {
+	end := make(chan appended, 1)
+	go func() {
+		done, err := s.AppendIf(ctx, cond, transcript.UserText(text), storetest.Answer("done"))
+		end <- appended{done.IDs, err}
+	}()
+	synctest.Wait()
+	return end
 }
 
 func newHeld(t *testing.T) (*held, *session.Session) {
 	t.Helper()
-	h := &held{Driver: memdriver.New(nil), written: make(chan string), holds: map[string]chan error{}}
+	h := &held{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(h, nil)
 	t.Cleanup(func() { storetest.Close(t, st) })
 	return h, storetest.Load(t, st, storetest.CLI)
@@ -112,32 +115,100 @@ func (h *held) checkRow(t *testing.T, s *session.Session, messages int) {
 		"messages, turns and size")
 }
 
-// Appends that return in another order than that of their lines lose nothing.
-// None of them reads: the next call that does finds their lines.
-func TestAppendsReturnOutOfOrder(t *testing.T) {
-	for _, looks := range []bool{false, true} {
-		t.Run(fmt.Sprint("looks=", looks), func(t *testing.T) {
-			h, s := newHeld(t)
-			ids, ended := h.begin(t, s, 8)
-			h.forget()
-			for i, id := range slices.Backward(ids) {
-				h.holds[id] <- nil
-				require.NoError(t, <-ended[i])
-				if looks && i == 5 {
-					require.Equal(t, 8, storetest.Info(t, s).Turns, "all 8 are written")
-				}
+// Appends that arrive while another one is on its way go into one append of the driver, in
+// the order of their arrival, keyed ones too. None of them reads.
+func TestAppendsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHeld(t)
+		h.forget()
+		h.holds = make(chan error)
+		ends := []<-chan appended{h.start(t.Context(), s, session.Cond{}, "0")}
+		for i := range 8 {
+			cond := session.Cond{}
+			if i%2 == 0 {
+				cond.Idem = fmt.Sprint("key ", i)
 			}
-			if !looks {
-				require.Zero(t, h.scans)
+			ends = append(ends, h.start(t.Context(), s, cond, fmt.Sprint(i)))
+		}
+		close(h.holds)
+		var ids []string
+		for _, end := range ends {
+			done := <-end
+			require.NoError(t, done.err)
+			ids = append(ids, done.ids...)
+		}
+		require.Equal(t, [][]string{ids[:2], ids[2:]}, h.appends)
+		require.Zero(t, h.scans)
+		require.Empty(t, h.puts)
+		h.holds = nil
+		_, err := s.AfterTurn(t.Context())
+		require.NoError(t, err)
+		h.checkRow(t, s, 18)
+		again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key 2"}, transcript.UserText("2"), storetest.Answer("done"))
+		require.NoError(t, err)
+		require.Equal(t, session.Appended{IDs: ids[6:8], Repeated: true}, again)
+		fresh := session.OpenDriver(h.Driver, nil)
+		require.Equal(t, storetest.History(t, storetest.Load(t, fresh, storetest.CLI)), storetest.History(t, s))
+	})
+}
+
+// One of two appends under a key that wait together is a repeat of the other.
+func TestOneKeyTwiceInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHeld(t)
+		h.holds = make(chan error)
+		before := h.start(t.Context(), s, session.Cond{}, "before")
+		one := h.start(t.Context(), s, session.Cond{Idem: "key"}, "q")
+		two := h.start(t.Context(), s, session.Cond{Idem: "key"}, "q")
+		other := h.start(t.Context(), s, session.Cond{Idem: "key"}, "another text")
+		close(h.holds)
+		require.NoError(t, (<-before).err)
+		first := <-one
+		require.NoError(t, first.err)
+		require.Equal(t, first, <-two)
+		require.ErrorIs(t, (<-other).err, session.ErrIdemMismatch)
+		require.Equal(t, 4, storetest.Info(t, s).Messages)
+	})
+}
+
+// An append that fails takes none of those with it that were written together with it.
+func TestErrorOfOneInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHeld(t)
+		h.wrong, h.holds = "wrong", make(chan error)
+		ends := []<-chan appended{h.start(t.Context(), s, session.Cond{}, "0")}
+		for _, text := range []string{"1", "wrong", "3", "4"} {
+			ends = append(ends, h.start(t.Context(), s, session.Cond{}, text))
+		}
+		close(h.holds)
+		for i, end := range ends {
+			if done := <-end; i == 2 {
+				require.ErrorIs(t, done.err, errWrong)
+			} else {
+				require.NoError(t, done.err, i)
 			}
-			require.Empty(t, h.puts)
-			_, err := s.AfterTurn(t.Context())
-			require.NoError(t, err)
-			h.checkRow(t, s, 16)
-			fresh := session.OpenDriver(h.Driver, nil)
-			require.Equal(t, storetest.History(t, storetest.Load(t, fresh, storetest.CLI)), storetest.History(t, s))
-		})
-	}
+		}
+		require.Equal(t, 8, storetest.Info(t, s).Messages)
+	})
+}
+
+// A caller that gives up while its append waits leaves, and nothing of it is written. The
+// others are written.
+func TestCallerLeavesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHeld(t)
+		h.holds = make(chan error)
+		first := h.start(t.Context(), s, session.Cond{}, "0")
+		ctx, cancel := context.WithCancel(t.Context())
+		left := h.start(ctx, s, session.Cond{}, "never written")
+		last := h.start(t.Context(), s, session.Cond{}, "1")
+		cancel()
+		require.ErrorIs(t, (<-left).err, context.Canceled)
+		close(h.holds)
+		require.NoError(t, (<-first).err)
+		require.NoError(t, (<-last).err)
+		require.Equal(t, 4, storetest.Info(t, s).Messages)
+	})
 }
 
 // Appends of one goroutine are taken as they were written: nothing is read.
@@ -153,13 +224,13 @@ func TestAppendsReadNothing(t *testing.T) {
 // An append that is reported as failed and was written all the same is read.
 func TestAppendFailsAfterItWasWritten(t *testing.T) {
 	h, s := newHeld(t)
-	ids, ended := h.begin(t, s, 3)
-	h.holds[ids[2]] <- nil
-	require.NoError(t, <-ended[2])
-	for i := range 2 {
-		h.holds[ids[i]] <- errors.New("failed")
-		require.Error(t, <-ended[i])
+	for _, err := range []error{errors.New("failed"), nil, errors.New("failed")} {
+		h.holds = make(chan error, 1)
+		h.holds <- err
+		_, got := s.Append(t.Context(), transcript.UserText("q"), storetest.Answer("done"))
+		require.Equal(t, err == nil, got == nil)
 	}
+	h.holds = nil
 	_, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	h.checkRow(t, s, 6)

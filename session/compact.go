@@ -408,7 +408,7 @@ func (v *View) complete(items []transcript.Item) ([]transcript.Item, *transcript
 	if !v.t.measure(&c) {
 		return nil, nil, fmt.Errorf("the compaction does not keep exactly the messages from entry %q on, or replaces messages that it has not read: %w", c.FirstKept, ErrConflict)
 	}
-	c.Standing = slices.Concat([]transcript.Entry{}, v.t.learned().carried(c), v.Fold().Standing().Entries())
+	c.Standing = slices.Concat([]transcript.Entry{}, v.t.keys.kept(), v.t.learned().carried(c), v.Fold().Standing().Entries())
 	return slices.Concat(items[:i], v.Fold().Prompts(), []transcript.Item{c}, items[i+1:]), &c, nil
 }
 

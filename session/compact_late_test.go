@@ -143,9 +143,9 @@ type lateDriver struct {
 	before func(lines []driver.Line)
 }
 
-func (d *lateDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+func (d *lateDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 	if d.before != nil {
 		d.before(lines)
 	}
-	return d.Driver.Append(ctx, ref, lines, cond)
+	return d.Driver.Append(ctx, ref, lines, at)
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/convolog/convolog/rebuild"
@@ -19,7 +20,7 @@ var (
 	// that an answer was made from entries that a rewind has taken back.
 	ErrConflict = driver.ErrConflict
 	// ErrIdemMismatch says that an idempotency key was used for other content.
-	ErrIdemMismatch = driver.ErrIdemMismatch
+	ErrIdemMismatch = errors.New("the idempotency key was used for other content: use a new key")
 	// ErrReplaced says that another goroutine or process deleted or replaced the
 	// session. The next call reads it anew.
 	ErrReplaced = driver.ErrReplaced

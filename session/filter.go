@@ -233,7 +233,7 @@ func (s *Session) sweepErased(ctx context.Context) error {
 	}
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Decide: func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+	_, err := s.store.drv.Update(ctx, s.ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 		return nil, s.store.sweep(ctx, s.ref, func(yield func(transcript.Entry, error) bool) {
 			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
 				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
@@ -241,7 +241,7 @@ func (s *Session) sweepErased(ctx context.Context) error {
 				}
 			}
 		})
-	}})
+	})
 	t.rowDue.Store(true) // the index may say that this process is about to append
 	return err
 }

@@ -171,6 +171,7 @@ func (r *reader) inherited(scan scan) (all []transcript.Entry, err error) {
 	if s.Pins, err = r.livePins(scan); err != nil {
 		return nil, err
 	}
+	all = slices.Clone(r.keys.kept())
 	for _, c := range s.Calibrations {
 		all = append(all, transcript.Entry{Body: c})
 	}

@@ -3,8 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -59,18 +58,34 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
-	res, err := s.inTurn(ctx, "append", t, &write{
-		at: s.store.opts.Now(), entries: entries, foreign: true,
-		cond: driver.Cond{Base: driver.Cursor(after), Conflicts: linesConflict},
-	})
-	return int64(res.End), err
+	j := &job{ctx: ctx, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(after)}}
+	for tries := 1; ; tries++ {
+		done := s.submit("append", t, j)
+		if !errors.Is(done.err, ErrConflict) || tries == freeTries {
+			return int64(done.End), done.err
+		}
+		if j.after, err = s.unchanged(ctx, j.after); err != nil {
+			return 0, s.store.wrap("append", s.ref, err)
+		}
+	}
 }
 
-// linesConflict are the types of all lines but the header and those that make
-// a session current, which change nothing about the entries.
-var linesConflict = []string{
-	"user", "assistant", "tool_use", "tool_result", "compaction", "clip", "rewind", "system", "tools", "meta", "calibration",
-	"tool_status", "used", "commit", "extracted", "custom", "dispatch", "decision", "interrupt", "queued", "draft", "pin", "state",
+// unchanged returns the end of the session, if no entry follows a place but those that make
+// a session current, which change nothing about the others. Otherwise it returns
+// [ErrConflict].
+func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cursor, error) {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward) {
+		if err != nil {
+			return 0, err
+		}
+		switch rec.Entry.Body.(type) {
+		case nil, transcript.Header, transcript.Current:
+			after = driver.Cursor(rec.End)
+		default:
+			return 0, ErrConflict
+		}
+	}
+	return after, nil
 }
 
 func checkReadable(e transcript.Entry) error {
@@ -193,21 +208,4 @@ func (st *Store) readNew(agent string, header transcript.Entry, lines []transcri
 		}
 	}
 	return &r, r.add(r.batcher.Break())
-}
-
-// IdemHash returns what the idemHash of a batch is: a hash of what its entries
-// say, without IDs, times and numbers, so that it is the same for a retry. See
-// [Cond].
-func IdemHash(entries []transcript.Entry) string {
-	h := sha256.New()
-	for _, e := range entries {
-		if f, ok := e.Body.(transcript.Fragment); ok {
-			f.Of = ""
-			e.Body = f
-		}
-		bare := transcript.Entry{Body: e.Body, App: e.App}
-		h.Write(bare.Line())
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }

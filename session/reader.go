@@ -40,6 +40,9 @@ type reader struct {
 	stored  rebuild.Tally // tokens of the history for the store's counter
 	trigger rebuild.Tally // and for that of Options.Compact, if it has one
 
+	keys    keys
+	keyedAt driver.Cursor // where the last line with an idempotency key begins
+
 	damage []transcript.Damage
 	cut    map[string]int // entries of incomplete batches, by idempotency key
 	news   []Event        // damage and repairs that the observer has not seen
@@ -147,10 +150,9 @@ func (r *reader) refersBack(e transcript.Entry) bool {
 	return false
 }
 
-// own takes a batch of this process as it was written, which is what a scan
-// would return. That needs no reading if the batch follows directly what was
-// read. In every other case own does nothing: the next call that reads finds the
-// batch in the transcript.
+// own takes the batches of one append of this process. It needs no reading if they follow
+// directly what was read. In every other case own does nothing: the next call that reads
+// finds them in the transcript.
 func (r *reader) own(res driver.Result, entries []transcript.Entry) error {
 	if r.fold == nil || res.Start != r.next || slices.ContainsFunc(entries, r.refersBack) {
 		return nil
@@ -160,8 +162,15 @@ func (r *reader) own(res driver.Result, entries []transcript.Entry) error {
 			return err
 		}
 	}
-	r.next = res.End
-	return r.add([]transcript.Batch{{Entries: entries, Complete: true}})
+	r.next, r.keyedAt = res.End, res.Start
+	for len(entries) > 0 {
+		n := max(entries[0].Batch, 1)
+		if err := r.add([]transcript.Batch{{Entries: entries[:n:n], Complete: true}}); err != nil {
+			return err
+		}
+		entries = entries[n:]
+	}
+	return nil
 }
 
 // take takes the next record. A record may have both an entry and damage: a line
@@ -175,6 +184,9 @@ func (r *reader) take(rec transcript.Record) error {
 	if rec.HasEntry() {
 		if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
 			return err
+		}
+		if rec.Entry.Idem != "" {
+			r.keyedAt = driver.Cursor(rec.Offset)
 		}
 	}
 	return r.add(r.batcher.Take(rec))
@@ -231,12 +243,23 @@ func (r *reader) add(batches []transcript.Batch) error {
 				r.cut[key] = len(b.Entries)
 			}
 		}
+		r.noteKeys(b)
 		if err := r.fold.Add(b); err != nil {
 			return err
 		}
 		r.noteStatuses(b)
 	}
 	return nil
+}
+
+// noteKeys takes the idempotency keys of a batch.
+func (r *reader) noteKeys(b transcript.Batch) {
+	if b.Complete {
+		r.keys.add(b.Entries[0], r.keyedAt)
+	}
+	for _, e := range b.Entries {
+		r.keys.restore(e)
+	}
 }
 
 // noteStatuses takes what a batch says of calls. IDs of calls occur again.

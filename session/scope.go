@@ -154,11 +154,18 @@ func (d *scoped) hide(row driver.Row, err error) error {
 	return err
 }
 
-func (d *scoped) Append(ctx context.Context, ref Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+func (d *scoped) Append(ctx context.Context, ref Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 	if err := d.check(ctx, ref); err != nil {
 		return driver.Result{}, err
 	}
-	return d.Driver.Append(ctx, ref, lines, cond)
+	return d.Driver.Append(ctx, ref, lines, at)
+}
+
+func (d *scoped) Update(ctx context.Context, ref Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	if err := d.check(ctx, ref); err != nil {
+		return driver.Result{}, err
+	}
+	return d.Driver.Update(ctx, ref, decide)
 }
 
 func (d *scoped) Scan(ctx context.Context, ref Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -24,8 +22,8 @@ type state struct {
 	users int           // guarded by the table
 	place *list.Element // in the table's order
 
-	compacting chan struct{}       // holds a value while a compaction runs
-	turns      *semaphore.Weighted // of appends, see Update
+	compacting chan struct{} // holds a value while a compaction runs
+	queue      queue         // of appends
 
 	rowDue atomic.Bool // the index lacks an append of this process, or says that one is coming
 
@@ -37,10 +35,11 @@ type state struct {
 	wrote    driver.Cursor // the end of the last append of this process
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
-	fresh    []fresh       // batches of this process that the reader was not given yet
+	fresh    []fresh       // appends of this process that the reader was not given yet
+	known    driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
 }
 
-// fresh is a batch that this process has appended.
+// fresh is one or more batches that this process has appended.
 type fresh struct {
 	driver.Result
 	entries []transcript.Entry
@@ -49,6 +48,13 @@ type fresh struct {
 // reset forgets what was read, so that the next call reads the session anew.
 // The caller holds s.mu.
 func (s *state) reset() { s.reader, s.fresh = newReader(&s.store.opts), nil }
+
+// forget is reset for a caller that does not hold s.mu.
+func (s *state) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reset()
+}
 
 // absorb gives the reader what this process has appended, so that no append waits
 // for the fold. The caller holds s.mu.
@@ -59,7 +65,7 @@ func (s *state) absorb() {
 		}
 	}
 	clear(s.fresh)
-	s.fresh = s.fresh[:0]
+	s.fresh, s.known = s.fresh[:0], s.next
 }
 
 // scan returns the function that reads the transcript.
@@ -120,7 +126,8 @@ func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 			return err
 		}
 	}
-	if err := s.readLines(s.scan(ctx)); err != nil {
+	err = s.readLines(s.scan(ctx))
+	if s.known = s.next; err != nil {
 		return err
 	}
 	if first && s.version == 0 && s.row.LastID == "" {
@@ -168,8 +175,7 @@ func (t *table) acquire(ref Ref) *state {
 	switch {
 	case s == nil:
 		s = &state{
-			store: t.store, ref: ref, reader: newReader(&t.store.opts),
-			compacting: make(chan struct{}, 1), turns: semaphore.NewWeighted(wholeTurn),
+			store: t.store, ref: ref, reader: newReader(&t.store.opts), compacting: make(chan struct{}, 1),
 		}
 		t.states[ref] = s
 		s.place = t.order.PushFront(s)

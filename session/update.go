@@ -2,33 +2,17 @@ package session
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"math"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Appends of one session in one process take turns: those that depend on nothing
-// may be on their way together, so that one sync serves many of them, and an Update
-// is alone. The queue is in order of arrival. So only another process can append
-// between the View of an Update and its lines.
-const (
-	anyTurn   = 1
-	wholeTurn = math.MaxInt32
-)
-
 // anyRev is the rev of an operation that begins with its first View.
 const anyRev = -1
-
-// freeTries is how often an Update is tried while other processes may append. After
-// that it locks the log.
-const freeTries = 3
 
 // Update appends the items that f returns, if the session is still as f has seen it.
 // If another process has appended meanwhile, f is called again, with a new View; after
@@ -70,116 +54,20 @@ func (s *Session) update(
 		made++
 		return ids[made-1]
 	}
-	_, err = s.decide(ctx, op, t, rev, func(v *View) (*write, error) {
+	j := &job{ctx: ctx, rev: rev}
+	j.decide = func(v *View) error {
 		made = 0
 		items, err := f(v)
 		if err == nil {
 			items, c, err = v.complete(items)
 		}
-		if err != nil || len(items) == 0 {
-			return nil, err
-		}
-		return &write{at: now, items: items, newID: newIDs}, nil
-	})
-	if err != nil {
-		return nil, nil, err
+		j.write = write{at: now, items: items, newID: newIDs}
+		return err
+	}
+	if done := s.submit(op, t, j); done.err != nil {
+		return nil, nil, done.err
 	}
 	return ids[:made], c, nil
-}
-
-// decide appends the write that f returns, if no line was added since the View that f
-// has decided on; nil writes nothing. If f returns a write with a conflict, the write
-// may still be a repeat under its idempotency key.
-func (s *Session) decide(ctx context.Context, op string, t *state, rev int, f func(v *View) (*write, error)) (driver.Result, error) {
-	if err := t.turns.Acquire(ctx, wholeTurn); err != nil {
-		return driver.Result{}, s.store.wrap(op, s.ref, err)
-	}
-	var done appendResult
-	func() {
-		defer t.turns.Release(wholeTurn)
-		d := decision{s: s, t: t, rev: rev, f: f}
-		done = d.run(ctx)
-	}()
-	return done.Result, s.told(ctx, op, t, done)
-}
-
-// A decision is a write that depends on what a session holds.
-type decision struct {
-	s       *Session
-	t       *state
-	rev     int
-	f       func(v *View) (*write, error)
-	write   write
-	cond    driver.Cond // that the session is still as f has seen it
-	refused error       // the conflict, unless the append is a repeat
-}
-
-// run decides and appends.
-func (d *decision) run(ctx context.Context) (done appendResult) {
-	for range freeTries {
-		switch err := d.decide(ctx, false); {
-		case err != nil:
-			return refused(err)
-		case len(d.write.entries) == 0:
-			return appendResult{}
-		}
-		done = d.s.append(ctx, d.t, &d.write, d.cond)
-		switch {
-		case !errors.Is(done.err, ErrConflict):
-			return done
-		case d.refused != nil:
-			done.err = d.refused
-			return done
-		}
-	}
-	cond := d.cond
-	cond.Conflicts = nil
-	cond.Decide = func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
-		err := cmp.Or(d.decide(ctx, true), d.refused)
-		return d.write.lines(nil), err
-	}
-	d.write = write{}
-	return d.s.append(ctx, d.t, &d.write, cond)
-}
-
-// decide looks at the session as it stands and builds the write. If held is set,
-// the driver holds the log meanwhile.
-func (d *decision) decide(ctx context.Context, held bool) error {
-	d.write, d.refused = write{}, nil
-	err := d.t.locked(func() error {
-		if err := d.t.sync(ctx); err != nil {
-			return err
-		}
-		return d.look(ctx, &View{s: d.s, t: d.t, ctx: ctx, held: held})
-	})
-	if err != nil || len(d.write.items)+len(d.write.entries) == 0 {
-		return err
-	}
-	return d.s.build(ctx, &d.write)
-}
-
-// look decides on a View.
-func (d *decision) look(ctx context.Context, v *View) error {
-	switch {
-	case d.rev == anyRev:
-		d.rev = v.t.row.Rev
-	case d.rev != v.t.row.Rev:
-		return fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", ErrReplaced)
-	}
-	if err := v.t.writable(ctx); err != nil {
-		return err
-	}
-	w, err := d.f(v)
-	if w == nil {
-		return err
-	}
-	d.write, d.cond = *w, v.t.cond(w)
-	d.cond.Base, d.cond.Conflicts = v.t.next, linesConflict
-	if errors.Is(err, ErrConflict) && w.idem != "" {
-		d.refused, err = err, nil
-		d.cond.Base = 0 // any line conflicts, but a repeat
-	}
-	return err
 }
 
 // Rewrite replaces the lines of the session by the entries that change writes. Change gets

@@ -22,16 +22,17 @@ type write struct {
 	entries []transcript.Entry
 	// Idempotency key, and the hash of the entries; empty if the append has none.
 	idem, hash string
-	cond       driver.Cond // of lines that were made elsewhere
 	// foreign says that the entries were made elsewhere: they may be several batches
-	// or a part of one, so that the next read finds them in the transcript.
+	// or a part of one, so that the next read finds them in the transcript. They are
+	// written if the session ends at the cursor after.
 	foreign bool
+	after   driver.Cursor
 }
 
 // build makes the entries of the items and passes them to the filters, unless the
 // write has entries. No lock is held: filters may take their time.
 func (s *Session) build(ctx context.Context, w *write) error {
-	if len(w.entries) > 0 {
+	if len(w.entries) > 0 || len(w.items) == 0 {
 		return nil
 	}
 	newBatch := transcript.NewSealedBatch
@@ -59,87 +60,194 @@ func (w *write) ids() []string {
 	return ids
 }
 
-// inTurn appends a write that depends on nothing, beside others of its kind.
-func (s *Session) inTurn(ctx context.Context, op string, t *state, w *write) (driver.Result, error) {
-	if err := t.turns.Acquire(ctx, anyTurn); err != nil {
-		return driver.Result{}, s.store.wrap(op, s.ref, err)
-	}
-	done := s.appendInTurn(ctx, t, w)
-	return done.Result, s.told(ctx, op, t, done)
-}
-
-// appendInTurn appends and gives back the turn to write.
-func (s *Session) appendInTurn(ctx context.Context, t *state, w *write) appendResult {
-	defer t.turns.Release(anyTurn)
-	cond, err := t.ready(ctx, w)
-	if err != nil {
-		return refused(err)
-	}
-	return s.append(ctx, t, w, cond)
-}
-
-// ready returns the condition of a write that depends on nothing, or why the session
-// takes no writes.
-func (s *state) ready(ctx context.Context, w *write) (driver.Cond, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w.idem != "" {
-		s.absorb() // less to look for the key in
-	}
-	err := s.writable(ctx)
-	return s.cond(w), err
-}
-
-// cond returns the condition that the idempotency key of a write makes. The caller
-// holds s.mu.
-func (s *state) cond(w *write) driver.Cond {
-	cond := w.cond
-	if w.idem != "" {
-		cond.Idem, cond.IdemHash, cond.Since, cond.Base = w.idem, w.hash, s.from, s.next
-	}
-	return cond
-}
-
-// An appendResult is the outcome of an append, of which the observer is told once
-// other appends can go on.
-type appendResult struct {
+// A result is the outcome of a job.
+type result struct {
 	driver.Result
-	err   error
-	event Event // without a Kind if nothing was appended
+	err error
+	hit bool // the idempotency key is known: nothing was written
+	// event is for the observer, which is told once other appends can go on. It has no
+	// Kind if nothing was appended.
+	event Event
 }
 
-// refused is the result of an append that was refused before it was tried.
-func refused(err error) appendResult {
-	return appendResult{err: err, event: Event{Kind: EventAppend}}
-}
+// errAborted is the error of jobs whose leader has panicked.
+var errAborted = errors.New("another append that was to be written with this one has panicked: nothing is known about this one; read the session again")
 
-// append stores a write under a condition and records the result. The caller has a
-// turn to write. If the condition has a Decide, that fills in the write.
-func (s *Session) append(ctx context.Context, t *state, w *write, cond driver.Cond) (done appendResult) {
-	pooled, _ := linePool.Get().(*[]driver.Line)
-	lines := w.lines((*pooled)[:0])
-	*pooled = lines
-	defer linePool.Put(pooled)
-	defer clear(lines)
-	began := time.Now()
-	done.Result, done.err = t.store.drv.Append(ctx, s.ref, lines, cond)
-	done.event = Event{Kind: EventAppend, Took: time.Since(began), Err: done.err}
+// submit writes a job in its turn.
+func (s *Session) submit(op string, t *state, j *job) result {
+	leads, err := t.queue.join(j)
 	switch {
-	case done.err != nil:
-		t.rowDue.Store(true) // the index may say that this process is about to append
-	case !done.Repeated && len(w.entries) > 0:
-		done.event.Entries, done.event.Bytes = len(w.entries), w.size()
-		meta := holds(w.entries, "meta")
-		if t.appended(done.Result, w) || meta {
-			s.store.putRow(ctx, t, meta)
+	case err != nil:
+		return result{err: s.store.wrap(op, s.ref, err)}
+	case leads:
+		s.lead(t, j)
+	}
+	j.done.err = s.told(j.ctx, op, t, j.done)
+	return j.done
+}
+
+// lead writes a job and those that wait and can be written with it.
+func (s *Session) lead(t *state, j *job) {
+	defer t.queue.leave(j)
+	group := t.queue.take(j)
+	for _, other := range group[1:] {
+		other.done.err = errAborted
+	}
+	ctx, cancel := togetherContext(group)
+	defer cancel()
+	began := time.Now()
+	res, err := s.append(ctx, t, group)
+	if err != nil && len(group) > 1 && !mayBeWritten(err) { // it may be about one of them
+		t.queue.giveBack(j)
+		group = group[:1]
+		res, err = s.append(j.ctx, t, group)
+	}
+	s.finish(t, group, res, err, time.Since(began))
+}
+
+// togetherContext returns the context of jobs that are written together: it ends when
+// that of one of them ends.
+func togetherContext(group []*job) (context.Context, func()) {
+	if len(group) == 1 {
+		return group[0].ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(group[0].ctx)
+	stops := make([]func() bool, 0, len(group))
+	for _, other := range group[1:] {
+		if other.ctx.Done() != nil {
+			stops = append(stops, context.AfterFunc(other.ctx, cancel))
 		}
 	}
-	return done
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// mayBeWritten reports whether an error says that the lines of an append, or a part of
+// them, may be in the transcript.
+func mayBeWritten(err error) bool {
+	failed, ok := errors.AsType[*NotDurableError](err)
+	return ok && !failed.Refused || errors.Is(err, ErrFragment)
+}
+
+// freeTries is how often jobs that depend on the session are tried while other processes
+// may append. After that the log is locked.
+const freeTries = 3
+
+// append stores the lines of jobs, the first of which leads.
+func (s *Session) append(ctx context.Context, t *state, group []*job) (res driver.Result, err error) {
+	pooled, _ := linePool.Get().(*[]driver.Line)
+	lines := (*pooled)[:0]
+	defer func() {
+		*pooled = lines
+		clear(lines)
+		linePool.Put(pooled)
+	}()
+	for range freeTries {
+		at, err := s.prepare(ctx, t, group, false)
+		if lines = linesOf(lines[:0], group); err != nil || len(lines) == 0 {
+			return res, err
+		}
+		res, err = t.store.drv.Append(ctx, s.ref, lines, at)
+		if !errors.Is(err, ErrConflict) || group[0].foreign {
+			return res, err
+		}
+		t.mu.Lock()
+		t.known = driver.Anywhere
+		t.mu.Unlock()
+	}
+	return s.appendHeld(ctx, t, group)
+}
+
+// appendHeld is append with the log of the session locked: it succeeds however much other
+// processes append.
+func (s *Session) appendHeld(ctx context.Context, t *state, group []*job) (driver.Result, error) {
+	return t.store.drv.Update(ctx, s.ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+		_, err := s.prepare(ctx, t, group, true)
+		return linesOf(nil, group), err
+	})
+}
+
+// prepare looks at the session for jobs, makes what they decide, and returns the place
+// at which their lines are to begin. If held is set, the driver holds the log.
+func (s *Session) prepare(ctx context.Context, t *state, group []*job, held bool) (at driver.Cursor, err error) {
+	if at, err = s.decide(ctx, t, group, held); err != nil {
+		return at, err
+	}
+	for _, j := range group {
+		if err := s.build(ctx, &j.write); err != nil {
+			return at, err
+		}
+	}
+	return at, nil
+}
+
+// decide is prepare without the building of entries. If held is set, the driver holds the
+// log. Only a job that decides, and a conflict, make it read.
+func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool) (driver.Cursor, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if group[0].decide != nil || held || t.known == driver.Anywhere {
+		if err := t.sync(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := t.writable(ctx); err != nil {
+		return 0, err
+	}
+	at := driver.Anywhere
+	for _, j := range group {
+		if j.foreign {
+			return j.after, nil
+		}
+		if j.idem != "" || j.decide != nil {
+			at = t.known
+		}
+		if j.done.hit = j.idem != "" && t.keys.has(j.idem); j.done.hit || j.decide == nil {
+			continue
+		}
+		switch {
+		case j.rev == anyRev:
+			j.rev = t.row.Rev
+		case j.rev != t.row.Rev:
+			return 0, fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", ErrReplaced)
+		}
+		if err := j.decide(&View{s: s, t: t, ctx: ctx, held: held}); err != nil {
+			return 0, err
+		}
+	}
+	return at, nil
+}
+
+// finish records what became of jobs that were written together.
+func (s *Session) finish(t *state, group []*job, res driver.Result, err error, took time.Duration) {
+	meta := false
+	for _, j := range group {
+		j.done.Result, j.done.err, j.done.event = res, err, Event{Kind: EventAppend, Took: took, Err: err}
+		switch {
+		case err != nil || j.done.hit:
+		case len(j.entries) == 0: // it decided to write nothing
+			j.done.event = Event{}
+		default:
+			j.done.event.Entries, j.done.event.Bytes = len(j.entries), j.size()
+			meta = meta || holds(j.entries, "meta")
+		}
+	}
+	if err != nil {
+		t.rowDue.Store(true) // the index may say that this process is about to append
+		return
+	}
+	if put := t.appended(res, group); put || meta {
+		s.store.putRow(group[0].ctx, t, meta)
+	}
 }
 
 // told ends a call that appends: it tells the observer about the damage and the
 // repairs that were found, and about the append, and names the session in the error.
-func (s *Session) told(ctx context.Context, op string, t *state, done appendResult) error {
+func (s *Session) told(ctx context.Context, op string, t *state, done result) error {
 	if done.err == nil && s.store.opts.Observe == nil {
 		return nil
 	}
@@ -159,10 +267,15 @@ func (s *Session) told(ctx context.Context, op string, t *state, done appendResu
 // linePool has lists of lines, which no driver retains.
 var linePool = sync.Pool{New: func() any { return new([]driver.Line) }}
 
-// lines appends the lines of the entries to a list.
-func (w *write) lines(list []driver.Line) []driver.Line {
-	for _, e := range w.entries {
-		list = append(list, lineOf(e))
+// linesOf appends the lines that jobs are to write to a list.
+func linesOf(list []driver.Line, group []*job) []driver.Line {
+	for _, j := range group {
+		if j.done.hit {
+			continue
+		}
+		for _, e := range j.entries {
+			list = append(list, lineOf(e))
+		}
 	}
 	return list
 }
@@ -219,22 +332,40 @@ func (s *state) writable(ctx context.Context) error {
 
 // appended records an append of this process that has succeeded. It reports
 // whether the index should have a row now.
-func (s *state) appended(res driver.Result, w *write) (put bool) {
+func (s *state) appended(res driver.Result, group []*job) (put bool) {
+	if res.Start == res.End { // all of them were repeats, or decided to write nothing
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !w.foreign {
-		for i, e := range w.entries {
-			w.entries[i] = e.WithLine(nil) // the fold does not need it
+	own := fresh{Result: res}
+	for _, j := range group {
+		if j.done.hit || j.foreign {
+			continue
 		}
-		s.fresh = append(s.fresh, fresh{res, w.entries})
+		s.keys.add(j.entries[0], res.Start)
+		for i, e := range j.entries {
+			j.entries[i] = e.WithLine(nil) // the fold does not need it
+		}
+		if len(group) == 1 {
+			own.entries = j.entries
+		} else {
+			own.entries = append(own.entries, j.entries...)
+		}
+	}
+	if len(own.entries) > 0 {
+		s.fresh = append(s.fresh, own)
+		if s.known == res.Start {
+			s.known = res.End
+		}
 	}
 	s.wrote = max(s.wrote, res.End)
-	s.wroteAt = w.at
+	s.wroteAt = group[0].at
 	if s.rowAt.IsZero() {
-		s.rowAt = w.at
+		s.rowAt = s.wroteAt
 	}
 	s.rowDue.Store(true)
-	return w.at.Sub(s.rowAt) >= rowAge
+	return s.wroteAt.Sub(s.rowAt) >= rowAge
 }
 
 // prepared returns entries as the scope and the filters let them be written.

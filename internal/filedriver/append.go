@@ -67,7 +67,26 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 }
 
 // Append implements [driver.Driver].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+	return d.append(ctx, ref, func(o *openLog) (driver.Result, error) { return d.appendTo(ctx, o, lines, at) })
+}
+
+// Update implements [driver.Driver].
+func (d *Driver) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	return d.append(ctx, ref, func(o *openLog) (driver.Result, error) {
+		return result(o.log.AppendDecided(ctx, func(end int64) ([]byte, error) {
+			lines, err := decide(ctx, driver.Cursor(end))
+			if err != nil {
+				return nil, err
+			}
+			return appendLines(nil, lines)
+		}))
+	})
+}
+
+// append calls add with the open log of a session, once the index says that this process
+// appends to it.
+func (d *Driver) append(ctx context.Context, ref driver.Ref, add func(o *openLog) (driver.Result, error)) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
 		o.appends.Add(1)
 		defer o.appends.Add(-1)
@@ -75,7 +94,7 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 			err = a.idx.tell(ctx, o)
 		}
 		if err == nil {
-			res, err = d.appendTo(ctx, o, lines, cond)
+			res, err = add(o)
 		}
 		return err
 	})
@@ -86,8 +105,8 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 // append.
 const maxPooled = 64 << 10
 
-// appendTo appends lines to an open log.
-func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
+// appendTo appends lines to an open log, if it ends at a cursor.
+func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, at driver.Cursor) (res driver.Result, err error) {
 	pooled, _ := buffers.Get().(*[]byte)
 	buf := (*pooled)[:0]
 	defer func() {
@@ -98,42 +117,11 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 	if buf, err = appendLines(buf, lines); err != nil {
 		return res, err
 	}
-	if len(lines) > 0 && cond.Head == "" && cond.Idem == "" && len(cond.Conflicts) == 0 && cond.Decide == nil {
-		start, end, err := o.log.Append(ctx, buf, nil)
-		return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, err
-	}
-	for {
-		start, end, err := o.log.AppendDecided(ctx, d.decider(ctx, o, &buf, &res, cond), func(start, end int64) { o.seen.wrote(start, end, lines, cond) })
-		if err != nil {
-			return driver.Result{}, err
-		}
-		if !res.Repeated {
-			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
-		}
-		if again, err := d.secure(ctx, o.log, cond, res); err != nil || !again {
-			return res, err
-		}
-	}
+	return result(o.log.Append(ctx, buf, int64(at)))
 }
 
-// decider returns the function that checks a condition under the append lock and returns
-// the lines to append, in buf. A repeat is left in res.
-func (d *Driver) decider(ctx context.Context, o *openLog, buf *[]byte, res *driver.Result, cond driver.Cond) func(end int64) ([]byte, error) {
-	return func(end int64) (_ []byte, err error) {
-		if *res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err != nil || res.Repeated {
-			return nil, err
-		}
-		if cond.Decide != nil {
-			decided, err := cond.Decide(ctx, driver.Cursor(end))
-			if err != nil {
-				return nil, err
-			}
-			if *buf, err = appendLines((*buf)[:0], decided); err != nil {
-				return nil, err
-			}
-		}
-		return *buf, nil
-	}
+func result(start, end int64, err error) (driver.Result, error) {
+	return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, err
 }
 
 // appendLines appends lines to dst, each with its line break.
@@ -145,25 +133,6 @@ func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
 		dst = append(append(dst, l.Data...), '\n')
 	}
 	return dst, nil
-}
-
-// secure makes the lines of another append durable before an idempotent hit says
-// that they are. The sync may end in a copy of the file, and lines whose own sync
-// had failed may be gone by the time it is made: again is then set, and the
-// caller looks for them once more.
-func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond, res driver.Result) (again bool, err error) {
-	if d.opts.Sync == driver.SyncNever {
-		return false, nil
-	}
-	err = log.Flush(ctx)
-	if failed, ok := errors.AsType[*driver.NotDurableError](err); ok {
-		return false, &driver.NotDurableError{Path: failed.Path, Start: int64(res.Start), End: int64(res.End), Err: failed.Err}
-	}
-	if err != nil {
-		return false, err
-	}
-	hit := keyed{hash: cond.IdemHash, ids: res.IDs, start: int64(res.Start), end: int64(res.End)}
-	return !hit.stands(log, cond.Idem), nil
 }
 
 // Settle implements [driver.Driver].

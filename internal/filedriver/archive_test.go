@@ -353,7 +353,7 @@ func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) {
 	t.Helper()
 	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
 	e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
-	_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+	_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
 	require.NoError(t, err)
 }
 
@@ -431,7 +431,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 	for i := range 200 {
 		text := strings.Repeat(fmt.Sprint("word", i, " "), 1+rnd.IntN(1000))
 		e := transcript.Entry{ID: fmt.Sprint("e", i), Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", text)}}
-		_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+		_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
 		require.NoError(t, err)
 	}
 	read := func(from driver.Cursor, dir driver.Direction) (all []string) {
@@ -506,7 +506,7 @@ func TestArchivedIsNotBusy(t *testing.T) {
 	require.NoError(t, other.Archive(t.Context(), row.Ref(), nil))
 	before := indexText(t, dir)
 	require.NotContains(t, before[strings.Index(before, `"archived":true`):], `"busy"`)
-	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Cond{})
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere)
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.Equal(t, before, indexText(t, dir))
 	require.NoError(t, errors.Join(other.Close(), d.Close()))

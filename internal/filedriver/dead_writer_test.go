@@ -20,14 +20,9 @@ import (
 // with it. Every call that says something is durable looks closely at the bytes
 // that the writer may have left before it does, also beside a damaged index.
 func TestDeadWriterIsSuspected(t *testing.T) {
-	cond := driver.Cond{Idem: "key", IdemHash: "hash"}
 	promises := map[string]func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error{
 		"append": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error {
-			_, err := d.Append(ctx, ref, []driver.Line{note("next")}, driver.Cond{})
-			return err
-		},
-		"repeated": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error {
-			_, err := d.Append(ctx, ref, keyed("key", 2), cond)
+			_, err := d.Append(ctx, ref, []driver.Line{note("next")}, driver.Anywhere)
 			return err
 		},
 		"flush":   func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref) },
@@ -40,7 +35,7 @@ func TestDeadWriterIsSuspected(t *testing.T) {
 				d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
 				row := create(t, d, "a", "k")
 				ref := row.Ref()
-				res, err := d.Append(ctx, ref, keyed("key", 2), cond)
+				res, err := d.Append(ctx, ref, keyed("key", 2), driver.Anywhere)
 				require.NoError(t, err)
 				row.Size = int64(res.End)
 				require.NoError(t, d.Put(ctx, row))
@@ -153,7 +148,7 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	require.NoError(t, err)
 	held, err := writer.Hold(ctx)
 	require.NoError(t, err)
-	_, err = d.Append(hang(t, 20*time.Millisecond), row.Ref(), []driver.Line{note("no")}, driver.Cond{})
+	_, err = d.Append(hang(t, 20*time.Millisecond), row.Ref(), []driver.Line{note("no")}, driver.Anywhere)
 	require.Error(t, err)
 	row.Size = info.Size()
 	require.NoError(t, d.Put(ctx, row))
@@ -205,6 +200,9 @@ func TestDeadWriterBesideSyncNever(t *testing.T) {
 	require.NoError(t, never.Put(ctx, row))
 	require.NotEmpty(t, synced)
 	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	before, err := os.Stat(d.Path(ref))
+	require.NoError(t, err)
+	left := before.Size()
 	dies(deadWriter+1, keyed("key", 1)[0])
 	for i := range 2 {
 		row.Size = int64(add(t, never, ref, fmt.Sprint("after", i)).End)
@@ -214,12 +212,10 @@ func TestDeadWriterBesideSyncNever(t *testing.T) {
 	require.NoError(t, never.Close())
 
 	d = open(t, dir, observed(driver.SyncAlways))
-	res, err := d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
-	require.NoError(t, err)
-	require.True(t, res.Repeated)
+	require.NoError(t, d.Flush(ctx, ref))
 	info, err := os.Stat(d.Path(ref))
 	require.NoError(t, err)
-	require.Equal(t, info.Size()-int64(res.Start), synced[0])
+	require.Equal(t, info.Size()-left, synced[0])
 	require.NoError(t, d.Close())
 }
 
@@ -247,9 +243,7 @@ func TestWriterDiesBehindALook(t *testing.T) {
 			synced = append(synced, s.Bytes)
 		}
 	}})
-	res, err := next.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
-	require.NoError(t, err)
-	require.True(t, res.Repeated)
+	require.NoError(t, next.Flush(ctx, ref))
 	require.Equal(t, int64(len(left))+1, synced[0])
 	require.NoError(t, next.Close())
 
@@ -283,14 +277,12 @@ func TestDeadWriterInAnUnreadableIndex(t *testing.T) {
 	require.NoError(t, os.Rename(path, path+".away"))
 	require.NoError(t, os.Mkdir(path, 0o700))
 	require.ErrorContains(t, d.Flush(ctx, ref), "read index")
-	_, err = d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
+	_, err = d.Append(ctx, ref, notes(1), driver.Anywhere)
 	require.ErrorContains(t, err, "read index")
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Rename(path+".away", path))
 	synced = nil
-	res, err := d.Append(ctx, ref, keyed("key", 1), driver.Cond{Idem: "key", IdemHash: "hash"})
-	require.NoError(t, err)
-	require.True(t, res.Repeated)
+	require.NoError(t, d.Flush(ctx, ref))
 	require.Equal(t, int64(len(left))+1, synced[0])
 	require.NoError(t, d.Close())
 }

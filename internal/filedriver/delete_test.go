@@ -33,7 +33,7 @@ func wordy(t *testing.T, d *filedriver.Driver, id string) driver.Ref {
 	})
 	require.NoError(t, err)
 	e := transcript.Entry{ID: "said", Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", words[0])}}
-	res, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: "said", Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+	res, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: "said", Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
 	require.NoError(t, err)
 	row.Size = int64(res.End)
 	require.NoError(t, d.Put(t.Context(), row))
@@ -76,7 +76,7 @@ func TestDeleteLeavesNoWord(t *testing.T) {
 		require.Empty(t, wordsIn(t, dir))
 
 		require.ErrorIs(t, other.Put(t.Context(), row), fs.ErrNotExist)
-		_, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Cond{})
+		_, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Anywhere)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.Len(t, list(t, other), 50)
 		require.NoError(t, other.Close())

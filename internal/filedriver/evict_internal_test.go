@@ -56,7 +56,7 @@ func TestEvictAtTheSameTime(t *testing.T) {
 		all.Go(func() {
 			for i := range next {
 				o := open(i)
-				_, _, err := o.log.Append(t.Context(), []byte("{}\n"), nil)
+				_, _, err := o.log.Append(t.Context(), []byte("{}\n"), -1)
 				require.NoError(t, ls.release(o, err))
 			}
 		})
@@ -80,7 +80,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 	flushed := func(context.Context, filelog.Event) {
 		once.Do(func() {
 			o := open(0)
-			_, _, err := o.log.Append(context.Background(), []byte("{}\n"), nil)
+			_, _, err := o.log.Append(context.Background(), []byte("{}\n"), -1)
 			ls.mu.Lock()
 			second = true
 			ls.mu.Unlock()
@@ -102,7 +102,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 		return l.Failed()
 	}
 	o := open(0)
-	_, _, err := o.log.Append(t.Context(), []byte("{}\n"), nil)
+	_, _, err := o.log.Append(t.Context(), []byte("{}\n"), -1)
 	require.NoError(t, ls.release(o, err))
 	require.Same(t, o, ls.find(o.ref))
 	close(goOn)

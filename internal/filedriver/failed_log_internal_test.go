@@ -86,7 +86,7 @@ func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }
 	require.NoError(t, other.Archive(t.Context(), ref, nil))
-	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Cond{})
+	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere)
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.ErrorIs(t, err, failure)
 	require.NoError(t, d.Recover(t.Context(), ref))

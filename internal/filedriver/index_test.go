@@ -118,7 +118,7 @@ func TestReadersTakeNoLock(t *testing.T) {
 		if created || row.ID != ref.ID {
 			e4 = errors.Join(e4, fmt.Errorf("session %s, created %v", row.ID, created))
 		}
-		_, e5 := d.Append(ctx, ref, []driver.Line{note("n")}, driver.Cond{})
+		_, e5 := d.Append(ctx, ref, []driver.Line{note("n")}, driver.Anywhere)
 		start <- errors.Join(err, e2, e3, e4, e5)
 	}()
 	select {

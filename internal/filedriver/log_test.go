@@ -57,7 +57,7 @@ func add(t *testing.T, d driver.Driver, ref driver.Ref, ids ...string) driver.Re
 	var res driver.Result
 	for _, id := range ids {
 		var err error
-		res, err = d.Append(t.Context(), ref, []driver.Line{note(id)}, driver.Cond{})
+		res, err = d.Append(t.Context(), ref, []driver.Line{note(id)}, driver.Anywhere)
 		require.NoError(t, err)
 	}
 	return res
@@ -278,7 +278,7 @@ func TestIndexBecomesNewer(t *testing.T) {
 	_, err = d.Get(t.Context(), row.Ref())
 	require.ErrorContains(t, err, "use a newer program")
 	require.ErrorContains(t, d.Put(t.Context(), row), "use a newer program")
-	_, err = d.Append(t.Context(), row.Ref(), []driver.Line{note("1")}, driver.Cond{})
+	_, err = d.Append(t.Context(), row.Ref(), []driver.Line{note("1")}, driver.Anywhere)
 	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
 	require.NoError(t, d.Close())

@@ -51,7 +51,6 @@ type openLog struct {
 	told    atomic.Bool
 	appends atomic.Int32
 	// The lines that conditional appends have read; guarded by the append lock.
-	seen seen
 }
 
 func newLogs(d *Driver, limit int) *logs {

@@ -261,12 +261,12 @@ func TestBusyWithASessionMadeAgain(t *testing.T) {
 	ref := create(t, d, "a", "k").Ref()
 	add(t, other, ref, "1")
 	require.NoError(t, d.Delete(t.Context(), ref))
-	_, err := other.Append(t.Context(), ref, []driver.Line{note("no")}, driver.Cond{})
+	_, err := other.Append(t.Context(), ref, []driver.Line{note("no")}, driver.Anywhere)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	create(t, d, "a", "k")
 	before := indexText(t, dir)
 	for range 2 {
-		if _, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Cond{}); err == nil {
+		if _, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Anywhere); err == nil {
 			break
 		}
 		require.ErrorIs(t, err, driver.ErrReplaced)
@@ -464,7 +464,7 @@ func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	other := open(t, dir, nil)
 	require.NoError(t, other.Delete(t.Context(), ref))
 	create(t, other, "a", "another key")
-	_, err := d.Append(t.Context(), ref, notes(1), driver.Cond{})
+	_, err := d.Append(t.Context(), ref, notes(1), driver.Anywhere)
 	require.ErrorIs(t, err, driver.ErrReplaced)
 	require.NotErrorIs(t, err, fs.ErrNotExist)
 	add(t, d, ref, "2")

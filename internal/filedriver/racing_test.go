@@ -31,7 +31,7 @@ func TestPutRacingAppend(t *testing.T) {
 		for _, writer := range []*filedriver.Driver{d, other} {
 			wg.Go(func() {
 				for i := range 5 {
-					_, err := writer.Append(t.Context(), ref, []driver.Line{note(fmt.Sprint(round, i))}, driver.Cond{})
+					_, err := writer.Append(t.Context(), ref, []driver.Line{note(fmt.Sprint(round, i))}, driver.Anywhere)
 					require.NoError(t, err)
 				}
 			})
@@ -66,7 +66,7 @@ func TestCreateRacingDelete(t *testing.T) {
 		wg.Go(func() { errs[0] = other.Delete(t.Context(), ref) })
 		wg.Go(func() { _, errs[1] = d.Create(t.Context(), "main", "k", header("a", "k")) })
 		wg.Go(func() { _, _, errs[2] = other.LoadOrCreate(t.Context(), "main", "k", header("a", "k")) })
-		wg.Go(func() { _, errs[3] = d.Append(t.Context(), ref, []driver.Line{note("1")}, driver.Cond{}) })
+		wg.Go(func() { _, errs[3] = d.Append(t.Context(), ref, []driver.Line{note("1")}, driver.Anywhere) })
 		wg.Wait()
 		for i, err := range errs {
 			require.True(t, expected(err), "round %d, call %d: %v", round, i, err)

@@ -293,7 +293,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	gen := highest + 1
 	l := line(gen)
 	var res driver.Result
-	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{}) })
+	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
 		e.gen = max(e.gen, gen) // whatever becomes of the row: others read the line, and no gen is given twice

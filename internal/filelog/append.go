@@ -50,12 +50,9 @@ func (e extent) cover(o extent) extent {
 // offsets of their first byte and after their last. Lines must be one or more
 // lines, each ended by '\n'; Append does not retain the slice.
 //
-// First Append ends an unterminated tail, see [Log.Settle]. Then it calls check,
-// unless that is nil, under the lock with the offset at which the lines will
-// start: no other Log can append before check returns, so check may read what
-// was added since the caller last looked, and refuse. Its error aborts the
-// append and is returned as it is; nothing is written then. Check must not
-// append.
+// First Append ends an unterminated tail, see [Log.Settle]. If the file then does not
+// end at the offset at, Append writes nothing and the error matches
+// [driver.ErrConflict], unless at is negative. No other Log can append in between.
 //
 // If another Log's sync of the file has failed, Append cures the file first, as
 // [Log.Recover] does.
@@ -68,40 +65,28 @@ func (e extent) cover(o extent) extent {
 //
 // The context is honoured, while waiting for the locks too, until the write
 // begins and ignored from then on.
-func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) error) (start, end int64, err error) {
-	const op = "append"
-	if err := l.begin(op); err != nil {
-		return 0, 0, err
+func (l *Log) Append(ctx context.Context, lines []byte, at int64) (start, end int64, err error) {
+	if len(lines) == 0 {
+		return 0, 0, l.fail("append", errNotLines)
 	}
-	defer l.ops.Done()
-	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
-		return 0, 0, l.fail(op, errNotLines)
-	}
-	return l.appendTo(ctx, op, func() (written, error) {
-		return l.add(ctx, op, func(end int64) ([]byte, error) {
-			if check == nil {
-				return lines, nil
-			}
-			return lines, check(end)
-		}, nil)
+	return l.AppendDecided(ctx, func(end int64) ([]byte, error) {
+		if at >= 0 && at != end {
+			return nil, l.fail("append", driver.ErrConflict)
+		}
+		return lines, nil
 	})
 }
 
 // AppendDecided is [Log.Append] of the lines that decide returns, which it may make of
 // the lines before end. If it returns none, nothing is written and both offsets are end.
-// Wrote is called under the lock once the lines are in the file.
-func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error), wrote func(start, end int64)) (start, end int64, err error) {
+// An error of decide is returned as it is. Decide must not append.
+func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
 	const op = "append"
 	if err := l.begin(op); err != nil {
 		return 0, 0, err
 	}
 	defer l.ops.Done()
-	return l.appendTo(ctx, op, func() (written, error) { return l.add(ctx, op, decide, wrote) })
-}
-
-// appendTo calls add with the append lock held and acknowledges what it has written.
-func (l *Log) appendTo(ctx context.Context, op string, add func() (written, error)) (start, end int64, err error) {
-	w, err := l.locked(ctx, op, false, add)
+	w, err := l.locked(ctx, op, false, func() (written, error) { return l.add(ctx, op, decide) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -243,7 +228,7 @@ func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (wri
 }
 
 // add writes lines at the end of the file. The caller holds the append lock.
-func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte, error), wrote func(start, end int64)) (written, error) {
+func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte, error)) (written, error) {
 	w, err := l.settle(ctx, op, true)
 	if err != nil {
 		return w, err
@@ -270,9 +255,6 @@ func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte
 	}
 	w.lines = extent{start, start + int64(len(lines))}
 	w.seq = l.wrote(w.lines, lines)
-	if wrote != nil {
-		wrote(w.lines.start, w.lines.end)
-	}
 	return w, nil
 }
 

@@ -60,9 +60,9 @@ func TestGoroutines(t *testing.T) {
 			last := int64(-1)
 			for i := range n {
 				lines := batch(fmt.Sprint("w", g), i)
-				start, end, err := l.Append(t.Context(), []byte(lines), func(end int64) error {
+				start, end, err := l.AppendDecided(t.Context(), func(end int64) ([]byte, error) {
 					last = end
-					return nil
+					return []byte(lines), nil
 				})
 				if err != nil || start != last || end != start+int64(len(lines)) {
 					t.Errorf("Append = %d, %d, %v; check was given %d", start, end, err, last)
@@ -98,10 +98,10 @@ func TestAppendWaits(t *testing.T) {
 	held, let := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_, _, err := holder.Append(t.Context(), []byte("held\n"), func(int64) error {
+		_, _, err := holder.AppendDecided(t.Context(), func(int64) ([]byte, error) {
 			close(held)
 			<-let
-			return nil
+			return []byte("held\n"), nil
 		})
 		if err != nil {
 			t.Error(err)
@@ -112,7 +112,7 @@ func TestAppendWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error)
 		go func() {
-			_, _, err := l.Append(ctx, []byte("x\n"), nil)
+			_, _, err := l.Append(ctx, []byte("x\n"), -1)
 			failed <- err
 		}()
 		go func() {
@@ -133,7 +133,7 @@ func TestAppendWaits(t *testing.T) {
 	// Close makes waiters give up too.
 	failed := make(chan error)
 	go func() {
-		_, _, err := other.Append(t.Context(), []byte("x\n"), nil)
+		_, _, err := other.Append(t.Context(), []byte("x\n"), -1)
 		failed <- err
 	}()
 	require.NoError(t, other.Close())

@@ -54,7 +54,7 @@ func (r *cureRun) open(policy driver.SyncPolicy) *Log {
 
 // append appends a line and notes that it was acknowledged, if it was.
 func (r *cureRun) append(l *Log, line string) error {
-	_, _, err := l.Append(context.Background(), []byte(line), nil)
+	_, _, err := l.Append(context.Background(), []byte(line), -1)
 	if err == nil {
 		r.acked = append(r.acked, line)
 	}
@@ -136,7 +136,7 @@ var stories = map[string]func(r *cureRun){
 		l := r.d.create(r.t, driver.SyncAlways)
 		other := r.open(driver.SyncNever)
 		r.must("append", r.append(l, "one\n"))
-		_, _, err := other.Append(context.Background(), []byte("foreign\n"), nil)
+		_, _, err := other.Append(context.Background(), []byte("foreign\n"), -1)
 		r.must("foreign append", err)
 		r.fail(l, "two\n")
 		r.d.evict(r.t)
@@ -258,7 +258,7 @@ var stories = map[string]func(r *cureRun){
 		if _, ok := errors.AsType[*driver.NotDurableError](err); !ok {
 			r.wrong = append(r.wrong, fmt.Sprintf("Flush = %v", err))
 		}
-		if _, _, err := other.Append(context.Background(), []byte("no\n"), nil); !isRefused(err) {
+		if _, _, err := other.Append(context.Background(), []byte("no\n"), -1); !isRefused(err) {
 			r.wrong = append(r.wrong, fmt.Sprintf("the next append returned %v", err))
 		}
 		if _, err := other.Size(); !isRefused(err) {

@@ -28,7 +28,7 @@ func TestMarkFails(t *testing.T) {
 		}
 		return nil
 	})
-	_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+	_, _, err := l.Append(t.Context(), []byte("two\n"), -1)
 	require.Error(t, err)
 	next := d.open(t, driver.SyncAlways)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,12 +38,12 @@ func TestMarkFails(t *testing.T) {
 		}
 		return nil
 	})
-	_, _, err = next.Append(ctx, []byte("no\n"), nil)
+	_, _, err = next.Append(ctx, []byte("no\n"), -1)
 	require.ErrorIs(t, err, ErrBusy)
 	d.setOp(nil)
 	require.NoError(t, l.Recover(t.Context()))
 	require.Empty(t, d.lost(workFirst, "two\n"))
-	_, _, err = next.Append(t.Context(), []byte("no\n"), nil)
+	_, _, err = next.Append(t.Context(), []byte("no\n"), -1)
 	require.ErrorIs(t, err, ErrReplaced)
 	closeAll(t, l, next)
 }
@@ -60,7 +60,7 @@ func TestRecoverWhileOthersWait(t *testing.T) {
 			}
 			return nil
 		})
-		_, _, err := l.Append(t.Context(), []byte("two\n"), nil)
+		_, _, err := l.Append(t.Context(), []byte("two\n"), -1)
 		require.Error(t, err)
 		next := d.open(t, driver.SyncAlways)
 		waits := make(chan struct{}, 1)
@@ -114,7 +114,7 @@ func TestCureMeetsAFullDisk(t *testing.T) {
 	size := len(workFirst) + len("two\n")
 	for _, cure := range []func() error{
 		func() error { return l.Recover(t.Context()) },
-		func() error { _, _, err := other.Append(t.Context(), []byte("three\n"), nil); return err },
+		func() error { _, _, err := other.Append(t.Context(), []byte("three\n"), -1); return err },
 	} {
 		d.setOp(failOnce("write"))
 		err := cure()
@@ -142,7 +142,7 @@ func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	mustAppend(t, l, "more\n")
 	require.NoError(t, l.file().Mark(true)) // as a third process has
 	d.setOp(failOnce("sync folder"))
-	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
 	require.True(t, isRefused(err), "Append = %v", err)
 	d.setOp(nil)
 	failed := l.Failed()
@@ -244,7 +244,7 @@ func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	require.NoError(t, other.Sync(t.Context()))
 	require.Nil(t, other.Failed())
 	require.Equal(t, int64(math.MaxInt64), other.Unsynced())
-	_, _, err := other.Append(t.Context(), []byte("no\n"), nil)
+	_, _, err := other.Append(t.Context(), []byte("no\n"), -1)
 	require.ErrorIs(t, err, ErrReplaced)
 	require.Equal(t, workFirst+"interval\nagain\ntwo\nthree\n", d.inCache(t))
 	closeAll(t, l, other, third)
@@ -382,7 +382,7 @@ func TestUnlockSyncFails(t *testing.T) {
 	d.mutate = func(f file) file { return obstinate{f, new(bool)} }
 	next := d.open(t, driver.SyncAlways)
 	d.mutate = nil
-	_, _, err := next.Append(t.Context(), []byte("no\n"), nil)
+	_, _, err := next.Append(t.Context(), []byte("no\n"), -1)
 	require.ErrorIs(t, err, errFault)
 	wantFree(t, l)
 	mustAppend(t, l, "two\n")
@@ -423,7 +423,7 @@ func TestCloseWithoutADescriptor(t *testing.T) {
 		return overtaken{obstinate{f, new(bool)}, func() { _ = d.root.Rename(workName, "moved") }}
 	}
 	l := d.open(t, driver.SyncAlways)
-	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
 	require.ErrorIs(t, err, errFault)
 	require.True(t, l.shut)
 	closeAll(t, l, first)
@@ -447,7 +447,7 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 	d.setOp(nil)
 	require.Nil(t, l.Failed())
 	require.EqualValues(t, 1, other.Copies())
-	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
 	require.ErrorIs(t, err, ErrReplaced)
 	wantDisk(t, d, workFirst+"two\nthree\n")
 	closeAll(t, l, other)

@@ -22,7 +22,7 @@ func BenchmarkAppendTogether(b *testing.B) {
 	line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
 	add := func(n int) {
 		for range n {
-			if _, _, err := l.Append(b.Context(), line, nil); err != nil {
+			if _, _, err := l.Append(b.Context(), line, -1); err != nil {
 				b.Error(err)
 				return
 			}

@@ -17,7 +17,7 @@ func TestInterrupt(t *testing.T) {
 		require.NoError(t, err)
 		waits := make(chan error)
 		go func() {
-			_, _, err := l.Append(t.Context(), []byte("{}\n"), nil)
+			_, _, err := l.Append(t.Context(), []byte("{}\n"), -1)
 			waits <- err
 		}()
 		synctest.Wait()

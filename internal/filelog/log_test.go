@@ -50,7 +50,7 @@ func open(t testing.TB, root *os.Root, opts *filelog.Options) *filelog.Log {
 
 func add(t testing.TB, l *filelog.Log, lines string) (start, end int64) {
 	t.Helper()
-	start, end, err := l.Append(t.Context(), []byte(lines), nil)
+	start, end, err := l.Append(t.Context(), []byte(lines), -1)
 	require.NoError(t, err)
 	return start, end
 }
@@ -121,7 +121,7 @@ func TestAppendRefusesWhatIsNotLines(t *testing.T) {
 	root, _ := folder(t)
 	l := create(t, root, "first\n", never)
 	for _, lines := range []string{"", "a", "a\nb"} {
-		_, _, err := l.Append(t.Context(), []byte(lines), nil)
+		_, _, err := l.Append(t.Context(), []byte(lines), -1)
 		wantErr(t, err)
 		_, err = filelog.Create(root, "b.jsonl", []byte(lines), nil)
 		wantErr(t, err)
@@ -129,32 +129,37 @@ func TestAppendRefusesWhatIsNotLines(t *testing.T) {
 	reopen(t, root, "first\n")
 }
 
-func TestCheck(t *testing.T) {
+func TestAppendDecided(t *testing.T) {
 	root, _ := folder(t)
 	l := create(t, root, "first\n", never)
 	refuse := errors.New("no")
 	var at int64
-	_, _, err := l.Append(t.Context(), []byte("x\n"), func(end int64) error { at = end; return refuse })
+	_, _, err := l.AppendDecided(t.Context(), func(end int64) ([]byte, error) { at = end; return nil, refuse })
 	if err != refuse { //nolint:errorlint // must not be wrapped
-		t.Fatalf("error %v, want the check's own", err)
+		t.Fatalf("error %v, want that of decide", err)
 	}
 	require.EqualValues(t, 6, at)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, _, err = l.Append(ctx, []byte("x\n"), func(int64) error { cancel(); return nil })
+	_, _, err = l.AppendDecided(ctx, func(int64) ([]byte, error) { cancel(); return []byte("x\n"), nil })
 	wantErr(t, err, context.Canceled)
 	func() {
 		defer func() { _ = recover() }()
-		_, _, _ = l.Append(t.Context(), []byte("x\n"), func(int64) error { panic("check") })
+		_, _, _ = l.AppendDecided(t.Context(), func(int64) ([]byte, error) { panic("decide") })
 	}()
 	add(t, l, "y\n") // the lock was given back each time
-	reopen(t, root, "first\ny\n")
+	_, _, err = l.Append(t.Context(), []byte("z\n"), 6)
+	wantErr(t, err, driver.ErrConflict)
+	start, _, err := l.Append(t.Context(), []byte("z\n"), 8)
+	require.NoError(t, err)
+	require.EqualValues(t, 8, start)
+	reopen(t, root, "first\ny\nz\n")
 }
 
 func TestClosed(t *testing.T) {
 	root, _ := folder(t)
 	l := create(t, root, "first\n", nil)
 	require.NoError(t, l.Close())
-	_, _, err := l.Append(t.Context(), []byte("x\n"), nil)
+	_, _, err := l.Append(t.Context(), []byte("x\n"), -1)
 	wantErr(t, err, filelog.ErrClosed)
 	_, err = l.Settle(t.Context())
 	wantErr(t, err, filelog.ErrClosed)
@@ -172,7 +177,7 @@ func TestReadOnly(t *testing.T) {
 	w := create(t, root, "first\n", nil)
 	l := open(t, root, &filelog.Options{ReadOnly: true})
 	add(t, w, "one\n")
-	_, _, err := l.Append(t.Context(), []byte("x\n"), nil)
+	_, _, err := l.Append(t.Context(), []byte("x\n"), -1)
 	wantErr(t, err, driver.ErrReadOnly)
 	_, err = filelog.Create(root, "b.jsonl", []byte("x\n"), &filelog.Options{ReadOnly: true})
 	wantErr(t, err, driver.ErrReadOnly)
@@ -331,7 +336,7 @@ func checkReplaced(t *testing.T, shared bool, change func(root *os.Root) error) 
 		t.Errorf("Size = %d, %v", size, err)
 	}
 	require.NoError(t, change(root))
-	_, _, err := l.Append(t.Context(), []byte("x\n"), nil)
+	_, _, err := l.Append(t.Context(), []byte("x\n"), -1)
 	wantErr(t, err, filelog.ErrReplaced)
 	_, err = l.Settle(t.Context())
 	wantErr(t, err, filelog.ErrReplaced)

@@ -73,7 +73,7 @@ func TestProcesses(t *testing.T) {
 			wg.Go(func() {
 				for i := range n {
 					must(0, func() error {
-						_, _, err := l.Append(t.Context(), []byte(batch(args[0]+"."+strconv.Itoa(g), i)), nil)
+						_, _, err := l.Append(t.Context(), []byte(batch(args[0]+"."+strconv.Itoa(g), i)), -1)
 						return err
 					}())
 				}
@@ -118,7 +118,7 @@ func TestKill(t *testing.T) {
 		l := must(filelog.Open(root, name, never))
 		record := []byte(killRecord(run, 0))
 		for i := 0; ; i++ {
-			must(0, func() error { _, _, err := l.Append(t.Context(), record, nil); return err }())
+			must(0, func() error { _, _, err := l.Append(t.Context(), record, -1); return err }())
 			record = []byte(killRecord(run, i+1)) // so that the kill finds a write
 			fmt.Println(i)
 		}

@@ -108,7 +108,7 @@ func TestOthersKeepASoundFile(t *testing.T) {
 // A dying process that looks alive may have taken the report of a failed sync with it.
 func TestOthersAreCompared(t *testing.T) {
 	for what, promise := range map[string]func(l *Log) error{
-		"append": func(l *Log) error { _, _, err := l.Append(t.Context(), []byte("three\n"), nil); return err },
+		"append": func(l *Log) error { _, _, err := l.Append(t.Context(), []byte("three\n"), -1); return err },
 		"flush":  func(l *Log) error { return l.Flush(t.Context()) },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestOthersAreCompared(t *testing.T) {
 			from, err := l.Size()
 			require.NoError(t, err)
 			d.setOp(failOnce("sync"))
-			_, _, err = l.Append(t.Context(), []byte("two\n"), nil)
+			_, _, err = l.Append(t.Context(), []byte("two\n"), -1)
 			require.ErrorIs(t, err, errFault)
 			d.kill()
 			require.NoError(t, d.root.Chmod(workName, 0o600)) // it was killed before it could set the mark
@@ -162,7 +162,7 @@ func TestSuspectMeetsAFailingSync(t *testing.T) {
 	next := d.open(t, driver.SyncAlways)
 	next.Suspect(3)
 	d.setOp(failOnce("sync"))
-	_, _, err := next.Append(t.Context(), []byte("no\n"), nil)
+	_, _, err := next.Append(t.Context(), []byte("no\n"), -1)
 	require.True(t, isRefused(err), "Append = %v", err)
 	require.ErrorIs(t, err, errFault)
 	require.EqualValues(t, 3, next.Failed().Start)

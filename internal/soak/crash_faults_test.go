@@ -256,8 +256,8 @@ type hasty struct {
 	lines map[driver.Ref][]driver.Line
 }
 
-func (h *hasty) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	res, err := h.Driver.Append(ctx, ref, lines, cond)
+func (h *hasty) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+	res, err := h.Driver.Append(ctx, ref, lines, at)
 	if err != nil && !isUnknown(err) {
 		h.lines[ref] = append(h.lines[ref], lines...)
 	}

@@ -28,11 +28,18 @@ import (
 // matches [io/fs.ErrNotExist]; after Close every method gives one that matches
 // [ErrClosed].
 type Driver interface {
-	// Append adds lines, all or none, one after the other and with nothing in
-	// between, if cond holds. The condition and the write are one step: no
-	// other append comes in between. Without lines only the condition is checked. It
-	// does not retain lines.
-	Append(ctx context.Context, ref Ref, lines []Line, cond Cond) (Result, error)
+	// Append adds lines, one or more, all or none and with nothing in between, if the
+	// session ends at the cursor at, or anywhere if at is negative. Otherwise it fails
+	// with [ErrConflict]. The condition and the write are one step, in all processes.
+	// Append does not retain lines.
+	Append(ctx context.Context, ref Ref, lines []Line, at Cursor) (Result, error)
+
+	// Update appends the lines that decide returns; none write nothing. Decide is
+	// called with the cursor at which the session ends. Until Update returns, no other
+	// call, in any process, can append to the session or delete it. An error of decide
+	// fails the update. Decide may scan the session; it must not call another method of
+	// the driver on it. It may be called again if the driver repeats the update.
+	Update(ctx context.Context, ref Ref, decide func(ctx context.Context, end Cursor) ([]Line, error)) (Result, error)
 
 	// Scan yields the records of a session in the given direction. Forward it
 	// starts at the cursor from, backward it ends there; 0 is the beginning.
@@ -141,47 +148,11 @@ const (
 	Backward
 )
 
-// Cond is what must hold for an append. The zero value always holds.
-//
-// A line that does not match its checksum counts like any other, as long as it can
-// be parsed: readers keep it.
-type Cond struct {
-	// Head is the entry ID that the session's head must have, the last line
-	// whose type is one of transcript.IsHead; [NoHead] says that there is
-	// none. Otherwise the append fails with [ErrConflict].
-	Head string
-	// Idem is an idempotency key and IdemHash a hash of the lines. If the key
-	// is found at the first line of a whole batch among at least the last
-	// 1,024 lines, nothing is written: the result is the earlier one, or
-	// [ErrIdemMismatch] if the hashes differ. If more lines than that lie
-	// behind the cursor Since, the key is looked for among all of them, and if a
-	// rewind lies after the cursor Base, among all lines of the session.
-	Idem, IdemHash string
-	Since          Cursor
-	// If Conflicts is not empty, no line of these types may lie after the
-	// cursor Base; otherwise the append fails with [ErrConflict].
-	Base      Cursor
-	Conflicts []string
-	// Decide, if not nil, is called once all of the above holds, with the cursor at
-	// which the lines will start, and returns the lines to append. The caller of
-	// Append gives none then. Until the append is over nobody else can
-	// append to the session or delete it. No lines write nothing. An error of Decide
-	// fails the append. Decide may scan the session; it must not call another method
-	// of the driver on it. It may be called again if the driver repeats the append.
-	Decide func(ctx context.Context, start Cursor) ([]Line, error)
-}
+// Anywhere is the cursor of an append that has no condition.
+const Anywhere Cursor = -1
 
-// NoHead is the Head of a session that has none.
-const NoHead = "-"
-
-// Result is what an append did.
-type Result struct {
-	Start, End Cursor // of the lines
-	// Repeated says that nothing was written: the lines were appended earlier
-	// under the same idempotency key. IDs are their entry IDs.
-	Repeated bool
-	IDs      []string
-}
+// Result is the place of the lines of an append. Of none, both are the end.
+type Result struct{ Start, End Cursor }
 
 // Row describes a session, so that sessions can be listed without reading
 // their lines. All of it can be derived from the lines; it is a cache.
@@ -276,9 +247,8 @@ func (r Row) Newer(s Row) bool {
 
 // Errors that callers branch on. None of them means that anything was written.
 var (
-	ErrClosed       = errors.New("the store is closed")
-	ErrConflict     = errors.New("the session has changed since it was looked at: read it again and decide anew")
-	ErrIdemMismatch = errors.New("the idempotency key was used for other content: use a new key")
-	ErrBusy         = errors.New("somebody else holds the lock, another turn on this session for example: wait for it or try again later")
-	ErrReplaced     = errors.New("the session was deleted or replaced: load it again")
+	ErrClosed   = errors.New("the store is closed")
+	ErrConflict = errors.New("session changed since it was read; read it again and retry")
+	ErrBusy     = errors.New("lock is held, for example by another turn; wait for it or try again later")
+	ErrReplaced = errors.New("the session was deleted or replaced: load it again")
 )

@@ -2,7 +2,6 @@ package sessiontest
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -19,7 +18,7 @@ const writers = 16
 var appendRules = []Rule{
 	{
 		"append/contiguous",
-		"Append adds lines, all or none, one after the other and with nothing in between, if cond holds.",
+		"Append adds lines, one or more, all or none and with nothing in between",
 		appendContiguous,
 	},
 	{
@@ -27,10 +26,9 @@ var appendRules = []Rule{
 		"Driver stores sessions: for each an append-only sequence of lines and a [Row] that describes it.",
 		appendOrder,
 	},
-	{"append/result", "Result is what an append did.", appendResult},
+	{"append/result", "Result is the place of the lines of an append.", appendResult},
 	{"append/foreign", "All methods may be called by several goroutines, and several processes may use one storage at a time.", appendForeign},
-	{"append/many", "Append adds lines, all or none", appendMany},
-	{"append/none", "Without lines only the condition is checked.", appendNone},
+	{"append/many", "Append adds lines, one or more, all or none", appendMany},
 	{"append/long", "one JSON object, without a newline", appendLong},
 	{"append/owned", textOwned, appendOwned},
 }
@@ -120,9 +118,6 @@ func appendResult(c *check) {
 		before := c.settle(d, ref)
 		lines := c.triple(fmt.Sprint(i))
 		r := c.append(d, ref, lines...)
-		if r.Repeated {
-			c.errorf("Append without an idempotency key: Repeated is set")
-		}
 		if r.Start < before || r.End <= r.Start {
 			c.errorf("Append after cursor %d: lines at %d to %d", before, r.Start, r.End)
 		}
@@ -157,27 +152,6 @@ func appendMany(c *check) {
 	c.wantIDs("a session of 10,001 lines, forward", c.ids(d, ref), want)
 	slices.Reverse(want)
 	c.wantIDs("a session of 10,001 lines, backward", idsOf(c.scan(d, ref, 0, driver.Backward)), want)
-}
-
-func appendNone(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
-	want := c.ids(d, ref)
-	end := c.settle(d, ref)
-	called := 0
-	cond := driver.Cond{Head: driver.NoHead, Decide: func(_ context.Context, at driver.Cursor) ([]driver.Line, error) {
-		if called++; at != end {
-			c.errorf("Decide was called with the cursor %d, the session ends at %d", at, end)
-		}
-		return nil, nil
-	}}
-	if r := c.appendIf(d, ref, cond); called != 1 || r.Start != end || r.End != end || r.Repeated {
-		c.errorf("an append of no lines at %d returns %+v, and Decide was called %d times", end, r, called)
-	}
-	c.appendIf(d, ref, driver.Cond{})
-	_, err := d.Append(c.ctx, ref, nil, driver.Cond{Head: "other"})
-	c.wantErr("Append of no lines to another head", err, driver.ErrConflict)
-	c.wantIDs("a session to which no lines were appended", c.ids(d, ref), want)
 }
 
 func appendLong(c *check) {

@@ -21,11 +21,11 @@ var archiveMistakes = []mistake{
 		}
 	}},
 	{"restores when something is appended", "archive/write", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			if b.isArchived(ctx, ref) {
 				return driver.Result{}, b.Driver.(driver.Archiver).Restore(ctx, ref)
 			}
-			return b.Driver.Append(ctx, ref, lines, cond)
+			return b.Driver.Append(ctx, ref, lines, at)
 		}
 	}},
 	{"has archived sessions as current ones", "archive/current", func(b *broken) {
@@ -79,11 +79,11 @@ var archiveMistakes = []mistake{
 			b.shared.deleting.Store(true)
 			return restore(ctx, ref)
 		}
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			if b.shared.deleting.Load() {
 				return driver.Result{}, nil
 			}
-			return b.Driver.Append(ctx, ref, lines, cond)
+			return b.Driver.Append(ctx, ref, lines, at)
 		}
 	}},
 }

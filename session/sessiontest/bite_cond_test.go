@@ -3,246 +3,117 @@ package sessiontest_test
 import (
 	"context"
 	"errors"
-	"slices"
 
-	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
 )
 
-// appendAfter lets decide answer, or change the condition, before the sound
-// driver appends.
-func (b *broken) appendAfter(decide func(ref driver.Ref, cond *driver.Cond) (driver.Result, error)) {
-	b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-		if r, err := decide(ref, &cond); err != nil || r.Repeated {
-			return r, err
-		}
-		return b.Driver.Append(ctx, ref, lines, cond)
+// appendAt lets change the place of an append before the sound driver appends.
+func (b *broken) appendAt(change func(ref driver.Ref, at driver.Cursor) driver.Cursor) {
+	b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		return b.Driver.Append(ctx, ref, lines, change(ref, at))
 	}
 }
 
-// found returns the first place of an idempotency key, whole batch or not.
-func (b *broken) found(ref driver.Ref, key string) (r driver.Result) {
-	recs := b.records(ref)
-	for i, rec := range recs {
-		if e := rec.Entry; key != "" && e.Idem == key {
-			batch := recs[i:min(len(recs), i+max(1, e.Batch))]
-			r = driver.Result{Start: driver.Cursor(rec.Offset), End: driver.Cursor(batch[len(batch)-1].End), Repeated: true}
-			for _, rec := range batch {
-				r.IDs = append(r.IDs, rec.Entry.ID)
-			}
-			return r
-		}
+// end returns the end of a session, 0 if it cannot be read.
+func (b *broken) end(ref driver.Ref) (end driver.Cursor) {
+	for _, rec := range b.records(ref) {
+		end = driver.Cursor(rec.End)
 	}
-	return r
-}
-
-func (b *broken) head(ref driver.Ref) string {
-	for _, rec := range slices.Backward(b.records(ref)) {
-		if transcript.IsHead(rec.Entry.Type()) {
-			return rec.Entry.ID
-		}
-	}
-	return driver.NoHead
-}
-
-func (b *broken) conflicts(ref driver.Ref, cond driver.Cond) bool {
-	return slices.ContainsFunc(b.records(ref), func(rec transcript.Record) bool {
-		return rec.Offset >= int64(cond.Base) && slices.Contains(cond.Conflicts, rec.Entry.Type())
-	})
+	return end
 }
 
 var condMistakes = []mistake{
-	{"takes no Head for none", "cond/zero", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if cond.Head == "" {
-				cond.Head = driver.NoHead
+	{"takes no place for the end that it knows", "cond/anywhere", func(b *broken) {
+		known := map[driver.Ref]driver.Cursor{}
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			if end, ok := known[ref]; ok && at < 0 {
+				at = end
 			}
+			r, err := b.Driver.Append(ctx, ref, lines, at)
+			known[ref] = r.End
 			return r, err
-		})
+		}
 	}},
-	{"ignores Head", "cond/head", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			cond.Head = ""
-			return r, err
-		})
+	{"ignores the place", "cond/at", func(b *broken) {
+		b.appendAt(func(driver.Ref, driver.Cursor) driver.Cursor { return driver.Anywhere })
 	}},
-	{"takes the last line for the head", "cond/head", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if recs := b.records(ref); cond.Head != "" && recs[len(recs)-1].Entry.ID != cond.Head {
-				return r, driver.ErrConflict
+	{"takes a place after the end", "cond/at", func(b *broken) {
+		b.appendAt(func(ref driver.Ref, at driver.Cursor) driver.Cursor {
+			if at > b.end(ref) {
+				return driver.Anywhere
 			}
-			cond.Head = ""
-			return r, err
+			return at
 		})
 	}},
-	{"ignores NoHead", "cond/no-head", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if cond.Head == driver.NoHead {
-				cond.Head = ""
+	{"takes the beginning for no place", "cond/nothing", func(b *broken) {
+		b.appendAt(func(_ driver.Ref, at driver.Cursor) driver.Cursor {
+			if at == 0 {
+				return driver.Anywhere
 			}
-			return r, err
+			return at
 		})
 	}},
-	{"looks at the head first", "cond/head-race", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if cond.Head != "" && b.head(ref) != cond.Head {
-				return r, driver.ErrConflict
+	{"looks at the end first", "cond/race", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			if at >= 0 && b.end(ref) != at {
+				return driver.Result{}, driver.ErrConflict
 			}
 			pause()
-			cond.Head = ""
-			return r, err
-		})
+			return b.Driver.Append(ctx, ref, lines, driver.Anywhere)
+		}
 	}},
 	{"writes what it refuses", "cond/nothing", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, cond)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at)
 			if errors.Is(err, driver.ErrConflict) {
-				_, _ = b.Driver.Append(ctx, ref, lines[:1], driver.Cond{})
+				_, _ = b.Driver.Append(ctx, ref, lines[:1], driver.Anywhere)
 			}
 			return r, err
 		}
 	}},
-	{"takes a key for all conditions", "cond/all", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if cond.Idem != "" {
-				cond.Head, cond.Conflicts = "", nil
-			}
-			return r, err
-		})
-	}},
-	{"ignores keys", "idem/repeat", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			cond.Idem = ""
-			return r, err
-		})
-	}},
-	{"looks at the head before the key", "idem/repeat", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if cond.Head != "" && b.head(ref) != cond.Head {
-				return r, driver.ErrConflict
-			}
-			return r, err
-		})
-	}},
-	{"keeps keys in memory", "idem/repeat", func(b *broken) {
-		known := map[string]bool{}
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if key := cond.Idem; !known[key] {
-				known[key], cond.Idem = true, ""
-			}
-			return r, err
-		})
-	}},
-	{"ignores the hash", "idem/mismatch", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, cond)
-			if errors.Is(err, driver.ErrIdemMismatch) {
-				return b.found(ref, cond.Idem), nil
-			}
-			return r, err
-		}
-	}},
-	{"looks at 1,000 lines", "idem/far", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			recs, at := b.records(ref), b.found(ref, cond.Idem)
-			if at.Repeated && recs[len(recs)-1].Offset-int64(at.Start) >= 1000 {
-				cond.Idem = ""
-			}
-			return r, err
-		})
-	}},
-	{"finds keys of incomplete batches", "idem/incomplete", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			return b.found(ref, cond.Idem), nil
-		})
-	}},
-	{"finds keys of other sessions", "idem/other-session", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			if r, ok := b.shared.keys[cond.Idem]; ok {
-				return r, nil
-			}
-			r, err := b.Driver.Append(ctx, ref, lines, cond)
-			b.shared.keys[cond.Idem] = driver.Result{Start: r.Start, End: r.End, Repeated: true, IDs: r.IDs}
-			return r, err
-		}
-	}},
-	{"looks for the key first", "idem/race", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			r = b.found(ref, cond.Idem)
-			pause()
-			cond.Idem = ""
-			return r, nil
-		})
-	}},
-	{"ignores Conflicts", "conflicts/after", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			cond.Conflicts = nil
-			return r, err
-		})
-	}},
-	{"ignores Base", "conflicts/after", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			cond.Base = 0
-			return r, err
-		})
-	}},
-	{"looks for conflicts first", "conflicts/race", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if b.conflicts(ref, *cond) {
-				return r, driver.ErrConflict
-			}
-			pause()
-			cond.Conflicts = nil
-			return r, err
-		})
-	}},
-	{"passes over damaged lines", "cond/damaged", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			intact := slices.DeleteFunc(slices.Clone(b.records(ref)), func(rec transcript.Record) bool {
-				return !checksum.Intact(rec.Entry.Line())
-			})
-			if last := intact[len(intact)-1].Entry.ID; cond.Head != "" && cond.Head != driver.NoHead && cond.Head != last {
-				return r, driver.ErrConflict
-			}
-			return r, err
-		})
-	}},
-	{"appends a damaged batch again", "cond/damaged", func(b *broken) {
-		b.appendAfter(func(ref driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if recs := b.records(ref); len(recs) > 1 && !checksum.Intact(recs[1].Entry.Line()) {
-				cond.Idem = ""
-			}
-			return r, err
-		})
-	}},
-	{"ignores Decide", "decide/called", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			cond.Decide = nil
-			return r, err
-		})
-	}},
-	{"calls Decide first", "decide/called", func(b *broken) { b.appendAfter(decideFirst) }},
-	{"does what Decide forbids", "decide/fails", func(b *broken) {
-		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-			if decide := cond.Decide; decide != nil {
-				cond.Decide = func(ctx context.Context, at driver.Cursor) ([]driver.Line, error) {
-					lines, _ := decide(ctx, at)
-					return lines, nil
+	{"calls decide first", "update/called", func(b *broken) { b.decideFirst() }},
+	{"decides twice", "update/called", func(b *broken) {
+		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
+			return b.Driver.Update(ctx, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
+				if _, err := decide(ctx, end); err != nil {
+					return nil, err
 				}
+				return decide(ctx, end)
+			})
+		}
+	}},
+	{"takes an update of no lines for no call", "update/none", func(b *broken) {
+		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (r driver.Result, err error) {
+			empty := false
+			r, err = b.Driver.Update(ctx, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
+				lines, err := decide(ctx, end)
+				empty = len(lines) == 0
+				return lines, err
+			})
+			if empty {
+				return driver.Result{}, err
 			}
 			return r, err
-		})
+		}
 	}},
-	{"calls Decide beside other appends", "decide/alone", func(b *broken) { b.appendAfter(decideFirst) }},
+	{"does what decide forbids", "update/fails", func(b *broken) {
+		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
+			return b.Driver.Update(ctx, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
+				lines, _ := decide(ctx, end)
+				return lines, nil
+			})
+		}
+	}},
+	{"decides beside other appends", "update/alone", func(b *broken) { b.decideFirst() }},
 }
 
-// decideFirst calls Decide before the append.
-func decideFirst(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
-	if cond.Decide == nil {
-		return r, nil
+// decideFirst makes Update call decide before it has the session for itself.
+func (b *broken) decideFirst() {
+	b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
+		lines, err := decide(ctx, 0)
+		if err != nil {
+			return driver.Result{}, err
+		}
+		return b.Driver.Append(ctx, ref, lines, driver.Anywhere)
 	}
-	lines, err := cond.Decide(context.Background(), 0)
-	cond.Decide = func(context.Context, driver.Cursor) ([]driver.Line, error) { return lines, nil }
-	return r, err
 }

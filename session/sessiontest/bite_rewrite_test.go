@@ -66,10 +66,10 @@ var rewriteMistakes = []mistake{
 			b.shared.rewritten.Store(true)
 			return err
 		}
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, cond)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at)
 			if err != nil && b.shared.rewritten.Load() {
-				r, err = b.Driver.Append(ctx, ref, lines, cond)
+				r, err = b.Driver.Append(ctx, ref, lines, at)
 			}
 			return r, err
 		}

@@ -74,9 +74,9 @@ var rowMistakes = []mistake{
 			b.shared.mu.Lock()
 			defer b.shared.mu.Unlock()
 			for _, name := range names {
-				b.shared.keys[name] = driver.Result{}
+				b.shared.names[name] = true
 			}
-			for name := range b.shared.keys {
+			for name := range b.shared.names {
 				if !slices.Contains(names, name) {
 					names = append(names, name)
 				}
@@ -231,8 +231,8 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"writes after cancel", "call/cancelled", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			return b.Driver.Append(context.WithoutCancel(ctx), ref, lines, cond)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			return b.Driver.Append(context.WithoutCancel(ctx), ref, lines, at)
 		}
 	}},
 	{"ignores Close", "close/methods", func(b *broken) { b.close = func() error { return nil } }},
@@ -276,8 +276,8 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"loses what is under way", "close/wait", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, cond)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at)
 			b.shared.mu.Lock()
 			defer b.shared.mu.Unlock()
 			if b.shared.n++; errors.Is(err, driver.ErrClosed) && !b.shared.refs[ref] {

@@ -31,14 +31,14 @@ var mistakes = slices.Concat(lineMistakes, scanMistakes, sessionMistakes, rowMis
 
 var lineMistakes = []mistake{
 	{"loses the last line", "append/contiguous", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			return b.Driver.Append(ctx, ref, lines[:len(lines)-1], cond)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			return b.Driver.Append(ctx, ref, lines[:len(lines)-1], at)
 		}
 	}},
 	{"appends line by line", "append/contiguous", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (r driver.Result, err error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (r driver.Result, err error) {
 			for i, l := range lines {
-				part, err := b.Driver.Append(ctx, ref, []driver.Line{l}, cond)
+				part, err := b.Driver.Append(ctx, ref, []driver.Line{l}, at)
 				if err != nil {
 					return r, err
 				}
@@ -52,32 +52,32 @@ var lineMistakes = []mistake{
 		}
 	}},
 	{"sorts lines", "append/order", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			lines = slices.SortedFunc(slices.Values(lines), func(a, b driver.Line) int { return strings.Compare(b.ID, a.ID) })
-			return b.Driver.Append(ctx, ref, lines, cond)
+			return b.Driver.Append(ctx, ref, lines, at)
 		}
 	}},
 	{"escapes text", "append/order", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			lines = slices.Clone(lines)
 			for i := range lines {
 				lines[i].Data = []byte(strings.ReplaceAll(string(lines[i].Data), "<", `\u003c`))
 			}
-			return b.Driver.Append(ctx, ref, lines, cond)
+			return b.Driver.Append(ctx, ref, lines, at)
 		}
 	}},
 	{"counts the newline twice", "append/result", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, cond)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at)
 			r.Start++
 			return r, err
 		}
 	}},
 	{"caches what others change", "append/foreign", func(b *broken) {
 		var cache []transcript.Record
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			cache = nil
-			return b.Driver.Append(ctx, ref, lines, cond)
+			return b.Driver.Append(ctx, ref, lines, at)
 		}
 		b.rewritten(func(recs []transcript.Record) []transcript.Record {
 			if cache == nil {
@@ -85,22 +85,6 @@ var lineMistakes = []mistake{
 			}
 			return cache
 		})
-	}},
-	{"refuses no lines", "append/none", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			if len(lines) == 0 {
-				return driver.Result{}, errors.New("no lines")
-			}
-			return b.Driver.Append(ctx, ref, lines, cond)
-		}
-	}},
-	{"takes no lines for no call", "append/none", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-			if len(lines) == 0 {
-				return driver.Result{}, nil
-			}
-			return b.Driver.Append(ctx, ref, lines, cond)
-		}
 	}},
 	{"stops at 8,192 lines", "append/many", func(b *broken) {
 		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[:min(len(recs), 8192)] })
@@ -111,12 +95,12 @@ var lineMistakes = []mistake{
 		})
 	}},
 	{"keeps the caller's slices", "append/owned", func(b *broken) {
-		b.append = func(_ context.Context, ref driver.Ref, lines []driver.Line, _ driver.Cond) (driver.Result, error) {
+		b.append = func(_ context.Context, ref driver.Ref, lines []driver.Line, _ driver.Cursor) (driver.Result, error) {
 			b.shared.lines[ref] = slices.Clone(lines)
 			return driver.Result{}, nil
 		}
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-			_, _ = b.Driver.Append(ctx, ref, b.shared.lines[ref], driver.Cond{})
+			_, _ = b.Driver.Append(ctx, ref, b.shared.lines[ref], driver.Anywhere)
 			return b.Driver.Scan(ctx, ref, from, dir)
 		}
 	}},
@@ -195,10 +179,10 @@ var scanMistakes = []mistake{
 		})
 	}},
 	{"holds a lock during the loop", "scan/loop", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			b.shared.mu.Lock()
 			defer b.shared.mu.Unlock()
-			return b.Driver.Append(ctx, ref, lines, cond)
+			return b.Driver.Append(ctx, ref, lines, at)
 		}
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
@@ -210,9 +194,9 @@ var scanMistakes = []mistake{
 	}},
 	{"ends a loop that appends", "scan/loop", func(b *broken) {
 		appends := 0
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			appends++
-			return b.Driver.Append(ctx, ref, lines, cond)
+			return b.Driver.Append(ctx, ref, lines, at)
 		}
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
@@ -335,7 +319,7 @@ var sessionMistakes = []mistake{
 		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, line := header(1)
 			if got, err := b.Driver.Get(ctx, driver.Ref{Agent: agent, ID: row.ID}); err == nil {
-				_, err = b.Driver.Append(ctx, got.Ref(), []driver.Line{line}, driver.Cond{})
+				_, err = b.Driver.Append(ctx, got.Ref(), []driver.Line{line}, driver.Anywhere)
 				return got, err
 			}
 			return b.Driver.Create(ctx, agent, key, header, more...)
@@ -367,7 +351,7 @@ var sessionMistakes = []mistake{
 		b.setCurrent = func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error) {
 			row, err := b.Driver.SetCurrent(ctx, ref, line)
 			if err == nil {
-				_, err = b.Driver.Append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Cond{})
+				_, err = b.Driver.Append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Anywhere)
 			}
 			return row, err
 		}
@@ -432,7 +416,7 @@ var sessionMistakes = []mistake{
 		}
 		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, err := b.Driver.Create(ctx, agent, key, header, more...)
-			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Cond{})
+			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Anywhere)
 			return row, err
 		}
 	}},

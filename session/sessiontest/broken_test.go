@@ -16,7 +16,8 @@ type broken struct {
 	// shared is what the drivers on one storage have in common.
 	shared *shared
 
-	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error)
+	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error)
+	update       func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error)
 	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
 	sift         func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error]
 	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
@@ -40,6 +41,8 @@ type broken struct {
 	close        func() error
 }
 
+type decideFunc = func(ctx context.Context, end driver.Cursor) ([]driver.Line, error)
+
 type headerFunc = func(gen int64) (driver.Row, driver.Line)
 
 // shared is scratch space for what is wrong with a driver.
@@ -47,8 +50,8 @@ type shared struct {
 	mu    sync.Mutex
 	n     int
 	refs  map[driver.Ref]bool
+	names map[string]bool
 	lines map[driver.Ref][]driver.Line
-	keys  map[string]driver.Result
 	rows  map[driver.Ref]driver.Row
 	turn  chan struct{}
 
@@ -61,8 +64,8 @@ type shared struct {
 func newShared() *shared {
 	return &shared{
 		refs:  map[driver.Ref]bool{},
+		names: map[string]bool{},
 		lines: map[driver.Ref][]driver.Line{},
-		keys:  map[string]driver.Result{},
 		rows:  map[driver.Ref]driver.Row{},
 		turn:  make(chan struct{}, 1),
 	}
@@ -77,15 +80,19 @@ func newBroken(d driver.Driver, s *shared) *broken {
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
 		rewrite: rewriter.Rewrite,
-		append:  d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
+		append:  d.Append, update: d.Update, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
 		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf, adopt: adopter.Adopt,
 	}
 }
 
-func (b *broken) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	return b.append(ctx, ref, lines, cond)
+func (b *broken) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+	return b.append(ctx, ref, lines, at)
+}
+
+func (b *broken) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	return b.update(ctx, ref, decide)
 }
 
 func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {

@@ -23,11 +23,15 @@ type method struct {
 // sessionMethods are those that need a session.
 var sessionMethods = []method{
 	{"Append", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Append(ctx, ref, c.triple("a"), driver.Cond{})
+		_, err := d.Append(ctx, ref, c.triple("a"), driver.Anywhere)
 		return err
 	}},
 	{"Append with a condition", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Append(ctx, ref, c.triple("a"), driver.Cond{Head: driver.NoHead, Idem: "key", Conflicts: []string{"rewind"}})
+		_, err := d.Append(ctx, ref, c.triple("a"), 1)
+		return err
+	}},
+	{"Update", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+		_, err := d.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return c.triple("a"), nil })
 		return err
 	}},
 	{"Scan forward", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {

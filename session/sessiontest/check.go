@@ -181,14 +181,14 @@ func (c *check) createID(d driver.Driver, agent, key, id string) driver.Row {
 
 // append adds lines without a condition.
 func (c *check) append(d driver.Driver, ref driver.Ref, lines ...driver.Line) driver.Result {
-	return c.appendIf(d, ref, driver.Cond{}, lines...)
+	return c.appendAt(d, ref, driver.Anywhere, lines...)
 }
 
-// appendIf adds lines under a condition that must hold.
-func (c *check) appendIf(d driver.Driver, ref driver.Ref, cond driver.Cond, lines ...driver.Line) driver.Result {
+// appendAt adds lines at a cursor at which the session must end.
+func (c *check) appendAt(d driver.Driver, ref driver.Ref, at driver.Cursor, lines ...driver.Line) driver.Result {
 	c.calling("Append")
-	r, err := d.Append(c.ctx, ref, lines, cond)
-	c.noErr(fmt.Sprintf("Append with condition %+v", cond), err)
+	r, err := d.Append(c.ctx, ref, lines, at)
+	c.noErr(fmt.Sprintf("Append at %d", at), err)
 	return r
 }
 

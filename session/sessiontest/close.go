@@ -121,7 +121,7 @@ func closeWait(c *check) {
 				defer begun()
 				for c.ctx.Err() == nil {
 					lines := c.triple("a")
-					_, err := d.Append(c.ctx, ref, lines, driver.Cond{})
+					_, err := d.Append(c.ctx, ref, lines, driver.Anywhere)
 					if err != nil {
 						c.wantErr("Append while Close is called", err, driver.ErrClosed)
 						return

@@ -43,24 +43,16 @@ func (c *check) notes(n int) []driver.Line {
 // user returns a line that is a head.
 func (c *check) user(text string) driver.Line { return c.batch(transcript.UserText(text))[0] }
 
-// batch returns the lines of one batch.
-func (c *check) batch(items ...transcript.Item) []driver.Line { return c.idemBatch("", "", items...) }
-
 // triple returns a batch of three lines.
 func (c *check) triple(text string) []driver.Line {
 	return c.batch(transcript.UserText(text+" 1"), transcript.UserText(text+" 2"), transcript.UserText(text+" 3"))
 }
 
-// idemBatch returns the lines of one batch with an idempotency key.
-func (c *check) idemBatch(key, hash string, items ...transcript.Item) []driver.Line {
+// batch returns the lines of one batch.
+func (c *check) batch(items ...transcript.Item) []driver.Line {
 	entries, err := transcript.NewBatch(clock, c.id, items...)
 	if err != nil {
 		c.fatalf("sessiontest: %v", err)
-	}
-	if key != "" {
-		if entries, err = transcript.WithIdem(entries, key, hash); err != nil {
-			c.fatalf("sessiontest: %v", err)
-		}
 	}
 	lines := make([]driver.Line, len(entries))
 	for i, e := range entries {

@@ -43,7 +43,7 @@ func Rules() []Rule {
 	return slices.Concat(
 		appendRules, scanRules, settleRules, createRules, currentRules, deleteRules,
 		rowRules, nameRules, turnRules, callRules, closeRules,
-		headRules, idemRules, conflictRules, damagedRules, decideRules, watchRules, archiveRules, rewriteRules, adoptRules,
+		condRules, watchRules, archiveRules, rewriteRules, adoptRules,
 	)
 }
 

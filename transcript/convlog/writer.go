@@ -126,9 +126,9 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 		if len(lines) == 0 {
 			return log.Flush(ctx) // what was written before may not be durable yet
 		}
-		_, _, err := log.Append(ctx, lines, func(end int64) error {
+		_, _, err := log.AppendDecided(ctx, func(end int64) ([]byte, error) {
 			if err := t.seen.catchUp(log, end); err != nil {
-				return err
+				return nil, err
 			}
 			var repeated error
 			for id := range fresh {
@@ -136,7 +136,7 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 					known[id], repeated = true, errRepeated
 				}
 			}
-			return repeated
+			return lines, repeated
 		})
 		if !errors.Is(err, errRepeated) {
 			return err

@@ -152,51 +152,54 @@ func (d *memory) writable(op string, ref driver.Ref) error {
 	return d.opts.Fail(op, ref)
 }
 
-// Append implements [driver.Driver]. All lines of the session are searched for
-// an idempotency key, and before the other conditions are looked at.
-func (d *memory) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	const op = "Append"
+// Append implements [driver.Driver].
+func (d *memory) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+	return d.append(ctx, "Append", ref, func(_ context.Context, s *session) ([]driver.Line, error) {
+		if at >= 0 && at != s.end() {
+			return nil, driver.ErrConflict
+		}
+		return lines, nil
+	})
+}
+
+// Update implements [driver.Driver].
+func (d *memory) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	return d.append(ctx, "Update", ref, func(ctx context.Context, s *session) ([]driver.Line, error) {
+		decided := make(chan struct{})
+		s.deciding = decided
+		end := s.end()
+		d.storage.mu.Unlock() // decide may scan
+		defer func() {
+			d.storage.mu.Lock()
+			s.deciding = nil
+			close(decided)
+		}()
+		return decide(ctx, end)
+	})
+}
+
+// append appends the lines that decide returns, while nothing else can append to the
+// session or remove it.
+func (d *memory) append(ctx context.Context, op string, ref driver.Ref, decide func(context.Context, *session) ([]driver.Line, error)) (driver.Result, error) {
 	s, err := d.alone(ctx, op, ref, d.findLines)
 	if err != nil {
 		return driver.Result{}, err
 	}
 	defer d.storage.mu.Unlock()
-	if err := s.live(); err != nil {
+	if err := cmp.Or(s.live(), d.writable(op, ref)); err != nil {
 		return driver.Result{}, fail(op, ref, err)
 	}
-	if repeated, err := s.check(cond); err != nil || repeated.Repeated {
-		return repeated, fail(op, ref, err)
-	}
-	if err := d.writable(op, ref); err != nil {
+	lines, err := decide(ctx, s)
+	if err != nil {
 		return driver.Result{}, fail(op, ref, err)
-	}
-	if cond.Decide != nil {
-		if lines, err = d.decide(ctx, s, cond); err != nil {
-			return driver.Result{}, fail(op, ref, err)
-		}
 	}
 	r, err := s.append(lines)
 	d.storage.tell(ref)
 	return r, fail(op, ref, err)
 }
 
-// decide calls the Decide of a condition, which may scan: without the lock of the
-// storage, while nothing else can append to the session or remove it.
-func (d *memory) decide(ctx context.Context, s *session, cond driver.Cond) ([]driver.Line, error) {
-	decided := make(chan struct{})
-	s.deciding = decided
-	end := s.end()
-	d.storage.mu.Unlock()
-	defer func() {
-		d.storage.mu.Lock()
-		s.deciding = nil
-		close(decided)
-	}()
-	return cond.Decide(ctx, end)
-}
-
 // alone is a find for a call that changes the lines of a session: it waits until no
-// Decide is running.
+// Update is running.
 func (d *memory) alone(ctx context.Context, op string, ref driver.Ref, find func(context.Context, string, driver.Ref) (*session, error)) (*session, error) {
 	for {
 		s, err := find(ctx, op, ref)

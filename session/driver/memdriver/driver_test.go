@@ -50,7 +50,7 @@ func TestFail(t *testing.T) {
 	full = true
 	for name, call := range map[string]func() error{
 		"Append main a": func() error {
-			_, err := d.Append(ctx, ref, []driver.Line{user("1"), user("2")}, driver.Cond{})
+			_, err := d.Append(ctx, ref, []driver.Line{user("1"), user("2")}, driver.Anywhere)
 			return err
 		},
 		"LoadOrCreate main c": func() error {
@@ -79,10 +79,8 @@ func TestFail(t *testing.T) {
 	_, _, err := d.LoadOrCreate(ctx, "main", "k", header("c"))
 	require.NoError(t, err)
 	require.Empty(t, asked)
-	_, err = d.Append(ctx, ref, nil, driver.Cond{Head: "x"})
-	require.ErrorIs(t, err, driver.ErrConflict)
 	full = false
-	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, driver.Cond{Head: driver.NoHead})
+	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, 1)
 	require.NoError(t, err)
 }
 
@@ -96,7 +94,7 @@ func TestNewerGenAfterDelete(t *testing.T) {
 	}
 }
 
-// A line that is no entry is damage, counts as a line, and ends a batch.
+// A line that is no entry is damage and counts as a line.
 func TestDamage(t *testing.T) {
 	d := memdriver.New(nil)
 	ref := create(t, d, "a").Ref()
@@ -104,7 +102,7 @@ func TestDamage(t *testing.T) {
 	first := driver.Line{ID: "1", Data: []byte(`{"type":"user","id":"1","batch":2,"idem":"key","content":"a"}`)}
 	second := driver.Line{ID: "2", Data: []byte(`{"type":"user","id":"2","part":2,"content":"b"}`)}
 	lines := []driver.Line{first, {Data: []byte(`{"torn`)}, second, {Data: []byte(`{"no":"type"}`)}}
-	if _, err := d.Append(ctx, ref, lines, driver.Cond{}); err != nil {
+	if _, err := d.Append(ctx, ref, lines, driver.Anywhere); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -118,17 +116,13 @@ func TestDamage(t *testing.T) {
 	}
 	want := `1|torn: 6 bytes at offset 2|2|malformed: 13 bytes at offset 4 (no type)`
 	require.Equal(t, want, strings.Join(got, "|"))
-	r, err := d.Append(ctx, ref, []driver.Line{user("3")}, driver.Cond{Idem: "key", Head: "2"})
-	if err != nil || r.Repeated {
-		t.Errorf("Append under the key of a batch with damage in it: %+v, %v", r, err)
-	}
 }
 
 func TestLineBreak(t *testing.T) {
 	d := memdriver.New(nil)
 	ref := create(t, d, "a").Ref()
 	before := state(t, d)
-	_, err := d.Append(t.Context(), ref, []driver.Line{user("1"), {Data: []byte("{\n}")}}, driver.Cond{})
+	_, err := d.Append(t.Context(), ref, []driver.Line{user("1"), {Data: []byte("{\n}")}}, driver.Anywhere)
 	require.Error(t, err)
 	require.Equal(t, before, state(t, d))
 }

@@ -13,24 +13,17 @@ import (
 type session struct {
 	row     driver.Row
 	records []transcript.Record // the k-th ends at cursor k; only added to
-	head    string
-	batches transcript.Batcher       // knows the batch that is unfinished
-	idem    map[string]driver.Result // by key: the whole batches that have one
-	hashes  map[string]string        // of the same
-	turn    chan struct{}            // holds one element while the turn is locked
-	gone    chan struct{}            // closed when the session is deleted
+	turn    chan struct{}       // holds one element while the turn is locked
+	gone    chan struct{}       // closed when the session is deleted
 
-	deciding chan struct{} // closed when a Decide has returned; nil if none is running
+	deciding chan struct{} // closed when an Update has decided; nil if none is running
 }
 
 func newSession(row driver.Row) *session {
 	return &session{
-		row:    row,
-		head:   driver.NoHead,
-		idem:   map[string]driver.Result{},
-		hashes: map[string]string{},
-		turn:   make(chan struct{}, 1),
-		gone:   make(chan struct{}),
+		row:  row,
+		turn: make(chan struct{}, 1),
+		gone: make(chan struct{}),
 	}
 }
 
@@ -40,31 +33,6 @@ func (s *session) copyRow() driver.Row {
 	row := s.row
 	row.Labels = slices.Clone(row.Labels)
 	return row
-}
-
-// check reports whether cond holds: the error is nil and the result says that
-// nothing is repeated. An idempotency key comes first, because a retry comes
-// with the head its first attempt has replaced.
-func (s *session) check(cond driver.Cond) (driver.Result, error) {
-	if earlier, ok := s.idem[cond.Idem]; ok && cond.Idem != "" {
-		if h := s.hashes[cond.Idem]; h != cond.IdemHash && h != transcript.ErasedHash {
-			return driver.Result{}, driver.ErrIdemMismatch
-		}
-		earlier.IDs = slices.Clone(earlier.IDs)
-		return earlier, nil
-	}
-	if cond.Head != "" && cond.Head != s.head {
-		return driver.Result{}, driver.ErrConflict
-	}
-	if len(cond.Conflicts) > 0 {
-		base := min(max(cond.Base, 0), s.end())
-		for _, rec := range s.records[base:] {
-			if slices.Contains(cond.Conflicts, rec.Entry.Type()) {
-				return driver.Result{}, driver.ErrConflict
-			}
-		}
-	}
-	return driver.Result{}, nil
 }
 
 // append adds lines, all or none.
@@ -77,7 +45,6 @@ func (s *session) append(lines []driver.Line) (driver.Result, error) {
 	r := driver.Result{Start: s.end()}
 	for _, l := range lines {
 		s.add(l.Data)
-		r.IDs = append(r.IDs, l.ID)
 	}
 	r.End = s.end()
 	return r, nil
@@ -93,28 +60,8 @@ func (s *session) add(data []byte) {
 		if de, ok := errors.AsType[*transcript.DamageError](err); ok {
 			rec.Damage.Kind, rec.Damage.Reason = de.Kind, de.Reason
 		}
-		s.records = append(s.records, rec)
-		s.batches.Break()
-		return
+	} else {
+		rec.Entry = e
 	}
-	rec.Entry = e
 	s.records = append(s.records, rec)
-	if transcript.IsHead(e.Type()) {
-		s.head = e.ID
-	}
-	for _, b := range s.batches.Add(e) {
-		if first := b.Entries[0]; b.Complete && first.Idem != "" {
-			s.remember(first, b.Entries)
-		}
-	}
-}
-
-// remember notes the idempotency key of a batch whose last line was just
-// added.
-func (s *session) remember(first transcript.Entry, batch []transcript.Entry) {
-	r := driver.Result{Start: s.end() - driver.Cursor(len(batch)), End: s.end(), Repeated: true}
-	for _, e := range batch {
-		r.IDs = append(r.IDs, e.ID)
-	}
-	s.idem[first.Idem], s.hashes[first.Idem] = r, first.IdemHash
 }

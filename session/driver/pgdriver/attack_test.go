@@ -73,7 +73,7 @@ func TestAttemptOutlivesItsConnection(t *testing.T) {
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run("append, "+level, func(t *testing.T) {
 			testZombie(t, level, func(ctx context.Context, d *pgdriver.Driver) error {
-				_, err := d.Append(ctx, ref, []driver.Line{lineOf("one")}, driver.Cond{})
+				_, err := d.Append(ctx, ref, []driver.Line{lineOf("one")}, driver.Anywhere)
 				return err
 			}, func(d *pgdriver.Driver) { require.Equal(t, []string{"session", "one"}, idsOf(t, d)) })
 		})
@@ -181,7 +181,7 @@ func TestRefusedAlone(t *testing.T) {
 			if i == 10 {
 				id = "bad"
 			}
-			_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(id)}, driver.Cond{})
+			_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(id)}, driver.Anywhere)
 			if (err != nil) != (id == "bad") {
 				t.Errorf("%s: %v", id, err)
 			}
@@ -237,11 +237,11 @@ func TestFullSession(t *testing.T) {
 	d := opened(t, pool, schema)
 	_, err := pool.Exec(t.Context(), "UPDATE "+schema+".sessions SET lines = (1 << 24) - 2")
 	require.NoError(t, err)
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a"), lineOf("b")}, driver.Cond{})
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a"), lineOf("b")}, driver.Anywhere)
 	require.ErrorContains(t, err, "16777215 lines")
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Cond{})
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
 	require.NoError(t, err)
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("b")}, driver.Cond{})
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("b")}, driver.Anywhere)
 	require.ErrorContains(t, err, "16777215 lines")
 	require.NoError(t, d.Close())
 }
@@ -254,7 +254,7 @@ func TestClosedPool(t *testing.T) {
 	release, err := d.LockTurn(t.Context(), ref, false)
 	require.NoError(t, err)
 	pool.Close()
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Cond{})
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
 	_, err = d.Get(t.Context(), ref)
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
@@ -282,7 +282,7 @@ func TestIsolationOfTheRole(t *testing.T) {
 					_, _, err = d.LoadOrCreate(t.Context(), "main", "key", headerOf)
 				}
 				for n := 0; n < 3 && err == nil; n++ {
-					_, err = d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint(i, "-", n))}, driver.Cond{})
+					_, err = d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint(i, "-", n))}, driver.Anywhere)
 				}
 				if drivers[i] = d; err != nil {
 					t.Errorf("%s: %v", level, err)
@@ -353,7 +353,7 @@ func TestNamesOfSchemas(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for n, got := 0, (driver.Ref{}); got != ref; n++ { // by its name, not by looking
-		_, err := there.Append(t.Context(), ref, []driver.Line{lineOf(strconv.Itoa(n))}, driver.Cond{})
+		_, err := there.Append(t.Context(), ref, []driver.Line{lineOf(strconv.Itoa(n))}, driver.Anywhere)
 		require.NoError(t, err)
 		select {
 		case got = <-heard:

@@ -117,7 +117,7 @@ func appendInCrowd(ctx context.Context, pool *pgxpool.Pool, schema string, args 
 		}
 		defer func() { _ = d.Close() }()
 		add = func(ctx context.Context, session int, line driver.Line) error {
-			_, err := d.Append(ctx, driver.Ref{Agent: "main", ID: fmt.Sprint("s", session)}, []driver.Line{line}, driver.Cond{})
+			_, err := d.Append(ctx, driver.Ref{Agent: "main", ID: fmt.Sprint("s", session)}, []driver.Line{line}, driver.Anywhere)
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func BenchmarkLoad(b *testing.B) {
 		for i := range 100 {
 			lines = append(lines, note(fmt.Sprint(n, "-", i)))
 		}
-		_, err := d.Append(b.Context(), row.Ref(), lines, driver.Cond{})
+		_, err := d.Append(b.Context(), row.Ref(), lines, driver.Anywhere)
 		require.NoError(b, err)
 	}
 	var took [2][]time.Duration
@@ -260,7 +260,7 @@ func BenchmarkWake(b *testing.B) {
 		for len(woken) > 0 {
 			<-woken
 		}
-		_, err := drivers[0].Append(b.Context(), ref, []driver.Line{note("n")}, driver.Cond{})
+		_, err := drivers[0].Append(b.Context(), ref, []driver.Line{note("n")}, driver.Anywhere)
 		require.NoError(b, err)
 		start := time.Now()
 		<-woken

@@ -71,7 +71,7 @@ func talk(ctx context.Context, url string, args []string) error {
 	}
 	say := func(n int) (string, error) {
 		e := transcript.Entry{ID: fmt.Sprintf("%s-%d", args[1], n), Body: transcript.Custom{Name: "n"}}
-		_, err := d.Append(ctx, row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+		_, err := d.Append(ctx, row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
 		return e.ID, err
 	}
 	if args[1] == "holder" {

@@ -21,7 +21,7 @@ func TestFlushOfAsyncAppends(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for range 20 {
-		_, err := d.Append(t.Context(), row.Ref(), []driver.Line{note("n")}, driver.Cond{})
+		_, err := d.Append(t.Context(), row.Ref(), []driver.Line{note("n")}, driver.Anywhere)
 		require.NoError(t, err)
 		var end string
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn()::text").Scan(&end))

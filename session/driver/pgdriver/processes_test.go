@@ -132,7 +132,7 @@ func (m *mixer) step(ctx context.Context) error {
 		turn := m.id()
 		for _, what := range []string{"begin", "end"} {
 			line := m.user(what + " " + turn)
-			_, err := m.d.Append(ctx, ref, []driver.Line{line}, driver.Cond{})
+			_, err := m.d.Append(ctx, ref, []driver.Line{line}, driver.Anywhere)
 			if err := m.did(err, event{Op: "append", Session: ref.ID, Lines: []string{line.ID}}); err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ func (m *mixer) step(ctx context.Context) error {
 		line := m.user(fmt.Sprintf("of %s %d", first, i))
 		lines, ids = append(lines, line), append(ids, line.ID)
 	}
-	_, err = m.d.Append(ctx, ref, lines, driver.Cond{})
+	_, err = m.d.Append(ctx, ref, lines, driver.Anywhere)
 	return m.did(err, event{Op: "append", Session: ref.ID, Lines: ids})
 }
 

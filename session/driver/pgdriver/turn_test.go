@@ -98,7 +98,7 @@ func TestAppendsBesideTurns(t *testing.T) {
 		talking.Go(func() error {
 			for n := range 50 {
 				e := transcript.Entry{ID: fmt.Sprint(who, "-", n), Body: transcript.Custom{Name: "n"}}
-				if _, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{}); err != nil {
+				if _, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere); err != nil {
 					return err
 				}
 			}

@@ -172,7 +172,7 @@ func TestUnheardCommit(t *testing.T) {
 		check      func(t *testing.T, ref driver.Ref)
 	}{
 		{"append", ".append(", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Append(ctx, ref, []driver.Line{lineOf("two"), lineOf("three")}, driver.Cond{})
+			_, err := d.Append(ctx, ref, []driver.Line{lineOf("two"), lineOf("three")}, driver.Anywhere)
 			return err
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two", "three") }},
 		{"append that is decided", "commit\x00", func(ctx context.Context, ref driver.Ref) error {

@@ -1,0 +1,195 @@
+package sessiontest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var condRules = []Rule{
+	{"cond/anywhere", "or anywhere if at is negative", condAnywhere},
+	{"cond/at", "if the session ends at the cursor at", condAt},
+	{"cond/race", "The condition and the write are one step, in all processes.", condRace},
+	{"cond/nothing", "An error that does not say otherwise means that nothing was written.", condNothing},
+	{"update/called", "Decide is called with the cursor at which the session ends.", updateCalled},
+	{"update/none", "none write nothing", updateNone},
+	{"update/fails", "An error of decide fails the update.", updateFails},
+	{"update/alone", "Until Update returns, no other call, in any process, can append to the session or delete it.", updateAlone},
+}
+
+// someText is the content of batches that are told apart by their IDs.
+var someText = transcript.UserText("some text")
+
+// refused checks that a conditional append fails and writes nothing.
+func (c *check) refused(name string, d driver.Driver, ref driver.Ref, at driver.Cursor) {
+	before, end := c.ids(d, ref), c.settle(d, ref)
+	c.calling("Append")
+	_, err := d.Append(c.ctx, ref, c.triple("refused"), at)
+	c.wantErr("Append "+name, err, driver.ErrConflict)
+	c.wantIDs("the session after an Append that was refused, "+name, c.ids(d, ref), before)
+	if now := c.settle(d, ref); now != end && err != nil {
+		c.errorf("an Append that was refused, %s, moves the end from %d to %d", name, end, now)
+	}
+}
+
+func condAnywhere(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref := c.create(d, "main", "k").Ref()
+	want := c.ids(d, ref)
+	for _, d := range []driver.Driver{d, other, d, other} {
+		lines := c.triple("a")
+		c.append(d, ref, lines...)
+		want = append(want, lineIDs(lines...)...)
+	}
+	c.wantIDs("a session after appends without a condition", c.ids(d, ref), want)
+}
+
+func condAt(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref := c.create(d, "main", "k").Ref()
+	end, stale := c.settle(d, ref), driver.Cursor(0)
+	for range 3 {
+		c.refused("at the beginning", d, ref, 0)
+		c.refused("at an earlier end", other, ref, stale)
+		c.refused("after the end", other, ref, end+1)
+		stale = end
+		end = c.appendAt(d, ref, end, c.triple("a")...).End
+		c.refused("at the end before another driver's append", other, ref, stale)
+		stale = end
+		end = c.appendAt(other, ref, end, c.note("by another driver")).End
+	}
+	d = c.restart()
+	c.refused("at an earlier end, after opening the storage again", d, ref, stale)
+	c.appendAt(d, ref, end, c.user("after opening the storage again"))
+}
+
+func condRace(c *check) {
+	d := c.start()
+	ds := []driver.Driver{d, c.second(d)}
+	ref := c.create(d, "main", "k").Ref()
+	end := c.settle(d, ref)
+	for range 20 {
+		var won atomic.Int64
+		var winner atomic.Value
+		c.calling("Append by several goroutines")
+		c.together(writers, ds, func(_ int, d driver.Driver) {
+			l := c.user("mine")
+			_, err := d.Append(c.ctx, ref, []driver.Line{l}, end)
+			if err == nil {
+				won.Add(1)
+				winner.Store(l.ID)
+				return
+			}
+			c.wantErr("Append at an end that others move at the same time", err, driver.ErrConflict)
+		})
+		if n := won.Load(); n != 1 {
+			c.fatalf("%d of %d appends at one end succeed, want one", n, writers)
+		}
+		end = c.settle(d, ref)
+		if ids := c.ids(d, ref); ids[len(ids)-1] != winner.Load() {
+			c.errorf("the last line is not the one whose append succeeded")
+		}
+	}
+	if ids := c.ids(d, ref); len(ids) != 21 {
+		c.errorf("20 conditional appends succeeded on a session of one line, and it has %d", len(ids))
+	}
+}
+
+func condNothing(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	c.append(d, ref, c.batch(someText, someText)...)
+	row, err := d.Get(c.ctx, ref)
+	c.noErr("Get", err)
+	c.refused("at another end", d, ref, 0)
+	got, err := d.Get(c.ctx, ref)
+	c.noErr("Get", err)
+	c.wantRow("Get after an append that was refused", got, row)
+}
+
+// update appends lines that are decided.
+func (c *check) update(d driver.Driver, ref driver.Ref, decide func(ctx context.Context, end driver.Cursor) ([]driver.Line, error)) driver.Result {
+	c.calling("Update")
+	r, err := d.Update(c.ctx, ref, decide)
+	c.noErr("Update", err)
+	return r
+}
+
+func updateCalled(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	want := c.ids(d, ref)
+	for range 2 {
+		called := 0
+		var start driver.Cursor
+		lines := c.triple("that are decided")
+		r := c.update(d, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
+			called++
+			start = end
+			for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+				if err != nil {
+					c.errorf("a scan inside of an update fails: %v", err)
+				}
+			}
+			return lines, nil
+		})
+		if called != 1 || r.Start != start {
+			c.errorf("decide was called %d times, the last time with the cursor %d, and the lines start at %d", called, start, r.Start)
+		}
+		want = append(want, lineIDs(lines...)...)
+	}
+	c.wantIDs("a session with lines that were decided", c.ids(d, ref), want)
+}
+
+func updateNone(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	want, end := c.ids(d, ref), c.settle(d, ref)
+	r := c.update(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
+	if r.Start != end || r.End != end {
+		c.errorf("an update of no lines at %d returns %+v", end, r)
+	}
+	c.wantIDs("a session to which no lines were appended", c.ids(d, ref), want)
+}
+
+func updateFails(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	before, no := c.ids(d, ref), errors.New("no")
+	c.calling("Update")
+	_, err := d.Update(c.ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) {
+		return []driver.Line{c.note("refused")}, no
+	})
+	c.wantErr("Update whose decide fails", err, no)
+	c.wantIDs("the session after an Update that failed", c.ids(d, ref), before)
+}
+
+func updateAlone(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref := c.create(d, "main", "k").Ref()
+	done := make(chan struct{})
+	c.update(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) {
+		line := c.note("from another driver")
+		go func() {
+			defer close(done)
+			c.append(other, ref, line)
+		}()
+		select {
+		case <-done:
+			c.errorf("another append was finished while an update was running")
+		case <-time.After(alone):
+		}
+		return []driver.Line{c.note("that is decided")}, nil
+	})
+	<-done
+}
+
+// alone is how long an append has time to do what it must not.
+const alone = 300 * time.Millisecond
