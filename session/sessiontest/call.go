@@ -27,7 +27,7 @@ var sessionMethods = []method{
 		return err
 	}},
 	{"Append with a condition", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Append(ctx, ref, c.triple("a"), 1)
+		_, err := d.Append(ctx, ref, c.triple("a"), 0)
 		return err
 	}},
 	{"Update", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {

@@ -93,9 +93,9 @@ func (s *still) make(keyHash []byte, header lines) error {
 	if err != nil {
 		return verdict{err}
 	}
-	_, err = s.one([]any{&s.body}, `INSERT INTO {s}.sessions (agent, id, lines, head, key, key_hash, gen, rev, updated_s, updated_ns, row)
-		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING body`,
-		s.row.Agent, s.row.ID, driver.NoHead, []byte(s.row.Key), keyHash, s.row.Gen, s.row.Rev, seconds, nanoseconds, text)
+	_, err = s.one([]any{&s.body}, `INSERT INTO {s}.sessions (agent, id, lines, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9) RETURNING body`,
+		s.row.Agent, s.row.ID, []byte(s.row.Key), keyHash, s.row.Gen, s.row.Rev, seconds, nanoseconds, text)
 	if err != nil {
 		return err
 	}

@@ -1,66 +1,47 @@
 package pgdriver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-// callAppend yields one record. FROM would make a table of it, which costs more.
-const callAppend = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
-
-// appendTypes are those of the parameters.
-var appendTypes = []uint32{
-	pgtype.TextOID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.TextOID, pgtype.UUIDOID,
-	pgtype.TextOID, pgtype.ByteaOID, pgtype.TextOID, pgtype.Int8OID, pgtype.TextArrayOID,
-	pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID, pgtype.TextOID,
-	pgtype.ByteaArrayOID, pgtype.TextArrayOID, pgtype.Int4ArrayOID, pgtype.Int4ArrayOID,
-}
+// callAppend yields one record. FROM makes a table of it, which costs more, but a record
+// can be read only in its binary form, for which the statement must be prepared.
+const (
+	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
+	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
+)
 
 // An outcome is what the function append answers.
 type outcome struct {
 	status           string
 	body, start, end pgtype.Int8
-	ids              []string
 }
 
 func (o *outcome) fields() pgtype.CompositeFields {
-	return pgtype.CompositeFields{&o.status, &o.body, &o.start, &o.end, &o.ids}
+	return pgtype.CompositeFields{&o.status, &o.body, &o.start, &o.end}
 }
 
 // A call is one append on its way.
 type call struct {
 	ref   driver.Ref
-	cond  driver.Cond
+	at    driver.Cursor
 	body  int64 // that the caller knows; 0 is any
 	fence int64 // of the turn that this process holds; 0 is none
 	lines lines
 	// attempt names the last one to write the lines. The server may still have it
 	// before it when the connection is lost, so it is revoked before the next.
 	attempt pgtype.UUID
-
-	done chan struct{} // closed once the rest is set
-	out  outcome
-	err  error
+	out     outcome
 }
 
-// A queue holds the appends to one session that wait while others are written: they
-// then go into one transaction, as syncs are shared in files.
-type queue struct{ waiting []*call }
-
-// maxShared is how many appends share a transaction at most.
-const maxShared = 128
-
-// Append implements [driver.Driver]. All lines are searched for an idempotency key,
-// and before the other conditions are looked at.
+// Append implements [driver.Driver].
 //
 // While this driver holds the turn lock of the session, an append fails with
 // [driver.ErrBusy] if the lease has ended, as it does in a process that was stopped
@@ -69,58 +50,74 @@ const maxShared = 128
 // If the connection is lost before the server has answered, Append finds out whether
 // the lines were written, which takes until the server is back. After half a
 // minute it gives up with an [*UnknownError].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, cond driver.Cond) (driver.Result, error) {
-	if err := d.enter(ctx); err != nil {
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor) (driver.Result, error) {
+	lines, err := linesOf(all)
+	if err != nil {
 		return driver.Result{}, fail("append", ref, err)
 	}
-	defer d.ops.Done()
-	res, err := d.append(ctx, ref, all, cond)
+	res, err := d.append(ctx, ref, at, func(ctx context.Context, c *call) error {
+		c.lines = lines
+		conn, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		return d.send(ctx, conn, c)
+	})
 	return res, fail("append", ref, err)
 }
 
-func (d *Driver) append(ctx context.Context, ref driver.Ref, all []driver.Line, cond driver.Cond) (res driver.Result, err error) {
+// Update implements [driver.Driver], with the row of the session locked by an append of
+// no lines.
+func (d *Driver) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	res, err := d.append(ctx, ref, driver.Anywhere, func(ctx context.Context, c *call) error {
+		return d.transaction(ctx, func(tx pgx.Tx) error {
+			c.lines, _ = linesOf(nil)
+			if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
+				return err
+			}
+			decided, err := decide(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
+			if err == nil {
+				c.lines, err = linesOf(decided)
+			}
+			if err != nil {
+				return verdict{err}
+			}
+			if len(decided) == 0 {
+				return nil
+			}
+			return d.send(ctx, tx, c)
+		})
+	})
+	return res, fail("update", ref, err)
+}
+
+// append has write carry out a call, and says what became of it.
+func (d *Driver) append(ctx context.Context, ref driver.Ref, at driver.Cursor, write func(context.Context, *call) error) (res driver.Result, err error) {
+	if err := d.enter(ctx); err != nil {
+		return res, err
+	}
+	defer d.ops.Done()
 	if err := driver.CheckRef(ref); err != nil {
 		return res, err
 	}
-	lines, err := linesOf(all)
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	var c *call
+	for again := true; again; again = errors.Is(err, errLeaseLost) && c.fence != d.fence(ref) { // released while the append was on its way
+		c = &call{ref: ref, at: at, body: d.known(ref), fence: d.fence(ref)}
+		err = d.persist(ctx, func(ctx context.Context) error { return write(ctx, c) }, c.settled(d))
+		if err == nil {
+			err = d.verdict(c)
+		}
+	}
 	if err != nil {
 		return res, err
 	}
-	c, err := d.appendOnce(ctx, ref, lines, cond)
-	for errors.Is(err, errLeaseLost) && c.fence != d.fence(ref) { // released while the append was on its way
-		c, err = d.appendOnce(ctx, ref, lines, cond)
-	}
-	if err != nil {
-		return res, err
-	}
-	if c.out.status == "ok" && len(all) > 0 {
+	if len(c.lines.ids) > 0 {
 		d.changed(ref)
 	}
-	return driver.Result{
-		Start: cursorOf(c.out.body.Int64, c.out.start.Int64), End: cursorOf(c.out.body.Int64, c.out.end.Int64),
-		Repeated: c.out.status == "repeated", IDs: c.ids(),
-	}, nil
-}
-
-// appendOnce appends under the fence of the turn that this driver holds now.
-func (d *Driver) appendOnce(ctx context.Context, ref driver.Ref, lines lines, cond driver.Cond) (c *call, err error) {
-	c = &call{ref: ref, cond: cond, lines: lines, body: d.known(ref), fence: d.fence(ref), done: make(chan struct{})}
-	if cond.Decide != nil {
-		err = d.appendDecided(ctx, c)
-	} else {
-		err = d.share(ctx, c)
-	}
-	if err != nil {
-		return c, err
-	}
-	return c, d.verdict(c)
-}
-
-func (c *call) ids() []string {
-	if c.out.status == "repeated" {
-		return c.out.ids
-	}
-	return c.lines.ids
+	return driver.Result{Start: cursorOf(c.out.body.Int64, c.out.start.Int64), End: cursorOf(c.out.body.Int64, c.out.end.Int64)}, nil
 }
 
 var errLeaseLost = fmt.Errorf("the lease of this process's turn has ended, nothing was written: end the turn and begin another one: %w", driver.ErrBusy)
@@ -131,7 +128,7 @@ func (d *Driver) verdict(c *call) error {
 		d.names.Store(c.ref, c.out.body.Int64)
 	}
 	switch c.out.status {
-	case "ok", "repeated":
+	case "ok":
 		return nil
 	case "gone":
 		d.names.Delete(c.ref)
@@ -142,8 +139,6 @@ func (d *Driver) verdict(c *call) error {
 		return driver.ErrReplaced
 	case "fenced":
 		return errLeaseLost
-	case "mismatch":
-		return driver.ErrIdemMismatch
 	case "full":
 		return errFull
 	case "conflict":
@@ -159,108 +154,28 @@ func (d *Driver) known(ref driver.Ref) int64 {
 	return n
 }
 
-// args are those of the function append.
-func (c *call) args(sync string) ([]any, error) {
-	base, err := place(c.cond.Base, c.base())
-	if err != nil {
-		return nil, err
-	}
-	if err := checkTexts("condition", append([]string{c.cond.Head, c.cond.IdemHash}, c.cond.Conflicts...)...); err != nil {
-		return nil, err
+// send makes one round trip, in the transaction that q is in.
+func (d *Driver) send(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, c *call,
+) error {
+	body, at := c.body, int64(driver.Anywhere)
+	if c.at >= 0 {
+		if body == 0 {
+			body = int64(c.at) >> lineBits
+		}
+		var err error
+		if at, err = place(c.at, body); err != nil {
+			return verdict{err}
+		}
 	}
 	c.attempt = newAttempt()
-	var key []byte
-	if c.cond.Idem != "" {
-		key = keyHash(c.cond.Idem)
-	}
 	l := &c.lines
-	return []any{
-		c.ref.Agent, c.ref.ID, c.base(), c.fence, sync, c.attempt,
-		c.cond.Head, key, c.cond.IdemHash, base, append([]string{}, c.cond.Conflicts...),
-		l.types, l.ids, l.data, l.head, l.keys, l.hashes, l.starts, l.sizes,
-	}, nil
-}
-
-// base is the body that the condition refers to.
-func (c *call) base() int64 {
-	if c.body == 0 && c.cond.Base > 0 {
-		return int64(c.cond.Base) >> lineBits
+	args := d.args([]any{c.ref.Agent, c.ref.ID, body, c.fence, d.sync, c.attempt, at, l.types, l.ids, l.data})
+	if args[0] == pgx.QueryExecModeCacheStatement {
+		return q.QueryRow(ctx, d.sql.Replace(callAppend), args...).Scan(c.out.fields())
 	}
-	return c.body
-}
-
-// share writes a call, together with others to the same session.
-func (d *Driver) share(ctx context.Context, c *call) error {
-	d.mu.Lock()
-	q := d.queues[c.ref]
-	if q == nil {
-		q = &queue{}
-		d.queues[c.ref] = q
-		go d.serve(c.ref, q)
-	}
-	q.waiting = append(q.waiting, c)
-	d.mu.Unlock()
-	select {
-	case <-c.done:
-		return c.err
-	case <-ctx.Done():
-	}
-	d.mu.Lock()
-	i := slices.Index(q.waiting, c)
-	if i >= 0 {
-		q.waiting = slices.Delete(q.waiting, i, i+1)
-	}
-	d.mu.Unlock()
-	if i >= 0 {
-		return ctx.Err()
-	}
-	<-c.done // it has begun
-	return c.err
-}
-
-// serve writes what waits, until nothing does.
-func (d *Driver) serve(ref driver.Ref, q *queue) {
-	for {
-		d.mu.Lock()
-		n := min(len(q.waiting), maxShared)
-		if n == 0 {
-			delete(d.queues, ref)
-			d.mu.Unlock()
-			return
-		}
-		calls := slices.Clone(q.waiting[:n])
-		q.waiting = slices.Delete(q.waiting, 0, n)
-		d.mu.Unlock()
-		d.write(calls)
-		for _, c := range calls {
-			close(c.done)
-		}
-	}
-}
-
-// write writes calls in one transaction. If that fails each is written by itself, so
-// that one which cannot be written does not keep the others from it.
-func (d *Driver) write(calls []*call) {
-	ctx, cancel := writing(context.Background())
-	defer cancel()
-	err := d.send(ctx, calls)
-	for _, c := range calls {
-		if err == nil || c.err != nil {
-			continue
-		}
-		first := err
-		if len(calls) > 1 && !interrupted(first) {
-			first = nil // it may be about another one
-		}
-		c.err = d.persist(ctx, func(ctx context.Context) error {
-			if first != nil {
-				err := first
-				first = nil
-				return err
-			}
-			return d.send(ctx, []*call{c})
-		}, c.settled(d))
-	}
+	return q.QueryRow(ctx, d.sql.Replace(callAppendFrom), args...).Scan(c.out.fields()...)
 }
 
 // settled finds out whether a call was written whose commit was not answered.
@@ -275,7 +190,7 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 			return false, err
 		}
 		start := *seq - 1
-		c.out = outcome{"ok", valid(*body), valid(start), valid(start + int64(len(c.lines.ids))), nil}
+		c.out = outcome{"ok", valid(*body), valid(start), valid(start + int64(len(c.lines.ids)))}
 		return true, nil
 	}
 }
@@ -291,111 +206,6 @@ func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byt
 		err = verdict{driver.ErrArchived} // the line may be in a block
 	}
 	return *seq != nil, err
-}
-
-// send makes one round trip. A nil error says that the transaction was committed,
-// and then each call has its outcome or an error of its own.
-func (d *Driver) send(ctx context.Context, calls []*call) error {
-	conn, err := d.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return d.sendOn(ctx, conn.Conn(), calls)
-}
-
-// sendOn is send on a connection, in its transaction if there is one.
-func (d *Driver) sendOn(ctx context.Context, conn *pgx.Conn, calls []*call) error {
-	sql := d.sql.Replace(callAppend)
-	statement := ""
-	if d.direct.Load() {
-		prepared, err := conn.Prepare(ctx, sql, sql)
-		if err != nil {
-			return notSent{err}
-		}
-		statement = prepared.Name
-	}
-	batch, sent := &pgconn.Batch{}, make([]*call, 0, len(calls))
-	for _, c := range calls {
-		args, err := c.args(d.sync)
-		if err == nil {
-			err = appendParams(batch, conn.TypeMap(), statement, sql, args)
-		}
-		if err != nil {
-			err = verdict{err}
-		}
-		if c.err = err; err == nil {
-			sent = append(sent, c)
-		}
-	}
-	var err error
-	results := conn.PgConn().ExecBatch(ctx, batch)
-	for _, c := range sent {
-		if !results.NextResult() {
-			break // Close says why
-		}
-		r := results.ResultReader()
-		for r.NextRow() {
-			c.out, err = readOutcome(conn.TypeMap(), r)
-		}
-		if _, closeErr := r.Close(); err != nil || closeErr != nil {
-			break
-		}
-	}
-	return cmp.Or(results.Close(), err)
-}
-
-// appendParams adds a query, prepared or not, with its parameters in binary form.
-func appendParams(batch *pgconn.Batch, types *pgtype.Map, statement, sql string, args []any) error {
-	values, formats := make([][]byte, len(args)), make([]int16, len(args))
-	for i, arg := range args {
-		formats[i] = pgx.BinaryFormatCode
-		value, err := types.Encode(appendTypes[i], pgx.BinaryFormatCode, arg, []byte{}) // nil is NULL
-		if err != nil {
-			return fmt.Errorf("parameter %d: %w", i+1, err)
-		}
-		values[i] = value
-	}
-	if statement != "" {
-		batch.ExecPrepared(statement, values, formats, []int16{pgx.BinaryFormatCode})
-	} else {
-		batch.ExecParams(sql, values, appendTypes, formats, []int16{pgx.BinaryFormatCode})
-	}
-	return nil
-}
-
-func readOutcome(types *pgtype.Map, r *pgconn.ResultReader) (out outcome, err error) {
-	field := r.FieldDescriptions()[0]
-	return out, types.Scan(field.DataTypeOID, field.Format, r.Values()[0], out.fields())
-}
-
-// appendDecided is share for a call whose function decides on the lines: with the row of
-// the session locked by an append of none.
-func (d *Driver) appendDecided(ctx context.Context, c *call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := writing(ctx)
-	defer cancel()
-	return d.persist(ctx, func(ctx context.Context) error {
-		return d.transaction(ctx, func(tx pgx.Tx) error {
-			c.lines, _ = linesOf(nil)
-			if err := cmp.Or(d.sendOn(ctx, tx.Conn(), []*call{c}), c.err); err != nil || c.out.status != "ok" {
-				return err
-			}
-			decided, err := c.cond.Decide(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
-			if err == nil {
-				c.lines, err = linesOf(decided)
-			}
-			if err != nil {
-				return verdict{err}
-			}
-			if len(decided) == 0 {
-				return nil
-			}
-			return cmp.Or(d.sendOn(ctx, tx.Conn(), []*call{c}), c.err)
-		})
-	}, c.settled(d))
 }
 
 // inside is the key of the transaction in the context that a Decide is given. Its scans

@@ -198,20 +198,13 @@ func TestRefusedAlone(t *testing.T) {
 func TestTextsThatCannotBeHeld(t *testing.T) {
 	pool := poolOf(t, server)
 	d := opened(t, pool, newSchema(t, pool))
-	for name, c := range map[string]struct {
-		line driver.Line
-		cond driver.Cond
-	}{
-		"id":        {line: driver.Line{ID: "a\x00", Type: "custom", Data: []byte("{}")}},
-		"type":      {line: driver.Line{ID: "a", Type: "\xff", Data: []byte("{}")}},
-		"head":      {line: lineOf("a"), cond: driver.Cond{Head: "\x00"}},
-		"hash":      {line: lineOf("a"), cond: driver.Cond{Idem: "k\x00", IdemHash: "\x00"}},
-		"conflicts": {line: lineOf("a"), cond: driver.Cond{Conflicts: []string{"\xff"}}},
+	for name, line := range map[string]driver.Line{
+		"id":   {ID: "a\x00", Type: "custom", Data: []byte("{}")},
+		"type": {ID: "a", Type: "\xff", Data: []byte("{}")},
 	} {
-		_, err := d.Append(t.Context(), ref, []driver.Line{c.line}, c.cond)
+		_, err := d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere)
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
-		c.cond.Decide = func(context.Context, driver.Cursor) ([]driver.Line, error) { return []driver.Line{c.line}, nil }
-		_, err = d.Append(t.Context(), ref, nil, c.cond)
+		_, err = d.Update(t.Context(), ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return []driver.Line{line}, nil })
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
 	}
 	require.Equal(t, []string{"session"}, idsOf(t, d))

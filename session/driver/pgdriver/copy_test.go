@@ -60,7 +60,7 @@ func TestCopy(t *testing.T) {
 		for _, info := range infos {
 			require.NoError(t, middle.Delete(t.Context(), info.Ref))
 		}
-		for _, table := range []string{"sessions", "lines", "blocks", "batches", "blobs", "unborn"} {
+		for _, table := range []string{"sessions", "lines", "blocks", "blobs", "unborn"} {
 			require.Zero(t, countOf(t, pool, schema, table), table)
 		}
 		require.NoError(t, middle.Close())

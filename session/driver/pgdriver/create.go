@@ -70,18 +70,15 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(gen 
 	if err != nil {
 		return row, err
 	}
-	if l.head == "" {
-		l.head = driver.NoHead
-	}
 	base, rev := "", row.BaseRev
 	if rev != nil {
 		base, row.BaseRev = row.Base.Session, nil
 	}
 	var status string
 	var body *int64
-	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21)",
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16)",
 		agent, row.ID, []byte(key), keyHash(key), row.Gen, row.Rev, d.sync, seconds, nanoseconds, text, only,
-		l.types, l.ids, l.data, l.head, l.keys, l.hashes, l.starts, l.sizes, base, rev)
+		l.types, l.ids, l.data, base, rev)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
 		// Only this call knows the ID of its first line, and a session is there whole.

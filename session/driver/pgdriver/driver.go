@@ -55,7 +55,6 @@ type Driver struct {
 
 	mu      sync.Mutex
 	ops     sync.WaitGroup // calls under way; Add with mu held and the driver open
-	queues  map[driver.Ref]*queue
 	leases  map[driver.Ref]*lease
 	locks   locks
 	watches watches
@@ -69,7 +68,7 @@ var _ driver.Driver = (*Driver)(nil)
 // It fails if the server would acknowledge what a crash of it can lose, unless
 // Options.Async allows that.
 func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, error) {
-	d := &Driver{pool: pool, queues: map[driver.Ref]*queue{}, leases: map[driver.Ref]*lease{}, locks: locks{all: map[string]pgtype.UUID{}}}
+	d := &Driver{pool: pool, leases: map[driver.Ref]*lease{}, locks: locks{all: map[string]pgtype.UUID{}}}
 	if opts != nil {
 		d.opts = *opts
 	}

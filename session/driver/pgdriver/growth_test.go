@@ -34,7 +34,7 @@ func prose(t testing.TB) func(n int) string {
 	}
 }
 
-// made returns a session with lines, each of an append with an idempotency key.
+// made returns a session with lines, each of an append of its own.
 func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() string) driver.Ref {
 	t.Helper()
 	ctx, ref := t.Context(), driver.Ref{Agent: "main", ID: id}
@@ -45,10 +45,10 @@ func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() st
 	require.NoError(t, err)
 	for n := range lines {
 		e := transcript.Entry{
-			ID: fmt.Sprintf("0193a2c4-5d6e-7f80-91a2-%012d", n), Idem: fmt.Sprintf("%s-%036d", id, n), IdemHash: strings.Repeat("0", 32),
+			ID: fmt.Sprintf("0193a2c4-5d6e-7f80-91a2-%012d", n),
 			Body: transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser, Content: transcript.UserText(text()).Content},
 		}
-		_, err := d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{Idem: e.Idem, IdemHash: e.IdemHash})
+		_, err := d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
 		require.NoError(t, err)
 	}
 	return ref
@@ -75,7 +75,7 @@ func sizes(t testing.TB, pool *pgxpool.Pool, schema string) (table, index map[st
 func TestGrowth(t *testing.T) {
 	pool, cut := poolOf(t, server), prose(t)
 	sessions, lines := extent(8, 8, 200), 50
-	t.Log("size | bytes of a line | its row | index | idempotency key | session | write-ahead log | archived")
+	t.Log("size | bytes of a line | its row | index | session | write-ahead log | archived")
 	for _, size := range []int{300, 1 << 10, 10 << 10} {
 		ctx, schema := t.Context(), newSchema(t, pool)
 		d, err := pgdriver.Open(ctx, pool, &pgdriver.Options{Schema: schema, Async: true})
@@ -85,7 +85,7 @@ func TestGrowth(t *testing.T) {
 			return n
 		}
 		vacuum := func() {
-			for _, table := range []string{"sessions", "lines", "batches", "keys", "blocks"} {
+			for _, table := range []string{"sessions", "lines", "keys", "blocks"} {
 				_, err := pool.Exec(ctx, "VACUUM ANALYZE "+pgx.Identifier{schema, table}.Sanitize())
 				require.NoError(t, err)
 			}
@@ -106,7 +106,7 @@ func TestGrowth(t *testing.T) {
 		}
 		archive, _ := sizes(t, pool, schema)
 		row := []float64{
-			data, table["lines"] / n, index["lines"] / n, (table["batches"] + index["batches"]) / n,
+			data, table["lines"] / n, index["lines"] / n,
 			(table["sessions"] + index["sessions"] + table["keys"] + index["keys"]) / float64(sessions), (after - before) / n, archive["blocks"] / n,
 		}
 		t.Logf("%d | %.0f", size, row)
@@ -154,7 +154,6 @@ func TestPartitions(t *testing.T) {
 		"SELECT data FROM {s}.lines WHERE body = $1 AND seq > 3 AND seq <= 1000 ORDER BY seq LIMIT 100",
 		"SELECT data FROM {s}.lines WHERE body = $1 AND seq <= 1000 ORDER BY seq DESC LIMIT 100",
 		"INSERT INTO {s}.lines (body, seq, type, id, data) VALUES ($1, 1000, 't', 'i', 'd')",
-		"SELECT * FROM {s}.batches WHERE body = $1 AND key = 'k'",
 		"DELETE FROM {s}.lines WHERE body = $1",
 	} {
 		query = strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "$1", "1500").Replace(query)

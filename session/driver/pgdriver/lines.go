@@ -38,12 +38,6 @@ func place(c driver.Cursor, body int64) (lines int64, err error) {
 type lines struct {
 	types, ids []string
 	data       [][]byte
-	head       string // the ID of the last one that can be a head
-	// The idempotency keys of whole batches: their hashes, those of the content, the
-	// lines before each and the lines in it.
-	keys          [][]byte
-	hashes        []string
-	starts, sizes []int32
 }
 
 var (
@@ -65,12 +59,11 @@ func checkTexts(what string, texts ...string) error {
 // linesOf takes lines apart. It does not retain them longer than the call that
 // writes them.
 func linesOf(all []driver.Line) (lines, error) {
-	l := lines{types: []string{}, ids: []string{}, data: [][]byte{}, keys: [][]byte{}, hashes: []string{}, starts: []int32{}, sizes: []int32{}}
+	l := lines{types: []string{}, ids: []string{}, data: [][]byte{}}
 	if len(all) > maxLines {
 		return l, fmt.Errorf("%d lines are more than the %d that a session can have, nothing was written", len(all), maxLines)
 	}
-	var batcher transcript.Batcher
-	for i, line := range all {
+	for _, line := range all {
 		if bytes.IndexByte(line.Data, '\n') >= 0 {
 			return l, errBadLine
 		}
@@ -78,27 +71,11 @@ func linesOf(all []driver.Line) (lines, error) {
 			return l, err
 		}
 		l.types, l.ids, l.data = append(l.types, line.Type), append(l.ids, line.ID), append(l.data, line.Data)
-		if transcript.IsHead(line.Type) {
-			l.head = line.ID
-		}
-		if !mayHaveKey(line.Data) && !batcher.Open() {
-			continue
-		}
-		for _, b := range batcher.Take(record(line.Data, 0, int64(i))) {
-			if first := b.Entries[0]; b.Complete && first.Idem != "" {
-				n := len(b.Entries)
-				l.keys, l.hashes = append(l.keys, keyHash(first.Idem)), append(l.hashes, first.IdemHash)
-				l.starts, l.sizes = append(l.starts, int32(i+1-n)), append(l.sizes, int32(n)) //nolint:gosec // at most maxLines
-			}
-		}
 	}
 	return l, nil
 }
 
-// mayHaveKey reports whether a line may have an idempotency key.
-func mayHaveKey(line []byte) bool { return bytes.Contains(line, []byte(`"idem"`)) }
-
-// keyHash is what stands for an idempotency key, or for that of a session.
+// keyHash is the hash of a key of sessions.
 func keyHash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]

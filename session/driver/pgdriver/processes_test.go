@@ -140,21 +140,32 @@ func (m *mixer) step(ctx context.Context) error {
 		return nil
 	case 14, 15:
 		e := transcript.Entry{ID: m.id(), Idem: fmt.Sprint("idem", m.rnd.IntN(5)), IdemHash: "hash", Body: transcript.Custom{Name: "n"}}
-		res, err := m.d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{Idem: e.Idem, IdemHash: e.IdemHash})
-		return m.did(err, event{Op: "append", Session: ref.ID, Lines: res.IDs})
+		var ids []string
+		_, err := m.d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+			ids = nil
+			for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward) {
+				if err != nil || rec.Entry.Idem == e.Idem {
+					return nil, err
+				}
+			}
+			ids = []string{e.ID}
+			return []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, nil
+		})
+		return m.did(err, event{Op: "append", Session: ref.ID, Lines: ids})
 	case 16, 17:
-		head := driver.NoHead
+		head, end := noHead, driver.Cursor(0)
 		for rec, err := range m.d.Scan(ctx, ref, 0, driver.Backward) {
 			if err != nil {
 				return err
 			}
+			end = max(end, driver.Cursor(rec.End))
 			if transcript.IsHead(rec.Entry.Type()) {
 				head = rec.Entry.ID
 				break
 			}
 		}
 		line := m.user("after " + head)
-		_, err := m.d.Append(ctx, ref, []driver.Line{line}, driver.Cond{Head: head})
+		_, err := m.d.Append(ctx, ref, []driver.Line{line}, end)
 		return m.did(err, event{Op: "append", Session: ref.ID, Lines: []string{line.ID}})
 	}
 	var lines []driver.Line
@@ -277,12 +288,15 @@ func checkEvents(t *testing.T, d *pgdriver.Driver, events []event) {
 	t.Logf("%d sessions are there; %v", len(list), count)
 }
 
+// noHead is the head of a session without one.
+const noHead = "-"
+
 // checkLines checks that a session has what was acknowledged, once, and that each line
 // is where it says.
 func checkLines(t *testing.T, d *pgdriver.Driver, ref driver.Ref, want []string) {
 	t.Helper()
 	seen, idems := map[string]int{}, map[string]bool{}
-	head, turn, batch := driver.NoHead, "", ""
+	head, turn, batch := noHead, "", ""
 	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
 		require.NoError(t, err)
 		e := rec.Entry

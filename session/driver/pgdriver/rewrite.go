@@ -75,25 +75,19 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if l.head == "" {
-		l.head = driver.NoHead
-	}
 	seconds, nanoseconds, text, err := stored(driver.Row{UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created})
 	if err != nil {
 		return 0, err
 	}
 	old := s.body
-	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = nextval('{s}.bodies'), lines = $3, head = $4, rev = $5,
-		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`),
-		s.d.args([]any{s.row.Agent, s.row.ID, len(all), l.head, h.Rev, seconds, nanoseconds, text})...)
+	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = nextval('{s}.bodies'), lines = $3, rev = $4,
+		updated_s = $5, updated_ns = $6, row = $7 WHERE agent = $1 AND id = $2 RETURNING body`),
+		s.d.args([]any{s.row.Agent, s.row.ID, len(all), h.Rev, seconds, nanoseconds, text})...)
 	if err := row.Scan(&s.body); err != nil {
 		return 0, err
 	}
 	if err := s.insert(0, l); err != nil {
 		return 0, err
 	}
-	if err := s.exec("DELETE FROM {s}.lines WHERE body = $1", old); err != nil {
-		return 0, err
-	}
-	return h.Rev, s.exec("DELETE FROM {s}.batches WHERE body = $1", old)
+	return h.Rev, s.exec("DELETE FROM {s}.lines WHERE body = $1", old)
 }

@@ -22,7 +22,6 @@ CREATE TABLE {s}.sessions (
 	id         text COLLATE "C" NOT NULL,
 	body       bigint NOT NULL UNIQUE DEFAULT nextval('{s}.bodies'), -- names the lines; a rewrite gives another one
 	lines      bigint NOT NULL,
-	head       text NOT NULL, -- entry ID, '-' if there is none
 	key        bytea NOT NULL, -- text may hold no NUL
 	key_hash   bytea NOT NULL,
 	gen        bigint NOT NULL,
@@ -55,16 +54,6 @@ CREATE TABLE {s}.blocks (
 	last  bigint NOT NULL,
 	data  bytea NOT NULL,
 	PRIMARY KEY (body, first)
-);
-
--- The idempotency keys of whole batches.
-CREATE TABLE {s}.batches (
-	body  bigint NOT NULL,
-	key   bytea NOT NULL, -- SHA-256
-	hash  text NOT NULL,  -- of the content
-	start bigint NOT NULL, -- the lines before it
-	count integer NOT NULL,
-	PRIMARY KEY (body, key)
 );
 
 -- Attempts at a write that were given up when their connection was lost. One that
@@ -112,17 +101,11 @@ CREATE SEQUENCE {s}.changes;
 
 -- insert_lines adds lines to a body that is locked or not yet visible.
 CREATE FUNCTION {s}.insert_lines(
-	p_body bigint, p_start bigint, p_types text[], p_ids text[], p_data bytea[],
-	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[]
+	p_body bigint, p_start bigint, p_types text[], p_ids text[], p_data bytea[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO {s}.lines (body, seq, type, id, data)
 		SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
-	IF cardinality(p_keys) > 0 THEN
-		INSERT INTO {s}.batches (body, key, hash, start, count)
-			SELECT p_body, k, h, p_start + b, c FROM unnest(p_keys, p_hashes, p_starts, p_counts) AS x(k, h, b, c)
-			ON CONFLICT (body, key) DO UPDATE SET hash = excluded.hash, start = excluded.start, count = excluded.count;
-	END IF;
 	PERFORM nextval('{s}.changes');
 END $$;
 
@@ -130,20 +113,17 @@ END $$;
 -- written.
 CREATE FUNCTION {s}.append(
 	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_attempt uuid,
-	p_head text, p_key bytea, p_hash text, p_base bigint, p_conflicts text[],
-	p_types text[], p_ids text[], p_data bytea[], p_new_head text,
-	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[],
-	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint, OUT o_ids text[]
+	p_at bigint, p_types text[], p_ids text[], p_data bytea[],
+	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
 	s record;
-	b record;
 	v_change bigint;
 BEGIN
 	IF current_setting('synchronous_commit') <> p_sync THEN
 		PERFORM set_config('synchronous_commit', p_sync, true);
 	END IF;
-	SELECT t.ctid, t.body, t.lines, t.head, t.archived, t.fence, t.turn_until INTO s
+	SELECT t.ctid, t.body, t.lines, t.archived, t.fence, t.turn_until INTO s
 		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
 		o_status := 'gone';
@@ -157,28 +137,11 @@ BEGIN
 	ELSIF p_fence <> 0 AND (p_fence <> s.fence OR s.turn_until IS NULL OR s.turn_until < clock_timestamp()) THEN
 		o_status := 'fenced';
 	END IF;
+	IF o_status IS NULL AND p_at >= 0 AND p_at <> s.lines THEN
+		o_status := 'conflict';
+	END IF;
 	IF o_status IS NOT NULL THEN
 		RETURN;
-	END IF;
-	IF p_key IS NOT NULL THEN
-		SELECT * INTO b FROM {s}.batches t WHERE t.body = s.body AND t.key = p_key;
-		IF FOUND THEN
-			o_status := CASE WHEN b.hash IN (p_hash, 'erased') THEN 'repeated' ELSE 'mismatch' END;
-			o_start := b.start;
-			o_end := b.start + b.count;
-			o_ids := ARRAY(SELECT l.id FROM {s}.lines l WHERE l.body = s.body AND l.seq > o_start AND l.seq <= o_end ORDER BY l.seq);
-			RETURN;
-		END IF;
-	END IF;
-	IF p_head <> '' AND p_head <> s.head THEN
-		o_status := 'conflict';
-		RETURN;
-	END IF;
-	IF cardinality(p_conflicts) > 0 THEN -- an IF of its own, because an EXISTS costs something
-		IF EXISTS (SELECT FROM {s}.lines l WHERE l.body = s.body AND l.seq > p_base AND l.type = ANY (p_conflicts)) THEN
-			o_status := 'conflict';
-			RETURN;
-		END IF;
 	END IF;
 	o_start := s.lines;
 	o_end := s.lines + cardinality(p_data);
@@ -186,18 +149,18 @@ BEGIN
 		o_status := 'full';
 		RETURN;
 	END IF;
-	UPDATE {s}.sessions t SET lines = o_end, head = CASE WHEN p_new_head = '' THEN t.head ELSE p_new_head END
+	UPDATE {s}.sessions t SET lines = o_end
 		WHERE t.ctid = s.ctid -- it is locked, so it has not moved
 			AND NOT EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt);
 	IF NOT FOUND THEN
 		o_status := 'revoked';
 		RETURN;
 	END IF;
-	IF cardinality(p_data) = 1 AND cardinality(p_keys) = 0 THEN -- most are, and this is cheaper
+	IF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
 		INSERT INTO {s}.lines (body, seq, type, id, data) VALUES (s.body, o_end, p_types[1], p_ids[1], p_data[1]);
 		v_change := nextval('{s}.changes');
 	ELSE
-		PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
+		PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data);
 	END IF;
 	o_status := 'ok';
 END $$;
@@ -207,8 +170,7 @@ END $$;
 CREATE FUNCTION {s}.create(
 	p_agent text, p_id text, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
-	p_types text[], p_ids text[], p_data bytea[], p_head text,
-	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[], p_base text, p_base_rev integer,
+	p_types text[], p_ids text[], p_data bytea[], p_base text, p_base_rev integer,
 	OUT o_status text, OUT o_body bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -229,14 +191,14 @@ BEGIN
 			RETURN;
 		END IF;
 	END IF;
-	INSERT INTO {s}.sessions (agent, id, lines, head, key, key_hash, gen, rev, updated_s, updated_ns, row)
-		VALUES (p_agent, p_id, cardinality(p_data), p_head, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
+	INSERT INTO {s}.sessions (agent, id, lines, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		VALUES (p_agent, p_id, cardinality(p_data), p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
 		ON CONFLICT (agent, id) DO NOTHING RETURNING body INTO o_body;
 	IF o_body IS NULL THEN
 		o_status := 'exists';
 		RETURN;
 	END IF;
-	PERFORM {s}.insert_lines(o_body, 0, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
+	PERFORM {s}.insert_lines(o_body, 0, p_types, p_ids, p_data);
 	DELETE FROM {s}.unborn u WHERE u.agent = p_agent AND u.id = p_id;
 	UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = p_key_hash;
 	o_status := 'ok';
@@ -266,7 +228,7 @@ BEGIN
 	ELSIF s.lines >= {max} THEN
 		o_status := 'full';
 	ELSE
-		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_type], ARRAY[p_line_id], ARRAY[p_data], '{}', '{}', '{}', '{}');
+		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_type], ARRAY[p_line_id], ARRAY[p_data]);
 		UPDATE {s}.sessions t SET lines = s.lines + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
 		UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = v_hash;
 		o_status := 'ok';
@@ -285,7 +247,6 @@ BEGIN
 	END IF;
 	DELETE FROM {s}.lines l WHERE l.body = v_body;
 	DELETE FROM {s}.blocks k WHERE k.body = v_body;
-	DELETE FROM {s}.batches b WHERE b.body = v_body;
 	DELETE FROM {s}.blobs b WHERE b.agent = p_agent AND b.id = p_id;
 	PERFORM nextval('{s}.changes');
 	RETURN true;
@@ -339,7 +300,7 @@ CREATE FUNCTION {s}.look(
 	OUT o_body bigint, OUT o_seq bigint, OUT o_archived boolean
 ) LANGUAGE plpgsql AS $$
 BEGIN
-	UPDATE {s}.sessions t SET head = t.head WHERE t.agent = p_agent AND t.id = p_id RETURNING t.body, t.archived INTO o_body, o_archived;
+	UPDATE {s}.sessions t SET lines = t.lines WHERE t.agent = p_agent AND t.id = p_id RETURNING t.body, t.archived INTO o_body, o_archived;
 	SELECT max(l.seq) INTO o_seq FROM {s}.lines l WHERE l.body = o_body AND l.id = p_line_id AND l.data = p_data;
 	IF o_seq IS NULL AND p_attempt IS NOT NULL THEN
 		PERFORM {s}.revoke(p_attempt);

@@ -118,6 +118,6 @@ func (s *still) page(first int64) ([]storedLine, error) {
 
 // insert adds lines behind a place.
 func (s *still) insert(first int64, l lines) error {
-	return s.exec("SELECT {s}.insert_lines($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-		s.body, first, l.types, l.ids, l.data, l.keys, l.hashes, l.starts, l.sizes)
+	return s.exec("SELECT {s}.insert_lines($1, $2, $3, $4, $5)",
+		s.body, first, l.types, l.ids, l.data)
 }

@@ -176,14 +176,14 @@ func TestUnheardCommit(t *testing.T) {
 			return err
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two", "three") }},
 		{"append that is decided", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Append(ctx, ref, nil, driver.Cond{Decide: func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+			_, err := d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 				for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
 					if err != nil {
 						return nil, err
 					}
 				}
 				return []driver.Line{lineOf("two")}, nil
-			}})
+			})
 			return err
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two") }},
 		{"create", ".create(", func(ctx context.Context, ref driver.Ref) error {
