@@ -189,7 +189,7 @@ func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 	last := ids[len(ids)-1]
 	_ = s.view(context.WithoutCancel(ctx), "read", func(v *View) error {
 		err := v.readTo(last)
-		live = err == nil && v.Fold().Live(last)
+		live = err == nil && (v.Fold().Live(last) || !v.Fold().Has(last)) // a fork may lack it
 		return err
 	})
 	return live

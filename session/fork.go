@@ -99,7 +99,7 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines, stan
 		open := r.openAnswer()
 		if open == "" {
 			if lines, err = st.copies(r, until); err == nil {
-				standing, err = r.inherited(until)
+				standing, err = r.inherited(until, lines)
 			}
 			return lines, standing, err
 		}
@@ -163,15 +163,20 @@ func (r *reader) openAnswer() string {
 	return ""
 }
 
-// inherited returns the state that a fork takes over: calibrations, pins and values, but
-// no queued texts and drafts, and no commits. It has no pins of entries that a rewind
-// has taken back, as it lacks the rewind.
-func (r *reader) inherited(scan scan) (all []transcript.Entry, err error) {
+// inherited returns the state that a fork with copied lines takes over: calibrations, pins,
+// values and the idempotency keys of other lines, but no queued texts and drafts, and no
+// commits. It has no pins of entries that a rewind has taken back, as it lacks the rewind.
+func (r *reader) inherited(scan scan, lines []transcript.Entry) (all []transcript.Entry, err error) {
 	s := r.fold.Standing()
 	if s.Pins, err = r.livePins(scan); err != nil {
 		return nil, err
 	}
-	all = slices.Clone(r.keys.kept())
+	for _, k := range r.keys.kept() {
+		if !slices.ContainsFunc(lines, func(e transcript.Entry) bool { return e.ID == k.ID }) {
+			k.IdemHash = transcript.ErasedHash // an erase cannot tell which words a hash is made of
+			all = append(all, k)
+		}
+	}
 	for _, c := range s.Calibrations {
 		all = append(all, transcript.Entry{Body: c})
 	}

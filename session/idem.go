@@ -38,15 +38,20 @@ func (k *keys) indexOf(key string) int {
 	return slices.IndexFunc(k.last, func(e transcript.Entry) bool { return e.Idem == key })
 }
 
-// add takes the first entry of a whole batch and a place of the batch.
-func (k *keys) add(first transcript.Entry, at driver.Cursor) {
-	if first.Idem == "" {
+// put sets the place of a key, if it is not empty.
+func (k *keys) put(key string, at driver.Cursor) {
+	if key == "" {
 		return
 	}
 	if k.places == nil {
 		k.places = map[uint64]driver.Cursor{}
 	}
-	k.places[maphash.String(keySeed, first.Idem)] = at
+	k.places[maphash.String(keySeed, key)] = at
+}
+
+// add takes the first entry of a whole batch with a key, and a place of the batch.
+func (k *keys) add(first transcript.Entry, at driver.Cursor) {
+	k.put(first.Idem, at)
 	if len(k.last) >= 2*keptKeys {
 		k.last = slices.Delete(k.last, 0, len(k.last)-keptKeys)
 	}

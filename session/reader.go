@@ -254,7 +254,7 @@ func (r *reader) add(batches []transcript.Batch) error {
 
 // noteKeys takes the idempotency keys of a batch.
 func (r *reader) noteKeys(b transcript.Batch) {
-	if b.Complete {
+	if b.Complete && b.Entries[0].Idem != "" {
 		r.keys.add(b.Entries[0], r.keyedAt)
 	}
 	for _, e := range b.Entries {

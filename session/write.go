@@ -343,7 +343,7 @@ func (s *state) appended(res driver.Result, group []*job) (put bool) {
 		if j.done.hit || j.foreign {
 			continue
 		}
-		s.keys.add(j.entries[0], res.Start)
+		s.keys.put(j.idem, res.Start)
 		for i, e := range j.entries {
 			j.entries[i] = e.WithLine(nil) // the fold does not need it
 		}

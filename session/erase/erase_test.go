@@ -372,7 +372,8 @@ func (noEraser) Erase(context.Context, transcript.Subject) ([]transcript.Place, 
 }
 
 // The hash of a batch is made of what all its lines say, so it goes with any of
-// them; a retry is found as repeated all the same.
+// them, also from the keys that a compaction holds, and the header of a fork never has it; a
+// retry is found as repeated all the same.
 func TestEraseHash(t *testing.T) {
 	t.Parallel()
 	st := storetest.Open(t, storetest.Scratch(t), nil)
@@ -382,7 +383,16 @@ func TestEraseHash(t *testing.T) {
 	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
 	require.NoError(t, err)
 	hash := session.IdemHash(storetest.Entries(t, s)[1:])
-	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), hash)
+	storetest.Talk(t, s, 0, 3)
+	compacted, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(strings.Join(storetest.Lines(t, s), ""), hash), "the line and the compaction")
+	f, err := s.Fork(t.Context(), compacted.Entry, nil)
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(storetest.Lines(t, f), ""), hash)
+	first, err := f.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: done.IDs[:1], Repeated: true}, first, "the fork has the key alone")
 	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
 	_, err = erase.Run(t.Context(), st, plan)

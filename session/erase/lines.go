@@ -74,6 +74,9 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 				if _, again := x.at[held.ID]; !again {
 					x.at[held.ID] = n
 				}
+				if held.Idem != "" {
+					continue // a key, which holds no words
+				}
 				if x.match != nil && held.ID != "" && x.match(held) {
 					x.gone[held.ID] = true
 				}
@@ -206,9 +209,15 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 	was := e.Standing()
 	left := slices.DeleteFunc(slices.Clone(was), func(held transcript.Entry) bool {
-		return held.ID != "" && (x.gone[held.ID] || x.match != nil && x.match(held))
+		return held.ID != "" && held.Idem == "" && (x.gone[held.ID] || x.match != nil && x.match(held))
 	})
-	if len(left) == len(was) {
+	changed := len(left) < len(was)
+	for i, held := range left {
+		if held.Idem != "" && x.hashed[held.ID] && held.IdemHash != transcript.ErasedHash {
+			left[i].IdemHash, changed = transcript.ErasedHash, true
+		}
+	}
+	if !changed {
 		return e
 	}
 	x.note("standing", e.ID)
