@@ -58,7 +58,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
-	j := &job{ctx: ctx, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(after)}}
+	j := &job{ticket: ticket{ctx: ctx}, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(after)}}
 	for tries := 1; ; tries++ {
 		done := s.submit("append", t, j)
 		if !errors.Is(done.err, ErrConflict) || tries == freeTries {

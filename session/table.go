@@ -23,7 +23,7 @@ type state struct {
 	place *list.Element // in the table's order
 
 	compacting chan struct{} // holds a value while a compaction runs
-	queue      queue         // of appends
+	queue      queue[*job]   // of appends
 
 	rowDue atomic.Bool // the index lacks an append of this process, or says that one is coming
 

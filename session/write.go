@@ -60,6 +60,40 @@ func (w *write) ids() []string {
 	return ids
 }
 
+// A job is one append on its way.
+type job struct {
+	ticket
+	write
+	// decide, if not nil, validates or makes the write over the session as it stands.
+	decide func(v *View) error
+	rev    int // that decide began with
+
+	done result
+	self [1]*job // room for the group of a job that is written alone
+}
+
+var jobPool = sync.Pool{New: func() any { return new(job) }}
+
+func (j *job) place() *ticket { return &j.ticket }
+
+// The most that is written together, and the size of a job over which it is written alone,
+// so that the others do not wait for a long write.
+const (
+	maxJobs     = 128
+	maxJobBytes = 64 << 10
+)
+
+// joins reports whether a job can be written with those before it: none depends on more
+// than its idempotency key, and no key occurs twice.
+func (j *job) joins(group []*job) bool {
+	sameKey := func(other *job) bool { return j.idem != "" && other.idem == j.idem }
+	return len(group) < maxJobs && group[0].isSimple() && j.isSimple() && !slices.ContainsFunc(group, sameKey)
+}
+
+func (j *job) isSimple() bool {
+	return j.decide == nil && !j.foreign && !j.alone && j.size() <= maxJobBytes
+}
+
 // A result is the outcome of a job.
 type result struct {
 	driver.Result
@@ -88,8 +122,8 @@ func (s *Session) submit(op string, t *state, j *job) result {
 
 // lead writes a job and those that wait and can be written with it.
 func (s *Session) lead(t *state, j *job) {
-	defer t.queue.leave(j)
-	group := t.queue.take(j)
+	group := t.queue.take(append(j.self[:0], j))
+	defer func() { t.queue.leave(group[1:]) }()
 	for _, other := range group[1:] {
 		other.done.err = errAborted
 	}
@@ -98,7 +132,7 @@ func (s *Session) lead(t *state, j *job) {
 	began := time.Now()
 	res, err := s.append(ctx, t, group)
 	if err != nil && len(group) > 1 && !mayBeWritten(err) { // it may be about one of them
-		t.queue.giveBack(j)
+		t.queue.giveBack(group[1:])
 		group = group[:1]
 		res, err = s.append(j.ctx, t, group)
 	}
