@@ -36,11 +36,8 @@ func (k *keys) indexOf(key string) int {
 	return slices.IndexFunc(k.last, func(e transcript.Entry) bool { return e.Idem == key })
 }
 
-// put sets the place of a key, if it is not empty.
+// put sets the place of a key.
 func (k *keys) put(key string, at driver.Cursor) {
-	if key == "" {
-		return
-	}
 	if k.places == nil {
 		k.places = map[uint64]driver.Cursor{}
 	}

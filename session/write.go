@@ -377,7 +377,9 @@ func (s *state) appended(res driver.Result, group []*job) (put bool) {
 		if j.done.hit || j.foreign {
 			continue
 		}
-		s.keys.put(j.idem, res.Start)
+		if j.idem != "" {
+			s.keys.put(j.idem, res.Start)
+		}
 		for i, e := range j.entries {
 			j.entries[i] = e.WithLine(nil) // the fold does not need it
 		}
