@@ -42,6 +42,7 @@ var errChanged = fmt.Errorf("%w: the session was written to since: look at it ag
 // session/retain for what an archived session can do.
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
+	err = cmp.Or(err, st.check(ctx, ref))
 	switch {
 	case err != nil:
 	case to == Live:
@@ -54,7 +55,7 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 				st.putRow(ctx, s, true) // a driver may keep the row as it is
 			}
 		}
-		err = a.Archive(ctx, ref, endsAt(at))
+		err = a.Archive(ctx, ref, st.endsAt(at))
 	}
 	return st.moved(ctx, cmp.Or(verbs[to], "set state"), ref, unlessBusy(err))
 }
@@ -71,8 +72,8 @@ var verbs = map[State]string{Live: "restore", Archived: "archive"}
 // [driver.Archiver], the error matches [errors.ErrUnsupported].
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
-	if err == nil {
-		err = a.DeleteIf(ctx, []Ref{ref}, endsAt(max(at, 0)))[0]
+	if err = cmp.Or(err, st.check(ctx, ref)); err == nil {
+		err = a.DeleteIf(ctx, []Ref{ref}, st.endsAt(max(at, 0)))[0]
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(err, st.sweepDeleted(ctx, ref))
@@ -81,13 +82,22 @@ func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 }
 
 // endsAt returns a check for a place; less than 0 is any.
-func endsAt(at int64) func(driver.Row) error {
+func (st *Store) endsAt(at int64) func(driver.Row) error {
 	return func(row driver.Row) error {
 		if at >= 0 && row.Size != at {
 			return errChanged
 		}
-		return nil
+		return st.own(row, nil)
 	}
+}
+
+// able returns a driver as one with an ability.
+func able[T any](drv driver.Driver) (T, error) {
+	a, ok := drv.(T)
+	if !ok {
+		return a, fmt.Errorf("the driver of the store lacks this ability: %w", errors.ErrUnsupported)
+	}
+	return a, nil
 }
 
 // unlessBusy makes a running turn a conflict.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/convolog/convolog/rebuild"
@@ -64,11 +65,11 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 	if ref == (Ref{}) {
 		return fmt.Errorf("session: %s: %w", op, err)
 	}
-	if isGone(err) {
+	if isGone(err) && !errors.Is(err, errNotFound) { // else it may be the session of another owner
 		st.table.forget(ref) // so that nothing is mixed with what comes after it
 	}
 	e := &Error{Op: op, Session: ref, Err: err}
-	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && !namesFile(err) && driver.CheckRef(ref) == nil {
+	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && st.owner == "" && !namesFile(err) && driver.CheckRef(ref) == nil {
 		e.Path = files.Path(ref)
 	}
 	return e

@@ -82,15 +82,18 @@ func checkReadable(e transcript.Entry) error {
 }
 
 // createFrom makes a session of a key with the header of [CreateOptions].
-func (st *Store) createFrom(ctx context.Context, agent, key string, header transcript.Entry) (row driver.Row, err error) {
+func (st *Store) createFrom(ctx context.Context, agent, key string, opts CreateOptions) (row driver.Row, err error) {
+	header := *opts.Header
 	h, ok := header.Body.(transcript.Header)
 	switch {
 	case !ok:
 		return row, fmt.Errorf("a line of type %q is not a header: nothing was written", header.Type())
-	case h.Gen == 0:
+	case h.Gen == 0 && !opts.Aside:
 		h.Key = key
 		header.Body = h
-		return st.createWith(ctx, agent, header, nil, nil)
+		return st.createWith(ctx, agent, header, nil, driver.Row{})
+	case st.owner != "" && h.Owner != st.owner:
+		return row, errOwner
 	case h.Key != key:
 		return row, fmt.Errorf("the header has the key %q: nothing was written", h.Key)
 	}
@@ -139,12 +142,15 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	return errNoHeader
 }
 
-// createWith makes a session of a header and of lines that follow it. If baseRev is not
-// nil, its base must have that Rev.
-func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry, baseRev *int) (row driver.Row, err error) {
+// createWith makes a session of a header and of lines that follow it. With has the
+// BaseRev and the Aside of its row.
+func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry, with driver.Row) (row driver.Row, err error) {
 	h, _ := header.Body.(transcript.Header)
-	key := h.Key
-	if err := cmp.Or(driver.CheckRef(Ref{Agent: agent, ID: header.ID}), st.claim(&h)); err != nil {
+	h.Owner = cmp.Or(h.Owner, st.owner)
+	if st.owner != "" && h.Owner != st.owner {
+		return row, errOwner
+	}
+	if err := driver.CheckRef(Ref{Agent: agent, ID: header.ID}); err != nil {
 		return row, err
 	}
 	bare := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
@@ -152,23 +158,26 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 		bare = bare.WithSource(source)
 	}
 	return st.filterNew(ctx, Ref{Agent: agent, ID: bare.ID}, append([]transcript.Entry{bare}, lines...), func(entries []transcript.Entry) (driver.Row, error) {
-		return st.createOf(ctx, agent, key, entries[0], entries[1:], baseRev)
+		return st.createOf(ctx, driver.KeyRef{Agent: agent, Owner: h.Owner, Key: h.Key}, entries[0], entries[1:], with)
 	})
 }
 
 // createOf makes a session of a key, of entries that went through the filters.
-func (st *Store) createOf(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry, baseRev *int) (row driver.Row, err error) {
+func (st *Store) createOf(ctx context.Context, key driver.KeyRef, header transcript.Entry, lines []transcript.Entry, with driver.Row) (row driver.Row, err error) {
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
 	}
-	r, err := st.readNew(agent, header, lines)
+	r, err := st.readNew(key.Agent, header, lines)
 	if err != nil {
 		return row, err
 	}
 	bare, full := first, r.describe()
-	full.BaseRev = baseRev
+	full.BaseRev, full.Aside = with.BaseRev, with.Aside
 	first = func(gen int64) (driver.Row, driver.Line) {
+		if full.Aside {
+			gen = 0
+		}
 		_, line := bare(gen)
 		return full, line
 	}
@@ -176,7 +185,7 @@ func (st *Store) createOf(ctx context.Context, agent, key string, header transcr
 	for i, e := range lines {
 		more[i] = lineOf(e)
 	}
-	if row, err = st.drv.Create(ctx, agent, key, first, more...); err == nil {
+	if row, err = st.drv.Create(ctx, key, first, more...); err == nil {
 		st.table.forget(row.Ref())
 	}
 	return row, err

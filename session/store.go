@@ -77,13 +77,13 @@ type Options struct {
 // example.
 type Store struct {
 	*shared
-	drv   driver.Driver // shows the sessions of the owner alone
-	owner string        // see Scope; empty is everybody
+	owner string // of a scope, or empty
 }
 
-// shared is what a Store and its scopes have in common.
+// shared holds the state common to a Store and its scopes.
 type shared struct {
 	opts     Options
+	drv      driver.Driver
 	table    *table
 	outlines outlines
 	looks    atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
@@ -133,6 +133,9 @@ func newStore(opts *Options) *Store {
 // syncs what was not synced, and releases everything. Every later call fails
 // with [ErrClosed].
 func (st *Store) Close() error {
+	if st.owner != "" {
+		return nil
+	}
 	st.putRows(context.Background(), "", false)
 	return st.done(context.Background(), "close", Ref{}, st.drv.Close())
 }
@@ -148,7 +151,7 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 			if header, err = st.filterWrite(ctx, Ref{Agent: key.Agent, ID: header[0].ID}, header); err != nil {
 				return row, err
 			}
-			row, _, err = st.drv.LoadOrCreate(ctx, key.Agent, text, st.first(header[0]))
+			row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.Agent, Owner: st.owner, Key: text}, st.first(header[0]))
 			found = err == nil
 			return row, err
 		})
@@ -178,7 +181,7 @@ func (st *Store) keyed(ctx context.Context, op string, key Key, load func(text s
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
 // next call says so.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
-	row, err := st.drv.Get(ctx, ref)
+	row, err := st.get(ctx, ref)
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
 	}
@@ -214,11 +217,14 @@ type CreateOptions struct {
 	// empty Agent is that of the session. It is recorded and not checked, unless its
 	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
+	// Aside leaves the current session of the key as it is: the new session is not
+	// current before [Session.MakeCurrent].
+	Aside bool `json:"aside,omitempty"`
 	// Header is the complete header of an imported session; the other options are
 	// ignored. Its ID, its time, its body but for version, key and gen, and its
-	// [transcript.Entry.Source] are kept. A header with a gen is stored line for line,
-	// which needs a [driver.Adopter], and must have the key of the session: the gen
-	// decides whether the session is current. If another session of the key has the
+	// [transcript.Entry.Source] are kept. A header with a gen, or without one that is set
+	// Aside, is stored line for line, which needs a [driver.Adopter], and must have the
+	// key of the session: the gen decides whether the session is current. If another session of the key has the
 	// gen, the error matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
 }
@@ -233,7 +239,7 @@ type CreateOptions struct {
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
 	create := func(text string) (row driver.Row, err error) {
 		if opts != nil && opts.Header != nil {
-			return st.createFrom(ctx, key.Agent, text, *opts.Header)
+			return st.createFrom(ctx, key.Agent, text, *opts)
 		}
 		o, err := opts.checked()
 		if err == nil {
@@ -242,7 +248,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 		if err != nil {
 			return row, err
 		}
-		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil, nil)
+		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil, driver.Row{Aside: o.Aside})
 	}
 	if !ofLibrary(key.Agent) || key != (Key{Agent: key.Agent}) {
 		return st.keyed(ctx, "create", key, create)
@@ -260,12 +266,7 @@ func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (st
 	if o.Parent.Session == "" || o.Owner != "" && st.owner == "" {
 		return o.Owner, nil
 	}
-	ref := Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session}
-	// Get may return a row from before the owner was set; a list makes it anew.
-	if _, err := st.table.store.drv.List(ctx, ref.Agent, driver.Place{}, 1); err != nil {
-		return "", err
-	}
-	row, err := st.drv.Get(ctx, ref)
+	row, err := st.get(ctx, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
 	if st.owner == "" && errors.Is(err, fs.ErrNotExist) {
 		err = nil // it may be in another store
 	}
@@ -307,12 +308,9 @@ func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
 		o.ID = newID()
 	}
 	now := st.opts.Now().UTC().Truncate(time.Microsecond)
-	h := transcript.Header{Key: key, Created: now}
+	h := transcript.Header{Key: key, Created: now, Owner: cmp.Or(o.Owner, st.owner)}
 	if o.Title != "" {
 		h.Meta.Title = &o.Title
-	}
-	if owner := cmp.Or(o.Owner, st.owner); owner != "" {
-		h.Meta.Owner = &owner
 	}
 	h.Meta.Labels = o.Labels
 	if h.Parent = o.Parent; h.Parent.Session != "" {
@@ -336,7 +334,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		if hasSource {
 			e = e.WithSource(source)
 		}
-		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
+		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
 		return row, lineOf(st.sealed(e))
 	}
@@ -346,17 +344,19 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // session is deleted, the newest one that remains becomes current. When the
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
-	err := st.drv.Delete(ctx, refs...)
+	err := st.check(ctx, refs...)
+	if err == nil {
+		err = st.drv.Delete(ctx, refs...)
+		st.looks.Add(1)
+		for _, ref := range refs {
+			st.table.forget(ref)
+		}
+	}
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
-	st.looks.Add(1)
-	for _, ref := range refs {
-		st.tell(ctx, ref)
-		st.table.forget(ref)
-	}
 	if len(refs) != 1 {
-		return st.wrap("delete", Ref{}, err)
+		return st.done(ctx, "delete", Ref{}, err)
 	}
-	return st.wrap("delete", refs[0], err)
+	return st.done(ctx, "delete", refs[0], err)
 }
 
 // isGone reports whether an error says that a session is no longer there.

@@ -71,7 +71,7 @@ func (s *Session) inTurn(ctx context.Context, op string, t *state, w *write) (dr
 // appendInTurn appends and gives back the turn to write.
 func (s *Session) appendInTurn(ctx context.Context, t *state, w *write) appendResult {
 	defer t.turns.Release(anyTurn)
-	cond, err := t.ready(ctx, w)
+	cond, err := t.ready(ctx, s.store, w)
 	if err != nil {
 		return refused(err)
 	}
@@ -80,13 +80,16 @@ func (s *Session) appendInTurn(ctx context.Context, t *state, w *write) appendRe
 
 // ready returns the condition of a write that depends on nothing, or why the session
 // takes no writes.
-func (s *state) ready(ctx context.Context, w *write) (driver.Cond, error) {
+func (s *state) ready(ctx context.Context, st *Store, w *write) (driver.Cond, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.idem != "" {
 		s.absorb() // less to look for the key in
 	}
 	err := s.writable(ctx)
+	if err == nil {
+		err = st.own(s.row, nil)
+	}
 	return s.cond(w), err
 }
 
@@ -237,7 +240,7 @@ func (s *state) appended(res driver.Result, w *write) (put bool) {
 	return w.at.Sub(s.rowAt) >= rowAge
 }
 
-// prepared returns entries as the scope and the filters let them be written.
+// prepared returns entries as the filters let them be written.
 func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	st := s.store
 	if st.owner == "" && len(st.opts.Filters) == 0 {
@@ -245,9 +248,6 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 	}
 	if holds(entries, "session") { // filters would take it for that of a new session
 		return nil, errors.New("a header begins a session and is not appended: nothing was written")
-	}
-	if err := st.permits(entries); err != nil {
-		return nil, err
 	}
 	return st.filterWrite(ctx, s.ref, entries)
 }
@@ -258,7 +258,11 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 // error then matches both. Unlock releases the lock and brings the index up to date;
 // calling it again does nothing. The lock also ends with the process.
 func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error, err error) {
-	release, err := s.store.drv.LockTurn(ctx, s.ref, wait)
+	err = s.store.check(context.WithoutCancel(ctx), s.ref)
+	var release func() error
+	if err == nil {
+		release, err = s.store.drv.LockTurn(ctx, s.ref, wait)
+	}
 	if err = s.store.done(ctx, "lock turn", s.ref, err); err != nil {
 		return nil, err
 	}

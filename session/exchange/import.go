@@ -344,7 +344,7 @@ func (im *importing) before(ctx context.Context) (*session.Session, error) {
 		infos, err = im.store.List(ctx, &session.ListOptions{Key: im.Key})
 	}
 	for _, info := range infos {
-		if info.Key == im.Key.String() && info.ID != im.Session.ID {
+		if info.Key == im.Key.String() && info.Owner == im.store.Owner() && info.ID != im.Session.ID {
 			return im.store.Get(ctx, info.Ref)
 		}
 	}

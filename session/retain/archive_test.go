@@ -60,7 +60,8 @@ func readable(t *testing.T, s *session.Session, id string) string {
 func TestArchive(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
-		s := storetest.Load(t, st, storetest.CLI)
+		s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "o"})
+		require.NoError(t, err)
 		var id string
 		for n := range 30 {
 			id = storetest.Add(t, s, transcript.UserText(fmt.Sprint("question ", n)))[0]
@@ -70,7 +71,7 @@ func TestArchive(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("a title"), Owner: new("o")}))
+		require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("a title")}))
 		before, info := readable(t, s, id), storetest.Info(t, s)
 		require.NoError(t, retain.Archive(ctx, st, s.Ref()))
 		require.NoError(t, retain.Archive(ctx, st, s.Ref()), "again does nothing")

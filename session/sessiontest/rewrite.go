@@ -146,7 +146,7 @@ func createBase(c *check) {
 	fork := func(d driver.Driver, rev int) (driver.Row, error) {
 		id := c.id()
 		c.calling("Create with a base")
-		return d.Create(c.ctx, "main", "k", func(gen int64) (driver.Row, driver.Line) {
+		return d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 			row, line := header("main", "k", id)(gen)
 			row.Base, row.BaseRev = transcript.Link{Agent: "main", Session: base.ID}, new(rev)
 			return row, line

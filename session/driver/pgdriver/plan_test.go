@@ -29,7 +29,7 @@ func TestIndexScans(t *testing.T) {
 	var row driver.Row
 	counted(t, pool, schema, func(pool *pgxpool.Pool, d *pgdriver.Driver) {
 		var err error
-		row, _, err = d.LoadOrCreate(ctx, "main", "key", header)
+		row, _, err = d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "key"}, header)
 		require.NoError(t, err)
 		exec := func(sql string) {
 			t.Helper()
@@ -66,7 +66,7 @@ func TestIndexScans(t *testing.T) {
 			line := driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 			_, err := d.Append(ctx, row.Ref(), []driver.Line{line}, driver.Cond{Idem: e.Idem, IdemHash: e.IdemHash, Conflicts: []string{"x"}})
 			require.NoError(t, err)
-			_, err = d.Current(ctx, "main", "key")
+			_, err = d.Current(ctx, driver.KeyRef{Agent: "main", Key: "key"})
 			require.NoError(t, err)
 			list, err := d.List(ctx, "main", driver.Place{UpdatedAt: time.Unix(int64(sessions/2), 0), ID: "~"}, 20)
 			require.NoError(t, err)
