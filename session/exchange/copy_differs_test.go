@@ -255,7 +255,7 @@ func TestCopyRefuses(t *testing.T) {
 	scope, err := memoryOf(nil).Scope("ada")
 	require.NoError(t, err)
 	_, err = copyAll(t.Context(), from, scope, nil)
-	require.ErrorContains(t, err, "unsupported operation")
+	require.ErrorContains(t, err, "another owner")
 
 	theirs, err := from.Scope("ada")
 	require.NoError(t, err)
@@ -264,6 +264,12 @@ func TestCopyRefuses(t *testing.T) {
 	copied(t, theirs, to)
 	require.NotEmpty(t, textOf(t, to))
 	require.Equal(t, textOf(t, theirs), textOf(t, to))
+	back := memoryOf(nil)
+	scope, err = back.Scope("ada")
+	require.NoError(t, err)
+	keptBy.Store(scope, keptOf(back))
+	copied(t, theirs, scope)
+	require.Equal(t, textOf(t, theirs), textOf(t, scope))
 }
 
 // Blobs are counted once, and a blob that is missing is missing in the copy, too.

@@ -121,7 +121,9 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, retain.Restore(ctx, st, s.Ref()), "again does nothing")
 		require.Equal(t, before, readable(t, s, id))
 		require.Equal(t, info, storetest.Info(t, s))
-		require.Equal(t, s.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
+		scope, err := st.Scope("o")
+		require.NoError(t, err)
+		require.Equal(t, s.Ref().ID, storetest.Load(t, scope, storetest.CLI).Ref().ID)
 		storetest.Add(t, s, transcript.UserText("and on"))
 
 		missing := session.Ref{Agent: "main", ID: "missing"}

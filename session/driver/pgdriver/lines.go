@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -98,7 +99,12 @@ func linesOf(all []driver.Line) (lines, error) {
 // mayHaveKey reports whether a line may have an idempotency key.
 func mayHaveKey(line []byte) bool { return bytes.Contains(line, []byte(`"idem"`)) }
 
-// keyHash is what stands for an idempotency key, or for that of a session.
+// ownedHash returns the hash of a key of an owner.
+func ownedHash(key driver.KeyRef) []byte {
+	return keyHash(strconv.Itoa(len(key.Owner)) + ":" + key.Owner + key.Key)
+}
+
+// keyHash returns the hash of a name or an idempotency key.
 func keyHash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
