@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -53,6 +54,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("session: %s: %v", what, e.Err)
 }
 
+// errNotFound is the error of a scope. It hides sessions of other owners.
+var errNotFound = fmt.Errorf("there is no such session: list the sessions to see which there are: %w", fs.ErrNotExist)
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -73,4 +77,13 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 		e.Path = files.Path(ref)
 	}
 	return e
+}
+
+// able returns a driver as one with an ability.
+func able[T any](drv driver.Driver) (T, error) {
+	a, ok := drv.(T)
+	if !ok {
+		return a, fmt.Errorf("the driver of the store lacks this ability: %w", errors.ErrUnsupported)
+	}
+	return a, nil
 }

@@ -157,46 +157,41 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 	if source, ok := header.Source(); ok {
 		bare = bare.WithSource(source)
 	}
-	return st.filterNew(ctx, Ref{Agent: agent, ID: bare.ID}, append([]transcript.Entry{bare}, lines...), func(entries []transcript.Entry) (driver.Row, error) {
-		return st.createOf(ctx, driver.KeyRef{Agent: agent, Owner: h.Owner, Key: h.Key}, entries[0], entries[1:], with)
+	return st.filterNew(ctx, Ref{Agent: agent, ID: bare.ID}, append([]transcript.Entry{bare}, lines...), func(entries []transcript.Entry) (row driver.Row, err error) {
+		first := st.first(entries[0])
+		if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
+			return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
+		}
+		r, err := st.readNew(agent, entries)
+		if err != nil {
+			return row, err
+		}
+		full := r.describe()
+		full.BaseRev, full.Aside = with.BaseRev, with.Aside
+		more := make([]driver.Line, len(lines))
+		for i, e := range entries[1:] {
+			more[i] = lineOf(e)
+		}
+		row, err = st.drv.Create(ctx, driver.KeyRef{Agent: agent, Owner: h.Owner, Key: h.Key}, func(gen int64) (driver.Row, driver.Line) {
+			if full.Aside {
+				gen = 0
+			}
+			_, line := first(gen)
+			return full, line
+		}, more...)
+		if err == nil {
+			st.table.forget(row.Ref())
+		}
+		return row, err
 	})
 }
 
-// createOf makes a session of a key, of entries that went through the filters.
-func (st *Store) createOf(ctx context.Context, key driver.KeyRef, header transcript.Entry, lines []transcript.Entry, with driver.Row) (row driver.Row, err error) {
-	first := st.first(header)
-	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
-		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
-	}
-	r, err := st.readNew(key.Agent, header, lines)
-	if err != nil {
-		return row, err
-	}
-	bare, full := first, r.describe()
-	full.BaseRev, full.Aside = with.BaseRev, with.Aside
-	first = func(gen int64) (driver.Row, driver.Line) {
-		if full.Aside {
-			gen = 0
-		}
-		_, line := bare(gen)
-		return full, line
-	}
-	more := make([]driver.Line, len(lines))
-	for i, e := range lines {
-		more[i] = lineOf(e)
-	}
-	if row, err = st.drv.Create(ctx, key, first, more...); err == nil {
-		st.table.forget(row.Ref())
-	}
-	return row, err
-}
-
-// readNew reads a header and the lines of a session that is not in the store yet.
-func (st *Store) readNew(agent string, header transcript.Entry, lines []transcript.Entry) (*reader, error) {
+// readNew reads the header and the lines of a session that is not in the store yet.
+func (st *Store) readNew(agent string, entries []transcript.Entry) (*reader, error) {
 	r := newReader(&st.opts)
-	r.row = driver.Row{ID: header.ID, Agent: agent}
+	r.row = driver.Row{ID: entries[0].ID, Agent: agent}
 	r.fold = rebuild.New(&rebuild.Options{Summary: st.opts.Summary})
-	for i, e := range append([]transcript.Entry{header}, lines...) {
+	for i, e := range entries {
 		if err := r.take(transcript.Record{Offset: int64(i), End: int64(i) + 1, Entry: e}); err != nil {
 			return nil, err
 		}

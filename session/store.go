@@ -189,6 +189,29 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	return &Session{store: st, ref: row.Ref()}, nil
 }
 
+// own returns the error of the store for a row: that of the lookup, and in a scope
+// errNotFound for the row of another owner.
+func (st *Store) own(row driver.Row, err error) error {
+	if st.owner != "" && (err == nil && row.Owner != st.owner || errors.Is(err, fs.ErrNotExist)) {
+		return errNotFound
+	}
+	return err
+}
+
+// get returns the row of a session that the store shows.
+func (st *Store) get(ctx context.Context, ref Ref) (driver.Row, error) {
+	row, err := st.drv.Get(ctx, ref)
+	return row, st.own(row, err)
+}
+
+// check returns an error if a scope does not show one of the sessions.
+func (st *Store) check(ctx context.Context, refs ...Ref) (err error) {
+	for i := 0; err == nil && st.owner != "" && i < len(refs); i++ {
+		_, err = st.get(ctx, refs[i])
+	}
+	return err
+}
+
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
 	st.looks.Add(1)
 	s := &Session{store: st, ref: row.Ref()}
@@ -224,8 +247,8 @@ type CreateOptions struct {
 	// ignored. Its ID, its time, its body but for version, key and gen, and its
 	// [transcript.Entry.Source] are kept. A header with a gen, or without one that is set
 	// Aside, is stored line for line, which needs a [driver.Adopter], and must have the
-	// key of the session: the gen decides whether the session is current. If another session of the key has the
-	// gen, the error matches [fs.ErrExist].
+	// key of the session: the gen decides whether the session is current. If another
+	// session of the key has the gen, the error matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
 }
 
@@ -273,7 +296,7 @@ func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (st
 	return cmp.Or(o.Owner, row.Owner), err
 }
 
-// checked returns the options, or why they are none.
+// checked validates the options.
 func (o *CreateOptions) checked() (CreateOptions, error) {
 	switch {
 	case o == nil:
@@ -285,21 +308,12 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 			return *o, err
 		}
 	}
-	return *o, checkNames(o.Owner, o.Labels)
-}
-
-// checkNames returns an error if an owner or a label is not UTF-8. A line would have
-// another name in its place, by which nobody lists or erases what has it.
-func checkNames(owner string, labels []string) error {
-	for _, label := range labels {
-		if !utf8.ValidString(label) {
-			return fmt.Errorf("the label %q is not valid UTF-8: nothing was written", label)
+	for _, name := range append([]string{o.Owner}, o.Labels...) { // a line would have another one in its place
+		if !utf8.ValidString(name) {
+			return *o, fmt.Errorf("the owner or label %q is not valid UTF-8: nothing was written", name)
 		}
 	}
-	if !utf8.ValidString(owner) {
-		return fmt.Errorf("the owner %q is not valid UTF-8: nothing was written", owner)
-	}
-	return nil
+	return *o, nil
 }
 
 // header makes the header of a new session, without its gen.
