@@ -143,39 +143,31 @@ func (st *Store) Close() error {
 // Load returns the current session of a key, and makes one if there is none.
 // Two goroutines or processes that load a new key get the same session. The
 // session has been read when the error is nil.
-func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
-	for n := 0; ; n++ {
-		found := false
-		s, err := st.keyed(ctx, "load", key, func(text string) (row driver.Row, err error) {
-			header := []transcript.Entry{st.header(key.Agent, text, CreateOptions{})}
-			if header, err = st.filterWrite(ctx, Ref{Agent: key.Agent, ID: header[0].ID}, header); err != nil {
-				return row, err
-			}
-			row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.Agent, Owner: st.owner, Key: text}, st.first(header[0]))
-			found = err == nil
-			return row, err
-		})
-		if n == loadTries || !found || !isGone(err) { // else somebody deleted it in between
-			return s, err
+func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
+	const op = "load"
+	var row driver.Row
+	for n := 0; n == 0 || n < loadTries && isGone(err); n++ {
+		if row, err = st.loadOrCreate(ctx, key); err != nil {
+			return nil, &Error{Op: op, Key: key.String(), Err: err}
 		}
+		s, err = st.open(ctx, op, row)
 	}
+	return s, err
 }
 
-// loadTries is how often Load starts again because another goroutine or process
-// deletes the session that it has found.
-const loadTries = 10
+// loadTries is how often Load looks for a session that another goroutine or process
+// has not deleted.
+const loadTries = 11
 
-// keyed opens the session that load finds or makes for a key.
-func (st *Store) keyed(ctx context.Context, op string, key Key, load func(text string) (driver.Row, error)) (*Session, error) {
-	var row driver.Row
-	err := key.check()
-	if err == nil {
-		row, err = load(key.String())
+func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err error) {
+	if err := key.check(); err != nil {
+		return row, err
 	}
-	if err != nil {
-		return nil, &Error{Op: op, Key: key.String(), Err: err}
+	header := []transcript.Entry{st.header(key.Agent, key.String(), CreateOptions{})}
+	if header, err = st.filterWrite(ctx, Ref{Agent: key.Agent, ID: header[0].ID}, header); err == nil {
+		row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.Agent, Owner: st.owner, Key: key.String()}, st.first(header[0]))
 	}
-	return st.open(ctx, op, row)
+	return row, err
 }
 
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
@@ -260,27 +252,33 @@ type CreateOptions struct {
 // a part of the library keeps something outside of all conversations. Only its ID leads
 // to it, [Store.List] has it if the Agent is asked for, and no Filter sees its entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
-	create := func(text string) (row driver.Row, err error) {
-		if opts != nil && opts.Header != nil {
-			return st.createFrom(ctx, key.Agent, text, *opts)
-		}
-		o, err := opts.checked()
-		if err == nil {
-			o.Owner, err = st.ownerBy(ctx, key.Agent, o)
-		}
-		if err != nil {
-			return row, err
-		}
-		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil, driver.Row{Aside: o.Aside})
+	const op = "create"
+	text, err := key.String(), key.check()
+	if ofLibrary(key.Agent) && key == (Key{Agent: key.Agent}) {
+		text, err = Key{Agent: key.Agent, Peer: newID()}.String(), nil // a key of its own
 	}
-	if !ofLibrary(key.Agent) || key != (Key{Agent: key.Agent}) {
-		return st.keyed(ctx, "create", key, create)
+	var row driver.Row
+	if err == nil {
+		row, err = st.create(ctx, key.Agent, text, opts)
 	}
-	row, err := create(Key{Agent: key.Agent, Peer: newID()}.String()) // a key of its own
 	if err != nil {
-		return nil, &Error{Op: "create", Key: key.Agent, Err: err}
+		return nil, &Error{Op: op, Key: key.String(), Err: err}
 	}
-	return st.open(ctx, "create", row)
+	return st.open(ctx, op, row)
+}
+
+func (st *Store) create(ctx context.Context, agent, key string, opts *CreateOptions) (row driver.Row, err error) {
+	if opts != nil && opts.Header != nil {
+		return st.createFrom(ctx, agent, key, *opts)
+	}
+	o, err := opts.checked()
+	if err == nil {
+		o.Owner, err = st.ownerBy(ctx, agent, o)
+	}
+	if err != nil {
+		return row, err
+	}
+	return st.createWith(ctx, agent, st.header(agent, key, o), nil, driver.Row{Aside: o.Aside})
 }
 
 // ownerBy returns the owner of a new session: that of its parent, if none is

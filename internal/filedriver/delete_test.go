@@ -225,7 +225,7 @@ func wordless(records iter.Seq2[transcript.Record, error], write func([]byte) er
 		if !ok {
 			continue
 		}
-		h.Key, h.Rev = "k", h.Rev+1
+		h.Owner, h.Key, h.Rev = "", "k", h.Rev+1
 		if err := write(transcript.Entry{ID: rec.Entry.ID, Body: h}.Line()); err != nil {
 			return err
 		}

@@ -181,10 +181,11 @@ func (x *index) refresh() error {
 	err = x.read(x.info.Size())
 	switch {
 	case err != nil:
-	case x.version != indexVersion && x.version > 0:
-		err = x.fail("read index", fmt.Errorf("index version %d, this program knows %d", x.version, indexVersion), "use a newer program; for an older version move the file away: it is made again from the transcripts")
-	case x.version == 0:
-		x.a.d.log.Warn("the index is damaged and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
+	case x.version > indexVersion:
+		err = x.fail("read index", fmt.Errorf("index version %d, this program knows %d", x.version, indexVersion), "use a newer program")
+	case x.version < indexVersion:
+		x.rows, x.lost, x.remake = newRows(0), true, true
+		x.a.d.log.Warn("the index is damaged or old and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
 	}
 	if err != nil {
 		return errors.Join(err, x.forget()) // the next call reads it again

@@ -263,6 +263,28 @@ func TestNewerIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// The index of an earlier build, which knows no keys of owners, is made again.
+func TestOlderIndex(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := wordy(t, d, "a")
+	key := driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}
+	require.NoError(t, d.Close())
+	text := indexText(t, dir)
+	old := strings.NewReplacer(`{"index":2`, `{"index":1`, `"owner":"`+words[1]+`","key":"`+words[3]+`"`, `"key":"`+words[3]+`"`).Replace(text)
+	require.NotEqual(t, len(text), len(old))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(old), 0o600))
+	for range 2 {
+		d = open(t, dir, nil)
+		row, err := d.Current(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, ref.ID, row.ID)
+		create(t, d, fmt.Sprint("b", len(list(t, d))), "k")
+		require.NoError(t, d.Close())
+		require.Contains(t, indexText(t, dir), `{"index":2`)
+	}
+}
+
 // A newer program may put its index in place while this one has the store open.
 func TestIndexBecomesNewer(t *testing.T) {
 	dir := t.TempDir()
