@@ -123,7 +123,7 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if gen == 0 {
 		return nil
 	}
-	row, err := s.store.drv.Get(ctx, s.ref)
+	row, err := s.store.get(ctx, s.ref)
 	if err != nil || row.Gen >= gen {
 		return err
 	}
@@ -131,15 +131,13 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if err != nil {
 		return err
 	}
-	for rec, err := range s.store.records(ctx, s.ref, ScanOptions{}) { // in case that the session was deleted
-		if err != nil {
-			return err
-		}
+	header, err := firstEntry(s.store.scan(ctx, s.ref)) // in case that the session was deleted
+	if err == nil {
 		row.Gen = gen
 		s.store.looks.Add(1)
-		return a.Adopt(ctx, row, lineOf(rec.Entry))
+		err = a.Adopt(ctx, row, lineOf(header))
 	}
-	return errNoHeader
+	return err
 }
 
 // createWith makes a session of a header and of lines that follow it. With has the
@@ -172,7 +170,7 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 		for i, e := range entries[1:] {
 			more[i] = lineOf(e)
 		}
-		row, err = st.drv.Create(ctx, driver.KeyRef{Agent: agent, Owner: h.Owner, Key: h.Key}, func(gen int64) (driver.Row, driver.Line) {
+		row, err = st.drv.Create(ctx, full.KeyRef(), func(gen int64) (driver.Row, driver.Line) {
 			if full.Aside {
 				gen = 0
 			}

@@ -296,6 +296,9 @@ func TestScopedHandleOfAnID(t *testing.T) {
 				"AppendIf": func() error {
 					return storetest.ErrOf(s.AppendIf(ctx, session.Cond{Head: ids[0]}, transcript.UserText("mine")))
 				},
+				"AppendLines of a gen": func() error {
+					return storetest.ErrOf(s.AppendLines(ctx, 0, transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}}))
+				},
 				"AppendLines": func() error { return storetest.ErrOf(s.AppendLines(ctx, 0)) },
 				"SetMeta":     func() error { return s.SetMeta(ctx, transcript.Meta{Title: new("mine")}) },
 				"Rewind":      func() error { return s.Rewind(ctx, s.Ref().ID) },
