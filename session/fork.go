@@ -49,12 +49,11 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	var base driver.Row
-	err = s.view(ctx, op, func(v *View) error {
-		if _, err := v.Info(); err != nil {
-			return err
+	err = s.view(ctx, op, func(v *View) (err error) {
+		if base, err = v.row(); err == nil {
+			err = v.t.writable(ctx)
 		}
-		base = v.t.row
-		return v.t.writable(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, err
