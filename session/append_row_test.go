@@ -60,7 +60,7 @@ func TestWhenRowsArePut(t *testing.T) {
 	require.NoError(t, unlock())
 	require.NoError(t, unlock())
 	puts(1, "the end of a turn")
-	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("o")}))
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new("o")}))
 	puts(1, "SetMeta")
 	now = now.Add(4 * time.Second)
 	say()
@@ -100,7 +100,7 @@ func TestRowThatCannotBePut(t *testing.T) {
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	h.fails = errors.New("no room")
-	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("o")}))
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new("o")}))
 	require.Contains(t, log.String(), "no room")
 	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
 	h.fails = nil
@@ -270,20 +270,24 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 func TestLongMeta(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
-	s := storetest.Load(t, st, storetest.CLI)
+	owner := strings.Repeat("o", 5000)
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: owner})
+	require.NoError(t, err)
 	labels := make([]string, 60)
 	for i := range labels {
 		labels[i] = fmt.Sprint(strings.Repeat("l", 50), i)
 	}
-	owner := strings.Repeat("o", 5000)
-	require.NoError(t, s.SetMeta(storetest.Background, transcript.Meta{Labels: labels, Owner: &owner}))
+	require.NoError(t, s.SetMeta(storetest.Background, transcript.Meta{Labels: labels}))
 	storetest.Talk(t, s, 0, 1)
 	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("a"))
 	storetest.Add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	if info := storetest.Info(t, storetest.Load(t, st, storetest.CLI)); len(info.Labels) != len(labels) || info.Owner != owner {
+	if s, err = st.Get(t.Context(), s.Ref()); err != nil {
+		t.Fatal(err)
+	}
+	if info := storetest.Info(t, s); len(info.Labels) != len(labels) || info.Owner != owner {
 		t.Errorf("%d labels and an owner of %d bytes, want %d and %d", len(info.Labels), len(info.Owner), len(labels), len(owner))
 	}
 }

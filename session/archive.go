@@ -27,9 +27,6 @@ const (
 	AnyState State = "any"      // only in [ListOptions]: all of them
 )
 
-// errChanged reports that a log has grown, or was rewritten.
-var errChanged = fmt.Errorf("%w: the session was written to since: look at it again", ErrConflict)
-
 // SetState archives a session, or restores it if to is [Live]. It changes nothing if
 // the session has the state already. At is the [Info.End] that the caller has seen:
 // if the log of a session to archive does not end there, the error matches
@@ -42,6 +39,7 @@ var errChanged = fmt.Errorf("%w: the session was written to since: look at it ag
 // session/retain for what an archived session can do.
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
+	err = cmp.Or(err, st.check(ctx, ref))
 	switch {
 	case err != nil:
 	case to == Live:
@@ -54,13 +52,11 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 				st.putRow(ctx, s, true) // a driver may keep the row as it is
 			}
 		}
-		err = a.Archive(ctx, ref, endsAt(at))
+		err = a.Archive(ctx, ref, st.endsAt(at))
 	}
-	return st.moved(ctx, cmp.Or(verbs[to], "set state"), ref, unlessBusy(err))
+	op := map[State]string{Live: "restore", Archived: "archive"}[to]
+	return st.moved(ctx, cmp.Or(op, "set state"), ref, err)
 }
-
-// verbs are the operations of SetState.
-var verbs = map[State]string{Live: "restore", Archived: "archive"}
 
 // DeleteAt deletes a session like [Store.Delete], archived or not, if its log still
 // ends at the [Info.End] that the caller has seen. Otherwise, and if a turn is running
@@ -71,39 +67,35 @@ var verbs = map[State]string{Live: "restore", Archived: "archive"}
 // [driver.Archiver], the error matches [errors.ErrUnsupported].
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
-	if err == nil {
-		err = a.DeleteIf(ctx, []Ref{ref}, endsAt(max(at, 0)))[0]
+	if err = cmp.Or(err, st.check(ctx, ref)); err == nil {
+		err = a.DeleteIf(ctx, []Ref{ref}, st.endsAt(max(at, 0)))[0]
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(err, st.sweepDeleted(ctx, ref))
 	}
-	return st.moved(ctx, "delete", ref, unlessBusy(err))
+	return st.moved(ctx, "delete", ref, err)
 }
 
 // endsAt returns a check for a place; less than 0 is any.
-func endsAt(at int64) func(driver.Row) error {
+func (st *Store) endsAt(at int64) func(driver.Row) error {
 	return func(row driver.Row) error {
 		if at >= 0 && row.Size != at {
-			return errChanged
+			return fmt.Errorf("%w: the session was written to since: look at it again", ErrConflict)
 		}
-		return nil
+		return st.own(row, nil)
 	}
 }
 
-// unlessBusy makes a running turn a conflict.
-func unlessBusy(err error) error {
-	if errors.Is(err, ErrBusy) {
-		return fmt.Errorf("%w: %w", ErrConflict, err)
-	}
-	return err
-}
-
-// moved ends a call that may have archived, restored or deleted a session.
+// moved ends a call that may have archived, restored or deleted a session. A running
+// turn is a conflict.
 func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error {
 	st.looks.Add(1)
-	if err == nil {
+	switch {
+	case err == nil:
 		st.table.forget(ref)
 		err = st.sweepDeleted(ctx, ref) // it may have been deleted
+	case errors.Is(err, ErrBusy):
+		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
 	return st.done(ctx, op, ref, err)
 }

@@ -39,7 +39,7 @@ func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
 			}
 			refs := c.take()
 			for _, ref := range refs {
-				if ref, mine := st.told(ctx, ref); mine && !yield(ref, nil) {
+				if ref, ok := st.shown(ctx, ref); ok && !yield(ref, nil) {
 					return
 				}
 			}
@@ -52,6 +52,19 @@ func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
 			}
 		}
 	}
+}
+
+// shown returns the hint for a change of a session. A scope has none about the sessions
+// of others; a session that cannot be looked up may have been of any owner.
+func (st *Store) shown(ctx context.Context, ref Ref) (hint Ref, ok bool) {
+	if st.owner == "" || ref == (Ref{}) {
+		return ref, true
+	}
+	row, err := st.drv.Get(ctx, ref)
+	if err != nil {
+		return Ref{}, true
+	}
+	return ref, row.Owner == st.owner
 }
 
 // maxChanges is how many changed sessions are kept for a slow loop.

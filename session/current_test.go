@@ -19,9 +19,9 @@ type lookups struct {
 	n int
 }
 
-func (d *lookups) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+func (d *lookups) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 	d.n++
-	return d.Driver.Current(ctx, agent, key)
+	return d.Driver.Current(ctx, key)
 }
 
 // Info asks the index for the current session only after a call of this process

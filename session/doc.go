@@ -23,8 +23,8 @@
 //
 // # Several users
 //
-// [Store.Scope] returns a store with the sessions of one owner and no others. Make
-// one for each request, and no call can leave the owner. [Store.List] filters by parts
+// [Store.Scope] returns a store with the sessions and keys of one owner. Make one for
+// each request, and no call can leave the owner. [Store.List] filters by parts
 // of the key, owner, label, state and time, a page at a time.
 //
 // # Failures

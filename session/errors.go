@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -53,6 +54,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("session: %s: %v", what, e.Err)
 }
 
+// errNotFound is the error of a scope. It hides sessions of other owners.
+var errNotFound = fmt.Errorf("there is no such session: list the sessions to see which there are: %w", fs.ErrNotExist)
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -65,12 +69,21 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 	if ref == (Ref{}) {
 		return fmt.Errorf("session: %s: %w", op, err)
 	}
-	if isGone(err) {
+	if isGone(err) && !errors.Is(err, errNotFound) { // else it may be the session of another owner
 		st.table.forget(ref) // so that nothing is mixed with what comes after it
 	}
 	e := &Error{Op: op, Session: ref, Err: err}
-	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && !namesFile(err) && driver.CheckRef(ref) == nil {
+	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && st.owner == "" && !namesFile(err) && driver.CheckRef(ref) == nil {
 		e.Path = files.Path(ref)
 	}
 	return e
+}
+
+// able returns a driver as one with an ability.
+func able[T any](drv driver.Driver) (T, error) {
+	a, ok := drv.(T)
+	if !ok {
+		return a, fmt.Errorf("the driver of the store lacks this ability: %w", errors.ErrUnsupported)
+	}
+	return a, nil
 }

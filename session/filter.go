@@ -174,7 +174,7 @@ func (st *Store) filterNew(
 	if len(st.opts.Filters) == 0 {
 		return create(entries)
 	}
-	if _, err := st.table.store.drv.Get(ctx, ref); err == nil { // a scope does not show all of them
+	if _, err := st.drv.Get(ctx, ref); err == nil {
 		return row, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	// The caller may give up while the filters work. Their context ends with the call,
@@ -208,8 +208,7 @@ func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
 	}
 	none := func(func(transcript.Entry, error) bool) {}
 	for _, ref := range refs {
-		// A scope must not take the sessions of others for deleted ones.
-		if _, getErr := st.table.store.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
+		if _, getErr := st.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
 			err = errors.Join(err, st.sweep(ctx, ref, none))
 		}
 	}

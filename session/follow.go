@@ -71,6 +71,9 @@ var errDeleted = fmt.Errorf("the session was deleted while it was followed: %w",
 
 // run yields what is there, and what comes if it waits for that.
 func (f *follower) run(waits bool) error {
+	if err := f.s.store.check(f.ctx, f.s.ref); err != nil {
+		return err
+	}
 	var bell *bell
 	if waits { // for what comes after the first look, too
 		bell = f.s.store.watch(f.s.ref, func(driver.Ref) {})

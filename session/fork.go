@@ -18,7 +18,7 @@ import (
 // after an entry, and the current one of the same key; [Session.MakeCurrent]
 // brings the old one back. The session's own ID stands for the beginning. Nil
 // options and zero fields are the defaults of [Store.Create], but an empty Owner
-// is that of this session.
+// is that of this session. A fork for another owner is set Aside.
 //
 // When the error is nil, the new session has the same history as this one had
 // after the entry. Its lines are copies, byte for byte, of those that are in
@@ -49,12 +49,11 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	var base driver.Row
-	err = s.view(ctx, op, func(v *View) error {
-		if _, err := v.Info(); err != nil {
-			return err
+	err = s.view(ctx, op, func(v *View) (err error) {
+		if base, err = v.row(); err == nil {
+			err = v.t.writable(ctx)
 		}
-		base = v.t.row
-		return v.t.writable(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -65,12 +64,13 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	o.Owner = cmp.Or(o.Owner, base.Owner)
+	o.Aside = o.Aside || o.Owner != base.Owner
 	header := s.store.header(s.ref.Agent, base.Key, o)
 	h, _ := header.Body.(transcript.Header)
 	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
 	h.Standing = standing
 	header.Body = h
-	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, &base.Rev)
+	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, driver.Row{BaseRev: &base.Rev, Aside: o.Aside})
 	if errors.Is(err, ErrReplaced) {
 		err = fmt.Errorf("%w, and no fork was made", err)
 		if gone := s.View(ctx, func(*View) error { return nil }); errors.Is(gone, fs.ErrNotExist) { // else it says once more that it was replaced

@@ -227,14 +227,15 @@ func TestForkMeta(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
 		defer storetest.Close(t, st)
-		s := storetest.Load(t, st, storetest.CLI)
-		ids := storetest.Add(t, s, transcript.UserText("one"), transcript.Meta{Owner: new("bob"), Labels: []string{"x"}, Pinned: new(true)})
-		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("ann")}))
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ann"})
+		require.NoError(t, err)
+		ids := storetest.Add(t, s, transcript.UserText("one"), transcript.Meta{Labels: []string{"x"}, Pinned: new(true)})
 		for _, owner := range []string{"", "eve"} {
 			f, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: owner})
 			require.NoError(t, err)
 			info := storetest.Info(t, f)
 			require.Equal(t, cmp.Or(owner, "ann"), info.Owner)
+			require.Equal(t, owner == "", info.Current, "a fork for another owner is not current")
 			require.Empty(t, info.Labels)
 			require.False(t, info.Pinned)
 			require.Equal(t, 2, info.Base.Lines)

@@ -79,8 +79,8 @@ func TestOwnerWithoutIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
-	s := storetest.Load(t, st, storetest.CLI)
-	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("ada")}))
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
+	require.NoError(t, err)
 	storetest.Close(t, st)
 	for name, find := range map[string]func(t *testing.T, st *session.Store) (*session.Session, error){
 		"in its scope": func(t *testing.T, st *session.Store) (*session.Session, error) {
@@ -106,16 +106,16 @@ func TestOwnerWithoutIndex(t *testing.T) {
 	}
 }
 
-// A session has the owner that its parent has been given, also while the index has none
-// of that: the process that gave it could not write to the index, or was killed first.
+// A session has the owner of its parent, even if the index lacks the parent's last row.
 func TestOwnerThatTheIndexLacks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	st := session.OpenDriver(rowless{d}, nil)
-	parent := storetest.Load(t, st, storetest.CLI)
-	require.NoError(t, parent.SetMeta(t.Context(), transcript.Meta{Owner: new("ada")}))
+	parent, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
+	require.NoError(t, err)
+	storetest.Add(t, parent, transcript.UserText("hello"))
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)

@@ -87,7 +87,7 @@ func (s *state) look(ctx context.Context) {
 	if s.looks == seen {
 		return
 	}
-	cur, err := s.store.drv.Current(ctx, s.ref.Agent, s.row.Key)
+	cur, err := s.store.drv.Current(ctx, driver.KeyRef{Agent: s.ref.Agent, Owner: s.row.Owner, Key: s.row.Key})
 	s.current, s.archived = err == nil && cur.ID == s.ref.ID, false
 	if !s.current {
 		row, err := s.store.drv.Get(ctx, s.ref)

@@ -97,15 +97,18 @@ func checkReadable(e transcript.Entry) error {
 }
 
 // createFrom makes a session of a key with the header of [CreateOptions].
-func (st *Store) createFrom(ctx context.Context, agent, key string, header transcript.Entry) (row driver.Row, err error) {
+func (st *Store) createFrom(ctx context.Context, agent, key string, opts CreateOptions) (row driver.Row, err error) {
+	header := *opts.Header
 	h, ok := header.Body.(transcript.Header)
 	switch {
 	case !ok:
 		return row, fmt.Errorf("a line of type %q is not a header: nothing was written", header.Type())
-	case h.Gen == 0:
+	case h.Gen == 0 && !opts.Aside:
 		h.Key = key
 		header.Body = h
-		return st.createWith(ctx, agent, header, nil, nil)
+		return st.createWith(ctx, agent, header, nil, driver.Row{})
+	case st.owner != "" && h.Owner != st.owner:
+		return row, errOwner
 	case h.Key != key:
 		return row, fmt.Errorf("the header has the key %q: nothing was written", h.Key)
 	}
@@ -135,7 +138,7 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if gen == 0 {
 		return nil
 	}
-	row, err := s.store.drv.Get(ctx, s.ref)
+	row, err := s.store.get(ctx, s.ref)
 	if err != nil || row.Gen >= gen {
 		return err
 	}
@@ -143,66 +146,65 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if err != nil {
 		return err
 	}
-	for rec, err := range s.store.records(ctx, s.ref, ScanOptions{}) { // in case that the session was deleted
-		if err != nil {
-			return err
-		}
+	header, err := firstEntry(s.store.scan(ctx, s.ref)) // in case that the session was deleted
+	if err == nil {
 		row.Gen = gen
 		s.store.looks.Add(1)
-		return a.Adopt(ctx, row, lineOf(rec.Entry))
+		err = a.Adopt(ctx, row, lineOf(header))
 	}
-	return errNoHeader
+	return err
 }
 
-// createWith makes a session of a header and of lines that follow it. If baseRev is not
-// nil, its base must have that Rev.
-func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry, baseRev *int) (row driver.Row, err error) {
+// createWith makes a session of a header and of lines that follow it. With has the
+// BaseRev and the Aside of its row.
+func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry, with driver.Row) (row driver.Row, err error) {
 	h, _ := header.Body.(transcript.Header)
-	key := h.Key
-	if err := cmp.Or(driver.CheckRef(Ref{Agent: agent, ID: header.ID}), st.claim(&h)); err != nil {
+	h.Owner = cmp.Or(h.Owner, st.owner)
+	if st.owner != "" && h.Owner != st.owner {
+		return row, errOwner
+	}
+	if err := driver.CheckRef(Ref{Agent: agent, ID: header.ID}); err != nil {
 		return row, err
 	}
 	bare := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
 	if source, ok := header.Source(); ok {
 		bare = bare.WithSource(source)
 	}
-	return st.filterNew(ctx, Ref{Agent: agent, ID: bare.ID}, append([]transcript.Entry{bare}, lines...), func(entries []transcript.Entry) (driver.Row, error) {
-		return st.createOf(ctx, agent, key, entries[0], entries[1:], baseRev)
+	return st.filterNew(ctx, Ref{Agent: agent, ID: bare.ID}, append([]transcript.Entry{bare}, lines...), func(entries []transcript.Entry) (row driver.Row, err error) {
+		first := st.first(entries[0])
+		if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
+			return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
+		}
+		r, err := st.readNew(agent, entries)
+		if err != nil {
+			return row, err
+		}
+		full := r.describe()
+		full.BaseRev, full.Aside = with.BaseRev, with.Aside
+		more := make([]driver.Line, len(lines))
+		for i, e := range entries[1:] {
+			more[i] = lineOf(e)
+		}
+		row, err = st.drv.Create(ctx, full.KeyRef(), func(gen int64) (driver.Row, driver.Line) {
+			if full.Aside {
+				gen = 0
+			}
+			_, line := first(gen)
+			return full, line
+		}, more...)
+		if err == nil {
+			st.table.forget(row.Ref())
+		}
+		return row, err
 	})
 }
 
-// createOf makes a session of a key, of entries that went through the filters.
-func (st *Store) createOf(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry, baseRev *int) (row driver.Row, err error) {
-	first := st.first(header)
-	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
-		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
-	}
-	r, err := st.readNew(agent, header, lines)
-	if err != nil {
-		return row, err
-	}
-	bare, full := first, r.describe()
-	full.BaseRev = baseRev
-	first = func(gen int64) (driver.Row, driver.Line) {
-		_, line := bare(gen)
-		return full, line
-	}
-	more := make([]driver.Line, len(lines))
-	for i, e := range lines {
-		more[i] = lineOf(e)
-	}
-	if row, err = st.drv.Create(ctx, agent, key, first, more...); err == nil {
-		st.table.forget(row.Ref())
-	}
-	return row, err
-}
-
-// readNew reads a header and the lines of a session that is not in the store yet.
-func (st *Store) readNew(agent string, header transcript.Entry, lines []transcript.Entry) (*reader, error) {
+// readNew reads the header and the lines of a session that is not in the store yet.
+func (st *Store) readNew(agent string, entries []transcript.Entry) (*reader, error) {
 	r := newReader(&st.opts)
-	r.row = driver.Row{ID: header.ID, Agent: agent}
+	r.row = driver.Row{ID: entries[0].ID, Agent: agent}
 	r.fold = rebuild.New(&rebuild.Options{Summary: st.opts.Summary})
-	for i, e := range append([]transcript.Entry{header}, lines...) {
+	for i, e := range entries {
 		if err := r.take(transcript.Record{Offset: int64(i), End: int64(i) + 1, Entry: e}); err != nil {
 			return nil, err
 		}

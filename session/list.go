@@ -20,8 +20,8 @@ import (
 // every field that is set.
 //
 // Nil options and empty fields do not filter, State excepted: an empty Owner lists
-// the sessions of every owner, those without one included. A program with several
-// users uses a [Store.Scope] for each of them.
+// the sessions of every owner and of none. A program with several users uses a
+// [Store.Scope] for each of them.
 type ListOptions struct {
 	// Key has the parts of the key to list; empty parts match all. An empty Agent lists
 	// those of all agents but the ones whose names begin with '_', which have the
@@ -30,7 +30,7 @@ type ListOptions struct {
 	Key
 	// Current lists the current sessions of keys alone. With a Key that [Store.Load]
 	// takes, that is the session that Load would return, or none: its empty parts do not
-	// match others.
+	// match others, and an empty Owner is no owner.
 	Current bool `json:"current,omitempty"`
 
 	// State is that of the sessions to list. The zero value is [Live]; [AnyState]
@@ -75,9 +75,11 @@ func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 
 // listRows returns the rows of the sessions that list describes.
 func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() time.Time) (list []*driver.Row, err error) {
-	if opts == nil {
-		opts = new(ListOptions)
+	var o ListOptions
+	if opts != nil {
+		o = *opts
 	}
+	opts, o.Owner = &o, cmp.Or(o.Owner, st.owner)
 	if !slices.Contains([]State{Live, Archived, Expired, AnyState}, opts.State) {
 		return nil, fmt.Errorf("there is no state %q: %w", opts.State, fs.ErrInvalid)
 	}
@@ -87,9 +89,12 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 			return nil, err
 		}
 	}
+	if st.owner != "" && o.Owner != st.owner {
+		return nil, nil
+	}
 	st.looks.Add(1)
 	if opts.Current && opts.check() == nil { // it has a whole key
-		row, err := st.currentRow(ctx, opts.Key)
+		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.Key.String()})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
@@ -135,8 +140,8 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 
 // currentRow returns the row of the current session of a key as the session stands, or
 // if it cannot be read as the index has it.
-func (st *Store) currentRow(ctx context.Context, key Key) (row driver.Row, err error) {
-	known, err := st.drv.Current(ctx, key.Agent, key.String())
+func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.Row, err error) {
+	known, err := st.drv.Current(ctx, key)
 	if err != nil {
 		return row, err
 	}

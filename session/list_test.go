@@ -71,7 +71,8 @@ func TestListFilters(t *testing.T) {
 		{session.ListOptions{Key: session.Key{Thread: "7", Peer: "ann"}}, nil},
 		{session.ListOptions{Key: session.Key{Peer: "ann"}}, []string{"s1", "s0"}},
 		{session.ListOptions{Current: true, Limit: 2}, []string{"s2", "s1"}},
-		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "ann"}, Current: true}, []string{"s0"}},
+		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "ann"}, Current: true, Owner: "ann"}, []string{"s0"}},
+		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "ann"}, Current: true}, nil},
 		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "ann"}, Current: true, Owner: "bob"}, nil},
 		{session.ListOptions{Key: session.Key{Agent: "x", Channel: "cli", Peer: "eve"}, Current: true}, nil},
 		{session.ListOptions{Owner: "bob"}, []string{"s2"}},
@@ -281,7 +282,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 		_, err := st.Create(t.Context(), storetest.CLI, &o)
 		require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
 	}
-	for _, m := range []transcript.Meta{{Owner: &owner}, {Labels: []string{owner}}} {
+	for _, m := range []transcript.Meta{{Labels: []string{owner}}} {
 		require.ErrorContains(t, s.SetMeta(t.Context(), m), `"jos\xe9" is not valid UTF-8`)
 		for _, item := range []transcript.Item{m, transcript.WithApp(m, nil)} {
 			_, err := s.Append(t.Context(), item)

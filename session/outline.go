@@ -35,7 +35,9 @@ func (s *Session) Where(ctx context.Context, entryIDs ...string) (where map[stri
 			return where, nil
 		}
 	}
-	where, err = s.store.places(ctx, s.ref, entryIDs)
+	if err = s.store.check(ctx, s.ref); err == nil {
+		where, err = s.store.places(ctx, s.ref, entryIDs)
+	}
 	return where, s.store.wrap("read", s.ref, err)
 }
 

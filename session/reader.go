@@ -83,6 +83,7 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 			w = walk{} // something is odd, or the header of a fork holds its state: read every line
 		case known.Size > 0 && known.Rev == h.Rev:
 			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
+			r.row.Owner = h.Owner
 		default:
 			if err := r.note(header); err != nil {
 				return err

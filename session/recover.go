@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -35,7 +36,7 @@ import (
 func (s *Session) Recover(ctx context.Context) error {
 	const op = "recover"
 	r, err := able[driver.Recoverer](s.store.drv)
-	if err == nil {
+	if err = cmp.Or(s.store.check(ctx, s.ref), err); err == nil {
 		err = r.Recover(ctx, s.ref)
 	}
 	if err == nil {

@@ -98,7 +98,7 @@ func TestRewriteRefuses(t *testing.T) {
 	before := storetest.Lines(t, s)
 	given := mapped(func(e transcript.Entry) transcript.Entry {
 		if h, ok := e.Body.(transcript.Header); ok {
-			h.Meta.Owner = new("bert")
+			h.Owner = "bert"
 			e.Body = h
 			e = e.WithLine(nil)
 		}

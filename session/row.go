@@ -56,7 +56,7 @@ func (r *reader) note(e transcript.Entry) error {
 			return fmt.Errorf("its header says that it is session %q: the file was renamed or copied; give it back its name", e.ID)
 		}
 		r.version, r.copiedLeft = b.Version, b.Base.Lines
-		r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Key, b.Created, e.Time
+		r.row.Owner, r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Owner, b.Key, b.Created, e.Time
 		r.row.Gen, r.row.Rev = max(r.row.Gen, b.Gen), b.Rev
 		r.row.Base, r.row.Parent = b.Base, b.Parent
 		applyMeta(&r.row, b.Meta)
@@ -116,9 +116,6 @@ func spent(row *driver.Row, f transcript.Fragment) {
 func applyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Title != nil {
 		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
-	}
-	if m.Owner != nil {
-		row.Owner = *m.Owner
 	}
 	if m.Labels != nil {
 		row.Labels = slices.Clone(m.Labels)

@@ -60,6 +60,10 @@ func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[
 			o.From, o.Own = max(o.From, place), false
 			return err == nil || yield(transcript.Record{}, err) && false
 		}
+		if err := st.check(ctx, ref); err != nil {
+			yield(transcript.Record{}, err)
+			return
+		}
 		if !o.Backward && !own() {
 			return
 		}

@@ -2,8 +2,8 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -56,6 +56,8 @@ func TestScope(t *testing.T) {
 					}
 				}
 				require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
+				require.Equal(t, theirs.Ref(), storetest.Load(t, bert, storetest.CLI).Ref(), name)
+				require.True(t, storetest.Info(t, nobodys).Current, name)
 			}
 			infos, err := st.List(t.Context(), nil)
 			require.NoError(t, err)
@@ -80,10 +82,28 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 	parent := func(s *session.Session) transcript.Link {
 		return transcript.Link{Agent: s.Ref().Agent, Session: s.Ref().ID, Entry: "x"}
 	}
+	// A session that was made under the key of another owner's is new, and goes again.
+	ownKey := func(t *testing.T, scope *session.Store, s *session.Session, mine *session.Session, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		require.NotEqual(t, s.Ref(), mine.Ref())
+		info := storetest.Info(t, mine)
+		require.Equal(t, "ada", info.Owner)
+		require.Equal(t, storetest.Info(t, s).Key, info.Key)
+		require.True(t, info.Current)
+		require.Zero(t, info.Messages)
+		for _, line := range storetest.Lines(t, mine) {
+			require.NotContains(t, line, storetest.Word)
+			require.NotContains(t, line, "bert")
+		}
+		require.True(t, storetest.Info(t, s).Current)
+		require.NoError(t, mine.MakeCurrent(t.Context()))
+		require.NoError(t, scope.Delete(t.Context(), mine.Ref()))
+	}
 	return map[string]func(t *testing.T, scope *session.Store, s *session.Session){
 		"Load": func(t *testing.T, scope *session.Store, s *session.Session) {
-			_, err := scope.Load(t.Context(), key(t, s))
-			absent(t, err)
+			mine, err := scope.Load(t.Context(), key(t, s))
+			ownKey(t, scope, s, mine, err)
 		},
 		"Get": func(t *testing.T, scope *session.Store, s *session.Session) {
 			_, err := scope.Get(t.Context(), s.Ref())
@@ -92,8 +112,11 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			require.Equal(t, strings.ReplaceAll(none.Error(), strings.Repeat("0", len(s.Ref().ID)), s.Ref().ID), err.Error(), "one tells that the session is there")
 		},
 		"Create": func(t *testing.T, scope *session.Store, s *session.Session) {
-			_, err := scope.Create(t.Context(), key(t, s), nil)
-			absent(t, err)
+			mine, err := scope.Create(t.Context(), key(t, s), nil)
+			ownKey(t, scope, s, mine, err)
+			_, err = scope.Create(t.Context(), key(t, s), &session.CreateOptions{ID: s.Ref().ID})
+			require.ErrorIs(t, err, fs.ErrExist)
+			require.NotContains(t, err.Error(), "bert")
 			free := session.Key{Agent: "main", Channel: "cli", Peer: "free"}
 			_, err = scope.Create(t.Context(), free, &session.CreateOptions{Owner: "bert"})
 			require.Error(t, err)
@@ -102,11 +125,20 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		},
 		"Create with a header": func(t *testing.T, scope *session.Store, s *session.Session) {
 			header := transcript.Entry{ID: "taken", Time: time.Now(), Body: transcript.Header{}}
-			_, err := scope.Create(t.Context(), key(t, s), &session.CreateOptions{Header: &header})
-			absent(t, err)
-			header.Body = transcript.Header{Meta: transcript.Meta{Owner: new("bert")}}
-			_, err = scope.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "free"}, &session.CreateOptions{Header: &header})
-			require.Error(t, err)
+			mine, err := scope.Create(t.Context(), key(t, s), &session.CreateOptions{Header: &header})
+			ownKey(t, scope, s, mine, err)
+			for _, h := range []transcript.Header{
+				{Owner: "bert"},
+				{Owner: "bert", Key: key(t, s).String(), Gen: 99},
+				{Key: key(t, s).String(), Gen: 99}, // of no owner
+			} {
+				header.Body = h
+				_, err = scope.Create(t.Context(), key(t, s), &session.CreateOptions{Header: &header})
+				require.ErrorContains(t, err, "another owner")
+			}
+			header.Body = transcript.Header{Version: transcript.Version, Owner: "ada", Key: key(t, s).String(), Gen: 99}
+			mine, err = scope.Create(t.Context(), key(t, s), &session.CreateOptions{Header: &header})
+			ownKey(t, scope, s, mine, err)
 		},
 		"Delete": func(t *testing.T, scope *session.Store, s *session.Session) {
 			absent(t, scope.Delete(t.Context(), s.Ref()))
@@ -182,20 +214,27 @@ func TestScopedSession(t *testing.T) {
 	s := storetest.Load(t, ada, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
 	lines := storetest.Lines(t, s)
-	require.Error(t, s.SetMeta(ctx, transcript.Meta{Owner: new("bert")}))
-	for _, item := range []transcript.Item{transcript.Meta{Owner: new("")}} {
-		_, err := s.Append(ctx, item)
-		require.Error(t, err)
-		require.False(t, errors.Is(err, session.ErrConflict))
-	}
+	theirs, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "bert"})
+	require.NoError(t, err)
 	end := int64(0)
 	for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 		require.NoError(t, err)
 		end = rec.End
 	}
-	_, err = s.AppendLines(ctx, end, transcript.Entry{ID: "x", Body: transcript.Current{Gen: 9}})
+	_, err = s.AppendLines(ctx, end, transcript.Entry{ID: "x", Body: transcript.Header{Owner: "bert"}})
 	require.Error(t, err)
 	require.Equal(t, lines, storetest.Lines(t, s))
+	// An owner in another line says nothing, and a gen is one of the owner's key.
+	line, err := transcript.ParseEntry([]byte(`{"type":"meta","id":"y","ts":"2026-11-20T08:00:00Z","owner":"bert"}`))
+	require.NoError(t, err)
+	end, err = s.AppendLines(ctx, end, line)
+	require.NoError(t, err)
+	require.Equal(t, "ada", storetest.Info(t, s).Owner)
+	_, err = s.AppendLines(ctx, end, transcript.Entry{ID: "z", Body: transcript.Current{Gen: 9}})
+	require.NoError(t, err)
+	require.True(t, storetest.Info(t, theirs).Current)
+	require.Equal(t, s.Ref(), storetest.Load(t, ada, storetest.CLI).Ref())
+	require.NotContains(t, []session.Ref{s.Ref(), theirs.Ref()}, storetest.Load(t, st, storetest.CLI).Ref(), "the keys of the Store are of no owner")
 	head, err := storetest.Head(ctx, s)
 	require.NoError(t, err)
 	_, err = s.Fork(ctx, head, &session.CreateOptions{Owner: "bert"})
@@ -214,34 +253,73 @@ func TestScopedSession(t *testing.T) {
 	require.NoError(t, s.MakeCurrent(ctx))
 }
 
-// A session that is given to another owner leaves the scope, but for the appends and
-// the history of handles that the scope has returned before.
-func TestScopedSessionGiven(t *testing.T) {
+// A handle of a scope is of no use for a session of another owner that has its ID now.
+func TestScopedHandleOfAnID(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	st := storetest.Open(t, storetest.Scratch(t), nil)
-	defer storetest.Close(t, st)
-	ada, err := st.Scope("ada")
-	require.NoError(t, err)
-	s := storetest.Load(t, ada, storetest.CLI)
-	storetest.Add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
-	other, err := st.Get(ctx, s.Ref())
-	require.NoError(t, err)
-	require.NoError(t, other.SetMeta(ctx, transcript.Meta{Owner: new("bert")}))
-
-	_, err = ada.Get(ctx, s.Ref())
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	for _, err := range s.Scan(ctx, session.ScanOptions{Backward: true}) {
-		require.ErrorIs(t, err, fs.ErrNotExist)
+	for name, opened := range map[string]func(t *testing.T) *session.Store{
+		"files":  func(t *testing.T) *session.Store { t.Helper(); return storetest.Open(t, storetest.Scratch(t), nil) },
+		"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := opened(t)
+			defer storetest.Close(t, st)
+			ctx := t.Context()
+			ada, err := st.Scope("ada")
+			require.NoError(t, err)
+			s, err := ada.Create(ctx, storetest.CLI, &session.CreateOptions{ID: "x"})
+			require.NoError(t, err)
+			storetest.Add(t, s, transcript.UserText("hello"))
+			require.NoError(t, ada.Delete(ctx, s.Ref()))
+			theirs, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: "x", Owner: "bert"})
+			require.NoError(t, err)
+			ids := storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word))
+			want := storetest.Lines(t, theirs)
+			tail := func(seq iter.Seq2[transcript.Entry, error]) error {
+				for _, err := range seq {
+					return err
+				}
+				return nil
+			}
+			none := func(iter.Seq2[transcript.Record, error], func(transcript.Entry) error) error { return nil }
+			for call, try := range map[string]func() error{
+				"History":    func() error { return storetest.ErrOf(s.History(ctx)) },
+				"Info":       func() error { return storetest.ErrOf(s.Info(ctx)) },
+				"View":       func() error { return s.View(ctx, func(*session.View) error { return nil }) },
+				"Pending":    func() error { return storetest.ErrOf(s.Pending(ctx)) },
+				"Health":     func() error { return storetest.ErrOf(s.Health(ctx)) },
+				"Where":      func() error { return storetest.ErrOf(s.Where(ctx, ids[0])) },
+				"Entries":    func() error { return tail(s.Entries(ctx, "")) },
+				"Entries on": func() error { return tail(s.Entries(ctx, ids[0])) },
+				"Follow":     func() error { return tail(s.Follow(ctx, "")) },
+				"Append":     func() error { return storetest.ErrOf(s.Append(ctx, transcript.UserText("mine"))) },
+				"AppendIf": func() error {
+					return storetest.ErrOf(s.AppendIf(ctx, session.Cond{Head: ids[0]}, transcript.UserText("mine")))
+				},
+				"AppendLines of a gen": func() error {
+					return storetest.ErrOf(s.AppendLines(ctx, 0, transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}}))
+				},
+				"AppendLines": func() error { return storetest.ErrOf(s.AppendLines(ctx, 0)) },
+				"SetMeta":     func() error { return s.SetMeta(ctx, transcript.Meta{Title: new("mine")}) },
+				"Rewind":      func() error { return s.Rewind(ctx, s.Ref().ID) },
+				"Fork":        func() error { return storetest.ErrOf(s.Fork(ctx, ids[0], nil)) },
+				"Compact":     func() error { return storetest.ErrOf(s.Compact(ctx, nil)) },
+				"Rewrite":     func() error { return s.Rewrite(ctx, none) },
+				"MakeCurrent": func() error { return s.MakeCurrent(ctx) },
+				"Flush":       func() error { return s.Flush(ctx) },
+				"Recover":     func() error { return s.Recover(ctx) },
+				"LockTurn":    func() error { return storetest.ErrOf(s.LockTurn(ctx, false)) },
+				"Delete":      func() error { return ada.Delete(ctx, s.Ref()) },
+				"DeleteAt":    func() error { return ada.DeleteAt(ctx, s.Ref(), storetest.Info(t, theirs).End) },
+				"SetState":    func() error { return ada.SetState(ctx, s.Ref(), session.Archived, -1) },
+			} {
+				err := try()
+				require.ErrorIs(t, err, fs.ErrNotExist, call)
+				require.NotContains(t, err.Error(), "bert", call)
+				require.Equal(t, want, storetest.Lines(t, theirs), call)
+			}
+		})
 	}
-	_, err = s.LockTurn(ctx, false)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorIs(t, s.MakeCurrent(ctx), fs.ErrNotExist)
-
-	storetest.Add(t, s, transcript.UserText("more"))
-	h, err := s.History(ctx)
-	require.NoError(t, err)
-	require.Len(t, h.Messages, 3)
 }
 
 // A deletion that has failed half way is nobody's: a scope does not say whose session

@@ -103,10 +103,13 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 
 // MakeCurrent makes the session the current one of its key.
 func (s *Session) MakeCurrent(ctx context.Context) error {
-	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
-		e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
-		return lineOf(s.store.sealed(e))
-	})
+	err := s.store.check(ctx, s.ref)
+	if err == nil {
+		_, err = s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
+			e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
+			return lineOf(s.store.sealed(e))
+		})
+	}
 	s.store.looks.Add(1)
 	return s.store.done(ctx, "make current", s.ref, err)
 }
@@ -115,7 +118,7 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 // title set here is never replaced by an automatic one. The index has the change
 // when SetMeta returns.
 func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
-	if m.Title == nil && m.Owner == nil && m.Labels == nil && m.TTL == nil && m.Pinned == nil {
+	if m.Title == nil && m.Labels == nil && m.TTL == nil && m.Pinned == nil {
 		return s.store.wrap("set meta", s.ref, errors.New("no field is set: nothing was written"))
 	}
 	_, err := s.Append(ctx, m)
@@ -124,5 +127,9 @@ func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 
 // Flush returns when everything appended so far is on stable storage.
 func (s *Session) Flush(ctx context.Context) error {
-	return s.store.done(ctx, "flush", s.ref, s.store.drv.Flush(ctx, s.ref))
+	err := s.store.check(ctx, s.ref)
+	if err == nil {
+		err = s.store.drv.Flush(ctx, s.ref)
+	}
+	return s.store.done(ctx, "flush", s.ref, err)
 }

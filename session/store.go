@@ -77,13 +77,13 @@ type Options struct {
 // example.
 type Store struct {
 	*shared
-	drv   driver.Driver // shows the sessions of the owner alone
-	owner string        // see Scope; empty is everybody
+	owner string // of a scope, or empty
 }
 
-// shared is what a Store and its scopes have in common.
+// shared holds the state common to a Store and its scopes.
 type shared struct {
 	opts     Options
+	drv      driver.Driver
 	table    *table
 	outlines outlines
 	looks    atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
@@ -133,6 +133,9 @@ func newStore(opts *Options) *Store {
 // syncs what was not synced, and releases everything. Every later call fails
 // with [ErrClosed].
 func (st *Store) Close() error {
+	if st.owner != "" {
+		return nil
+	}
 	st.putRows(context.Background(), "", false)
 	return st.done(context.Background(), "close", Ref{}, st.drv.Close())
 }
@@ -140,50 +143,65 @@ func (st *Store) Close() error {
 // Load returns the current session of a key, and makes one if there is none.
 // Two goroutines or processes that load a new key get the same session. The
 // session has been read when the error is nil.
-func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
-	for n := 0; ; n++ {
-		found := false
-		s, err := st.keyed(ctx, "load", key, func(text string) (row driver.Row, err error) {
-			header := []transcript.Entry{st.header(key.Agent, text, CreateOptions{})}
-			if header, err = st.filterWrite(ctx, Ref{Agent: key.Agent, ID: header[0].ID}, header); err != nil {
-				return row, err
-			}
-			row, _, err = st.drv.LoadOrCreate(ctx, key.Agent, text, st.first(header[0]))
-			found = err == nil
-			return row, err
-		})
-		if n == loadTries || !found || !isGone(err) { // else somebody deleted it in between
-			return s, err
+func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
+	const op = "load"
+	var row driver.Row
+	for n := 0; n == 0 || n < loadTries && isGone(err); n++ {
+		if row, err = st.loadOrCreate(ctx, key); err != nil {
+			return nil, &Error{Op: op, Key: key.String(), Err: err}
 		}
+		s, err = st.open(ctx, op, row)
 	}
+	return s, err
 }
 
-// loadTries is how often Load starts again because another goroutine or process
-// deletes the session that it has found.
-const loadTries = 10
+// loadTries is how often Load looks for a session that another goroutine or process
+// has not deleted.
+const loadTries = 11
 
-// keyed opens the session that load finds or makes for a key.
-func (st *Store) keyed(ctx context.Context, op string, key Key, load func(text string) (driver.Row, error)) (*Session, error) {
-	var row driver.Row
-	err := key.check()
-	if err == nil {
-		row, err = load(key.String())
+func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err error) {
+	if err := key.check(); err != nil {
+		return row, err
 	}
-	if err != nil {
-		return nil, &Error{Op: op, Key: key.String(), Err: err}
+	header := []transcript.Entry{st.header(key.Agent, key.String(), CreateOptions{})}
+	if header, err = st.filterWrite(ctx, Ref{Agent: key.Agent, ID: header[0].ID}, header); err == nil {
+		row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.Agent, Owner: st.owner, Key: key.String()}, st.first(header[0]))
 	}
-	return st.open(ctx, op, row)
+	return row, err
 }
 
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
 // next call says so.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
-	row, err := st.drv.Get(ctx, ref)
+	row, err := st.get(ctx, ref)
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
 	}
 	st.looks.Add(1)
 	return &Session{store: st, ref: row.Ref()}, nil
+}
+
+// own returns the error of the store for a row: that of the lookup, and in a scope
+// errNotFound for the row of another owner.
+func (st *Store) own(row driver.Row, err error) error {
+	if st.owner != "" && (err == nil && row.Owner != st.owner || errors.Is(err, fs.ErrNotExist)) {
+		return errNotFound
+	}
+	return err
+}
+
+// get returns the row of a session that the store shows.
+func (st *Store) get(ctx context.Context, ref Ref) (driver.Row, error) {
+	row, err := st.drv.Get(ctx, ref)
+	return row, st.own(row, err)
+}
+
+// check returns an error if a scope does not show one of the sessions.
+func (st *Store) check(ctx context.Context, refs ...Ref) (err error) {
+	for i := 0; err == nil && st.owner != "" && i < len(refs); i++ {
+		_, err = st.get(ctx, refs[i])
+	}
+	return err
 }
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
@@ -214,12 +232,15 @@ type CreateOptions struct {
 	// empty Agent is that of the session. It is recorded and not checked, unless its
 	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
+	// Aside leaves the current session of the key as it is: the new session is not
+	// current before [Session.MakeCurrent].
+	Aside bool `json:"aside,omitempty"`
 	// Header is the complete header of an imported session; the other options are
 	// ignored. Its ID, its time, its body but for version, key and gen, and its
-	// [transcript.Entry.Source] are kept. A header with a gen is stored line for line,
-	// which needs a [driver.Adopter], and must have the key of the session: the gen
-	// decides whether the session is current. If another session of the key has the
-	// gen, the error matches [fs.ErrExist].
+	// [transcript.Entry.Source] are kept. A header with a gen, or without one that is set
+	// Aside, is stored line for line, which needs a [driver.Adopter], and must have the
+	// key of the session: the gen decides whether the session is current. If another
+	// session of the key has the gen, the error matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
 }
 
@@ -231,27 +252,33 @@ type CreateOptions struct {
 // a part of the library keeps something outside of all conversations. Only its ID leads
 // to it, [Store.List] has it if the Agent is asked for, and no Filter sees its entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
-	create := func(text string) (row driver.Row, err error) {
-		if opts != nil && opts.Header != nil {
-			return st.createFrom(ctx, key.Agent, text, *opts.Header)
-		}
-		o, err := opts.checked()
-		if err == nil {
-			o.Owner, err = st.ownerBy(ctx, key.Agent, o)
-		}
-		if err != nil {
-			return row, err
-		}
-		return st.createWith(ctx, key.Agent, st.header(key.Agent, text, o), nil, nil)
+	const op = "create"
+	text, err := key.String(), key.check()
+	if ofLibrary(key.Agent) && key == (Key{Agent: key.Agent}) {
+		text, err = Key{Agent: key.Agent, Peer: newID()}.String(), nil // a key of its own
 	}
-	if !ofLibrary(key.Agent) || key != (Key{Agent: key.Agent}) {
-		return st.keyed(ctx, "create", key, create)
+	var row driver.Row
+	if err == nil {
+		row, err = st.create(ctx, key.Agent, text, opts)
 	}
-	row, err := create(Key{Agent: key.Agent, Peer: newID()}.String()) // a key of its own
 	if err != nil {
-		return nil, &Error{Op: "create", Key: key.Agent, Err: err}
+		return nil, &Error{Op: op, Key: key.String(), Err: err}
 	}
-	return st.open(ctx, "create", row)
+	return st.open(ctx, op, row)
+}
+
+func (st *Store) create(ctx context.Context, agent, key string, opts *CreateOptions) (row driver.Row, err error) {
+	if opts != nil && opts.Header != nil {
+		return st.createFrom(ctx, agent, key, *opts)
+	}
+	o, err := opts.checked()
+	if err == nil {
+		o.Owner, err = st.ownerBy(ctx, agent, o)
+	}
+	if err != nil {
+		return row, err
+	}
+	return st.createWith(ctx, agent, st.header(agent, key, o), nil, driver.Row{Aside: o.Aside})
 }
 
 // ownerBy returns the owner of a new session: that of its parent, if none is
@@ -260,19 +287,14 @@ func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (st
 	if o.Parent.Session == "" || o.Owner != "" && st.owner == "" {
 		return o.Owner, nil
 	}
-	ref := Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session}
-	// Get may return a row from before the owner was set; a list makes it anew.
-	if _, err := st.table.store.drv.List(ctx, ref.Agent, driver.Place{}, 1); err != nil {
-		return "", err
-	}
-	row, err := st.drv.Get(ctx, ref)
+	row, err := st.get(ctx, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
 	if st.owner == "" && errors.Is(err, fs.ErrNotExist) {
 		err = nil // it may be in another store
 	}
 	return cmp.Or(o.Owner, row.Owner), err
 }
 
-// checked returns the options, or why they are none.
+// checked validates the options.
 func (o *CreateOptions) checked() (CreateOptions, error) {
 	switch {
 	case o == nil:
@@ -284,21 +306,12 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 			return *o, err
 		}
 	}
-	return *o, checkNames(o.Owner, o.Labels)
-}
-
-// checkNames returns an error if an owner or a label is not UTF-8. A line would have
-// another name in its place, by which nobody lists or erases what has it.
-func checkNames(owner string, labels []string) error {
-	for _, label := range labels {
-		if !utf8.ValidString(label) {
-			return fmt.Errorf("the label %q is not valid UTF-8: nothing was written", label)
+	for _, name := range append([]string{o.Owner}, o.Labels...) { // a line would have another one in its place
+		if !utf8.ValidString(name) {
+			return *o, fmt.Errorf("the owner or label %q is not valid UTF-8: nothing was written", name)
 		}
 	}
-	if !utf8.ValidString(owner) {
-		return fmt.Errorf("the owner %q is not valid UTF-8: nothing was written", owner)
-	}
-	return nil
+	return *o, nil
 }
 
 // header makes the header of a new session, without its gen.
@@ -307,12 +320,9 @@ func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
 		o.ID = newID()
 	}
 	now := st.opts.Now().UTC().Truncate(time.Microsecond)
-	h := transcript.Header{Key: key, Created: now}
+	h := transcript.Header{Key: key, Created: now, Owner: cmp.Or(o.Owner, st.owner)}
 	if o.Title != "" {
 		h.Meta.Title = &o.Title
-	}
-	if owner := cmp.Or(o.Owner, st.owner); owner != "" {
-		h.Meta.Owner = &owner
 	}
 	h.Meta.Labels = o.Labels
 	if h.Parent = o.Parent; h.Parent.Session != "" {
@@ -336,7 +346,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		if hasSource {
 			e = e.WithSource(source)
 		}
-		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
+		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
 		return row, lineOf(st.sealed(e))
 	}
@@ -346,17 +356,19 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // session is deleted, the newest one that remains becomes current. When the
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
-	err := st.drv.Delete(ctx, refs...)
+	err := st.check(ctx, refs...)
+	if err == nil {
+		err = st.drv.Delete(ctx, refs...)
+		st.looks.Add(1)
+		for _, ref := range refs {
+			st.table.forget(ref)
+		}
+	}
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
-	st.looks.Add(1)
-	for _, ref := range refs {
-		st.tell(ctx, ref)
-		st.table.forget(ref)
-	}
 	if len(refs) != 1 {
-		return st.wrap("delete", Ref{}, err)
+		return st.done(ctx, "delete", Ref{}, err)
 	}
-	return st.wrap("delete", refs[0], err)
+	return st.done(ctx, "delete", refs[0], err)
 }
 
 // isGone reports whether an error says that a session is no longer there.

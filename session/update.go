@@ -83,8 +83,7 @@ func (s *Session) update(
 // can be called again, with a change that writes nothing. Nobody can append until Rewrite
 // returns. All other users of the session get [ErrReplaced] once.
 //
-// An archived session gives [ErrArchived]. A scope must not give the session to another
-// owner. A driver that is no [driver.Rewriter] gives an error that matches
+// An archived session gives [ErrArchived]. The owner in the header stays as it is. A driver that is no [driver.Rewriter] gives an error that matches
 // [errors.ErrUnsupported].
 func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
 	const op = "rewrite"
@@ -116,9 +115,12 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 	if err != nil {
 		return err
 	}
+	row, err := s.store.get(ctx, s.ref)
+	if err != nil {
+		return err
+	}
 	return rewriter.Rewrite(ctx, s.ref, func(recs iter.Seq2[transcript.Record, error], write func([]byte) error) error {
-		var row driver.Row // of the new lines
-		var got []byte     // the line that change has got last
+		var got []byte // the line that change has got last
 		wrote := false
 		records := func(yield func(transcript.Record, error) bool) {
 			for rec, err := range recs {
@@ -131,15 +133,13 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 			}
 		}
 		err := change(records, func(e transcript.Entry) error {
-			switch b := e.Body.(type) {
-			case transcript.Header:
-				applyMeta(&row, b.Meta)
-				if b.Rev++; !wrote {
-					e.Body = b
-					e = e.WithLine(nil)
+			if h, ok := e.Body.(transcript.Header); ok && !wrote {
+				if h.Owner != row.Owner {
+					return errOwner
 				}
-			case transcript.Meta:
-				applyMeta(&row, b)
+				h.Rev++
+				e.Body = h
+				e = e.WithLine(nil)
 			}
 			wrote = true
 			if !bytes.Equal(e.Line(), got) {
@@ -147,11 +147,8 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 			}
 			return write(e.Line())
 		})
-		switch {
-		case err == nil && !wrote:
+		if err == nil && !wrote {
 			err = errKept
-		case err == nil && s.store.owner != "" && row.Owner != s.store.owner:
-			err = errOwner
 		}
 		return err
 	})

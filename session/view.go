@@ -36,6 +36,9 @@ func (s *Session) view(ctx context.Context, op string, f func(v *View) error) er
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
+		if err := s.store.own(t.row, nil); err != nil {
+			return err
+		}
 		return f(&View{s: s, t: t, ctx: ctx})
 	})
 }

@@ -66,7 +66,8 @@ type job struct {
 	write
 	// decide, if not nil, validates or makes the write over the session as it stands.
 	decide func(v *View) error
-	rev    int // that decide began with
+	rev    int    // that decide began with
+	store  *Store // of the call
 
 	done result
 	self [1]*job // room for the group of a job that is written alone
@@ -109,6 +110,7 @@ var errAborted = errors.New("another append that was to be written with this one
 
 // submit writes a job in its turn.
 func (s *Session) submit(op string, t *state, j *job) result {
+	j.store = s.store
 	leads, err := t.queue.join(j)
 	switch {
 	case err != nil:
@@ -234,6 +236,9 @@ func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool)
 	}
 	at := driver.Anywhere
 	for _, j := range group {
+		if err := j.store.own(t.row, nil); err != nil {
+			return 0, err
+		}
 		if j.foreign {
 			return j.after, nil
 		}
@@ -404,7 +409,7 @@ func (s *state) appended(res driver.Result, group []*job) (put bool) {
 	return s.wroteAt.Sub(s.rowAt) >= rowAge
 }
 
-// prepared returns entries as the scope and the filters let them be written.
+// prepared returns entries as the filters let them be written.
 func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	st := s.store
 	if st.owner == "" && len(st.opts.Filters) == 0 {
@@ -412,9 +417,6 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 	}
 	if holds(entries, "session") { // filters would take it for that of a new session
 		return nil, errors.New("a header begins a session and is not appended: nothing was written")
-	}
-	if err := st.permits(entries); err != nil {
-		return nil, err
 	}
 	return st.filterWrite(ctx, s.ref, entries)
 }
@@ -425,7 +427,11 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 // error then matches both. Unlock releases the lock and brings the index up to date;
 // calling it again does nothing. The lock also ends with the process.
 func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error, err error) {
-	release, err := s.store.drv.LockTurn(ctx, s.ref, wait)
+	err = s.store.check(context.WithoutCancel(ctx), s.ref)
+	var release func() error
+	if err == nil {
+		release, err = s.store.drv.LockTurn(ctx, s.ref, wait)
+	}
 	if err = s.store.done(ctx, "lock turn", s.ref, err); err != nil {
 		return nil, err
 	}

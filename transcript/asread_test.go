@@ -196,7 +196,7 @@ func (d *dice) item() transcript.Item {
 	case 8:
 		return transcript.Rewind{To: d.text()}
 	case 9:
-		return transcript.Meta{Title: new(d.text()), Owner: new(d.text()), Labels: []string{d.text(), d.text()}[:d.roll(3)], TTL: new(int64(d.roll(9))), Pinned: new(d.roll(2) == 1)}
+		return transcript.Meta{Title: new(d.text()), Labels: []string{d.text(), d.text()}[:d.roll(3)], TTL: new(int64(d.roll(9))), Pinned: new(d.roll(2) == 1)}
 	case 10:
 		return transcript.Calibration{Model: d.text(), Window: d.roll(4), Factor: float64(d.roll(7)-3) / 3}
 	case 11:

@@ -35,7 +35,8 @@ type Header struct {
 	// counts.
 	Rev     int
 	Created time.Time
-	Meta    Meta // what was known at creation; written as members of the line
+	Owner   string // of the session; it never changes
+	Meta    Meta   // what was known at creation; written as members of the line
 	// Standing is the state that a fork begins with, as in a [Compaction]. Lines of
 	// state among its copied lines do not count.
 	Standing []Entry
@@ -186,7 +187,6 @@ type Meta struct {
 	// TitleBy is [ByModel] if a model has made the Title. It is empty for one that
 	// was set by hand, which nothing else replaces.
 	TitleBy string
-	Owner   *string
 	Labels  []string // nil says nothing, empty removes all
 	TTL     *int64   // seconds after the last user message; 0 or less means for ever
 	Pinned  *bool

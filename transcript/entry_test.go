@@ -24,9 +24,9 @@ var lines = []struct {
 	want transcript.Body
 }{
 	{
-		`{"type":"session"` + lead + `,"v":1,"key":"main:cli:user","gen":3,"created":"2026-11-20T08:00:01.123456Z","base":{"agent":"main","session":"a","entry":"b","lines":7},"parent":{"agent":"main","session":"c","entry":"d"}}`,
+		`{"type":"session"` + lead + `,"v":1,"key":"main:cli:user","gen":3,"created":"2026-11-20T08:00:01.123456Z","owner":"o","base":{"agent":"main","session":"a","entry":"b","lines":7},"parent":{"agent":"main","session":"c","entry":"d"}}`,
 		transcript.Header{
-			Version: 1, Key: "main:cli:user", Gen: 3, Created: at,
+			Version: 1, Key: "main:cli:user", Gen: 3, Created: at, Owner: "o",
 			Base: transcript.Link{Agent: "main", Session: "a", Entry: "b", Lines: 7}, Parent: transcript.Link{Agent: "main", Session: "c", Entry: "d"},
 		},
 	},
@@ -74,8 +74,8 @@ var lines = []struct {
 	},
 	{`{"type":"rewind"` + lead + `,"to":"e4"}`, transcript.Rewind{To: "e4"}},
 	{
-		`{"type":"meta"` + lead + `,"title":"","owner":"o","labels":[],"ttl":0,"pinned":false}`,
-		transcript.Meta{Title: new(string), Owner: new("o"), Labels: []string{}, TTL: new(int64), Pinned: new(bool)},
+		`{"type":"meta"` + lead + `,"title":"","labels":[],"ttl":0,"pinned":false}`,
+		transcript.Meta{Title: new(string), Labels: []string{}, TTL: new(int64), Pinned: new(bool)},
 	},
 	{`{"type":"meta"` + lead + `}`, transcript.Meta{}},
 	{`{"type":"current"` + lead + `,"gen":2}`, transcript.Current{Gen: 2}},

@@ -33,7 +33,7 @@ func (e Entry) Erase() Entry {
 func erasedBody(body Body) Body {
 	switch b := body.(type) {
 	case Header:
-		b.Meta, b.Standing = Meta{Owner: b.Meta.Owner, TTL: b.Meta.TTL, Pinned: b.Meta.Pinned}, nil
+		b.Meta, b.Standing = Meta{TTL: b.Meta.TTL, Pinned: b.Meta.Pinned}, nil
 		return b
 	case Fragment:
 		b.Ext = nil

@@ -31,6 +31,7 @@ func (h *Header) members(c *codec) {
 	c.num64("gen", &h.Gen)
 	c.optNum("rev", &h.Rev)
 	c.optTime("created", &h.Created)
+	c.optStr("owner", &h.Owner)
 	h.Meta.members(c)
 	c.optEntries("standing", &h.Standing)
 	optObject(c, "base", &h.Base, (*Link).members)
@@ -129,9 +130,6 @@ func (b *Meta) members(c *codec) {
 		c.str("title", b.Title)
 	}
 	c.optStr("titleBy", &b.TitleBy)
-	if present(c, "owner", &b.Owner) {
-		c.str("owner", b.Owner)
-	}
 	c.optStrs("labels", &b.Labels)
 	if present(c, "ttl", &b.TTL) {
 		c.num64("ttl", b.TTL)

@@ -70,8 +70,8 @@ func (Custom) isItem()      {}
 // item that cannot be written and the reason; no entries are returned with it.
 //
 // The entries equal the result of [ParseEntry] for their lines: invalid UTF-8
-// and invalid JSON inputs have been repaired. An owner or a label of a [Meta] that is
-// not UTF-8 is refused. The entries share no memory with items that a caller could change.
+// and invalid JSON inputs have been repaired. A label of a [Meta] that is not UTF-8
+// is refused. The entries share no memory with items that a caller could change.
 func NewBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
 	return newBatch(now, newID, false, items)
 }
@@ -259,13 +259,10 @@ var (
 	contextKinds = []string{"resource", "memory", "skill"}
 )
 
-// check refuses a title by somebody unknown, and an owner or a label in whose place the line would have another one.
+// check refuses a title by an unknown author, and a label that the line would change.
 func (m Meta) check() error {
 	if m.TitleBy != "" && (m.TitleBy != ByModel || m.Title == nil) {
 		return fmt.Errorf("a title by %q: want none, or %q and a title", m.TitleBy, ByModel)
-	}
-	if m.Owner != nil && !utf8.ValidString(*m.Owner) {
-		return fmt.Errorf("the owner %q is not valid UTF-8", *m.Owner)
 	}
 	for _, label := range m.Labels {
 		if !utf8.ValidString(label) {

@@ -16,7 +16,7 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 		return err
 	}
 	defer d.ops.Done()
-	if err := driver.CheckKey(row.Key); err != nil {
+	if err := driver.CheckKey(row.KeyRef()); err != nil {
 		return err
 	}
 	first := func(int64) (driver.Row, driver.Line) { return row, header }
@@ -26,11 +26,11 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 	}
 	x := a.idx
 	return x.hold(ctx, func() error {
-		if err := x.readyKey(ctx, row.Key); err != nil {
+		if err := x.readyKey(ctx, ownedKeyOf(row.KeyRef())); err != nil {
 			return err
 		}
-		for e := x.byKey[row.Key]; e != nil; e = e.next {
-			if e.gen == row.Gen && e.id != row.ID {
+		for e := x.byKey[ownedKeyOf(row.KeyRef())]; e != nil; e = e.next {
+			if e.gen == row.Gen && e.gen > 0 && e.id != row.ID {
 				return fmt.Errorf("session %s of agent %q: session %s of the key has gen %d, too: delete that session, or copy into another store; nothing was written: %w", row.ID, a.name, e.id, e.gen, fs.ErrExist)
 			}
 		}
@@ -38,10 +38,10 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 		e := x.find(row.ID)
 		switch {
 		case e == nil:
-			_, err := a.create(row.Key, row.Gen, first, nil)
+			_, err := a.create(row.KeyRef(), row.Gen, first, nil)
 			return err
-		case e.key != row.Key:
-			return fmt.Errorf("session %s of agent %q: %w: it is of the key %q", row.ID, a.name, fs.ErrExist, e.key)
+		case e.ownedKey != ownedKeyOf(row.KeyRef()):
+			return fmt.Errorf("session %s of agent %q: %w: it is of another key", row.ID, a.name, fs.ErrExist)
 		case e.archived:
 			return a.archivedError(row.ID)
 		case e.gen >= row.Gen:

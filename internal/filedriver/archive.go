@@ -313,13 +313,13 @@ func (x *index) stillRow(ctx context.Context, f found) (row driver.Row, err erro
 	if e == nil || e.key == "" || e.archived != f.archived || !f.archived && e.size != f.size {
 		return row, x.a.spoilt("look at session "+f.id, f, errors.New("it cannot be understood"), "inspect it, and restore it from a copy or delete session "+f.id)
 	}
-	if err := x.readyKey(ctx, e.key); err != nil {
+	if err := x.readyKey(ctx, e.ownedKey); err != nil {
 		return row, err
 	}
 	if row, err = x.checked(driver.Ref{Agent: x.a.name, ID: f.id}); err != nil {
 		return row, err
 	}
-	cur, _ := x.current(row.Key)
+	cur, _ := x.current(ownedKeyOf(row.KeyRef()))
 	row.Current = cur != nil && cur.id == f.id
 	return row, nil
 }

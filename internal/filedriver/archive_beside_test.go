@@ -40,7 +40,7 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, row.Archived)
 		require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
-		cur, err := d.Current(t.Context(), "main", "k")
+		cur, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 		require.NoError(t, err)
 		require.Equal(t, "a", cur.ID)
 		create(t, d, fmt.Sprint("other", lost), "other")

@@ -75,7 +75,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 		row, err := d.Get(ctx, ref)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			_, err = d.Create(ctx, "main", "k", header(id, "k"))
+			_, err = d.Create(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header(id, "k"))
 			if err == nil {
 				err = out.Encode(deed{To: id, Appended: id})
 			}

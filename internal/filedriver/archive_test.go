@@ -128,7 +128,7 @@ func TestIndexFromArchives(t *testing.T) {
 		row.Size = int64(add(t, d, row.Ref(), "1").End)
 		row.LastID, row.Title = "1", fmt.Sprint("title ", i)
 		if i == 1 {
-			row.Owner = long
+			row.Title = long
 		}
 		require.NoError(t, d.Put(t.Context(), row))
 		if id != "d" {
@@ -142,7 +142,7 @@ func TestIndexFromArchives(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), want[3].Ref()))
 	want = want[:3]
 	require.NoError(t, d.Close())
-	want[1].Owner, want[1].Title, want[1].LastID = "", "", "" // Options.Describe would say it
+	want[1].Title, want[1].LastID = "", "" // Options.Describe would say it
 	for _, lose := range []func(){
 		func() { loseIndex(t, dir) },
 		func() { addLine(t, dir, "damage") },
@@ -165,9 +165,9 @@ func TestIndexFromArchives(t *testing.T) {
 				require.Equal(t, w.Title, got.Title)
 			}
 		}
-		_, err = d.Current(t.Context(), "main", "k")
+		_, err = d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		_, err = d.Create(t.Context(), "main", "k", header("a", "k"))
+		_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
 		require.ErrorIs(t, err, fs.ErrExist)
 		require.NoError(t, d.Close())
 	}
@@ -198,10 +198,10 @@ func TestDamagedArchive(t *testing.T) {
 		require.Error(t, d.Restore(t.Context(), bad))
 		require.Equal(t, []string{"good"}, scanned(t, d, good))
 		id := fmt.Sprint("new", lost)
-		_, created, err := d.LoadOrCreate(t.Context(), "main", id, header(id, id))
+		_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: id}, header(id, id))
 		require.NoError(t, err)
 		require.True(t, created)
-		_, err = d.Create(t.Context(), "main", "k", header("bad", "k"))
+		_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("bad", "k"))
 		require.ErrorIs(t, err, fs.ErrExist)
 		require.NoError(t, d.Close())
 	}
@@ -250,7 +250,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 	for _, agent := range []string{"main", strings.Repeat("Long name/", 30)} { // the name of the latter's folder is hashed
 		dir := t.TempDir()
 		d := open(t, dir, nil)
-		row, err := d.Create(t.Context(), agent, "k", header("a", "k"))
+		row, err := d.Create(t.Context(), driver.KeyRef{Agent: agent, Key: "k"}, header("a", "k"))
 		require.NoError(t, err)
 		ref := row.Ref()
 		require.NoError(t, d.Archive(t.Context(), ref, nil))
@@ -364,7 +364,7 @@ func TestWordsGoDuringAnArchive(t *testing.T) {
 	t.Parallel()
 	erase := func(other *filedriver.Driver, ref driver.Ref) error {
 		err := other.Rewrite(t.Context(), ref, wordless)
-		plan, planErr := other.Create(t.Context(), "_erase", "k", header("plan", "k"))
+		plan, planErr := other.Create(t.Context(), driver.KeyRef{Agent: "_erase", Key: "k"}, header("plan", "k"))
 		return errors.Join(err, planErr, other.Delete(t.Context(), plan.Ref()))
 	}
 	remove := func(other *filedriver.Driver, ref driver.Ref) error { return other.Delete(t.Context(), ref) }

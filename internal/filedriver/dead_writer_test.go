@@ -67,7 +67,7 @@ func TestDeadWriterIsSuspected(t *testing.T) {
 // Only another boot that is known clears a dead writer: an index that was made again
 // names none, and a damaged first line neither.
 func TestDeadWriterUnderAnUnknownBoot(t *testing.T) {
-	for _, first := range []string{`{"index":1,"agent":"main"}`, `{"index":1,"boot`} {
+	for _, first := range []string{`{"index":2,"agent":"main"}`, `{"index":2,"boot`} {
 		dir, ctx := t.TempDir(), t.Context()
 		d := open(t, dir, nil)
 		row := create(t, d, "a", "k")
@@ -102,7 +102,7 @@ func TestDeadWriterAfterABoot(t *testing.T) {
 	other := create(t, d, "b", "k2").Ref()
 	require.NoError(t, d.Close()) // killed, as it puts no row
 	_, rest, _ := strings.Cut(indexText(t, dir), "\n")
-	text := `{"index":1,"boot":"another","agent":"main"}` + "\n" + rest
+	text := `{"index":2,"boot":"another","agent":"main"}` + "\n" + rest
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 
 	d = open(t, dir, &filedriver.Options{})

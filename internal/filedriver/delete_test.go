@@ -27,9 +27,9 @@ var words = []string{"xylophone", "owner-zebra", "label-quartz", "key-walrus", "
 // wordy makes a session whose transcript and row have words.
 func wordy(t *testing.T, d *filedriver.Driver, id string) driver.Ref {
 	t.Helper()
-	row, err := d.Create(t.Context(), "main", words[3], func(gen int64) (driver.Row, driver.Line) {
-		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Key: words[3], Gen: gen}}
-		return driver.Row{ID: id, Owner: words[1], Labels: words[2:3], Title: words[4]}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}, func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Owner: words[1], Key: words[3], Gen: gen}}
+		return driver.Row{ID: id, Labels: words[2:3], Title: words[4]}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
 	})
 	require.NoError(t, err)
 	e := transcript.Entry{ID: "said", Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", words[0])}}
@@ -111,7 +111,7 @@ func TestDeleteSeveral(t *testing.T) {
 	for i := range 4 {
 		refs = append(refs, create(t, d, fmt.Sprint("s", i), "k").Ref())
 	}
-	row, err := d.Create(t.Context(), "other", "k", header("s0", "k"))
+	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "other", Key: "k"}, header("s0", "k"))
 	require.NoError(t, err)
 	missing := driver.Ref{Agent: "main", ID: "missing"}
 	err = d.Delete(t.Context(), refs[0], missing, row.Ref(), refs[2])
@@ -225,7 +225,7 @@ func wordless(records iter.Seq2[transcript.Record, error], write func([]byte) er
 		if !ok {
 			continue
 		}
-		h.Key, h.Rev = "k", h.Rev+1
+		h.Owner, h.Key, h.Rev = "", "k", h.Rev+1
 		if err := write(transcript.Entry{ID: rec.Entry.ID, Body: h}.Line()); err != nil {
 			return err
 		}
@@ -297,7 +297,7 @@ func TestEraseInALargeIndex(t *testing.T) {
 		require.Contains(t, indexText(t, dir), `{"erase":"a"}`)
 		require.Contains(t, indexText(t, dir), head)
 		require.Len(t, list(t, other), 2)
-		_, err := other.Current(t.Context(), "main", words[3])
+		_, err := other.Current(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]})
 		require.NoError(t, err)
 		return wordless(records, write)
 	}))
@@ -323,7 +323,7 @@ func TestListDuringAnErase(t *testing.T) {
 	require.NoError(t, d.Rewrite(t.Context(), ref, func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
 		listed := make(chan error, 1)
 		go func() {
-			_, err := d.Current(t.Context(), "main", words[3])
+			_, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]})
 			_, listErr := d.List(t.Context(), "main", driver.Place{}, 0)
 			listed <- errors.Join(err, listErr)
 		}()
@@ -356,7 +356,7 @@ func TestEraseOfEqualSize(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.Path(ref), bytes.ReplaceAll(text, []byte(words[3]), []byte(key)), 0o600))
 	create(t, d, "b", "k")
 	require.Empty(t, wordsIn(t, dir))
-	row, err := d.Current(t.Context(), "main", key)
+	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: key})
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())

@@ -131,7 +131,7 @@ func TestCloseDuringEviction(t *testing.T) {
 func TestCloseReleasesLocks(t *testing.T) {
 	d, err := Open(t.TempDir(), nil)
 	require.NoError(t, err)
-	_, err = d.Create(t.Context(), "a", "k", func(int64) (driver.Row, driver.Line) {
+	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "a", Key: "k"}, func(int64) (driver.Row, driver.Line) {
 		return driver.Row{ID: "a"}, driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
 	})
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 func TestCloseAMarkedFileUnderTheIndex(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, d *filedriver.Driver) error{
 		"create": func(ctx context.Context, d *filedriver.Driver) error {
-			_, err := d.Create(ctx, "main", "k3", header("c", "k3"))
+			_, err := d.Create(ctx, driver.KeyRef{Agent: "main", Key: "k3"}, header("c", "k3"))
 			return err
 		},
 		"list": func(ctx context.Context, d *filedriver.Driver) error {

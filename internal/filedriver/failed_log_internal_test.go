@@ -50,7 +50,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 				require.NoError(t, err)
 				other, err := Open(dir, nil)
 				require.NoError(t, err)
-				_, err = d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) { return header(gen, 0) })
+				_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) { return header(gen, 0) })
 				require.NoError(t, err)
 				failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 				failed := d.logs.find(ref).log
@@ -81,7 +81,7 @@ func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	other, err := Open(dir, nil)
 	require.NoError(t, err)
 	line := driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
-	_, err = d.Create(t.Context(), "main", "k", func(int64) (driver.Row, driver.Line) { return driver.Row{ID: "a"}, line })
+	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(int64) (driver.Row, driver.Line) { return driver.Row{ID: "a"}, line })
 	require.NoError(t, err)
 	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }

@@ -23,6 +23,8 @@ import (
 const (
 	indexName = "sessions.jsonl"
 	lockName  = "sessions.lock"
+	// indexVersion 2 has the owner of a row before its key.
+	indexVersion = 2
 	// rewriteAbove is how many bytes an index may have beyond twice those of its
 	// rows before it is rewritten.
 	rewriteAbove = 64 << 10
@@ -179,10 +181,11 @@ func (x *index) refresh() error {
 	err = x.read(x.info.Size())
 	switch {
 	case err != nil:
-	case x.version > 1:
-		err = x.fail("read index", fmt.Errorf("index version %d, this program knows 1", x.version), "use a newer program")
-	case x.version == 0:
-		x.a.d.log.Warn("the index is damaged and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
+	case x.version > indexVersion:
+		err = x.fail("read index", fmt.Errorf("index version %d, this program knows %d", x.version, indexVersion), "use a newer program")
+	case x.version < indexVersion:
+		x.rows, x.lost, x.remake = newRows(0), true, true
+		x.a.d.log.Warn("the index is damaged or old and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
 	}
 	if err != nil {
 		return errors.Join(err, x.forget()) // the next call reads it again
@@ -398,14 +401,14 @@ func (x *index) readyRows(ctx context.Context) error {
 
 // readyKey is ready, and finds out which session of a key is current: a busy
 // one may have become so since its row.
-func (x *index) readyKey(ctx context.Context, key string) error {
+func (x *index) readyKey(ctx context.Context, key ownedKey) error {
 	if err := x.ready(ctx); err != nil {
 		return err
 	}
 	for id := range x.busy {
 		if e := x.find(id); e == nil {
 			x.check(id)
-		} else if e.key == key {
+		} else if e.ownedKey == key {
 			x.readGen(e)
 		}
 	}

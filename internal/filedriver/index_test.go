@@ -35,7 +35,7 @@ func TestStaleRow(t *testing.T) {
 
 	for range 2 {
 		d = open(t, dir, nil)
-		if row, err := d.Current(ctx, "main", "k"); err != nil || row.ID != "a" || row.Gen != 7 {
+		if row, err := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"}); err != nil || row.ID != "a" || row.Gen != 7 {
 			t.Errorf("Current = %+v, %v", row, err)
 		}
 		require.NoError(t, d.Close())
@@ -63,7 +63,7 @@ func TestRowCoversACurrentLine(t *testing.T) {
 		require.NoError(t, d.Put(ctx, a))
 	}
 	current := func(d driver.Driver) string {
-		row, err := d.Current(ctx, "main", "k")
+		row, err := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		require.NoError(t, err)
 		return fmt.Sprint(row.ID, row.Gen)
 	}
@@ -113,8 +113,8 @@ func TestReadersTakeNoLock(t *testing.T) {
 		ctx := t.Context()
 		_, err := d.List(ctx, "main", driver.Place{}, 0)
 		_, e2 := d.Get(ctx, ref)
-		_, e3 := d.Current(ctx, "main", "k")
-		row, created, e4 := d.LoadOrCreate(ctx, "main", "k", header("x", "k"))
+		_, e3 := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"})
+		row, created, e4 := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("x", "k"))
 		if created || row.ID != ref.ID {
 			e4 = errors.Join(e4, fmt.Errorf("session %s, created %v", row.ID, created))
 		}
@@ -128,16 +128,16 @@ func TestReadersTakeNoLock(t *testing.T) {
 		t.Fatal("readers wait for the lock of the index")
 	}
 	for wait := time.Millisecond; !errors.Is(err, driver.ErrBusy); wait *= 2 { // a short one may end before the call has begun to wait
-		_, err = d.Create(hang(t, wait), "main", "k", header("x", "k"))
+		_, err = d.Create(hang(t, wait), driver.KeyRef{Agent: "main", Key: "k"}, header("x", "k"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	// Close ends what waits, and does not wait itself.
 	waits := make(chan error, 1)
 	go func() {
-		_, err := d.Create(t.Context(), "main", "k", header("x", "k"))
+		_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("x", "k"))
 		waits <- err
 	}()
-	_, _ = d.Create(hang(t, 20*time.Millisecond), "main", "k", header("x", "k"))
+	_, _ = d.Create(hang(t, 20*time.Millisecond), driver.KeyRef{Agent: "main", Key: "k"}, header("x", "k"))
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, <-waits, driver.ErrClosed)
 	close(released)

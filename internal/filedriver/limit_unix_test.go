@@ -182,7 +182,7 @@ func TestCurrentWithoutRoom(t *testing.T) {
 	}
 	other := open(t, dir, nil)
 	current := func(d *filedriver.Driver) string {
-		row, err := d.Current(ctx, "main", "k")
+		row, err := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		require.NoError(t, err)
 		return fmt.Sprint(row.ID, row.Gen)
 	}
@@ -246,7 +246,7 @@ func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 		restore := leaveDescriptors(t, room)
 		agents, agentsErr := d.Agents(t.Context())
 		_, getErr := d.Get(t.Context(), archived)
-		_, createErr := d.Create(t.Context(), "main", "k", header(archived.ID, "k"))
+		_, createErr := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header(archived.ID, "k"))
 		restore()
 		if agentsErr == nil {
 			require.Equal(t, []string{"main"}, agents)

@@ -156,7 +156,7 @@ func TestComparedAfterABoot(t *testing.T) {
 	for name, change := range map[string]func(path, text string) error{
 		"another boot": func(path, text string) error {
 			_, rest, _ := strings.Cut(text, "\n")
-			return os.WriteFile(path, []byte(`{"index":1,"boot":"another","agent":"main"}`+"\n"+rest), 0o600)
+			return os.WriteFile(path, []byte(`{"index":2,"boot":"another","agent":"main"}`+"\n"+rest), 0o600)
 		},
 		"no head": func(path, text string) error {
 			_, rest, _ := strings.Cut(text, "\n")
@@ -208,7 +208,7 @@ func TestIndexMadeByAnAppend(t *testing.T) {
 	loseIndex(t, dir)
 	d = open(t, dir, nil)
 	add(t, d, ref, "1")
-	require.Contains(t, indexText(t, dir), `{"index":1,"agent":"main"}`)
+	require.Contains(t, indexText(t, dir), `{"index":2,"agent":"main"}`)
 	require.NoError(t, d.Close())
 	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
 	d = open(t, dir, nil)
@@ -239,7 +239,7 @@ func TestTranscriptPutBack(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 2)
-	row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k"))
+	row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
 	require.NoError(t, err)
 	require.False(t, created)
 	require.Equal(t, "a", row.ID)
@@ -252,15 +252,37 @@ func TestNewerIndex(t *testing.T) {
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
 	require.NoError(t, d.Close())
-	text := strings.Replace(indexText(t, dir), `{"index":1`, `{"index":2`, 1)
+	text := strings.Replace(indexText(t, dir), `{"index":2`, `{"index":3`, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 	d = open(t, dir, nil)
 	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
 	require.ErrorContains(t, err, "use a newer program")
-	_, _, err = d.LoadOrCreate(t.Context(), "main", "k", header("b", "k"))
+	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
 	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
 	require.NoError(t, d.Close())
+}
+
+// The index of an earlier build, which knows no keys of owners, is made again.
+func TestOlderIndex(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := wordy(t, d, "a")
+	key := driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}
+	require.NoError(t, d.Close())
+	text := indexText(t, dir)
+	old := strings.NewReplacer(`{"index":2`, `{"index":1`, `"owner":"`+words[1]+`","key":"`+words[3]+`"`, `"key":"`+words[3]+`"`).Replace(text)
+	require.NotEqual(t, len(text), len(old))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(old), 0o600))
+	for range 2 {
+		d = open(t, dir, nil)
+		row, err := d.Current(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, ref.ID, row.ID)
+		create(t, d, fmt.Sprint("b", len(list(t, d))), "k")
+		require.NoError(t, d.Close())
+		require.Contains(t, indexText(t, dir), `{"index":2`)
+	}
 }
 
 // A newer program may put its index in place while this one has the store open.
@@ -268,12 +290,12 @@ func TestIndexBecomesNewer(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	row := create(t, d, "a", "k")
-	text := strings.Replace(indexText(t, dir), `{"index":1`, `{"index":2`, 1)
+	text := strings.Replace(indexText(t, dir), `{"index":2`, `{"index":3`, 1)
 	loseIndex(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
 	require.ErrorContains(t, err, "use a newer program")
-	_, err = d.Current(t.Context(), "main", "k")
+	_, err = d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.ErrorContains(t, err, "use a newer program")
 	_, err = d.Get(t.Context(), row.Ref())
 	require.ErrorContains(t, err, "use a newer program")
@@ -314,7 +336,7 @@ func TestBlankIndexLine(t *testing.T) {
 	addLine(t, dir, "")
 	d = open(t, dir, nil)
 	before := indexText(t, dir)
-	row, err := d.Current(t.Context(), "main", "k")
+	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.NoError(t, err)
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Equal(t, before, indexText(t, dir)[:len(before)], "it is not rewritten")
@@ -359,7 +381,7 @@ func TestIndexIsRewritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.Title, got.Title)
 		require.Len(t, list(t, d), 2)
-		cur, err := d.Current(t.Context(), "main", "k")
+		cur, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 		require.NoError(t, err)
 		require.Equal(t, "b", cur.ID)
 	}
@@ -428,7 +450,7 @@ func TestWaitForTheIndex(t *testing.T) {
 	require.NoError(t, lock.Lock(t.Context(), 0))
 	// On a busy machine the time may be over before the wait begins.
 	for wait := 2 * filelog.LongWait; len(waits) == 0 && wait < time.Minute; wait *= 2 {
-		_, err = d.Create(hang(t, wait), "main", "k", header("b", "k"))
+		_, err = d.Create(hang(t, wait), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
 	}
 	require.ErrorIs(t, err, driver.ErrBusy)
 	require.Len(t, waits, 1)

@@ -35,13 +35,13 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	require.Error(t, d.Delete(t.Context(), ref))
 	addLine(t, dir, "damage") // a reason to rewrite the index
 	create(t, d, "x", "k")
-	_, created, err := d.LoadOrCreate(t.Context(), "main", "new key", header("y", "new key"))
+	_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("y", "new key"))
 	require.NoError(t, err)
 	require.True(t, created)
 	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "x"}))
 	require.NotContains(t, indexText(t, dir), "damage")
 	require.Contains(t, indexText(t, dir), `{"delete":"gone"}`)
-	_, err = d.Create(t.Context(), "main", "k", header("gone", "k"))
+	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("gone", "k"))
 	require.ErrorIs(t, err, fs.ErrExist)
 	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestIDOfAnUnfinishedDeletion(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
 			require.Error(t, d.Delete(t.Context(), ref))
 			for _, d := range []*filedriver.Driver{d, other} {
-				_, err := d.Create(t.Context(), "main", "k", header("a", "k"))
+				_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
 				require.ErrorIs(t, err, fs.ErrExist)
 				row, line := header("a", "k")(1)
 				row.Agent, row.Key, row.Gen = "main", "k", 1
@@ -236,12 +236,12 @@ func TestDamagedRow(t *testing.T) {
 	ref := wordy(t, d, "b")
 	require.NoError(t, d.Close())
 	path := filepath.Join(dir, "agents/main/sessions.jsonl")
-	text := strings.ReplaceAll(indexText(t, dir), `"owner":"`, `"owner:"`)
+	text := strings.ReplaceAll(indexText(t, dir), `"title":"`, `"title:"`)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	for _, opts := range []*filedriver.Options{{ReadOnly: true}, {}} {
 		d = open(t, dir, opts)
 		require.Len(t, list(t, d), 2)
-		row, err := d.Current(t.Context(), "main", words[3])
+		row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]})
 		require.NoError(t, err)
 		require.Equal(t, ref.ID, row.ID)
 		require.NoError(t, d.Close())
@@ -344,7 +344,7 @@ func TestTornLineMakesCurrent(t *testing.T) {
 	require.NoError(t, os.Truncate(d.Path(a.Ref()), info.Size()-1))
 
 	d = open(t, dir, nil)
-	row, err := d.Current(t.Context(), "main", "k")
+	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
@@ -368,7 +368,7 @@ func TestSetCurrentOfABusySession(t *testing.T) {
 	require.Equal(t, info.Size(), row.Size)
 	require.Equal(t, highest+1, row.Gen)
 	require.Equal(t, 3, row.Messages)
-	row, err = other.Current(t.Context(), "main", "k")
+	row, err = other.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
@@ -384,7 +384,7 @@ func TestNobodyIsSuspectedAfterABoot(t *testing.T) {
 	add(t, d, row.Ref(), "1")
 	require.NoError(t, d.Close()) // its busy line stays
 	_, rest, _ := strings.Cut(indexText(t, dir), "\n")
-	text := `{"index":1,"boot":"another","agent":"main"}` + "\n" + rest
+	text := `{"index":2,"boot":"another","agent":"main"}` + "\n" + rest
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 
 	var synced []int64
@@ -417,7 +417,7 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	require.NotContains(t, text, "damage")
 	require.NotContains(t, text, `"row":{"id":"bad"`)
 	require.NoError(t, os.WriteFile(d.Path(bad), []byte("garbage\n"), 0o600))
-	_, _, err := d.LoadOrCreate(t.Context(), "main", "another key", header("new", "another key"))
+	_, _, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "another key"}, header("new", "another key"))
 	require.ErrorContains(t, err, "it has no header that can be read; nothing was written")
 	require.NoError(t, d.Close())
 }
@@ -433,13 +433,13 @@ func TestRowsAfterABoot(t *testing.T) {
 	size := create(t, d, "b", "k").Size
 	require.NoError(t, d.Close())
 	row := `{"row":{"id":"%s","size":%d,"gen":1,%s"key":"k","messageCount":0,"turnCount":0,"tokenEstimate":0}}` + "\n"
-	text := `{"index":1,"boot":"another","agent":"main"}` + "\n" + fmt.Sprintf(row, "a", size, `"lastId":"x",`) + fmt.Sprintf(row, "b", size, "")
+	text := `{"index":2,"boot":"another","agent":"main"}` + "\n" + fmt.Sprintf(row, "a", size, `"lastId":"x",`) + fmt.Sprintf(row, "b", size, "")
 	path := filepath.Join(dir, "agents/main/sessions.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	d = open(t, dir, described(&asked))
 	require.Len(t, list(t, d), 2)
 	require.Empty(t, asked)
-	cur, err := d.Current(t.Context(), "main", "k")
+	cur, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.NoError(t, err)
 	require.Equal(t, "a", cur.ID)
 	require.NoError(t, d.Close())

@@ -32,7 +32,7 @@ func openDir(t *testing.T, dir string) *filedriver.Driver {
 func TestMergesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	d := openDir(t, dir)
-	_, err := d.Create(t.Context(), "main", "k", newSession("a"))
+	_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, newSession("a"))
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	var wg sync.WaitGroup
@@ -44,7 +44,7 @@ func TestMergesOfOthers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				row, err := d.Current(t.Context(), "main", "k")
+				row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 				if err == nil {
 					err = d.Put(t.Context(), row)
 				}
@@ -63,13 +63,13 @@ func TestMovedAway(t *testing.T) {
 	dir := t.TempDir()
 	d := openDir(t, dir)
 	defer func() { _ = d.Close() }()
-	row, err := d.Create(t.Context(), "main", "k", newSession("a"))
+	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, newSession("a"))
 	require.NoError(t, err)
 	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
 	require.NoError(t, os.Rename(path, path+".away"))
 	_, err = d.Settle(t.Context(), row.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	got, created, err := d.LoadOrCreate(t.Context(), "main", "k", newSession("b"))
+	got, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, newSession("b"))
 	require.NoError(t, err)
 	require.True(t, created)
 	require.Equal(t, "b", got.ID)

@@ -64,8 +64,10 @@ func TestCreateRacingDelete(t *testing.T) {
 		errs := make([]error, 4)
 		var wg sync.WaitGroup
 		wg.Go(func() { errs[0] = other.Delete(t.Context(), ref) })
-		wg.Go(func() { _, errs[1] = d.Create(t.Context(), "main", "k", header("a", "k")) })
-		wg.Go(func() { _, _, errs[2] = other.LoadOrCreate(t.Context(), "main", "k", header("a", "k")) })
+		wg.Go(func() { _, errs[1] = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k")) })
+		wg.Go(func() {
+			_, _, errs[2] = other.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
+		})
 		wg.Go(func() { _, errs[3] = d.Append(t.Context(), ref, []driver.Line{note("1")}, driver.Anywhere) })
 		wg.Wait()
 		for i, err := range errs {
@@ -75,7 +77,7 @@ func TestCreateRacingDelete(t *testing.T) {
 		require.NoError(t, err)
 		for _, d := range []*filedriver.Driver{d, other} {
 			require.Len(t, list(t, d), len(files), "round %d: %v", round, files)
-			_, err := d.Current(t.Context(), "main", "k")
+			_, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 			require.Equal(t, len(files) > 0, err == nil, "round %d: %v", round, err)
 		}
 	}
@@ -91,7 +93,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	d := open(t, dir, described(new([]string)))
 	for _, name := range names {
 		for _, id := range []string{"a", strings.Repeat("B", 100)} { // the second one is hashed too
-			_, err := d.Create(t.Context(), name, "k", header(id, "k"))
+			_, err := d.Create(t.Context(), driver.KeyRef{Agent: name, Key: "k"}, header(id, "k"))
 			require.NoError(t, err)
 		}
 	}
@@ -134,7 +136,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 func TestDeletionOfANamelessAgent(t *testing.T) {
 	dir, name := t.TempDir(), strings.Repeat("Long name/", 30)
 	d := open(t, dir, nil)
-	row, err := d.Create(t.Context(), name, "k", header("a", "k"))
+	row, err := d.Create(t.Context(), driver.KeyRef{Agent: name, Key: "k"}, header("a", "k"))
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	path := filepath.Join(dir, "agents", filedriver.EncodeName(name), "sessions.jsonl")
@@ -174,7 +176,7 @@ func TestSessionsOfAHashedName(t *testing.T) {
 			d := open(t, dir, opts)
 			var refs []driver.Ref
 			for _, id := range []string{"a", "b"} {
-				row, err := d.Create(t.Context(), name, "k", header(id, "k"))
+				row, err := d.Create(t.Context(), driver.KeyRef{Agent: name, Key: "k"}, header(id, "k"))
 				require.NoError(t, err)
 				refs = append(refs, row.Ref())
 			}
@@ -261,7 +263,7 @@ func TestFirstSessionOfAnAgent(t *testing.T) {
 				}
 			})
 		}
-		_, err := d.Create(t.Context(), agent, "k", header("s", "k"))
+		_, err := d.Create(t.Context(), driver.KeyRef{Agent: agent, Key: "k"}, header("s", "k"))
 		close(created)
 		readers.Wait()
 		require.NoError(t, err)

@@ -18,7 +18,7 @@ func TestRemoveLocksACopy(t *testing.T) {
 	t.Parallel()
 	d, err := Open(t.TempDir(), nil)
 	require.NoError(t, err)
-	_, err = d.Create(t.Context(), "main", "k", func(int64) (driver.Row, driver.Line) {
+	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(int64) (driver.Row, driver.Line) {
 		return driver.Row{ID: "a"}, driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
 	})
 	require.NoError(t, err)

@@ -63,7 +63,7 @@ func TestTimesOfARow(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	_, err := d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) {
+	_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "a", Time: made, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen, Created: made.Add(-time.Hour)}}
 		return driver.Row{ID: "a"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
 	})
@@ -130,7 +130,7 @@ func TestCurrentReturnsACopy(t *testing.T) {
 	row.Labels = []string{"one"}
 	require.NoError(t, d.Put(t.Context(), row))
 	for range 3 {
-		got, err := d.Current(t.Context(), "main", "k")
+		got, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 		require.NoError(t, err)
 		require.Equal(t, []string{"one"}, got.Labels)
 		got.Labels[0] = "changed"
@@ -142,7 +142,7 @@ func TestCurrentReturnsACopy(t *testing.T) {
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}} // which another process is about to put in a row
 	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
 	appendRaw(t, d.Path(row.Ref()), e.Line())
-	got, err := d.Current(t.Context(), "main", "k")
+	got, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.NoError(t, err)
 	require.EqualValues(t, 9, got.Gen)
 	require.NoError(t, d.Close())

@@ -13,7 +13,8 @@ import (
 // until somebody asks for it. An entry without a key is a transcript without a
 // header that can be read: it may be a session of any key.
 type entry struct {
-	id, key   string
+	id string
+	ownedKey
 	updatedAt time.Time
 	size, gen int64
 	rev       int
@@ -29,6 +30,11 @@ type entry struct {
 	next *entry // another session of the key
 }
 
+// An ownedKey is a key of an owner. The zero value is that of an entry without a key.
+type ownedKey struct{ owner, key string }
+
+func ownedKeyOf(ref driver.KeyRef) ownedKey { return ownedKey{ref.Owner, ref.Key} }
+
 // unseen is the size of a session that nobody has looked at yet, which differs
 // from that of every transcript.
 const unseen = -1
@@ -36,7 +42,7 @@ const unseen = -1
 // entryOf returns the entry of a row that the file does not have.
 func entryOf(row driver.Row) *entry {
 	return &entry{
-		id: row.ID, key: row.Key, updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, rev: row.Rev,
+		id: row.ID, ownedKey: ownedKeyOf(row.KeyRef()), updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, rev: row.Rev,
 		used: row.LastID != "", archived: row.Archived, row: &row,
 	}
 }
@@ -55,14 +61,14 @@ func (e *entry) standing() driver.Row {
 // rows are the entries of an index.
 type rows struct {
 	byID   map[string]*entry
-	byKey  map[string]*entry // the first one of a key; the others follow it
-	order  []*entry          // the newest first if sorted, else as they came
+	byKey  map[ownedKey]*entry // the first one of a key; the others follow it
+	order  []*entry            // the newest first if sorted, else as they came
 	sorted bool
 	bytes  int64 // of the rows that the file has
 }
 
 func newRows(n int64) rows {
-	return rows{byID: make(map[string]*entry, n), byKey: make(map[string]*entry, n), order: make([]*entry, 0, n)}
+	return rows{byID: make(map[string]*entry, n), byKey: make(map[ownedKey]*entry, n), order: make([]*entry, 0, n)}
 }
 
 // find returns the entry of a session, or nil.
@@ -71,7 +77,7 @@ func (r *rows) find(id string) *entry { return r.byID[id] }
 // set adds an entry, which it retains, or replaces the one with its ID.
 func (r *rows) set(n *entry) {
 	e := r.byID[n.id]
-	if e != nil && !r.sorted && e.key == n.key {
+	if e != nil && !r.sorted && e.ownedKey == n.ownedKey {
 		r.bytes += int64(n.n - e.n)
 		n.next = e.next
 		*e = *n
@@ -80,8 +86,8 @@ func (r *rows) set(n *entry) {
 	if e != nil {
 		r.del(e)
 	}
-	n.next = r.byKey[n.key]
-	r.byID[n.id], r.byKey[n.key] = n, n
+	n.next = r.byKey[n.ownedKey]
+	r.byID[n.id], r.byKey[n.ownedKey] = n, n
 	r.order = slices.Insert(r.order, r.place(n), n)
 	r.bytes += int64(n.n)
 }
@@ -95,14 +101,14 @@ func (r *rows) del(e *entry) {
 		i = slices.Index(r.order, e)
 	}
 	r.order = slices.Delete(r.order, i, i+1)
-	if r.byKey[e.key] != e {
-		for o := r.byKey[e.key]; o != nil; o = o.next {
+	if r.byKey[e.ownedKey] != e {
+		for o := r.byKey[e.ownedKey]; o != nil; o = o.next {
 			if o.next == e {
 				o.next = e.next
 			}
 		}
-	} else if r.byKey[e.key] = e.next; e.next == nil {
-		delete(r.byKey, e.key)
+	} else if r.byKey[e.ownedKey] = e.next; e.next == nil {
+		delete(r.byKey, e.ownedKey)
 	}
 }
 
@@ -140,12 +146,13 @@ func (r *rows) page(after driver.Place, n int) []*entry {
 	return slices.Clone(page)
 }
 
-// current returns the current session of a key, nil if there is none, and the
-// highest gen of the key, that of archived sessions included.
-func (r *rows) current(key string) (cur *entry, highest int64) {
+// current returns the current session of a key, nil if it has none, and the highest
+// gen of the key, with the gens of archived sessions. A session with the gen 0 is not
+// current unless its transcript cannot be understood: then the size of its row is 0.
+func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
 	for e := r.byKey[key]; e != nil; e = e.next {
 		highest = max(highest, e.gen)
-		if !e.archived && (cur == nil || e.standing().Newer(cur.standing())) {
+		if !e.archived && (e.gen > 0 || e.size == 0) && (cur == nil || e.standing().Newer(cur.standing())) {
 			cur = e
 		}
 	}
@@ -190,14 +197,19 @@ func peek(text []byte) (l line, ok bool) {
 		p.text()
 	}
 	e.archived = p.maybe(`,"archived":true`)
+	var owner []byte
+	if p.maybe(`,"owner":"`) {
+		owner = p.text()
+	}
 	p.skip(`,"key":"`)
 	key := p.text()
-	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 || !bytes.HasSuffix(p.rest, []byte("}}")) {
+	var buf [192]byte
+	names := append(append(append(buf[:0], id...), owner...), key...)
+	if !p.ok || len(key) == 0 || bytes.IndexByte(names, '\\') >= 0 || !bytes.HasSuffix(p.rest, []byte("}}")) {
 		return line{}, false
 	}
-	var buf [128]byte
-	both := string(append(append(buf[:0], id...), key...)) // one allocation for both
-	e.id, e.key = both[:len(id)], both[len(id):]
+	all := string(names) // one allocation
+	e.id, e.owner, e.key = all[:len(id)], all[len(id):len(id)+len(owner)], all[len(id)+len(owner):]
 	l.row = e
 	return l, true
 }

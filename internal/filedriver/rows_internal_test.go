@@ -127,14 +127,14 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 				require.Equal(t, want, got, "seed %d: page of %d behind %v", seed, n, after)
 				require.True(t, table.sorted, "the next page costs nothing")
 			case 2:
-				key := fmt.Sprint("k", rnd.IntN(4))
+				key := ownedKey{[]string{"", "ada"}[rnd.IntN(2)], fmt.Sprint("k", rnd.IntN(4))}
 				var want driver.Row
 				highest := int64(0)
 				for _, row := range model {
-					if row.Key != key {
+					if ownedKeyOf(row.KeyRef()) != key {
 						continue
 					}
-					if highest = max(highest, row.Gen); want.ID == "" || row.Newer(want) {
+					if highest = max(highest, row.Gen); (row.Gen > 0 || row.Size == 0) && (want.ID == "" || row.Newer(want)) {
 						want = row
 					}
 				}
@@ -145,7 +145,7 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 					require.Equal(t, want.ID, cur.id, "seed %d: current of %s", seed, key)
 				}
 			default:
-				row := driver.Row{ID: id, Key: fmt.Sprint("k", rnd.IntN(4)), Gen: int64(rnd.IntN(5)), UpdatedAt: time.Unix(int64(rnd.IntN(9)), 0)}
+				row := driver.Row{ID: id, Owner: []string{"", "ada"}[rnd.IntN(2)], Key: fmt.Sprint("k", rnd.IntN(4)), Gen: int64(rnd.IntN(5)), Size: int64(rnd.IntN(2)), UpdatedAt: time.Unix(int64(rnd.IntN(9)), 0)}
 				if rnd.IntN(2) == 0 {
 					row.LastID = "x"
 				}
@@ -163,9 +163,9 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 				bytes += int64(e.n)
 			}
 			require.Equal(t, bytes, table.bytes)
-			keys := map[string]bool{}
+			keys := map[ownedKey]bool{}
 			for _, row := range model {
-				keys[row.Key] = true
+				keys[ownedKeyOf(row.KeyRef())] = true
 			}
 			require.Len(t, table.byKey, len(keys))
 		}
@@ -175,13 +175,13 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 // Lines as this package writes them need no decoding.
 func TestPeek(t *testing.T) {
 	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 9876543210, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
-	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}, {Row: &driver.Row{ID: "a", Key: "k", Rev: 2, Archived: true}}} {
+	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}, {Row: &driver.Row{ID: "a", Owner: "ada", Key: "k"}}, {Row: &driver.Row{ID: "a", Key: "k", Rev: 2, Archived: true}}} {
 		text := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
 		l, ok := peek(text)
 		require.True(t, ok, "%s", text)
 		require.Equal(t, rec.By, l.By)
 		e := l.row
-		require.Equal(t, rec.Row.ID+rec.Row.Key, e.id+e.key)
+		require.Equal(t, []string{rec.Row.ID, rec.Row.Owner, rec.Row.Key}, []string{e.id, e.owner, e.key})
 		require.Equal(t, rec.Row.LastID != "", e.used)
 		require.Equal(t, rec.Row.Archived, e.archived)
 		require.Equal(t, rec.Row.Rev, e.rev)
@@ -215,11 +215,11 @@ func TestStorable(t *testing.T) {
 
 // The quick look at a row gives what decoding it gives.
 func FuzzPeekRow(f *testing.F) {
-	f.Add("a", "k", "", int64(0), int64(0), int64(0))
-	f.Add("a", "main:cli:user", "b", int64(123), int64(4), int64(1700000000123456789))
-	f.Add("a", `with "quotes" \ <and> é`, "\"", int64(1)<<50, int64(9), int64(-1))
-	f.Fuzz(func(t *testing.T, id, key, last string, size, gen, at int64) {
-		row := driver.Row{ID: id, Key: key, LastID: last, Size: size, Gen: gen, UpdatedAt: time.Unix(0, at).UTC(), Title: `"},{`}
+	f.Add("a", "", "k", "", int64(0), int64(0), int64(0))
+	f.Add("a", "ada", "main:cli:user", "b", int64(123), int64(4), int64(1700000000123456789))
+	f.Add("a", `"<o>`, `with "quotes" \ <and> é`, "\"", int64(1)<<50, int64(9), int64(-1))
+	f.Fuzz(func(t *testing.T, id, owner, key, last string, size, gen, at int64) {
+		row := driver.Row{ID: id, Owner: owner, Key: key, LastID: last, Size: size, Gen: gen, UpdatedAt: time.Unix(0, at).UTC(), Title: `"},{`}
 		text, err := json.Marshal(row)
 		require.NoError(t, err)
 		line := append(append([]byte(`{"by":7,"row":`), text...), '}')

@@ -53,7 +53,7 @@ func (d *Driver) listable(name string) (*agent, error) {
 }
 
 // Current implements [driver.Driver].
-func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+func (d *Driver) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 	if err := d.enter(ctx); err != nil {
 		return driver.Row{}, err
 	}
@@ -61,30 +61,30 @@ func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, er
 	if err := driver.CheckKey(key); err != nil {
 		return driver.Row{}, err
 	}
-	row, ok, err := d.current(ctx, agent, key)
+	row, ok, err := d.current(ctx, key)
 	if err == nil && !ok {
-		err = fmt.Errorf("key %q has no session: %w", key, fs.ErrNotExist)
+		err = fmt.Errorf("key %q has no session: %w", key.Key, fs.ErrNotExist)
 	}
 	return row, err
 }
 
-func (d *Driver) current(ctx context.Context, agent, key string) (row driver.Row, ok bool, err error) {
-	a, err := d.listable(agent)
+func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row, ok bool, err error) {
+	a, err := d.listable(key.Agent)
 	if a == nil || err != nil {
 		return row, false, err
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.readyKey(ctx, key); err != nil {
+	if err := a.idx.readyKey(ctx, ownedKeyOf(key)); err != nil {
 		return row, false, err
 	}
-	row, ok = a.idx.currentRow(key)
+	row, ok = a.idx.currentRow(ownedKeyOf(key))
 	return row, ok, nil
 }
 
 // currentRow returns the row of the current session of a key. The caller holds
 // x.mu, and the index is up to date.
-func (x *index) currentRow(key string) (driver.Row, bool) {
+func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 	for {
 		e, _ := x.current(key)
 		if e == nil {
@@ -103,18 +103,18 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 }
 
 // LoadOrCreate implements [driver.Driver].
-func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
-	return d.create(ctx, agent, key, header, nil, true)
+func (d *Driver) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+	return d.create(ctx, key, header, nil, true)
 }
 
 // Create implements [driver.Driver].
-func (d *Driver) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	row, _, err := d.create(ctx, agent, key, header, more, false)
+func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	row, _, err := d.create(ctx, key, header, more, false)
 	return row, err
 }
 
 // create makes a session, unless load is set and the key has one.
-func (d *Driver) create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more []driver.Line, load bool) (row driver.Row, created bool, err error) {
+func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line, load bool) (row driver.Row, created bool, err error) {
 	if err := d.enter(ctx); err != nil {
 		return row, false, err
 	}
@@ -124,27 +124,27 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(int6
 	}
 	found := false
 	if load {
-		if row, found, err = d.current(ctx, agent, key); found || err != nil {
+		if row, found, err = d.current(ctx, key); found || err != nil {
 			return row, false, err
 		}
 	}
-	a, err := d.writable(agent, header)
+	a, err := d.writable(key.Agent, header)
 	if err != nil {
 		return row, false, err
 	}
-	x := a.idx
+	x, own := a.idx, ownedKeyOf(key)
 	err = x.hold(ctx, func() (err error) {
-		if err := x.readyKey(ctx, key); err != nil {
+		if err := x.readyKey(ctx, own); err != nil {
 			return err
 		}
 		if load {
-			if row, found = x.currentRow(key); !found {
+			if row, found = x.currentRow(own); !found {
 				err = x.certain()
-				row, found = x.currentRow(key) // certain may have seen that it was restored
+				row, found = x.currentRow(own) // certain may have seen that it was restored
 			}
 		}
 		if !found && err == nil {
-			_, highest := x.current(key)
+			_, highest := x.current(own)
 			row, err = a.create(key, highest+1, header, more)
 		}
 		return err
@@ -181,10 +181,13 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 // create makes a transcript. The caller holds the lock of the index, which is
 // up to date. A busy line comes first, then the file gets its name, then the
 // index its row: the next writer finishes or discards what a kill left.
-func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
+func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	row, line := header(gen)
-	row.Agent, row.Key, row.Gen = a.name, key, gen
+	if row.Aside {
+		gen, row.Aside = 0, false
+	}
+	row.Agent, row.Owner, row.Key, row.Gen = a.name, key.Owner, key.Key, gen
 	ref := row.Ref()
 	if err := driver.CheckRef(ref); err != nil {
 		return driver.Row{}, err
@@ -275,10 +278,10 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	if e == nil {
 		return row, x.a.d.notFound(o.ref)
 	}
-	if err := x.readyKey(ctx, e.key); err != nil {
+	if err := x.readyKey(ctx, e.ownedKey); err != nil {
 		return row, err
 	}
-	cur, highest := x.current(e.key)
+	cur, highest := x.current(e.ownedKey)
 	row, ok := x.row(e)
 	if !ok {
 		return row, x.a.d.notFound(o.ref)
@@ -378,7 +381,7 @@ func (x *index) get(ref driver.Ref) (driver.Row, error) {
 	}
 	e, h, err := x.a.header(f)
 	if err == nil {
-		row := driver.Row{ID: f.id, Agent: x.a.name, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
+		row := driver.Row{ID: f.id, Agent: x.a.name, Owner: h.Owner, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
 		if e.ID == f.id { // else opening it says what is wrong
 			row.Gen = h.Gen
 		}
@@ -428,7 +431,7 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 	if changed { // without a busy line: somebody has changed or removed a transcript by hand
 		page = x.page(after, n)
 	}
-	current := map[string]*entry{} // by key
+	current := map[ownedKey]*entry{}
 	for _, e := range page {
 		if e.key == "" && e.row == nil {
 			continue // there is nothing to be said of it
@@ -437,10 +440,10 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 		if !ok {
 			continue
 		}
-		cur, known := current[e.key]
+		cur, known := current[e.ownedKey]
 		if !known {
-			cur, _ = x.current(e.key)
-			current[e.key] = cur
+			cur, _ = x.current(e.ownedKey)
+			current[e.ownedKey] = cur
 		}
 		row.Current = cur != nil && cur.id == e.id
 		list = append(list, row)

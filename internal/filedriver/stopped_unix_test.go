@@ -58,7 +58,7 @@ func TestAppendBesideAStoppedWriter(t *testing.T) {
 		t.Error("Append waits for a process that was stopped")
 	}
 	require.Equal(t, 1, list(t, d)[0].Messages)
-	_, err = d.Create(hang(t, 10*time.Millisecond), "main", "k", header("b", "k"))
+	_, err = d.Create(hang(t, 10*time.Millisecond), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
 	require.ErrorIs(t, err, driver.ErrBusy)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 

@@ -20,7 +20,7 @@ func TestDeleteOfTheLibraryLeavesNoWord(t *testing.T) {
 	create(t, d, "stays", "k")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/other"), nil, 0o600))
 	half(t, dir)
-	row, err := d.Create(t.Context(), "_erase", "k", header("plan", "k"))
+	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "_erase", Key: "k"}, header("plan", "k"))
 	require.NoError(t, err)
 	require.NotEmpty(t, wordsIn(t, dir))
 

@@ -224,7 +224,7 @@ func (x *index) look(f found) error {
 // without a session may be the key of that one.
 func (x *index) certain() error {
 	var all []string
-	for e := x.byKey[""]; e != nil; e = e.next {
+	for e := x.byKey[ownedKey{}]; e != nil; e = e.next {
 		all = append(all, e.id)
 	}
 	for _, id := range all {
@@ -447,7 +447,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 			return noHeader(err)
 		}
 		row = driver.Row{ID: f.id, Agent: a.name}
-		if ok && known.Size > 0 && known.Size <= o.size && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
+		if ok && known.Size > 0 && known.Size <= o.size && known.Owner == h.Owner && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
 			row = known
 		}
 		gen := row.Gen
@@ -473,7 +473,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 		} else {
 			row.Size = o.size
 		}
-		row.Key, row.Gen, row.Rev = h.Key, gen, h.Rev
+		row.Owner, row.Key, row.Gen, row.Rev = h.Owner, h.Key, gen, h.Rev
 		if row.CreatedAt.IsZero() {
 			row.CreatedAt = h.Created
 		}

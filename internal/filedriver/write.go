@@ -226,7 +226,7 @@ func storable(row driver.Row) driver.Row {
 // into a new file in the place of the index. Sync says that it must be on stable
 // storage when the error is nil.
 func (x *index) rewrite(sync bool) error {
-	head := record{Version: 1, Boot: bootID(), Agent: x.a.name}
+	head := record{Version: indexVersion, Boot: bootID(), Agent: x.a.name}
 	if x.lost {
 		head.Boot = "" // whoever reads it must compare it with the transcripts
 	}
@@ -329,7 +329,7 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 		if x.readGen(e); x.find(row.ID) != e {
 			return x.a.d.notFound(ref)
 		}
-		row.Gen, row.Key, row.Archived = e.gen, e.key, false
+		row.Gen, row.Owner, row.Key, row.Archived = e.gen, e.owner, e.key, false
 		return x.putRow(row, f.size)
 	})
 }

@@ -74,10 +74,10 @@ func (b *Between) Delete(ctx context.Context, refs ...session.Ref) error {
 }
 
 // Create implements driver.Driver.
-func (b *Between) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	if err := hooked(b.BeforeCreate, session.Ref{Agent: agent}); err != nil {
+func (b *Between) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	if err := hooked(b.BeforeCreate, session.Ref{Agent: key.Agent}); err != nil {
 		return driver.Row{}, err
 	}
-	row, err := b.Driver.Create(ctx, agent, key, header, more...)
+	row, err := b.Driver.Create(ctx, key, header, more...)
 	return row, errors.Join(err, hooked(b.AfterCreate, row.Ref()))
 }

@@ -57,7 +57,7 @@ type Driver interface {
 	// for one key at the same time, in any process, get the same session. If
 	// there are lines that may be its session and cannot be read, it fails and
 	// creates none. Header may be called several times; the last one counts.
-	LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (Row, Line)) (row Row, created bool, err error)
+	LoadOrCreate(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line)) (row Row, created bool, err error)
 
 	// Create makes a session and the current one of its key. Header is given
 	// a gen above all of the key. The lines in more follow the header: the
@@ -67,7 +67,7 @@ type Driver interface {
 	// If the row that header returns has a BaseRev, the session of the same agent that
 	// Base names must have that Rev in the moment in which the new session is made, and
 	// no deletion of it may have begun. Otherwise Create fails with [ErrReplaced].
-	Create(ctx context.Context, agent, key string, header func(gen int64) (Row, Line), more ...Line) (Row, error)
+	Create(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line), more ...Line) (Row, error)
 
 	// SetCurrent makes a session the current one of its key. Unless it is that
 	// already, it appends the line, which is given a gen above all of the key.
@@ -83,15 +83,16 @@ type Driver interface {
 	Delete(ctx context.Context, refs ...Ref) error
 
 	// Get returns the row of a session. If only its header is known, which is
-	// so after an index was lost and before a List, the row has ID, Key and Gen, and
-	// Size is 0.
+	// so after an index was lost and before a List, the row has ID, Owner, Key and Gen,
+	// and Size is 0.
 	Get(ctx context.Context, ref Ref) (Row, error)
 
-	// Current returns the row of the current session of a key.
-	Current(ctx context.Context, agent, key string) (Row, error)
+	// Current returns the row of the current session of a key. It is the one with the
+	// highest gen. A session with the gen 0 is never current.
+	Current(ctx context.Context, key KeyRef) (Row, error)
 
 	// Put replaces the row of a session. It may be lost in a crash: a row says
-	// nothing that the lines do not say. Gen and Key are kept as they are.
+	// nothing that the lines do not say. Gen, Owner and Key are kept as they are.
 	Put(ctx context.Context, row Row) error
 
 	// Agents returns the names of the agents that have sessions, sorted.
@@ -126,6 +127,10 @@ type Ref struct {
 	Agent string `json:"agent"`
 	ID    string `json:"id"`
 }
+
+// KeyRef names a key. Keys of two owners have nothing in common, whatever their names.
+// An empty Owner is no owner, whose keys are apart too.
+type KeyRef struct{ Agent, Owner, Key string }
 
 // Line is one line of a session.
 type Line struct {
@@ -164,9 +169,9 @@ type Row struct {
 	Rev           int       `json:"rev,omitempty"` // as in the header; of two rows the one with the higher Rev counts
 	LastID        string    `json:"lastId,omitempty"`
 	Archived      bool      `json:"archived,omitempty"` // see [Archiver]
+	Owner         string    `json:"owner,omitempty"`    // as in the header
 	Key           string    `json:"key"`
 	Agent         string    `json:"agentId,omitempty"`
-	Owner         string    `json:"owner,omitempty"`
 	Title         string    `json:"title,omitempty"`
 	TitleByHand   bool      `json:"titleByHand,omitempty"`
 	TitledAt      int       `json:"titledAt,omitempty"` // Messages when the title was set
@@ -190,6 +195,9 @@ type Row struct {
 	// BaseRev is for [Driver.Create] alone: the Rev that the session of Base must have.
 	// Nil is any.
 	BaseRev *int `json:"-"`
+
+	// Aside is for [Driver.Create] alone: the session gets the gen 0.
+	Aside bool `json:"-"`
 
 	// Current reports whether the session is the current one of its key. Only
 	// List sets it.
@@ -231,6 +239,9 @@ func (p Place) Compare(q Place) int {
 
 // Ref returns the name of the session.
 func (r Row) Ref() Ref { return Ref{Agent: r.Agent, ID: r.ID} }
+
+// KeyRef returns the name of the key of the session.
+func (r Row) KeyRef() KeyRef { return KeyRef{Agent: r.Agent, Owner: r.Owner, Key: r.Key} }
 
 // Newer reports whether r and not s is the current session of their key: the
 // one with the greater gen. Equal gens are possible after an index was lost;

@@ -12,7 +12,7 @@ import (
 // [fs.ErrInvalid], and [fs.ErrNotExist] as well, because nothing can exist
 // under the name. Nothing was written.
 type NameError struct {
-	What string // "session ID", "agent" or "key"
+	What string // "session ID", "agent", "owner" or "key"
 	Name string
 	Rule string // what such a name is
 }
@@ -58,11 +58,14 @@ func CheckAgent(agent string) error {
 	return nil
 }
 
-// CheckKey returns a [*NameError] unless key can be a key: any text but the
-// empty one.
-func CheckKey(key string) error {
-	if key == "" || !utf8.ValidString(key) {
-		return &NameError{"key", key, "UTF-8 that is not empty"}
+// CheckKey returns a [*NameError] unless key can be a key: any text but the empty
+// one, of an agent and an owner with names of UTF-8.
+func CheckKey(key KeyRef) error {
+	switch {
+	case key.Key == "" || !utf8.ValidString(key.Key):
+		return &NameError{"key", key.Key, "UTF-8 that is not empty"}
+	case !utf8.ValidString(key.Owner):
+		return &NameError{"owner", key.Owner, "UTF-8"}
 	}
-	return nil
+	return CheckAgent(key.Agent)
 }

@@ -154,12 +154,12 @@ func (r *CopyReport) add(c CopyResult, err error) {
 // sameCurrent reports the sessions of the copy that are current in the place of those
 // of the store.
 func sameCurrent(ctx context.Context, infos []session.Info, to *session.Store) error {
-	type key struct{ agent, name string }
+	type key struct{ agent, owner, name string }
 	current, known := map[key]string{}, map[session.Ref]bool{}
 	for _, info := range infos {
 		known[info.Ref] = true
 		if info.Current {
-			current[key{info.Agent, info.Key}] = info.ID
+			current[key{info.Agent, info.Owner, info.Key}] = info.ID
 		}
 	}
 	theirs, err := to.List(ctx, &session.ListOptions{State: session.AnyState})
@@ -168,7 +168,7 @@ func sameCurrent(ctx context.Context, infos []session.Info, to *session.Store) e
 	}
 	var errs []error
 	for _, info := range theirs {
-		want := current[key{info.Agent, info.Key}]
+		want := current[key{info.Agent, info.Owner, info.Key}]
 		if info.Current && want != "" && !known[info.Ref] {
 			errs = append(errs, fmt.Errorf("session %s of agent %q is not in the store that was copied, and in the copy it is current in the place of %s: delete it there, or make %s current there",
 				info.ID, info.Agent, want, want))

@@ -255,7 +255,7 @@ func TestCopyRefuses(t *testing.T) {
 	scope, err := memoryOf(nil).Scope("ada")
 	require.NoError(t, err)
 	_, err = copyAll(t.Context(), from, scope, nil)
-	require.ErrorContains(t, err, "unsupported operation")
+	require.ErrorContains(t, err, "another owner")
 
 	theirs, err := from.Scope("ada")
 	require.NoError(t, err)
@@ -264,6 +264,44 @@ func TestCopyRefuses(t *testing.T) {
 	copied(t, theirs, to)
 	require.NotEmpty(t, textOf(t, to))
 	require.Equal(t, textOf(t, theirs), textOf(t, to))
+	back := memoryOf(nil)
+	scope, err = back.Scope("ada")
+	require.NoError(t, err)
+	keptBy.Store(scope, keptOf(back))
+	copied(t, theirs, scope)
+	require.Equal(t, textOf(t, theirs), textOf(t, scope))
+}
+
+// In the copy the same sessions are current for each owner of a key, and those that are
+// set aside are none.
+func TestCopyOfOwners(t *testing.T) {
+	ctx := t.Context()
+	for name, to := range map[string]*session.Store{"memory": memoryOf(nil), "files": storetest.Open(t, t.TempDir(), nil)} {
+		keptBy.Store(to, blobs.Memory())
+		from := memoryOf(nil)
+		var given *session.Session
+		for _, owner := range []string{"ada", "", "bert", "ada", "eve"} {
+			s, err := from.Create(ctx, cli, &session.CreateOptions{Owner: owner})
+			require.NoError(t, err)
+			id := add(t, s, transcript.UserText("of "+owner))
+			if given, err = s.Fork(ctx, id[0], &session.CreateOptions{Owner: "dora"}); owner != "eve" {
+				require.NoError(t, err)
+				require.NoError(t, from.Delete(ctx, given.Ref()))
+			}
+		}
+		for range 2 {
+			copied(t, from, to)
+			require.Equal(t, textOf(t, from), textOf(t, to), name)
+			for _, owner := range []string{"ada", "", "bert", "eve", "dora"} {
+				opts := &session.ListOptions{Key: cli, Owner: owner, Current: true}
+				require.Equal(t, storetest.ListIDs(t, from, opts), storetest.ListIDs(t, to, opts), "%s: %s", name, owner)
+			}
+			there, err := to.Get(ctx, given.Ref())
+			require.NoError(t, err)
+			require.False(t, storetest.Info(t, there).Current)
+		}
+		require.NoError(t, to.Close())
+	}
 }
 
 // Blobs are counted once, and a blob that is missing is missing in the copy, too.

@@ -215,7 +215,7 @@ func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 		return err
 	}
 	key.Agent = c.Agent
-	if c.there, err = c.to.Create(ctx, key, &session.CreateOptions{Header: &e}); err != nil {
+	if c.there, err = c.to.Create(ctx, key, &session.CreateOptions{Header: &e, Aside: h.Gen == 0}); err != nil {
 		return err
 	}
 	return c.there.View(ctx, func(v *session.View) error {

@@ -317,11 +317,12 @@ func (im *importing) try(ctx context.Context) error {
 // create makes the session unless it is there. The session that was current
 // before stays current, unless it was imported too and is older.
 func (im *importing) create(ctx context.Context) (*session.Session, error) {
-	before, err := im.before(ctx)
+	header := im.header()
+	before, err := im.before(ctx, header)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s, err := im.store.Create(ctx, im.Key, &session.CreateOptions{Header: new(im.header())})
+	s, err := im.store.Create(ctx, im.Key, &session.CreateOptions{Header: &header})
 	im.Created = im.Created || err == nil
 	if errors.Is(err, fs.ErrExist) {
 		s, err = im.store.Get(ctx, im.Session)
@@ -338,13 +339,15 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 
 // before returns the current session of the key, or, if that is the imported
 // one already, the newest of the others.
-func (im *importing) before(ctx context.Context) (*session.Session, error) {
-	infos, err := im.store.List(ctx, &session.ListOptions{Key: im.Key, Current: true, State: session.AnyState})
+func (im *importing) before(ctx context.Context, header transcript.Entry) (*session.Session, error) {
+	h, _ := header.Body.(transcript.Header)
+	owner := cmp.Or(h.Owner, im.store.Owner())
+	infos, err := im.store.List(ctx, &session.ListOptions{Key: im.Key, Owner: owner, Current: true, State: session.AnyState})
 	if err == nil && len(infos) > 0 && infos[0].ID == im.Session.ID {
-		infos, err = im.store.List(ctx, &session.ListOptions{Key: im.Key})
+		infos, err = im.store.List(ctx, &session.ListOptions{Key: im.Key, Owner: owner})
 	}
 	for _, info := range infos {
-		if info.Key == im.Key.String() && info.ID != im.Session.ID {
+		if info.Key == im.Key.String() && info.Owner == owner && info.ID != im.Session.ID {
 			return im.store.Get(ctx, info.Ref)
 		}
 	}
@@ -362,7 +365,7 @@ func (im *importing) header() transcript.Entry {
 	h := transcript.Header{Created: created}
 	from, native := im.first.Body.(transcript.Header)
 	if native {
-		h.Meta, h.Base, h.Parent = from.Meta, from.Base, from.Parent
+		h.Owner, h.Meta, h.Base, h.Parent = from.Owner, from.Meta, from.Base, from.Parent
 	}
 	if s.Titled {
 		h.Meta.Title = &s.Title

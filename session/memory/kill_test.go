@@ -58,7 +58,11 @@ func learner(dir string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := st.Load(ctx, key)
+	scope, err := st.Scope("anna")
+	if err != nil {
+		return err
+	}
+	s, err := scope.Load(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -138,7 +142,9 @@ func learned(t *testing.T, dir string) map[string]string {
 	st, err := session.Open(filepath.Join(dir, "store"), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
-	s, err := st.Load(t.Context(), key)
+	scope, err := st.Scope("anna")
+	require.NoError(t, err)
+	s, err := scope.Load(t.Context(), key)
 	require.NoError(t, err)
 	m := openStore(t, filepath.Join(dir, "memory"), nil)
 	pending, err := m.Pending(t.Context(), s)

@@ -60,7 +60,8 @@ func readable(t *testing.T, s *session.Session, id string) string {
 func TestArchive(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		ctx := t.Context()
-		s := storetest.Load(t, st, storetest.CLI)
+		s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "o"})
+		require.NoError(t, err)
 		var id string
 		for n := range 30 {
 			id = storetest.Add(t, s, transcript.UserText(fmt.Sprint("question ", n)))[0]
@@ -70,7 +71,7 @@ func TestArchive(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("a title"), Owner: new("o")}))
+		require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("a title")}))
 		before, info := readable(t, s, id), storetest.Info(t, s)
 		require.NoError(t, retain.Archive(ctx, st, s.Ref()))
 		require.NoError(t, retain.Archive(ctx, st, s.Ref()), "again does nothing")
@@ -120,7 +121,9 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, retain.Restore(ctx, st, s.Ref()), "again does nothing")
 		require.Equal(t, before, readable(t, s, id))
 		require.Equal(t, info, storetest.Info(t, s))
-		require.Equal(t, s.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
+		scope, err := st.Scope("o")
+		require.NoError(t, err)
+		require.Equal(t, s.Ref().ID, storetest.Load(t, scope, storetest.CLI).Ref().ID)
 		storetest.Add(t, s, transcript.UserText("and on"))
 
 		missing := session.Ref{Agent: "main", ID: "missing"}

@@ -190,7 +190,7 @@ func (c *choice) quotas() {
 		}
 		return ""
 	}
-	c.quota(int64(c.PerKey), whyCount, one, func(item *Item) string { return item.Agent + "\x00" + item.Key })
+	c.quota(int64(c.PerKey), whyCount, one, func(item *Item) string { return fmt.Sprintf("%q", []string{item.Agent, item.Owner, item.Key}) })
 	c.quota(int64(c.MaxSessions), whyCount, one, owner)
 	c.quota(c.MaxBytes, whyBytes, func(item *Item) int64 { return item.Size }, owner)
 }

@@ -84,6 +84,18 @@ func all(t *testing.T, st *session.Store) []string {
 	return storetest.ListIDs(t, st, &session.ListOptions{State: session.AnyState})
 }
 
+// The same key of two owners is two keys.
+func TestPreviewOfTwoOwners(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer storetest.Close(t, a.Store)
+	for i, owner := range []string{"o", "p", "o", ""} {
+		a.add(t, fmt.Sprint("s", i), 20*day-time.Duration(i)*time.Hour, session.CreateOptions{Owner: owner}, "k")
+	}
+	plan, err := retain.Preview(t.Context(), a.Store, a.by(retain.Policy{PerKey: 1}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"s0 count"}, planSays(plan))
+}
+
 // A plan chooses what is too old or too much, and says what protects it.
 func TestPreview(t *testing.T) {
 	month := session.CreateOptions{TTL: 30 * day}
@@ -98,7 +110,7 @@ func TestPreview(t *testing.T) {
 		"count":            {retain.Policy{MaxSessions: 4}, []string{"old count current", "pinned count pinned", "over count current", "k1 count"}},
 		"count, nothing":   {retain.Policy{MaxSessions: 8}, nil},
 		"per key":          {retain.Policy{PerKey: 1}, []string{"k1 count"}},
-		"per owner":        {retain.Policy{MaxSessions: 1, PerOwner: true}, []string{"old count current", "pinned count pinned", "over count current", "day count current", "new count current"}},
+		"per owner":        {retain.Policy{MaxSessions: 1, PerOwner: true}, []string{"old count current", "pinned count pinned", "over count current", "k1 count", "day count current", "new count current"}},
 		"bytes":            {retain.Policy{MaxBytes: 1}, []string{"old bytes current", "pinned bytes pinned", "over bytes current", "k1 bytes", "k2 bytes current", "day bytes current", "new bytes current", "newest bytes current"}},
 		"TTL before count": {retain.Policy{TTL: true, MaxSessions: 5}, []string{"old count current", "pinned count pinned", "over ttl"}},
 		"kept":             {retain.Policy{PerKey: 1, Keep: func(i session.Info) bool { return i.ID == "k1" }}, []string{"k1 count kept"}},
@@ -111,7 +123,7 @@ func TestPreview(t *testing.T) {
 			require.NoError(t, a.add(t, "pinned", 50*day, session.CreateOptions{}).SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
 			a.add(t, "over", 31*day, month)
 			a.add(t, "k1", 20*day, session.CreateOptions{Owner: "o"}, "k")
-			a.add(t, "k2", 19*day, session.CreateOptions{Owner: "p"}, "k")
+			a.add(t, "k2", 19*day, session.CreateOptions{Owner: "o"}, "k")
 			a.add(t, "day", day, session.CreateOptions{})
 			a.add(t, "new", 30*time.Minute, session.CreateOptions{})
 			a.add(t, "newest", 0, month)

@@ -120,11 +120,13 @@ func TestOwnerByBody(t *testing.T) {
 	s := talk(t, store, "one")
 	page, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
-	alice, bob := newAsker(t, ts, "alice-key"), newAsker(t, ts, "bob-key")
+	alice, bob, admin := newAsker(t, ts, "alice-key"), newAsker(t, ts, "bob-key"), newAsker(t, ts, "admin-key")
 	at := "/v1/store/sessions/main/one"
 	for _, body := range []string{`{"owner":"bob"}`, `{"Owner":"bob"}`, `{"owner":"","OWNER":"bob"}`, `{"title":"x","owner":""}`} {
-		status, answer := alice.raw("PATCH", at, "application/json", []byte(body))
-		require.Equal(t, http.StatusForbidden, status, "%s: %s", body, answer)
+		for _, a := range []*asker{alice, admin} {
+			status, answer := a.raw("PATCH", at, "application/json", []byte(body))
+			require.Equal(t, http.StatusBadRequest, status, "%s: %s", body, answer)
+		}
 	}
 	for _, body := range []string{`{"entry":"` + page[1].ID + `","owner":"bob"}`, `{"entry":"` + page[1].ID + `","parent":{"agent":"main","id":"x","call":"y"},"owner":"bob"}`} {
 		status, answer := alice.raw("POST", at+"/fork", "application/json", []byte(body))
@@ -140,6 +142,44 @@ func TestOwnerByBody(t *testing.T) {
 	bob.ask(200, "GET", "/v1/store/sessions?owner=alice", nil, nil)
 	status, answer := bob.raw("GET", "/v1/store/sessions?owner=alice", "", nil)
 	require.NotContains(t, string(answer), `"one"`, status)
+}
+
+// Two owners have the same key, and neither takes nor sees the session of the other.
+func TestKeyOfTwoOwners(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := withKeys(t)
+	s := talk(t, store, "one")
+	key := infoOf(t, s).Key
+	alice, bob, admin := newAsker(t, ts, "alice-key"), newAsker(t, ts, "bob-key"), newAsker(t, ts, "admin-key")
+	var list struct{ Sessions []session.Info }
+	current := func(a *asker) (ids []string) {
+		a.ask(200, "GET", "/v1/store/sessions?agent=main&channel=test&peer=one&current=true", nil, &list)
+		for _, i := range list.Sessions {
+			ids = append(ids, i.ID)
+		}
+		return ids
+	}
+	require.Empty(t, current(bob))
+	var info session.Info
+	bob.ask(200, "POST", "/v1/store/sessions", map[string]string{"key": key, "id": "bobs"}, &info)
+	require.Equal(t, []any{"bob", true, 0}, []any{info.Owner, info.Current, info.Messages})
+	require.Equal(t, []string{"bobs"}, current(bob))
+	require.Equal(t, []string{"one"}, current(alice))
+	require.Empty(t, current(admin), "those of no owner")
+	before := state(t, s)
+	bob.ask(409, "POST", "/v1/store/sessions", map[string]string{"key": key, "id": "one"}, nil)
+
+	// A conversation is given away as a fork, which takes nobody's place.
+	page, err := search.Page(t.Context(), s, "", 4)
+	require.NoError(t, err)
+	admin.ask(200, "POST", "/v1/store/sessions/main/one/fork", map[string]string{"entry": page[3].ID, "id": "given", "owner": "bob"}, &info)
+	require.Equal(t, []any{"bob", key, false}, []any{info.Owner, info.Key, info.Current})
+	require.Equal(t, []string{"bobs"}, current(bob))
+	bob.ask(200, "GET", "/v1/store/sessions/main/given", nil, nil)
+	alice.ask(404, "GET", "/v1/store/sessions/main/given", nil, nil)
+	bob.ask(204, "DELETE", "/v1/store/sessions/main/bobs", nil, nil)
+	require.Empty(t, current(bob))
+	require.Equal(t, before, state(t, s))
 }
 
 // Bodies that are no JSON of the route change nothing.

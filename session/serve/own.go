@@ -33,7 +33,7 @@ var ownRoutes = []Route{
 	{Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, in: lines{}, out: []ownImported{}, Do: (*Request).ownImport},
 
 	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*Request).ownGet),
-	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, owner, lifetime or pin."}, (*Request).ownMeta),
+	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, lifetime or pin."}, (*Request).ownMeta),
 	onSession(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session."}, (*Request).ownDelete),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*Request).ownPage),
 	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*Request).ownAppend),
@@ -153,17 +153,13 @@ func (q *Request) ownGet(s *session.Session, _ none) (d ownDescribed, err error)
 
 type ownMeta struct {
 	Title  *string  `json:"title,omitempty"`
-	Owner  *string  `json:"owner,omitempty"` // for administrators
 	Labels []string `json:"labels,omitempty"`
 	TTL    *int64   `json:"ttl,omitempty"` // seconds after the last user message; 0 is for ever
 	Pinned *bool    `json:"pinned,omitempty"`
 }
 
 func (q *Request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
-	if m.Owner != nil && !q.Principal.Admin {
-		return session.Info{}, errForbidden
-	}
-	err := s.SetMeta(q.Context(), transcript.Meta{Title: m.Title, Owner: m.Owner, Labels: m.Labels, TTL: m.TTL, Pinned: m.Pinned})
+	err := s.SetMeta(q.Context(), transcript.Meta{Title: m.Title, Labels: m.Labels, TTL: m.TTL, Pinned: m.Pinned})
 	return q.described(s, err)
 }
 

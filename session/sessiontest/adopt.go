@@ -9,10 +9,10 @@ import (
 )
 
 var adoptRules = []Rule{
-	{"adopt/new", "Adopt makes a session with the agent, ID, key and gen of row, whose only line is header.", adoptNew},
+	{"adopt/new", "Adopt makes a session with the agent, ID, owner, key and gen of row, whose only line is header.", adoptNew},
 	{"adopt/again", "If the key has a session with that ID already, Adopt raises the gen of the session to that of row and writes no line.", adoptAgain},
 	{"adopt/next", "The next gen of the key is above it.", adoptNext},
-	{"adopt/exists", "An ID in use under another key, and a gen that another session of the key has, give an error that matches [io/fs.ErrExist].", adoptExists},
+	{"adopt/exists", "An ID in use under another key, and a gen above 0 that another session of the key has, give an error that matches [io/fs.ErrExist].", adoptExists},
 	{"adopt/archived", "If the session is there and archived, the error matches [ErrArchived].", adoptArchived},
 }
 

@@ -183,7 +183,7 @@ func appendOwned(c *check) {
 	d := c.start()
 	var headerLine driver.Line
 	labels := []string{"a", "b"}
-	row, err := d.Create(c.ctx, "main", "k", func(gen int64) (driver.Row, driver.Line) {
+	row, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 		row, l := header("main", "k", c.id())(gen)
 		row.Labels, headerLine = labels, l
 		return row, l

@@ -137,7 +137,7 @@ func archiveWrite(c *check) {
 				c.errorf("%s of an archived session, %s: the error %v says that it is not there", m.name, when, err)
 			}
 		}
-		_, err := d.Create(c.ctx, "main", "k", header("main", "k", ref.ID))
+		_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", ref.ID))
 		c.wantErr("Create with the ID of an archived session, "+when, err, fs.ErrExist)
 		c.wantLines("an archived session, "+when, c.lines(d, ref, 0, driver.Forward), before)
 	}
@@ -163,10 +163,10 @@ func archiveCurrent(c *check) {
 	look("while the newest is archived, other driver", other, a.ID)
 	c.archive(other, a.Ref())
 	for _, d := range []driver.Driver{d, other} {
-		_, err := d.Current(c.ctx, "main", "k")
+		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		c.wantErr("Current of a key whose sessions are archived", err, fs.ErrNotExist)
 	}
-	n, created, err := d.LoadOrCreate(c.ctx, "main", "k", header("main", "k", c.id()))
+	n, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
 	c.noErr("LoadOrCreate", err)
 	if !created || n.Gen <= b.Gen {
 		c.errorf("LoadOrCreate of a key whose sessions are archived: session %s, gen %d, want a new one above %d", n.ID, n.Gen, b.Gen)

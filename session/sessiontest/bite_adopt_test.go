@@ -11,7 +11,7 @@ import (
 var adoptMistakes = []mistake{
 	{"gives gens of its own", "adopt/new", func(b *broken) {
 		b.adopt = func(ctx context.Context, row driver.Row, header driver.Line) error {
-			_, err := b.create(ctx, row.Agent, row.Key, func(int64) (driver.Row, driver.Line) { return row, header })
+			_, err := b.create(ctx, row.KeyRef(), func(int64) (driver.Row, driver.Line) { return row, header })
 			return err
 		}
 	}},

@@ -81,8 +81,8 @@ var rewriteMistakes = []mistake{
 		}
 	}},
 	{"makes a session of any base", "create/base", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-			return b.Driver.Create(ctx, agent, key, func(gen int64) (driver.Row, driver.Line) {
+		b.create = func(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+			return b.Driver.Create(ctx, key, func(gen int64) (driver.Row, driver.Line) {
 				row, line := header(gen)
 				row.BaseRev = nil
 				return row, line

@@ -1,6 +1,7 @@
 package sessiontest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ var rowMistakes = []mistake{
 		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
 			rows, err := b.Driver.List(ctx, agent, after, n)
 			return slices.DeleteFunc(rows, func(row driver.Row) bool {
-				current, err := b.Driver.Current(ctx, agent, row.Key)
+				current, err := b.Driver.Current(ctx, row.KeyRef())
 				return err == nil && current.ID != row.ID
 			}), err
 		}
@@ -86,24 +87,25 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"folds case of agents", "name/agent", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			return b.Driver.Create(ctx, strings.ToLower(agent), key, header, more...)
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			key.Agent = strings.ToLower(key.Agent)
+			return b.Driver.Create(ctx, key, header, more...)
 		}
 	}},
 	{"cuts long keys", "name/key", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
-			return b.Driver.LoadOrCreate(ctx, agent, key[:min(len(key), 255)], header)
+		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+			key.Key = key.Key[:min(len(key.Key), 255)]
+			return b.Driver.LoadOrCreate(ctx, key, header)
 		}
-		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
-			return b.Driver.Current(ctx, agent, key[:min(len(key), 255)])
+		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+			key.Key = key.Key[:min(len(key.Key), 255)]
+			return b.Driver.Current(ctx, key)
 		}
 	}},
 	{"has a default agent", "name/bad-agent", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			if agent == "" {
-				agent = "main"
-			}
-			return b.Driver.Create(ctx, agent, key, header, more...)
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			key.Agent = cmp.Or(key.Agent, "main")
+			return b.Driver.Create(ctx, key, header, more...)
 		}
 	}},
 	{"mixes agents up", "name/id", func(b *broken) {
@@ -112,8 +114,8 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"makes IDs fit", "name/bad-id", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			return b.Driver.Create(ctx, agent, key, func(gen int64) (driver.Row, driver.Line) {
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			return b.Driver.Create(ctx, key, func(gen int64) (driver.Row, driver.Line) {
 				row, line := header(gen)
 				row.ID = strings.ReplaceAll(row.ID, "/", "_")
 				return row, line
@@ -147,11 +149,11 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"looks any key up", "name/bad-key", func(b *broken) {
-		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
+		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 			if driver.CheckKey(key) != nil {
 				return driver.Row{}, fs.ErrNotExist
 			}
-			return b.Driver.Current(ctx, agent, key)
+			return b.Driver.Current(ctx, key)
 		}
 	}},
 }
@@ -226,7 +228,7 @@ var lockMistakes = []mistake{
 	}},
 	{"creates what is not there", "call/missing", func(b *broken) {
 		b.put = func(ctx context.Context, row driver.Row) error {
-			_, err := b.Driver.Create(ctx, row.Agent, row.Key, func(int64) (driver.Row, driver.Line) { return row, driver.Line{} })
+			_, err := b.Driver.Create(ctx, row.KeyRef(), func(int64) (driver.Row, driver.Line) { return row, driver.Line{} })
 			return err
 		}
 	}},

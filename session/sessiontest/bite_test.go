@@ -1,6 +1,7 @@
 package sessiontest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -239,44 +240,44 @@ var sessionMistakes = []mistake{
 		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[min(len(recs), 1):] })
 	}},
 	{"says that it created nothing", "load/first-line", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
-			row, _, err := b.Driver.LoadOrCreate(ctx, agent, key, header)
+		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+			row, _, err := b.Driver.LoadOrCreate(ctx, key, header)
 			return row, false, err
 		}
 	}},
 	{"loads the oldest", "load/existing", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
-			rows, err := b.Driver.List(ctx, agent, driver.Place{}, 0)
+		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+			rows, err := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
-				if row.Key == key {
+				if row.KeyRef() == key {
 					return row, false, err
 				}
 			}
-			return b.Driver.LoadOrCreate(ctx, agent, key, header)
+			return b.Driver.LoadOrCreate(ctx, key, header)
 		}
 	}},
 	{"looks, then creates", "load/same", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
-			if row, err := b.Driver.Current(ctx, agent, key); err == nil {
+		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+			if row, err := b.Driver.Current(ctx, key); err == nil {
 				return row, false, nil
 			}
 			pause()
-			row, err := b.Driver.Create(ctx, agent, key, header)
+			row, err := b.Driver.Create(ctx, key, header)
 			return row, err == nil, err
 		}
 	}},
 	{"leaves out all lines but the header", "create/more", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, _ ...driver.Line) (driver.Row, error) {
-			return b.Driver.Create(ctx, agent, key, header)
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, _ ...driver.Line) (driver.Row, error) {
+			return b.Driver.Create(ctx, key, header)
 		}
 	}},
 	{"keeps the old one current", "create/current", func(b *broken) {
-		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
-			rows, err := b.Driver.List(ctx, agent, driver.Place{}, 0)
+		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+			rows, err := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
-				if row.Key == key {
+				if row.KeyRef() == key {
 					return row, err
 				}
 			}
@@ -284,9 +285,9 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"throws the old one away", "create/current", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			old, err := b.Driver.Current(ctx, agent, key)
-			row, createErr := b.Driver.Create(ctx, agent, key, header, more...)
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			old, err := b.Driver.Current(ctx, key)
+			row, createErr := b.Driver.Create(ctx, key, header, more...)
 			if err == nil {
 				_ = b.Driver.Delete(ctx, old.Ref())
 			}
@@ -294,43 +295,43 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"has one gen", "create/gen", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			row, err := b.Driver.Create(ctx, agent, key, func(int64) (driver.Row, driver.Line) { return header(1) })
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			row, err := b.Driver.Create(ctx, key, func(int64) (driver.Row, driver.Line) { return header(1) })
 			row.Gen = 1
 			return row, err
 		}
 	}},
 	{"asks header before it has a gen", "create/gen", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			header(0)
-			return b.Driver.Create(ctx, agent, key, header, more...)
+			return b.Driver.Create(ctx, key, header, more...)
 		}
 	}},
 	{"looks for the gen first", "create/gen-race", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			last, _ := b.Driver.Current(ctx, agent, key)
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			last, _ := b.Driver.Current(ctx, key)
 			pause()
-			row, err := b.Driver.Create(ctx, agent, key, func(int64) (driver.Row, driver.Line) { return header(last.Gen + 1) })
+			row, err := b.Driver.Create(ctx, key, func(int64) (driver.Row, driver.Line) { return header(last.Gen + 1) })
 			row.Gen = last.Gen + 1
 			return row, err
 		}
 	}},
 	{"opens what exists", "create/exists", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, line := header(1)
-			if got, err := b.Driver.Get(ctx, driver.Ref{Agent: agent, ID: row.ID}); err == nil {
+			if got, err := b.Driver.Get(ctx, driver.Ref{Agent: key.Agent, ID: row.ID}); err == nil {
 				_, err = b.Driver.Append(ctx, got.Ref(), []driver.Line{line}, driver.Anywhere)
 				return got, err
 			}
-			return b.Driver.Create(ctx, agent, key, header, more...)
+			return b.Driver.Create(ctx, key, header, more...)
 		}
 	}},
 	{"looks whether it exists first", "create/exists-race", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, _ := header(1)
-			_, there := b.Driver.Get(ctx, driver.Ref{Agent: agent, ID: row.ID})
+			_, there := b.Driver.Get(ctx, driver.Ref{Agent: key.Agent, ID: row.ID})
 			pause()
-			row, err := b.Driver.Create(ctx, agent, key, header, more...)
+			row, err := b.Driver.Create(ctx, key, header, more...)
 			if there != nil && errors.Is(err, fs.ErrExist) {
 				err = nil
 			}
@@ -357,12 +358,50 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"has a row for any key", "current/none", func(b *broken) {
-		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
-			row, err := b.Driver.Current(ctx, agent, key)
+		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+			row, err := b.Driver.Current(ctx, key)
 			if errors.Is(err, fs.ErrNotExist) {
 				err = nil
 			}
 			return row, err
+		}
+	}},
+	{"lets the newest session of any owner be current", "owner/current", func(b *broken) {
+		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+			rows, err := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
+			if len(rows) == 0 {
+				return driver.Row{}, cmp.Or(err, fs.ErrNotExist)
+			}
+			return slices.MaxFunc(rows, func(r, s driver.Row) int { return cmp.Compare(r.Gen, s.Gen) }), err
+		}
+	}},
+	{"loads for no owner", "owner/load", func(b *broken) {
+		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+			key.Owner = ""
+			return b.Driver.LoadOrCreate(ctx, key, header)
+		}
+	}},
+	{"counts the sessions of all owners", "owner/gen", func(b *broken) {
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			rows, _ := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
+			row, err := b.Driver.Create(ctx, key, header, more...)
+			row.Gen += int64(len(rows))
+			return row, err
+		}
+	}},
+	{"puts owner and key together", "owner/odd", func(b *broken) {
+		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+			key.Owner, key.Key = "", key.Owner+key.Key
+			return b.Driver.LoadOrCreate(ctx, key, header)
+		}
+	}},
+	{"makes every session current", "create/aside", func(b *broken) {
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			return b.Driver.Create(ctx, key, func(gen int64) (driver.Row, driver.Line) {
+				row, line := header(gen)
+				row.Aside = false
+				return row, line
+			}, more...)
 		}
 	}},
 	{"deletes the row only", "delete/gone", func(b *broken) {
@@ -384,11 +423,11 @@ var sessionMistakes = []mistake{
 			b.shared.refs[driver.Ref{Agent: ref.Agent}] = true
 			return b.Driver.Delete(ctx, ref)
 		}
-		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
-			if b.shared.refs[driver.Ref{Agent: agent}] {
+		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+			if b.shared.refs[driver.Ref{Agent: key.Agent}] {
 				return driver.Row{}, fs.ErrNotExist
 			}
-			return b.Driver.Current(ctx, agent, key)
+			return b.Driver.Current(ctx, key)
 		}
 	}},
 	{"deletes an ID under all agents", "delete/others", func(b *broken) {
@@ -414,8 +453,8 @@ var sessionMistakes = []mistake{
 			}
 			return b.Driver.Delete(ctx, ref)
 		}
-		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			row, err := b.Driver.Create(ctx, agent, key, header, more...)
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			row, err := b.Driver.Create(ctx, key, header, more...)
 			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Anywhere)
 			return row, err
 		}

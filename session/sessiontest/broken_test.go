@@ -21,12 +21,12 @@ type broken struct {
 	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
 	sift         func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error]
 	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
-	loadOrCreate func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error)
-	create       func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error)
+	loadOrCreate func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error)
+	create       func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
 	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
 	delete       func(ctx context.Context, refs ...driver.Ref) error
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
-	current      func(ctx context.Context, agent, key string) (driver.Row, error)
+	current      func(ctx context.Context, key driver.KeyRef) (driver.Row, error)
 	put          func(ctx context.Context, row driver.Row) error
 	agents       func(ctx context.Context) ([]string, error)
 	list         func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error)
@@ -103,12 +103,12 @@ func (b *broken) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, err
 	return b.settle(ctx, ref)
 }
 
-func (b *broken) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, bool, error) {
-	return b.loadOrCreate(ctx, agent, key, header)
+func (b *broken) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, bool, error) {
+	return b.loadOrCreate(ctx, key, header)
 }
 
-func (b *broken) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	return b.create(ctx, agent, key, header, more...)
+func (b *broken) Create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	return b.create(ctx, key, header, more...)
 }
 
 func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
@@ -121,8 +121,8 @@ func (b *broken) Delete(ctx context.Context, refs ...driver.Ref) error {
 
 func (b *broken) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) { return b.get(ctx, ref) }
 
-func (b *broken) Current(ctx context.Context, agent, key string) (driver.Row, error) {
-	return b.current(ctx, agent, key)
+func (b *broken) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+	return b.current(ctx, key)
 }
 
 func (b *broken) Put(ctx context.Context, row driver.Row) error { return b.put(ctx, row) }

@@ -72,15 +72,15 @@ var sessionMethods = []method{
 // storeMethods are those that do not.
 var storeMethods = []method{
 	{"LoadOrCreate", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, _, err := d.LoadOrCreate(ctx, ref.Agent, "k", header(ref.Agent, "k", "loaded"))
+		_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: ref.Agent, Key: "k"}, header(ref.Agent, "k", "loaded"))
 		return err
 	}},
 	{"LoadOrCreate of a new key", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, _, err := d.LoadOrCreate(ctx, ref.Agent, "new key", header(ref.Agent, "new key", "loaded"))
+		_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: ref.Agent, Key: "new key"}, header(ref.Agent, "new key", "loaded"))
 		return err
 	}},
 	{"Create", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Create(ctx, ref.Agent, "k", header(ref.Agent, "k", "created"))
+		_, err := d.Create(ctx, driver.KeyRef{Agent: ref.Agent, Key: "k"}, header(ref.Agent, "k", "created"))
 		return err
 	}},
 	currentMethod("k"),

@@ -174,7 +174,7 @@ func (c *check) create(d driver.Driver, agent, key string) driver.Row {
 
 func (c *check) createID(d driver.Driver, agent, key, id string) driver.Row {
 	c.calling("Create")
-	row, err := d.Create(c.ctx, agent, key, header(agent, key, id))
+	row, err := d.Create(c.ctx, driver.KeyRef{Agent: agent, Key: key}, header(agent, key, id))
 	c.noErr("Create", err)
 	return row
 }
@@ -229,7 +229,7 @@ func (c *check) wantIDs(what string, got, want []string) {
 // wantCurrent checks which session is the current one of a key.
 func (c *check) wantCurrent(when string, d driver.Driver, agent, key, id string) {
 	c.calling("Current")
-	row, err := d.Current(c.ctx, agent, key)
+	row, err := d.Current(c.ctx, driver.KeyRef{Agent: agent, Key: key})
 	if err != nil {
 		c.errorf("Current %s: unexpected error %v", when, err)
 	} else if row.ID != id {

@@ -32,17 +32,17 @@ func createMore(c *check) {
 	d := c.start()
 	more := c.batch(transcript.UserText("one"), transcript.UserText("two"))
 	id := c.id()
-	row, err := d.Create(c.ctx, "main", "k", header("main", "k", id), more...)
+	row, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", id), more...)
 	c.noErr("Create with lines", err)
 	want := []string{id, more[0].ID, more[1].ID}
 	for _, d := range []driver.Driver{d, c.second(d)} {
 		c.wantIDs("Create with lines", c.ids(d, row.Ref()), want)
-		_, err := d.Create(c.ctx, "main", "k", header("main", "k", id), more...)
+		_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", id), more...)
 		c.wantErr("Create with an ID in use", err, fs.ErrExist)
 	}
 	bad := driver.Line{ID: c.id(), Data: []byte("{\n}")}
 	ref := driver.Ref{Agent: "main", ID: c.id()}
-	if _, err := d.Create(c.ctx, "main", "k", header("main", "k", ref.ID), bad); err == nil {
+	if _, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", ref.ID), bad); err == nil {
 		c.errorf("Create with a line that has a line break: no error")
 	}
 	_, err = d.Get(c.ctx, ref)
@@ -54,7 +54,7 @@ func loadFirstLine(c *check) {
 	d := c.start()
 	id, given := c.id(), int64(0)
 	c.calling("LoadOrCreate")
-	row, created, err := d.LoadOrCreate(c.ctx, "main", "k", func(gen int64) (driver.Row, driver.Line) {
+	row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 		given = gen
 		row, l := header("main", "k", id)(gen)
 		row.Title, row.Labels = "title", []string{"a"}
@@ -83,7 +83,7 @@ func loadExisting(c *check) {
 	c.createID(d, "main", "k", "second")
 	c.createID(d, "main", "other key", "third")
 	for _, d := range []driver.Driver{d, c.second(d)} {
-		row, created, err := d.LoadOrCreate(c.ctx, "main", "k", header("main", "k", c.id()))
+		row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
 		c.noErr("LoadOrCreate", err)
 		if created || row.ID != "second" {
 			c.errorf("LoadOrCreate returns session %q, created %v; want the current one, %q", row.ID, created, "second")
@@ -109,7 +109,7 @@ func loadSame(c *check) {
 		)
 		c.calling("LoadOrCreate by several goroutines")
 		c.together(writers, ds, func(_ int, d driver.Driver) {
-			row, created, err := d.LoadOrCreate(c.ctx, "main", key, header("main", key, c.id()))
+			row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, c.id()))
 			c.noErr("LoadOrCreate", err)
 			mu.Lock()
 			defer mu.Unlock()
@@ -161,7 +161,7 @@ func createGen(c *check) {
 			d = c.restart()
 		}
 		given := int64(0)
-		row, err := d.Create(c.ctx, "main", "k", func(gen int64) (driver.Row, driver.Line) {
+		row, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 			if given = gen; gen <= highest {
 				c.errorf("Create: header was given gen %d, and the key had %d", gen, highest)
 			}
@@ -190,7 +190,7 @@ func createGenRace(c *check) {
 			var row driver.Row
 			var err error
 			if i%2 == 0 {
-				row, err = d.Create(c.ctx, "main", "k", header("main", "k", c.id()))
+				row, err = d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
 			} else {
 				row, err = d.SetCurrent(c.ctx, old[i], c.current(c.id()))
 			}
@@ -217,10 +217,10 @@ func createExists(c *check) {
 	lines, rows := c.ids(d, row.Ref()), c.list(d, "main")
 	for _, d := range []driver.Driver{d, c.second(d)} {
 		for _, key := range []string{"k", "other key"} {
-			_, err := d.Create(c.ctx, "main", key, header("main", key, row.ID))
+			_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, row.ID))
 			c.wantErr("Create with an ID in use", err, fs.ErrExist)
 		}
-		_, created, err := d.LoadOrCreate(c.ctx, "main", "new key", header("main", "new key", row.ID))
+		_, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("main", "new key", row.ID))
 		c.wantErr("LoadOrCreate with an ID in use", err, fs.ErrExist)
 		if created {
 			c.errorf("LoadOrCreate with an ID in use: created is true")
@@ -230,7 +230,7 @@ func createExists(c *check) {
 	c.wantRows("after Create with an ID in use", c.list(d, "main"), rows)
 	c.wantCurrent("after Create with an ID in use", d, "main", "k", latest.ID)
 	for _, key := range []string{"other key", "new key"} {
-		_, err := d.Current(c.ctx, "main", key)
+		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: key})
 		c.wantErr("Current of a key for which Create failed", err, fs.ErrNotExist)
 	}
 }
@@ -244,7 +244,7 @@ func createExistsRace(c *check) {
 		c.calling("Create by several goroutines")
 		c.together(writers, ds, func(i int, d driver.Driver) {
 			key := fmt.Sprint("k", i)
-			_, err := d.Create(c.ctx, "main", key, header("main", key, id))
+			_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, id))
 			if made[i] = err == nil; !made[i] {
 				c.wantErr("Create with an ID that others take at the same time", err, fs.ErrExist)
 			}

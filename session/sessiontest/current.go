@@ -73,10 +73,10 @@ func currentNone(c *check) {
 	d := c.start()
 	a := c.create(d, "main", "k")
 	for _, name := range [][2]string{{"main", "K"}, {"main", "k2"}, {"main", a.ID}, {"other", "k"}} {
-		_, err := d.Current(c.ctx, name[0], name[1])
+		_, err := d.Current(c.ctx, driver.KeyRef{Agent: name[0], Key: name[1]})
 		c.wantErr("Current of a key that has no session", err, fs.ErrNotExist)
 	}
-	got, err := d.Current(c.ctx, "main", "k")
+	got, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 	c.noErr("Current", err)
 	c.wantRow("Current", got, a)
 }

@@ -30,7 +30,7 @@ func deleteGone(c *check) {
 			c.calling(m.name)
 			c.wantErr(m.name+" of a deleted session, "+when, m.call(c, c.ctx, d, ref), fs.ErrNotExist)
 		}
-		_, err := d.Current(c.ctx, "main", "k")
+		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		c.wantErr("Current of a key whose only session was deleted, "+when, err, fs.ErrNotExist)
 		if rows := c.list(d, "main"); len(rows) > 0 {
 			c.errorf("List, %s, returns %d rows after the only session was deleted", when, len(rows))
@@ -62,10 +62,10 @@ func deleteNext(c *check) {
 	remove(0, rows[2].ID) // one that was made current
 	c.noErr("Delete", other.Delete(c.ctx, rows[2].Ref()))
 	for _, d := range []driver.Driver{d, other} {
-		_, err = d.Current(c.ctx, "main", "k")
+		_, err = d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		c.wantErr("Current of a key whose sessions were deleted", err, fs.ErrNotExist)
 	}
-	row, created, err := other.LoadOrCreate(c.ctx, "main", "k", header("main", "k", c.id()))
+	row, created, err := other.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
 	c.noErr("LoadOrCreate", err)
 	if !created {
 		c.errorf("LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)

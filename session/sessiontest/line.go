@@ -61,13 +61,18 @@ func (c *check) batch(items ...transcript.Item) []driver.Line {
 	return lines
 }
 
-// header returns a function that makes the first line of a session.
+// header returns a function that makes the first line of a session without an owner.
 func header(agent, key, id string) func(gen int64) (driver.Row, driver.Line) {
+	return headerOf(driver.KeyRef{Agent: agent, Key: key}, id)
+}
+
+// headerOf returns a function that makes the first line of a session.
+func headerOf(key driver.KeyRef, id string) func(gen int64) (driver.Row, driver.Line) {
 	return func(gen int64) (driver.Row, driver.Line) {
-		row := driver.Row{ID: id, Agent: agent, Key: key, Gen: gen, CreatedAt: clock, UpdatedAt: clock}
+		row := driver.Row{ID: id, Agent: key.Agent, Owner: key.Owner, Key: key.Key, Gen: gen, CreatedAt: clock, UpdatedAt: clock}
 		return row, line(transcript.Entry{
 			ID: id, Time: clock,
-			Body: transcript.Header{Version: transcript.Version, Key: key, Gen: gen, Created: clock},
+			Body: transcript.Header{Version: transcript.Version, Key: key.Key, Owner: key.Owner, Gen: gen, Created: clock},
 		})
 	}
 }

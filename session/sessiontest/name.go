@@ -74,7 +74,7 @@ func nameKey(c *check) {
 	names, ids := oddNames(), map[string]string{}
 	for _, name := range names {
 		c.calling("LoadOrCreate")
-		row, created, err := d.LoadOrCreate(c.ctx, "main", name, header("main", name, c.id()))
+		row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: name}, header("main", name, c.id()))
 		c.noErr("LoadOrCreate", err)
 		if !created || row.Key != name {
 			c.errorf("LoadOrCreate of the new key %q: the session of key %q, created %v", name, row.Key, created)
@@ -103,7 +103,7 @@ func nameID(c *check) {
 		c.createID(d, "main", "k", "same-2").Ref(),
 	}
 	// A driver may refuse upper case, but not take it for lower case.
-	if row, err := d.Create(c.ctx, "main", "k", header("main", "k", "SAME")); err == nil {
+	if row, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", "SAME")); err == nil {
 		refs = append(refs, row.Ref())
 	}
 	want := map[driver.Ref][]string{}
@@ -179,11 +179,11 @@ func refMethods(d driver.Driver) []method {
 func createMethods(key, id string) []method {
 	return []method{
 		{"LoadOrCreate", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-			_, _, err := d.LoadOrCreate(ctx, ref.Agent, key, header(ref.Agent, key, id))
+			_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: ref.Agent, Key: key}, header(ref.Agent, key, id))
 			return err
 		}},
 		{"Create", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-			_, err := d.Create(ctx, ref.Agent, key, header(ref.Agent, key, id))
+			_, err := d.Create(ctx, driver.KeyRef{Agent: ref.Agent, Key: key}, header(ref.Agent, key, id))
 			return err
 		}},
 	}
@@ -192,7 +192,7 @@ func createMethods(key, id string) []method {
 // currentMethod is Current of a key.
 func currentMethod(key string) method {
 	return method{"Current", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Current(ctx, ref.Agent, key)
+		_, err := d.Current(ctx, driver.KeyRef{Agent: ref.Agent, Key: key})
 		return err
 	}}
 }

@@ -52,8 +52,8 @@ func without(ids ...string) func(iter.Seq2[transcript.Record, error], func([]byt
 func rewriteLines(c *check) {
 	d := c.start()
 	r := c.rewriter(d)
-	row := c.create(d, "main", "k")
-	other := c.create(d, "main", "other")
+	row := c.createOwn(d, "ada")
+	other := c.createOwn(d, "bert")
 	lines := c.notes(5)
 	c.append(d, row.Ref(), lines...)
 	c.append(d, other.Ref(), c.notes(1)...)
@@ -65,10 +65,10 @@ func rewriteLines(c *check) {
 	c.wantIDs("another session", c.ids(d, other.Ref()), before)
 	got, err := d.Get(c.ctx, row.Ref())
 	c.noErr("Get", err)
-	if got.Rev != 1 || got.Key != "k" || got.Gen != row.Gen {
-		c.errorf("the row after Rewrite is %+v, want rev 1, key %q and gen %d", got, "k", row.Gen)
+	if got.Rev != 1 || got.KeyRef() != ownKey("ada") || got.Gen != row.Gen {
+		c.errorf("the row after Rewrite is %+v, want rev 1, key %q and gen %d", got, ownKey("ada"), row.Gen)
 	}
-	c.wantCurrent("after Rewrite", d, "main", "k", row.ID)
+	c.wantOwn("after Rewrite", d, map[string]string{"ada": row.ID, "bert": other.ID})
 	more := c.note("more")
 	c.append(d, row.Ref(), more)
 	c.wantIDs("a session after Rewrite and an append", c.ids(d, row.Ref()), []string{row.ID, lines[0].ID, lines[2].ID, lines[3].ID, more.ID})
@@ -146,7 +146,7 @@ func createBase(c *check) {
 	fork := func(d driver.Driver, rev int) (driver.Row, error) {
 		id := c.id()
 		c.calling("Create with a base")
-		return d.Create(c.ctx, "main", "k", func(gen int64) (driver.Row, driver.Line) {
+		return d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 			row, line := header("main", "k", id)(gen)
 			row.Base, row.BaseRev = transcript.Link{Agent: "main", Session: base.ID}, new(rev)
 			return row, line

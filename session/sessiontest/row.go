@@ -13,7 +13,7 @@ import (
 var rowRules = []Rule{
 	{"row/get", "Get returns the row of a session.", rowGet},
 	{"row/put", "Put replaces the row of a session.", rowPut},
-	{"row/kept", "Gen and Key are kept as they are.", rowKept},
+	{"row/kept", "Gen, Owner and Key are kept as they are.", rowKept},
 	{"row/list", "List returns the next n rows of an agent's sessions behind a place, the newest first, with Current set; n 0 means all.", rowList},
 	{"row/page", "A row that nobody touches between two calls is on exactly one of two pages, whatever happens to others.", rowPage},
 	{"row/agents", "Agents returns the names of the agents that have sessions, sorted.", rowAgents},
@@ -83,7 +83,7 @@ func rowGet(c *check) {
 	other := c.second(d)
 	a := c.create(d, "main", "k")
 	c.create(d, "main", "k")
-	b, _, err := d.LoadOrCreate(c.ctx, "main", "other key", header("main", "other key", c.id()))
+	b, _, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "other key"}, header("main", "other key", c.id()))
 	c.noErr("LoadOrCreate", err)
 	s, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
 	c.noErr("SetCurrent", err)
@@ -100,7 +100,7 @@ func rowGet(c *check) {
 // to the driver, and a row whose size is not that of the lines is stale.
 func fullRow(row driver.Row, i int) driver.Row {
 	at := clock.Add(time.Duration(i) * time.Microsecond)
-	row.Owner, row.Title, row.TitleByHand = "owner/汉", "a \"title\"\n\\ \u2028 <b> 😀", true
+	row.Title, row.TitleByHand = "a \"title\"\n\\ \u2028 <b> 😀", true
 	row.TitledAt = 4
 	row.Labels = []string{"b", "a", "", "汉字"}
 	row.CreatedAt, row.UpdatedAt, row.LastUserAt = at, at.Add(time.Hour), at.Add(time.Minute)
@@ -127,7 +127,7 @@ func rowPut(c *check) {
 		got, err := get.Get(c.ctx, want.Ref())
 		c.noErr("Get", err)
 		c.wantRow("Get after Put", got, want)
-		got, err = get.Current(c.ctx, "main", "k")
+		got, err = get.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		c.noErr("Current", err)
 		c.wantRow("Current after Put", got, want)
 		c.wantRows("after Put", c.list(get, "main"), []driver.Row{want, bystander})
@@ -144,6 +144,7 @@ func rowKept(c *check) {
 		func(r *driver.Row) { r.Gen = 0 },
 		func(r *driver.Row) { r.Key = "other key" },
 		func(r *driver.Row) { r.Key = "" },
+		func(r *driver.Row) { r.Owner = "bert" },
 	} {
 		for _, row := range []driver.Row{a, b} {
 			changed := row
@@ -152,9 +153,9 @@ func rowKept(c *check) {
 			c.noErr("Put", d.Put(c.ctx, changed))
 			got, err := d.Get(c.ctx, row.Ref())
 			c.noErr("Get", err)
-			if got.Gen != row.Gen || got.Key != row.Key {
+			if got.Gen != row.Gen || got.KeyRef() != row.KeyRef() {
 				c.errorf("Put with gen %d and key %q: the row has gen %d and key %q, want %d and %q",
-					changed.Gen, changed.Key, got.Gen, got.Key, row.Gen, row.Key)
+					changed.Gen, changed.KeyRef(), got.Gen, got.KeyRef(), row.Gen, row.KeyRef())
 			}
 		}
 		c.wantCurrent("after Put", d, "main", "k", b.ID)
@@ -224,7 +225,7 @@ func rowPage(c *check) {
 			c.errorf("List of 5 rows returns %d", len(list))
 		}
 		for _, row := range list {
-			if cur, err := d.Current(c.ctx, "main", row.Key); err == nil && row.Current != (cur.ID == row.ID) {
+			if cur, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: row.Key}); err == nil && row.Current != (cur.ID == row.ID) {
 				c.errorf("List: row %s of key %q has Current %v, and the current session is %s", row.ID, row.Key, row.Current, cur.ID)
 			}
 			got = append(got, row.ID)

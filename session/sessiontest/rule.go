@@ -41,7 +41,7 @@ type Rule struct {
 // Rules returns all rules, in the order of the interface.
 func Rules() []Rule {
 	return slices.Concat(
-		appendRules, scanRules, settleRules, createRules, currentRules, deleteRules,
+		appendRules, scanRules, settleRules, createRules, currentRules, ownerRules, deleteRules,
 		rowRules, nameRules, turnRules, callRules, closeRules,
 		condRules, watchRules, archiveRules, rewriteRules, adoptRules,
 	)

@@ -148,9 +148,9 @@ func TestCheckReportsDeadlock(t *testing.T) {
 	err := rule.Check(t.Context(), sessiontest.Storage{
 		Open: func() (driver.Driver, error) {
 			b := newBroken(memdriver.Reopen(store), nil)
-			b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 				<-stuck
-				return b.Driver.Create(ctx, agent, key, header, more...)
+				return b.Driver.Create(ctx, key, header, more...)
 			}
 			return b, nil
 		},

@@ -23,15 +23,15 @@ func (d *memory) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 
 // adopt is Adopt for a caller that has locked the storage.
 func (d *memory) adopt(op string, row driver.Row, header driver.Line) error {
-	if err := cmp.Or(driver.CheckRef(row.Ref()), driver.CheckKey(row.Key)); err != nil {
+	if err := cmp.Or(driver.CheckRef(row.Ref()), driver.CheckKey(row.KeyRef())); err != nil {
 		return err
 	}
-	k := d.storage.keys[keyRef{row.Agent, row.Key}]
+	k := d.storage.keys[row.KeyRef()]
 	highest := row.Gen
 	if k != nil {
 		highest = max(highest, k.gen)
 		for _, s := range k.sessions {
-			if s.row.Gen == row.Gen && s.row.ID != row.ID {
+			if row.Gen > 0 && s.row.Gen == row.Gen && s.row.ID != row.ID {
 				return fmt.Errorf("session %q of the key has gen %d, too: delete that session, or copy into another store; nothing was written: %w", s.row.ID, row.Gen, fs.ErrExist)
 			}
 		}
@@ -47,8 +47,8 @@ func (d *memory) adopt(op string, row driver.Row, header driver.Line) error {
 			return err
 		}
 		d.storage.add(made)
-		k = d.storage.keys[keyRef{row.Agent, row.Key}]
-	case s.row.Key != row.Key:
+		k = d.storage.keys[row.KeyRef()]
+	case s.row.KeyRef() != row.KeyRef():
 		return errInUse
 	case s.row.Archived:
 		return driver.ErrArchived

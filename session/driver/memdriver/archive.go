@@ -70,7 +70,7 @@ func (d *memory) still(op string, s *session, check func(driver.Row) error) erro
 	}
 	if check != nil {
 		row := s.copyRow()
-		row.Size, row.Current = int64(s.end()), d.storage.current(row.Agent, row.Key) == s
+		row.Size, row.Current = int64(s.end()), d.storage.current(row.KeyRef()) == s
 		if err := check(row); err != nil {
 			return err
 		}

@@ -104,14 +104,14 @@ func (d *memory) begin(ctx context.Context) error {
 
 // beginKey locks the storage for a call on a key. If the error is nil the
 // caller unlocks.
-func (d *memory) beginKey(ctx context.Context, op, agent, key string) error {
+func (d *memory) beginKey(ctx context.Context, op string, key driver.KeyRef) error {
 	err := d.begin(ctx)
 	if err == nil {
-		if err = cmp.Or(driver.CheckAgent(agent), driver.CheckKey(key)); err != nil {
+		if err = driver.CheckKey(key); err != nil {
 			d.storage.mu.Unlock()
 		}
 	}
-	return failKey(op, agent, key, err)
+	return failKey(op, key, err)
 }
 
 // find locks the storage for a call on a session. If the error is nil the
@@ -238,37 +238,40 @@ func (d *memory) Flush(ctx context.Context, ref driver.Ref) error {
 }
 
 // LoadOrCreate implements [driver.Driver].
-func (d *memory) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+func (d *memory) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
 	const op = "LoadOrCreate"
-	if err := d.beginKey(ctx, op, agent, key); err != nil {
+	if err := d.beginKey(ctx, op, key); err != nil {
 		return driver.Row{}, false, err
 	}
 	defer d.storage.mu.Unlock()
-	if s := d.storage.current(agent, key); s != nil {
+	if s := d.storage.current(key); s != nil {
 		return s.copyRow(), false, nil
 	}
-	row, err = d.create(op, agent, key, header)
+	row, err = d.create(op, key, header)
 	return row, err == nil, err
 }
 
 // Create implements [driver.Driver].
-func (d *memory) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+func (d *memory) Create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	const op = "Create"
-	if err := d.beginKey(ctx, op, agent, key); err != nil {
+	if err := d.beginKey(ctx, op, key); err != nil {
 		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
-	return d.create(op, agent, key, header, more...)
+	return d.create(op, key, header, more...)
 }
 
 // create makes a session. The storage is locked.
-func (d *memory) create(op, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	gen := d.storage.nextGen(agent, key)
+func (d *memory) create(op string, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	gen := d.storage.nextGen(key)
 	row, line := header(gen)
-	row.Agent, row.Key, row.Gen = agent, key, gen
+	if row.Aside {
+		gen, row.Aside = 0, false
+	}
+	row.Agent, row.Owner, row.Key, row.Gen = key.Agent, key.Owner, key.Key, gen
 	if rev := row.BaseRev; rev != nil {
 		row.BaseRev = nil
-		base := d.storage.sessions[driver.Ref{Agent: agent, ID: row.Base.Session}]
+		base := d.storage.sessions[driver.Ref{Agent: key.Agent, ID: row.Base.Session}]
 		if base == nil || base.row.Rev != *rev {
 			return driver.Row{}, fail(op, row.Ref(), driver.ErrReplaced)
 		}
@@ -295,10 +298,10 @@ func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	if err := s.live(); err != nil {
 		return driver.Row{}, fail(op, ref, err)
 	}
-	if d.storage.current(ref.Agent, s.row.Key) == s {
+	if d.storage.current(s.row.KeyRef()) == s {
 		return s.copyRow(), nil
 	}
-	gen := d.storage.nextGen(ref.Agent, s.row.Key)
+	gen := d.storage.nextGen(s.row.KeyRef())
 	l := line(gen)
 	if err := d.writable(op, ref); err != nil {
 		return driver.Row{}, fail(op, ref, err)
@@ -342,15 +345,15 @@ func (d *memory) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 }
 
 // Current implements [driver.Driver].
-func (d *memory) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+func (d *memory) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 	const op = "Current"
-	if err := d.beginKey(ctx, op, agent, key); err != nil {
+	if err := d.beginKey(ctx, op, key); err != nil {
 		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
-	s := d.storage.current(agent, key)
+	s := d.storage.current(key)
 	if s == nil {
-		return driver.Row{}, failKey(op, agent, key, errNoSession)
+		return driver.Row{}, failKey(op, key, errNoSession)
 	}
 	return s.copyRow(), nil
 }
@@ -373,7 +376,7 @@ func (d *memory) Put(ctx context.Context, row driver.Row) error {
 	if row.Rev < s.row.Rev {
 		return nil // it was made of lines that were replaced
 	}
-	row.Key, row.Gen, row.Archived = s.row.Key, s.row.Gen, false
+	row.Owner, row.Key, row.Gen, row.Archived = s.row.Owner, s.row.Key, s.row.Gen, false
 	row.Labels = slices.Clone(row.Labels)
 	s.row = row
 	return nil
@@ -409,11 +412,11 @@ func fail(op string, ref driver.Ref, err error) error {
 	return fmt.Errorf("memdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
 }
 
-func failKey(op, agent, key string, err error) error {
+func failKey(op string, key driver.KeyRef, err error) error {
 	if err == nil || misnamed(err) {
 		return failOn(op, err)
 	}
-	return fmt.Errorf("memdriver: %s: key %q of agent %q: %w", op, key, agent, err)
+	return fmt.Errorf("memdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
 }
 
 // failOn is fail for an error that says itself what it is about.

@@ -54,11 +54,11 @@ func TestFail(t *testing.T) {
 			return err
 		},
 		"LoadOrCreate main c": func() error {
-			_, _, err := d.LoadOrCreate(ctx, "main", "new key", header("c"))
+			_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("c"))
 			return err
 		},
 		"Create main c": func() error {
-			_, err := d.Create(ctx, "main", "k", header("c"))
+			_, err := d.Create(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("c"))
 			return err
 		},
 		"SetCurrent main a": func() error {
@@ -76,7 +76,7 @@ func TestFail(t *testing.T) {
 		}
 	}
 	asked = ""
-	_, _, err := d.LoadOrCreate(ctx, "main", "k", header("c"))
+	_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("c"))
 	require.NoError(t, err)
 	require.Empty(t, asked)
 	full = false
@@ -163,7 +163,7 @@ func TestTurnWaitEnds(t *testing.T) {
 func ExampleReopen() {
 	ctx := context.Background()
 	d := memdriver.New(nil)
-	row, _, err := d.LoadOrCreate(ctx, "main", "main:cli:user", header("0198f000"))
+	row, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f000"))
 	if err != nil {
 		fmt.Println(err)
 	}
@@ -171,7 +171,7 @@ func ExampleReopen() {
 
 	d = memdriver.Reopen(d) // the restarted application
 	defer d.Close()
-	again, created, err := d.LoadOrCreate(ctx, "main", "main:cli:user", header("0198f001"))
+	again, created, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f001"))
 	fmt.Println(again.ID == row.ID, created, err)
 	// Output: true false <nil>
 }
@@ -186,10 +186,10 @@ func ExampleOptions() {
 			return nil
 		},
 	})
-	_, err := d.Create(context.Background(), "main", "main:cli:user", header("0198f000"))
+	_, err := d.Create(context.Background(), driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f000"))
 	fmt.Println(err)
 	full = false
-	_, err = d.Create(context.Background(), "main", "main:cli:user", header("0198f000"))
+	_, err = d.Create(context.Background(), driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f000"))
 	fmt.Println(err)
 	// Output:
 	// memdriver: Create: session "0198f000" of agent "main": no space left on device
@@ -209,7 +209,7 @@ func user(id string) driver.Line {
 
 func create(t *testing.T, d driver.Driver, id string) driver.Row {
 	t.Helper()
-	row, err := d.Create(t.Context(), "main", "k", header(id))
+	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header(id))
 	require.NoError(t, err)
 	return row
 }

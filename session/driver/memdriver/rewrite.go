@@ -52,7 +52,7 @@ func (d *memory) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 		return fail(op, ref, errNoHeader)
 	}
 	next := newSession(driver.Row{
-		ID: ref.ID, Agent: ref.Agent, Key: s.row.Key, Gen: s.row.Gen, Rev: h.Rev, UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created,
+		ID: ref.ID, Agent: ref.Agent, Owner: s.row.Owner, Key: s.row.Key, Gen: s.row.Gen, Rev: h.Rev, UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created,
 	})
 	if _, err = next.append(lines); err == nil {
 		err = d.writable(op, ref)

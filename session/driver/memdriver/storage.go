@@ -21,12 +21,9 @@ var (
 type storage struct {
 	mu       sync.Mutex // guards all below, and what sessions hold
 	sessions map[driver.Ref]*session
-	keys     map[keyRef]*key
+	keys     map[driver.KeyRef]*key
 	watches  map[*watch]bool
 }
-
-// A keyRef names a key.
-type keyRef struct{ agent, name string }
 
 // A key is what is known of a key that had a session once.
 type key struct {
@@ -35,7 +32,7 @@ type key struct {
 }
 
 func newStorage() *storage {
-	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}}
+	return &storage{sessions: map[driver.Ref]*session{}, keys: map[driver.KeyRef]*key{}, watches: map[*watch]bool{}}
 }
 
 func (st *storage) session(ref driver.Ref) (*session, error) {
@@ -46,22 +43,22 @@ func (st *storage) session(ref driver.Ref) (*session, error) {
 	return s, nil
 }
 
-// current returns nil if the key has no session that is not archived.
-func (st *storage) current(agent, name string) (cur *session) {
-	k := st.keys[keyRef{agent, name}]
+// current returns nil if the key has no current session.
+func (st *storage) current(ref driver.KeyRef) (cur *session) {
+	k := st.keys[ref]
 	if k == nil {
 		return nil
 	}
 	for _, s := range k.sessions {
-		if !s.row.Archived && (cur == nil || s.row.Gen > cur.row.Gen) {
+		if !s.row.Archived && s.row.Gen > 0 && (cur == nil || s.row.Gen > cur.row.Gen) {
 			cur = s
 		}
 	}
 	return cur
 }
 
-func (st *storage) nextGen(agent, name string) int64 {
-	if k := st.keys[keyRef{agent, name}]; k != nil {
+func (st *storage) nextGen(ref driver.KeyRef) int64 {
+	if k := st.keys[ref]; k != nil {
 		return k.gen + 1
 	}
 	return 1
@@ -84,25 +81,25 @@ func (st *storage) prepare(row driver.Row, lines []driver.Line) (*session, error
 func (st *storage) add(s *session) {
 	st.sessions[s.row.Ref()] = s
 	defer st.tell(s.row.Ref())
-	at := keyRef{s.row.Agent, s.row.Key}
+	at := s.row.KeyRef()
 	k := st.keys[at]
 	if k == nil {
 		k = &key{}
 		st.keys[at] = k
 	}
-	k.gen = s.row.Gen
+	k.gen = max(k.gen, s.row.Gen)
 	k.sessions = append(k.sessions, s)
 }
 
 func (st *storage) setGen(s *session, gen int64) {
 	s.row.Gen = gen
-	st.keys[keyRef{s.row.Agent, s.row.Key}].gen = gen
+	st.keys[s.row.KeyRef()].gen = gen
 }
 
 func (st *storage) remove(s *session) {
 	delete(st.sessions, s.row.Ref())
 	defer st.tell(s.row.Ref())
-	k := st.keys[keyRef{s.row.Agent, s.row.Key}]
+	k := st.keys[s.row.KeyRef()]
 	k.sessions = slices.DeleteFunc(k.sessions, func(o *session) bool { return o == s })
 	close(s.gone)
 }
@@ -121,7 +118,7 @@ func (st *storage) rows(agent string, after driver.Place, n int) []driver.Row {
 	for ref, s := range st.sessions {
 		if ref.Agent == agent && (after == driver.Place{} || after.Compare(s.row.Place()) < 0) {
 			row := s.copyRow()
-			row.Current = st.current(agent, row.Key) == s
+			row.Current = st.current(row.KeyRef()) == s
 			rows = append(rows, row)
 		}
 	}

@@ -1,6 +1,7 @@
 package pgdriver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (d *Driver) adopt(ctx context.Context, row driver.Row, header driver.Line) 
 	if err := driver.CheckRef(row.Ref()); err != nil {
 		return err
 	}
-	if err := driver.CheckKey(row.Key); err != nil {
+	if err := driver.CheckKey(row.KeyRef()); err != nil {
 		return err
 	}
 	l, err := linesOf([]driver.Line{header})
@@ -53,7 +54,7 @@ func (d *Driver) adopt(ctx context.Context, row driver.Row, header driver.Line) 
 // adopt raises the gen of a session, or makes the session. It locks the key and then
 // the session, as every call does.
 func (s *still) adopt(header lines) error {
-	hash := keyHash(s.row.Key)
+	hash := ownedHash(s.row.KeyRef())
 	if err := s.exec("SELECT set_config('synchronous_commit', $1, true)", s.d.sync); err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (s *still) adopt(header lines) error {
 		return err
 	}
 	var other string
-	found, err := s.one([]any{&other}, "SELECT id FROM {s}.sessions WHERE agent = $1 AND key_hash = $2 AND gen = $3 AND id <> $4 LIMIT 1",
+	found, err := s.one([]any{&other}, "SELECT id FROM {s}.sessions WHERE agent = $1 AND key_hash = $2 AND gen = $3 AND gen > 0 AND id <> $4 LIMIT 1",
 		s.row.Agent, hash, s.row.Gen, s.row.ID)
 	if err != nil {
 		return err
@@ -70,16 +71,16 @@ func (s *still) adopt(header lines) error {
 	if found {
 		return verdict{fmt.Errorf("session %q of the key has gen %d, too: delete that session, or copy into another store; nothing was written: %w", other, s.row.Gen, fs.ErrExist)}
 	}
-	var key []byte
+	var inUse []byte
 	var archived bool
-	found, err = s.one([]any{&s.body, &key, &archived}, "SELECT body, key, archived FROM {s}.sessions WHERE agent = $1 AND id = $2 FOR NO KEY UPDATE",
+	found, err = s.one([]any{&s.body, &inUse, &archived}, "SELECT body, key_hash, archived FROM {s}.sessions WHERE agent = $1 AND id = $2 FOR NO KEY UPDATE",
 		s.row.Agent, s.row.ID)
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return s.make(hash, header)
-	case string(key) != s.row.Key:
+	case !bytes.Equal(inUse, hash):
 		return verdict{errInUse}
 	case archived:
 		return verdict{driver.ErrArchived}
@@ -88,14 +89,14 @@ func (s *still) adopt(header lines) error {
 }
 
 // make makes the session with its first line.
-func (s *still) make(keyHash []byte, header lines) error {
+func (s *still) make(hash []byte, header lines) error {
 	seconds, nanoseconds, text, err := stored(s.row)
 	if err != nil {
 		return verdict{err}
 	}
-	_, err = s.one([]any{&s.body}, `INSERT INTO {s}.sessions (agent, id, lines, key, key_hash, gen, rev, updated_s, updated_ns, row)
-		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9) RETURNING body`,
-		s.row.Agent, s.row.ID, []byte(s.row.Key), keyHash, s.row.Gen, s.row.Rev, seconds, nanoseconds, text)
+	_, err = s.one([]any{&s.body}, `INSERT INTO {s}.sessions (agent, id, lines, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING body`,
+		s.row.Agent, s.row.ID, []byte(s.row.Owner), []byte(s.row.Key), hash, s.row.Gen, s.row.Rev, seconds, nanoseconds, text)
 	if err != nil {
 		return err
 	}

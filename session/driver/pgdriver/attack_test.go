@@ -41,7 +41,7 @@ func opened(t *testing.T, pool *pgxpool.Pool, schema string) *pgdriver.Driver {
 	t.Helper()
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(t, err)
-	_, _, err = d.LoadOrCreate(t.Context(), "main", "key", headerOf)
+	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
 	require.NoError(t, err)
 	return d
 }
@@ -209,13 +209,13 @@ func TestTextsThatCannotBeHeld(t *testing.T) {
 	}
 	require.Equal(t, []string{"session"}, idsOf(t, d))
 	for _, key := range []string{"\x00", "a\x00b"} {
-		row, err := d.Create(t.Context(), "main", key, func(gen int64) (driver.Row, driver.Line) {
+		row, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: key}, func(gen int64) (driver.Row, driver.Line) {
 			row, line := headerOf(gen)
 			row.ID += strconv.Itoa(len(key))
 			return row, line
 		})
 		require.NoError(t, err)
-		got, err := d.Current(t.Context(), "main", key)
+		got, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: key})
 		require.NoError(t, err)
 		require.Equal(t, key, got.Key)
 		require.Equal(t, row.ID, got.ID)
@@ -272,7 +272,7 @@ func TestIsolationOfTheRole(t *testing.T) {
 			all.Go(func() {
 				d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 				if err == nil {
-					_, _, err = d.LoadOrCreate(t.Context(), "main", "key", headerOf)
+					_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
 				}
 				for n := 0; n < 3 && err == nil; n++ {
 					_, err = d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint(i, "-", n))}, driver.Anywhere)

@@ -150,7 +150,7 @@ func createSessions(b *testing.B, pool *pgxpool.Pool, schema string, sessions in
 	d, err := pgdriver.Open(b.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(b, err)
 	for i := range sessions {
-		_, err := d.Create(b.Context(), "main", fmt.Sprint(i), func(gen int64) (driver.Row, driver.Line) {
+		_, err := d.Create(b.Context(), driver.KeyRef{Agent: "main", Key: fmt.Sprint(i)}, func(gen int64) (driver.Row, driver.Line) {
 			e := transcript.Entry{ID: fmt.Sprint("s", i), Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
 			return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 		})
@@ -192,7 +192,7 @@ func BenchmarkLoad(b *testing.B) {
 	d, err := pgdriver.Open(b.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, d.Close()) }()
-	row, err := d.Create(b.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) {
+	row, err := d.Create(b.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "s", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
 		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})
@@ -243,7 +243,7 @@ func BenchmarkWake(b *testing.B) {
 		defer func() { require.NoError(b, d.Close()) }()
 		drivers = append(drivers, d)
 	}
-	_, _, err := drivers[0].LoadOrCreate(b.Context(), "main", "key", headerOf)
+	_, _, err := drivers[0].LoadOrCreate(b.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
 	require.NoError(b, err)
 	woken := make(chan struct{}, 1)
 	stop, err := drivers[1].Watch(ref, func(driver.Ref, error) {

@@ -35,7 +35,7 @@ func TestBlobs(t *testing.T) {
 		}
 		d := open()
 		for _, ref := range refs {
-			_, err := d.Create(t.Context(), ref.Agent, ref.ID, func(gen int64) (driver.Row, driver.Line) {
+			_, err := d.Create(t.Context(), driver.KeyRef{Agent: ref.Agent, Key: ref.ID}, func(gen int64) (driver.Row, driver.Line) {
 				row, line := headerOf(gen)
 				row.ID = ref.ID
 				return row, line
@@ -160,7 +160,7 @@ func TestBlobsOfTheUnborn(t *testing.T) {
 		require.NoError(t, m.Make(t.Context(), ref))
 		require.NoError(t, b.Put(t.Context(), ref, hash, []byte("x")))
 	}
-	_, err := d.Create(t.Context(), "main", "main:key", func(gen int64) (driver.Row, driver.Line) {
+	_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "main:key"}, func(gen int64) (driver.Row, driver.Line) {
 		row, line := headerOf(gen)
 		row.ID = made.ID
 		return row, line

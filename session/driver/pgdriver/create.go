@@ -14,34 +14,34 @@ import (
 var errInUse = fmt.Errorf("the ID is in use, nothing was written: %w", fs.ErrExist)
 
 // LoadOrCreate implements [driver.Driver].
-func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+func (d *Driver) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
 	if err := d.enter(ctx); err != nil {
-		return row, false, failKey("load or create", agent, key, err)
+		return row, false, failKey("load or create", key, err)
 	}
 	defer d.ops.Done()
 	for {
-		row, err = d.current(ctx, agent, key)
+		row, err = d.current(ctx, key)
 		if err == nil || !errors.Is(err, errNoSession) {
 			break
 		}
-		row, err = d.create(ctx, agent, key, header, nil, true)
+		row, err = d.create(ctx, key, header, nil, true)
 		if created = err == nil; !errors.Is(err, errAgain) {
 			break
 		}
 	}
-	return row, created, failKey("load or create", agent, key, err)
+	return row, created, failKey("load or create", key, err)
 }
 
 // Create implements [driver.Driver].
-func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (row driver.Row, err error) {
+func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (row driver.Row, err error) {
 	if err := d.enter(ctx); err != nil {
-		return row, failKey("create", agent, key, err)
+		return row, failKey("create", key, err)
 	}
 	defer d.ops.Done()
 	for err = errAgain; errors.Is(err, errAgain); {
-		row, err = d.create(ctx, agent, key, header, more, false)
+		row, err = d.create(ctx, key, header, more, false)
 	}
-	return row, failKey("create", agent, key, err)
+	return row, failKey("create", key, err)
 }
 
 // errAgain says that somebody else was given the gen.
@@ -49,16 +49,19 @@ var errAgain = errors.New("the key has changed meanwhile")
 
 // create makes a session, the first of its key if only is set. It calls header with
 // the next gen, and fails with errAgain if that is not the next one any more.
-func (d *Driver) create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more []driver.Line, only bool) (row driver.Row, err error) {
-	if err := checkKey(agent, key); err != nil {
+func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more []driver.Line, only bool) (row driver.Row, err error) {
+	if err := driver.CheckKey(key); err != nil {
 		return row, err
 	}
-	gen, err := d.gen(ctx, agent, key)
+	gen, err := d.gen(ctx, key)
 	if err != nil {
 		return row, err
 	}
 	row, first := header(gen + 1)
-	row.Agent, row.Key, row.Gen = agent, key, gen+1
+	row.Agent, row.Owner, row.Key, row.Gen = key.Agent, key.Owner, key.Key, gen+1
+	if row.Aside {
+		row.Gen, row.Aside = 0, false
+	}
 	if err := driver.CheckRef(row.Ref()); err != nil {
 		return row, err
 	}
@@ -76,8 +79,8 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(gen 
 	}
 	var status string
 	var body *int64
-	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16)",
-		agent, row.ID, []byte(key), keyHash(key), row.Gen, row.Rev, d.sync, seconds, nanoseconds, text, only,
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17)",
+		key.Agent, row.ID, []byte(key.Owner), []byte(key.Key), ownedHash(key), row.Gen, row.Rev, d.sync, seconds, nanoseconds, text, only,
 		l.types, l.ids, l.data, base, rev)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
@@ -111,8 +114,8 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(gen 
 }
 
 // gen returns the highest gen that a key has given.
-func (d *Driver) gen(ctx context.Context, agent, key string) (gen int64, err error) {
-	err = d.row(ctx, "SELECT gen FROM {s}.keys WHERE agent = $1 AND hash = $2", agent, keyHash(key)).Scan(&gen)
+func (d *Driver) gen(ctx context.Context, key driver.KeyRef) (gen int64, err error) {
+	err = d.row(ctx, "SELECT gen FROM {s}.keys WHERE agent = $1 AND hash = $2", key.Agent, ownedHash(key)).Scan(&gen)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
@@ -138,12 +141,12 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	if row.Archived {
 		return row, driver.ErrArchived
 	}
-	gen, err := d.gen(ctx, ref.Agent, row.Key)
+	gen, err := d.gen(ctx, row.KeyRef())
 	if err != nil {
 		return row, err
 	}
-	current, err := d.current(ctx, ref.Agent, row.Key)
-	if err != nil {
+	current, err := d.current(ctx, row.KeyRef())
+	if err != nil && !errors.Is(err, errNoSession) { // else none of the key is current
 		return row, err
 	}
 	if current.ID == ref.ID {

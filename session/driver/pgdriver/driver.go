@@ -279,11 +279,11 @@ func fail(op string, ref driver.Ref, err error) error {
 	return fmt.Errorf("pgdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
 }
 
-func failKey(op, agent, key string, err error) error {
+func failKey(op string, key driver.KeyRef, err error) error {
 	if err == nil || misnamed(err) {
 		return failOn(op, err)
 	}
-	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key, agent, err)
+	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
 }
 
 // failOn is fail for an error that says itself what it is about.

@@ -15,7 +15,7 @@ func TestFlushOfAsyncAppends(t *testing.T) {
 	pool := poolOf(t, server)
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool), Async: true})
 	require.NoError(t, err)
-	row, _, err := d.LoadOrCreate(t.Context(), "main", "key", func(gen int64) (driver.Row, driver.Line) {
+	row, _, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
 		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})

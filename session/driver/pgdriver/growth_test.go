@@ -38,7 +38,7 @@ func prose(t testing.TB) func(n int) string {
 func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() string) driver.Ref {
 	t.Helper()
 	ctx, ref := t.Context(), driver.Ref{Agent: "main", ID: id}
-	_, err := d.Create(ctx, "main", "main:web:"+id, func(gen int64) (driver.Row, driver.Line) {
+	_, err := d.Create(ctx, driver.KeyRef{Agent: "main", Key: "main:web:" + id}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: id, Time: time.Unix(1_800_000_000, 0), Body: transcript.Header{Version: transcript.Version, Key: "main:web:" + id, Gen: gen}}
 		return driver.Row{ID: id, Title: "What does a week in Porto cost?", Owner: "ada", UpdatedAt: e.Time, CreatedAt: e.Time}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})

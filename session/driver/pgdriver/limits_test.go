@@ -68,7 +68,7 @@ func TestExtremeTimes(t *testing.T) {
 	}
 	for i := range times {
 		i = (i*3 + 2) % len(times)
-		row, err := d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) {
+		row, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 			row, line := headerOf(gen)
 			row.ID, row.UpdatedAt = fmt.Sprint("s", i), times[(i+1)%len(times)]
 			return row, line

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -75,7 +76,12 @@ func linesOf(all []driver.Line) (lines, error) {
 	return l, nil
 }
 
-// keyHash is the hash of a key of sessions.
+// ownedHash returns the hash of a key of an owner.
+func ownedHash(key driver.KeyRef) []byte {
+	return keyHash(strconv.Itoa(len(key.Owner)) + ":" + key.Owner + key.Key)
+}
+
+// keyHash returns the hash of a name.
 func keyHash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]

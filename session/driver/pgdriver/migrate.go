@@ -11,14 +11,18 @@ import (
 )
 
 //go:embed schema.sql
-var schemaOne string
+var schema string
 
-// migrations bring the tables from one version to the next. They only add, so that
-// older drivers go on working beside newer ones, until min_writer says otherwise.
-var migrations = []string{schemaOne}
+// oldest is the version of the tables that schema makes. Those of earlier builds are not
+// brought up to date.
+const oldest = 2
+
+// migrations make the tables and bring them from one version to the next. They only add,
+// so that older drivers go on working beside newer ones, until min_writer says otherwise.
+var migrations = []string{schema}
 
 // version is that of the tables this driver makes.
-var version = len(migrations)
+var version = oldest - 1 + len(migrations)
 
 // migrate makes the tables or brings them up to date, under a lock that other
 // drivers wait for.
@@ -31,14 +35,14 @@ func (d *Driver) migrate(ctx context.Context) error {
 		if err := exec("SELECT pg_advisory_xact_lock(hashtext('convolog'), hashtext($1))", d.opts.Schema); err != nil {
 			return err
 		}
-		var schema, there bool
+		var made, there bool
 		row := tx.QueryRow(ctx, `SELECT count(*) > 0, count(*) FILTER (WHERE EXISTS (
 			SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'versions')) > 0
 			FROM pg_namespace n WHERE n.nspname = $1`, pgx.QueryExecModeExec, d.opts.Schema)
-		if err := row.Scan(&schema, &there); err != nil {
+		if err := row.Scan(&made, &there); err != nil {
 			return err
 		}
-		if !schema { // IF NOT EXISTS would need the right to make one
+		if !made { // IF NOT EXISTS would need the right to make one
 			if err := exec("CREATE SCHEMA {s}"); err != nil {
 				return err
 			}
@@ -53,9 +57,12 @@ func (d *Driver) migrate(ctx context.Context) error {
 		if minWriter > version {
 			return fmt.Errorf("the tables have version %d, which this driver (version %d) must not write to: use a newer one", have, version)
 		}
-		for v := have; v < version; v++ {
+		if there && have < oldest {
+			return fmt.Errorf("the tables have version %d, and this driver needs %d: use another schema, and copy the sessions with the program that has written them", have, oldest)
+		}
+		for v := max(have, oldest-1); v < version; v++ {
 			// A simple query may hold several statements.
-			if _, err := tx.Conn().PgConn().Exec(ctx, d.sql.Replace(migrations[v])).ReadAll(); err != nil {
+			if _, err := tx.Conn().PgConn().Exec(ctx, d.sql.Replace(migrations[v+1-oldest])).ReadAll(); err != nil {
 				return fmt.Errorf("migration to version %d: %w", v+1, err)
 			}
 			if err := exec("INSERT INTO {s}.versions (version, min_writer) VALUES ($1, 1)", v+1); err != nil {

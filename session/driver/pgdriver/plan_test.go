@@ -29,15 +29,15 @@ func TestIndexScans(t *testing.T) {
 	var row driver.Row
 	counted(t, pool, schema, func(pool *pgxpool.Pool, d *pgdriver.Driver) {
 		var err error
-		row, _, err = d.LoadOrCreate(ctx, "main", "key", header)
+		row, _, err = d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "key"}, header)
 		require.NoError(t, err)
 		exec := func(sql string) {
 			t.Helper()
 			_, err := pool.Exec(ctx, sql)
 			require.NoError(t, err)
 		}
-		exec(fmt.Sprintf(`INSERT INTO %s.sessions (agent, id, lines, key, key_hash, gen, rev, updated_s, updated_ns, row)
-			SELECT 'main', 's' || n, %d, 'k', sha256(n::text::bytea), 1, 0, n, 0, '{}' FROM generate_series(1, %d) n`, s, each, sessions))
+		exec(fmt.Sprintf(`INSERT INTO %s.sessions (agent, id, lines, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
+			SELECT 'main', 's' || n, %d, '', 'k', sha256(n::text::bytea), 1, 0, n, 0, '{}' FROM generate_series(1, %d) n`, s, each, sessions))
 		exec(fmt.Sprintf(`INSERT INTO %[1]s.lines (body, seq, type, id, data)
 			SELECT t.body, n, 'custom', 'l' || n, '{}' FROM %[1]s.sessions t, generate_series(1, %[2]d) n WHERE t.id <> 'mine'`, s, each))
 		exec("ANALYZE " + s + ".sessions, " + s + ".lines")
@@ -64,7 +64,7 @@ func TestIndexScans(t *testing.T) {
 			line := driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 			_, err := d.Append(ctx, row.Ref(), []driver.Line{line}, driver.Anywhere)
 			require.NoError(t, err)
-			_, err = d.Current(ctx, "main", "key")
+			_, err = d.Current(ctx, driver.KeyRef{Agent: "main", Key: "key"})
 			require.NoError(t, err)
 			list, err := d.List(ctx, "main", driver.Place{UpdatedAt: time.Unix(int64(sessions/2), 0), ID: "~"}, 20)
 			require.NoError(t, err)

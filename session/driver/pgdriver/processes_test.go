@@ -96,14 +96,14 @@ func (m *mixer) step(ctx context.Context) error {
 	}
 	what := m.rnd.IntN(20)
 	if len(list) == 0 || what < 2 {
-		row, _, err := m.d.LoadOrCreate(ctx, "main", key, m.header(key))
+		row, _, err := m.d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: key}, m.header(key))
 		return m.did(err, event{Op: "load", Session: row.ID, Key: key, Gen: row.Gen})
 	}
 	row := list[m.rnd.IntN(len(list))]
 	ref := row.Ref()
 	switch what {
 	case 2:
-		row, err := m.d.Create(ctx, "main", key, m.header(key))
+		row, err := m.d.Create(ctx, driver.KeyRef{Agent: "main", Key: key}, m.header(key))
 		return m.did(err, event{Op: "create", Session: row.ID, Key: key, Gen: row.Gen})
 	case 3:
 		row, err := m.d.SetCurrent(ctx, ref, func(int64) driver.Line { return m.user("-") })

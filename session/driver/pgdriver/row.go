@@ -12,26 +12,27 @@ import (
 )
 
 // rowColumns are those that readRow reads.
-const rowColumns = "t.agent, t.id, t.key, t.gen, t.rev, t.archived, t.row"
+const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.row"
 
 // isCurrent says whether a session is the current one of its key.
-const isCurrent = `(NOT t.archived AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
+const isCurrent = `(NOT t.archived AND t.gen > 0 AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
 	WHERE o.agent = t.agent AND o.key_hash = t.key_hash AND NOT o.archived))`
 
 // readRow makes a row of its columns, and of more that the query has.
 func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
 	var agent, id string
-	var key, text []byte
+	var owner, key, text []byte
 	var gen int64
 	var rev int
 	var archived bool
-	if err = r.Scan(append([]any{&agent, &id, &key, &gen, &rev, &archived, &text}, more...)...); err != nil {
+	if err = r.Scan(append([]any{&agent, &id, &owner, &key, &gen, &rev, &archived, &text}, more...)...); err != nil {
 		return row, missing(err)
 	}
 	if err := json.Unmarshal(text, &row); err != nil {
 		row = driver.Row{} // the lines say the rest
 	}
-	row.Agent, row.ID, row.Key, row.Gen, row.Rev, row.Archived = agent, id, string(key), gen, rev, archived
+	row.Agent, row.ID, row.Owner, row.Key = agent, id, string(owner), string(key)
+	row.Gen, row.Rev, row.Archived = gen, rev, archived
 	return row, nil
 }
 
@@ -59,28 +60,21 @@ func (d *Driver) get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 }
 
 // Current implements [driver.Driver].
-func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+func (d *Driver) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 	if err := d.enter(ctx); err != nil {
-		return driver.Row{}, failKey("current", agent, key, err)
+		return driver.Row{}, failKey("current", key, err)
 	}
 	defer d.ops.Done()
-	row, err := d.current(ctx, agent, key)
-	return row, failKey("current", agent, key, err)
+	row, err := d.current(ctx, key)
+	return row, failKey("current", key, err)
 }
 
-func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, error) {
-	if err := checkKey(agent, key); err != nil {
+func (d *Driver) current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+	if err := driver.CheckKey(key); err != nil {
 		return driver.Row{}, err
 	}
 	return readRow(d.row(ctx, "SELECT "+rowColumns+` FROM {s}.sessions t
-		WHERE t.agent = $1 AND t.key_hash = $2 AND NOT t.archived ORDER BY t.gen DESC LIMIT 1`, agent, keyHash(key)))
-}
-
-func checkKey(agent, key string) error {
-	if err := driver.CheckAgent(agent); err != nil {
-		return err
-	}
-	return driver.CheckKey(key)
+		WHERE t.agent = $1 AND t.key_hash = $2 AND t.gen > 0 AND NOT t.archived ORDER BY t.gen DESC LIMIT 1`, key.Agent, ownedHash(key)))
 }
 
 // Put implements [driver.Driver].

@@ -1,4 +1,4 @@
--- Version 1. {s} is the quoted name of the schema.
+-- Version 2. {s} is the quoted name of the schema.
 
 CREATE TABLE {s}.versions (
 	version    integer PRIMARY KEY, -- of the schema
@@ -6,11 +6,11 @@ CREATE TABLE {s}.versions (
 	applied    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- A key keeps the highest gen it has given, to deleted sessions too. Its name is
--- only in its sessions.
+-- A key of an owner keeps the highest gen it has given, to deleted sessions too. The
+-- names are only in the sessions.
 CREATE TABLE {s}.keys (
 	agent text COLLATE "C" NOT NULL,
-	hash  bytea NOT NULL, -- SHA-256 of the name
+	hash  bytea NOT NULL, -- SHA-256 of the owner and the name
 	gen   bigint NOT NULL,
 	PRIMARY KEY (agent, hash)
 );
@@ -22,9 +22,10 @@ CREATE TABLE {s}.sessions (
 	id         text COLLATE "C" NOT NULL,
 	body       bigint NOT NULL UNIQUE DEFAULT nextval('{s}.bodies'), -- names the lines; a rewrite gives another one
 	lines      bigint NOT NULL,
-	key        bytea NOT NULL, -- text may hold no NUL
+	owner      bytea NOT NULL, -- empty if there is none; text may hold no NUL
+	key        bytea NOT NULL,
 	key_hash   bytea NOT NULL,
-	gen        bigint NOT NULL,
+	gen        bigint NOT NULL, -- 0 is never current
 	rev        integer NOT NULL,
 	archived   boolean NOT NULL DEFAULT false,
 	updated_s  bigint NOT NULL, -- of the row: seconds and nanoseconds
@@ -165,10 +166,10 @@ BEGIN
 	o_status := 'ok';
 END $$;
 
--- create makes a session if its key has given gen p_gen - 1 last, and the session p_base
--- has the rev p_base_rev, which is NULL if it does not matter.
+-- create makes a session if its key has given gen p_gen - 1 last, or p_gen is 0, and the
+-- session p_base has the rev p_base_rev, which is NULL if it does not matter.
 CREATE FUNCTION {s}.create(
-	p_agent text, p_id text, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text,
+	p_agent text, p_id text, p_owner bytea, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
 	p_types text[], p_ids text[], p_data bytea[], p_base text, p_base_rev integer,
 	OUT o_status text, OUT o_body bigint
@@ -179,8 +180,8 @@ BEGIN
 	PERFORM set_config('synchronous_commit', p_sync, true);
 	INSERT INTO {s}.keys (agent, hash, gen) VALUES (p_agent, p_key_hash, 0) ON CONFLICT DO NOTHING;
 	SELECT k.gen INTO v_gen FROM {s}.keys k WHERE k.agent = p_agent AND k.hash = p_key_hash FOR NO KEY UPDATE;
-	IF v_gen <> p_gen - 1 OR p_only_first AND EXISTS (
-		SELECT FROM {s}.sessions t WHERE t.agent = p_agent AND t.key_hash = p_key_hash AND NOT t.archived) THEN
+	IF p_gen > 0 AND (v_gen <> p_gen - 1 OR p_only_first AND EXISTS (
+		SELECT FROM {s}.sessions t WHERE t.agent = p_agent AND t.key_hash = p_key_hash AND t.gen > 0 AND NOT t.archived)) THEN
 		o_status := 'again';
 		RETURN;
 	END IF;
@@ -191,8 +192,8 @@ BEGIN
 			RETURN;
 		END IF;
 	END IF;
-	INSERT INTO {s}.sessions (agent, id, lines, key, key_hash, gen, rev, updated_s, updated_ns, row)
-		VALUES (p_agent, p_id, cardinality(p_data), p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
+	INSERT INTO {s}.sessions (agent, id, lines, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		VALUES (p_agent, p_id, cardinality(p_data), p_owner, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
 		ON CONFLICT (agent, id) DO NOTHING RETURNING body INTO o_body;
 	IF o_body IS NULL THEN
 		o_status := 'exists';
@@ -200,7 +201,7 @@ BEGIN
 	END IF;
 	PERFORM {s}.insert_lines(o_body, 0, p_types, p_ids, p_data);
 	DELETE FROM {s}.unborn u WHERE u.agent = p_agent AND u.id = p_id;
-	UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = p_key_hash;
+	UPDATE {s}.keys k SET gen = greatest(k.gen, p_gen) WHERE k.agent = p_agent AND k.hash = p_key_hash;
 	o_status := 'ok';
 END $$;
 

@@ -37,7 +37,7 @@ func TestStoppedHolder(t *testing.T) {
 
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema, Lease: lease})
 	require.NoError(t, err)
-	row, err := d.Current(t.Context(), "main", "key")
+	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "key"})
 	require.NoError(t, err)
 	_, err = d.LockTurn(t.Context(), row.Ref(), false)
 	require.Error(t, err, "the turn is held")
@@ -69,7 +69,7 @@ func TestAppendsBesideTurns(t *testing.T) {
 	pool := poolOf(t, server)
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})
 	require.NoError(t, err)
-	row, _, err := d.LoadOrCreate(t.Context(), "main", "key", func(gen int64) (driver.Row, driver.Line) {
+	row, _, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
 		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})

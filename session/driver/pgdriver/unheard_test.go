@@ -187,7 +187,7 @@ func TestUnheardCommit(t *testing.T) {
 			return err
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two") }},
 		{"create", ".create(", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Create(ctx, "main", ref.ID, func(gen int64) (driver.Row, driver.Line) {
+			_, err := d.Create(ctx, driver.KeyRef{Agent: "main", Key: ref.ID}, func(gen int64) (driver.Row, driver.Line) {
 				row, line := headerOf(gen)
 				row.ID = ref.ID + "-2"
 				return row, line
@@ -197,7 +197,7 @@ func TestUnheardCommit(t *testing.T) {
 			require.EqualValues(t, 2, row(t, driver.Ref{Agent: "main", ID: ref.ID + "-2"}).Gen)
 		}},
 		{"set current", ".set_current(", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Create(ctx, "main", ref.ID, func(gen int64) (driver.Row, driver.Line) {
+			_, err := d.Create(ctx, driver.KeyRef{Agent: "main", Key: ref.ID}, func(gen int64) (driver.Row, driver.Line) {
 				row, line := headerOf(gen)
 				row.ID = ref.ID + "-2"
 				return row, line
@@ -281,7 +281,7 @@ func TestUnheardCommit(t *testing.T) {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, late=%t", op.name, late), func(t *testing.T) {
 				ref := driver.Ref{Agent: "main", ID: fmt.Sprint("s", cut.count())}
-				_, err := d.Create(t.Context(), "main", ref.ID, func(gen int64) (driver.Row, driver.Line) {
+				_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: ref.ID}, func(gen int64) (driver.Row, driver.Line) {
 					e := transcript.Entry{ID: ref.ID, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
 					return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 				}, lineOf("one"))
