@@ -174,7 +174,9 @@ func TestNoCompactionTooSoon(t *testing.T) {
 // A summarizer that always fails is no dead end: each Do comes through, after
 // three failures without asking it but now and then.
 func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
+	storetest.SkipRace(t)
 	const window = 20_000
+	turns := storetest.Extent(*storetest.Soak, 60, 150, 150)
 	for _, hidden := range []bool{false, true} {
 		m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Answer: func(r guardtest.Request) guardtest.Answer {
 			return guardtest.Say("I see. " + lines(r.N%17))
@@ -197,7 +199,7 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 		if hidden {
 			a.g.Window = 0
 		}
-		for i := range 150 {
+		for i := range turns {
 			require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
 		}
 		storetest.CheckAccepted(t, m)

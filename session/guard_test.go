@@ -29,6 +29,7 @@ func isSummary(r guardtest.Request) bool {
 // smaller request; two, a summary and a third request; three, the provider's
 // error. A history that was made smaller stays so, also after a restart.
 func TestClaw0(t *testing.T) {
+	storetest.SkipRace(t)
 	overflow := guardtest.Fail(400, "invalid_request_error", "prompt is too long")
 	for overflows := range 4 {
 		t.Run(fmt.Sprint(overflows), func(t *testing.T) {
@@ -151,6 +152,7 @@ func TestClaw0Sizes(t *testing.T) {
 // up to more than the window: no request is refused as invalid, everything
 // comes through, and the user's request is never lost.
 func TestLongTurn(t *testing.T) {
+	storetest.SkipRace(t)
 	const window = 32_000
 	t.Parallel()
 	answers := storetest.Extent(*storetest.Soak, 110, 300, 300) // more than 97: see below
@@ -210,6 +212,7 @@ func (s skewed) Count(system string, tools []transcript.Tool, msgs []transcript.
 // A prompt that the session keeps takes a part of the window, whether it is at the
 // top or said later: no request with it is too long.
 func TestLongKeptPrompt(t *testing.T) {
+	storetest.SkipRace(t)
 	const window = 32_000
 	t.Parallel()
 	m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Answer: func(guardtest.Request) guardtest.Answer {
@@ -246,7 +249,7 @@ func TestLongKeptPrompt(t *testing.T) {
 func TestLongConversation(t *testing.T) {
 	const window = 32_000
 	t.Parallel()
-	turns := storetest.Extent(*storetest.Soak, 120, 1_000, 1_000)
+	turns := storetest.Extent(*storetest.Soak, storetest.Few(120), 1_000, 1_000)
 	m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Answer: func(r guardtest.Request) guardtest.Answer {
 		if guardtest.AfterTools(r) || r.N%3 > 0 {
 			return guardtest.Say("I see. " + lines(r.N%17))

@@ -16,11 +16,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// few is how many of n samples a test takes: with -short, as under the race detector, a
+// fifth.
+func few(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // Lines that are decoded ahead, by several goroutines, give the records that they
 // give one at a time, in their order, however early the loop ends.
 func TestScanDecodesAhead(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 30 {
+	for range few(30) {
 		file := roughFile(r)
 		want := lineByLine(t, file)
 		size := int64(len(file))
@@ -38,7 +47,7 @@ func TestScanDecodesAhead(t *testing.T) {
 // A scan gives the lines that it has read before it gives an error.
 func TestScanGivesWhatItReadBeforeAnError(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 30 {
+	for range few(30) {
 		file := roughFile(r)
 		want := lineByLine(t, file)
 		size := int64(len(file))

@@ -216,6 +216,9 @@ func TestWithIdem(t *testing.T) {
 
 // A line with a key is held to what a reader takes, as one without is.
 func TestWithIdemThatNoReaderTakes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many samples in one goroutine")
+	}
 	batch := func(n int) []transcript.Entry {
 		entries, err := transcript.NewBatch(at, ids(), transcript.UserText(strings.Repeat("x", n)))
 		require.NoError(t, err)

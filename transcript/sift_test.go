@@ -16,7 +16,7 @@ import (
 // whatever the lines are.
 func TestSift(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for n := range 40 {
+	for n := range few(40) {
 		var file bytes.Buffer
 		for i := range r.IntN(60) {
 			switch r.IntN(12) {

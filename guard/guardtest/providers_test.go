@@ -76,6 +76,9 @@ func TestProviders(t *testing.T) {
 // The same holds for conversations in which anything happens: answers are cut,
 // results are lost or late, users speak in between.
 func TestProvidersRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many samples in one goroutine")
+	}
 	back := map[string]int{}
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 3))

@@ -100,6 +100,9 @@ func TestInvalid(t *testing.T) {
 			"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.",
 		},
 	}
+	if testing.Short() {
+		tests = tests[2:] // images of 5 MB
+	}
 	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
 		m := &guardtest.Model{Answer: func(r guardtest.Request) guardtest.Answer {
 			t.Errorf("the model was asked: %s", r.Body)

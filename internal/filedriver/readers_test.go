@@ -56,7 +56,7 @@ type worldOfWriters struct {
 // pace waits for a read before a writer does more than a reader keeps up with on a busy
 // machine.
 func (w *worldOfWriters) pace(n int64) {
-	for n > 200*(1+w.reads.Load()) && !w.stop.Load() {
+	for n > 8*(1+w.reads.Load()) && !w.stop.Load() {
 		time.Sleep(100 * time.Microsecond)
 	}
 }

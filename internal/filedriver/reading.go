@@ -129,7 +129,7 @@ func (r *reading) backward(from int64) error {
 			err := oddUnless(r.sure || end >= 0 || endsLine(r.in, r.size))
 			if err == nil {
 				err = r.scan(back, from, to, func(rec transcript.Record) error {
-					if held = append(held, rec); !r.sure && rec.End != line && !isWhole(inOrder(held)) {
+					if held = append(held, rec); !r.sure && rec.End != line && (rec.Entry.Part > 1 || !isWhole(inOrder(held))) {
 						return oddUnless(rec.Damage == nil && rec.Entry.Part > 1)
 					}
 					err := r.give(held...)
@@ -245,7 +245,7 @@ func oddUnless(ok bool) error {
 
 // isWhole reports whether records are all lines of one batch, without damage.
 func isWhole(recs []transcript.Record) bool {
-	return isRun(recs) && max(recs[0].Entry.Batch, 1) == len(recs)
+	return max(recs[0].Entry.Batch, 1) == len(recs) && isRun(recs)
 }
 
 // isBeginning reports whether records are the first lines of a batch, without damage.

@@ -20,7 +20,11 @@ import (
 // Every line that is whole is decoded once, in order and at its offset, wherever the
 // chunks end and the file does. A file that cannot be read is an error.
 func TestDecodeChunks(t *testing.T) {
-	for seed := range uint64(100) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		var text []byte
 		var want []string

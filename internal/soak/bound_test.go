@@ -43,6 +43,7 @@ type boundTurn struct {
 }
 
 func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
+	storetest.SkipRace(t)
 	b := &boundTurn{t: t, rng: rand.New(rand.NewPCG(seed, 2)), dir: t.TempDir(), edits: map[int]int{}}
 	b.model = &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: b.answer}
 	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says("What was done so far."))}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
@@ -34,6 +35,7 @@ func TestSoakLoadIsDeterministic(t *testing.T) {
 // All that a workload promises is in it, a strict model takes all of it, and
 // what is to be found is in one turn only.
 func TestSoakLoad(t *testing.T) {
+	storetest.SkipRace(t)
 	const turns, window = 3_000, 32_000
 	w := soakLoad{Seed: 1, Window: window}
 	seen := map[string]int{}

@@ -59,6 +59,7 @@ const knownFacts = 600
 // newSoak makes a conversation with a model of that window, which is known. The
 // test may change its fields before it begins the conversation.
 func newSoak(t *testing.T, window int) *soaked {
+	storetest.SkipRace(t)
 	k := &soaked{
 		t: t, window: window,
 		load: soakLoad{Seed: 7, Window: window},

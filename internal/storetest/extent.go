@@ -1,6 +1,9 @@
 package storetest
 
-import "flag"
+import (
+	"flag"
+	"testing"
+)
 
 // Faults is the flag that says how far the tests of crashes and faults go. Without it they
 // sample what they can do. -faults=gate does what the gate asks for, in a minute or two;
@@ -31,4 +34,13 @@ func Few(n int) int {
 		return max(n/5, 1)
 	}
 	return n
+}
+
+// SkipRace skips a test of one goroutine with the race detector, which makes it many times
+// slower and has nothing to find in it.
+func SkipRace(t testing.TB) {
+	t.Helper()
+	if Brief {
+		t.Skip("the test starts no goroutines, so it has no races")
+	}
 }

@@ -1,11 +1,13 @@
 package storetest
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +38,7 @@ func Register(name string, role Role) {
 func Main(m *testing.M) {
 	flag.Parse()
 	if *roleOf == "" {
-		os.Exit(m.Run())
+		os.Exit(run(m))
 	}
 	role := roles[*roleOf]
 	if role == nil {
@@ -47,6 +49,24 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, *roleOf+":", err)
 		os.Exit(1)
 	}
+}
+
+// run runs tests whose temporary folders are below one that goes with them, even if a child
+// was killed or a test panicked. It is in memory where there is room: filelog and filedriver
+// test on a disk. The heap may grow to five times its live size, which saves a quarter of
+// the CPU time.
+func run(m *testing.M) int {
+	debug.SetGCPercent(400)
+	dir, err := os.MkdirTemp(inMemory(), "convolog")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir)) //nolint:gosec // for children of other users
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }
 
 // Child returns a child process with a role that is registered. It ends with the test.

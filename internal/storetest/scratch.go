@@ -8,7 +8,7 @@ import (
 // Scratch returns an empty folder, in memory where that is possible.
 func Scratch(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "convolog") //nolint:usetesting // t.TempDir is on a disk
+	dir, err := os.MkdirTemp(inMemory(), "convolog") //nolint:usetesting // t.TempDir may be on a disk
 	if err != nil {
 		return t.TempDir()
 	}
