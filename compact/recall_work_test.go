@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// recallSeed is that of the conversations whose figures BENCHMARKS.md has.
+// recallSeed is that of the conversations whose figures docs/BENCHMARKS.md has.
 const recallSeed = 20261122
 
 // The kinds of facts that a conversation has.

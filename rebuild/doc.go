@@ -8,7 +8,7 @@
 // every machine, before and after a restart. All repairs are in the
 // [Report].
 //
-// The rules are those of format version 1, listed in FORMAT.md. In short:
+// The rules are those of format version 1, listed in docs/FORMAT.md. In short:
 //
 //   - messages alternate, neighbours of one role are merged in order;
 //   - each tool call has exactly one result, in the user message right after

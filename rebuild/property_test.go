@@ -128,7 +128,7 @@ func foldAll(t testing.TB, opts *rebuild.Options, batches []transcript.Batch) *r
 	return f
 }
 
-// The properties of design and FORMAT.md, over any sequence of entries.
+// The properties of design and docs/FORMAT.md, over any sequence of entries.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x02\x00\x00\x05\x00\x06\x00\x00"))
 	f.Add([]byte{0, 0, 0, 1, 2, 3, 0, 5, 2, 4, 1, 0, 0, 0, 0, 6, 0, 0, 0, 9, 0, 1, 2, 0, 8, 3})

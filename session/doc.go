@@ -29,7 +29,7 @@
 //
 // # Failures
 //
-// [Store], [Session.Append] and FORMAT.md say what a nil error means, which errors
+// [Store], [Session.Append] and docs/FORMAT.md say what a nil error means, which errors
 // there are, and what survives which crash. After a failed sync a session refuses appends
 // with a [*NotDurableError] until [Session.Recover] has copied its transcript to new
 // blocks. [Store.Delete] leaves no word of a session behind.

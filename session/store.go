@@ -23,7 +23,7 @@ import (
 // durable, private, no model needed.
 type Options struct {
 	// Sync says when an append is on stable storage. The zero value,
-	// [SyncAlways], means: when it returns. BENCHMARKS.md has the cost of each
+	// [SyncAlways], means: when it returns. docs/BENCHMARKS.md has the cost of each
 	// policy. Open only.
 	//
 	// Processes that share a store should have one policy. Nothing tells a process

@@ -6,7 +6,7 @@ import (
 )
 
 // The types of the lines that can be the head of a session, see [IsHead]. Those of
-// messages are the Kind of a [Fragment]. FORMAT.md lists the other types, each of
+// messages are the Kind of a [Fragment]. docs/FORMAT.md lists the other types, each of
 // which has a [Body] of its own.
 const (
 	TypeUser       = "user"

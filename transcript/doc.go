@@ -19,5 +19,5 @@
 // slices handed in or out are not copied; do not modify them.
 //
 // The meaning of the lines together, which messages a model is shown, is the
-// business of package rebuild. Every record type is listed in FORMAT.md.
+// business of package rebuild. Every record type is listed in docs/FORMAT.md.
 package transcript

@@ -64,7 +64,7 @@ func (Custom) isItem()      {}
 // NewBatch encodes items as the entries of one append. now becomes the time of
 // every entry; newID is called once per entry and returns its ID.
 //
-// FORMAT.md defines how a message is split into lines: a user message into its
+// docs/FORMAT.md defines how a message is split into lines: a user message into its
 // tool results and then the rest, an assistant message into a line of type
 // assistant and then its calls and the blocks between them. The error names the
 // item that cannot be written and the reason; no entries are returned with it.

@@ -44,7 +44,7 @@ func scanLine(t testing.TB, line []byte) (recs []transcript.Record) {
 	return recs
 }
 
-// The checksum is what FORMAT.md says, and the entry is the one without it.
+// The checksum is what docs/FORMAT.md says, and the entry is the one without it.
 func TestSealed(t *testing.T) {
 	for _, line := range sealed(t) {
 		n := len(line) - len(`,"crc":"00000000"}`)

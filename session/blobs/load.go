@@ -81,7 +81,7 @@ func (l *loader) source(kind string, s *transcript.Source) bool {
 	return ok
 }
 
-// load returns the bytes of a blob, or notes what stands for them, which FORMAT.md
+// load returns the bytes of a blob, or notes what stands for them, which docs/FORMAT.md
 // fixes.
 func (l *loader) load(kind string, blob transcript.Blob) (data []byte, ok bool) {
 	if data, ok = l.read(blob); !ok {

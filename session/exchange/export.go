@@ -17,7 +17,7 @@ import (
 )
 
 // Lines writes the lines of the transcript as they are, rewound and compacted
-// ones included: a file in the format of FORMAT.md. Damage is left out, see
+// ones included: a file in the format of docs/FORMAT.md. Damage is left out, see
 // [session.Session.Health]. Lines keeps the lines of one append in memory.
 //
 // All exports of this package call the filters of the store, which mask texts that are

@@ -17,7 +17,7 @@ import (
 )
 
 // The prefixes of the idempotency keys of imported batches, and of the rewinds
-// that an import has made. FORMAT.md fixes both.
+// that an import has made. docs/FORMAT.md fixes both.
 const (
 	importKeys = "import:"
 	rewindKeys = importKeys + "rewind:"

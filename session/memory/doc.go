@@ -63,7 +63,7 @@
 // # Look at what was learned
 //
 // The files are below owners/<owner>/user/memories and agents/<agent>/agent/memories;
-// FORMAT.md describes them. A person may edit, rename and delete them at any time. A
+// docs/FORMAT.md describes them. A person may edit, rename and delete them at any time. A
 // memory that was edited is merged as it reads now, and keeps the person's words.
 // [Store.Add] keeps what another program has written: the memories of OpenViking that
 // dialect.ReadFolder finds, as they are.

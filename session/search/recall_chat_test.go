@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// chatSeed is that of the conversations whose figures BENCHMARKS.md has. It was
+// chatSeed is that of the conversations whose figures docs/BENCHMARKS.md has. It was
 // committed before anything was tuned to them.
 const chatSeed = 20261122
 

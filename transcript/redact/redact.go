@@ -8,7 +8,7 @@
 // [Entries] passes the texts of entries to a hook.
 //
 // It knows shapes and names. A password that looks like a word and stands in a
-// sentence, or a hash that somebody uses as a key, is not found; BENCHMARKS.md
+// sentence, or a hash that somebody uses as a key, is not found; docs/BENCHMARKS.md
 // has what was measured. A hook that calls Secrets and then looks for what only
 // the application knows, its account numbers for example, is an ordinary
 // function of the same type.
