@@ -137,7 +137,9 @@ func TestLanguage(t *testing.T) {
 		ceilings = lowerRates(ceilings, measured)
 		require.NoError(t, os.WriteFile(languageFile, []byte(language.format(ceilings)), 0o644))
 	}
-	t.Logf("occurrences in 1,000 words:\n%s", formatRates(measured))
+	if testing.Verbose() {
+		t.Logf("occurrences in 1,000 words:\n%s", formatRates(measured))
+	}
 	report(t, checkRates(ceilings, measured))
 }
 

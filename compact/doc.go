@@ -14,3 +14,20 @@
 // [Extractive] needs no model; [Model] asks one, through a function with the
 // shape of guard.Client's method.
 package compact
+
+// Decisions:
+//
+// Carried items are data on the compaction entry, made by code: texts of the user, a
+// ledger of files, errors of tools. No summarizer is trusted with them. The next
+// compaction merges items and never parses prose. The user's words are short next to
+// the output of tools, so they are carried; identifiers in results are not.
+//
+// Modified files are dropped last, but the newest read paths keep a quarter of the
+// room. In a session of a thousand turns, old edits would crowd out every recent read.
+//
+// A summary is refused for its size and form, never for its words. A list of phrases
+// covers few languages, and refuses honest summaries that quote them.
+//
+// Without a summarizer Extractive is used, even under overflow: losing detail beats a
+// session that cannot continue. A failing summarizer of the application is never
+// replaced silently: Either reports it.

@@ -18,6 +18,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// Decisions:
+//
+// An export is the served page with a session inside it as JSON. The script turns texts
+// into text nodes, never into HTML, and the policy names the script by hash, so nothing
+// in a conversation can run. After a reload the page follows from shortly before the
+// end; entry IDs identify messages it already shows.
+
 //go:embed page.html
 var file []byte
 

@@ -73,3 +73,15 @@
 // Messages that break the rules of every provider (calls without results, roles
 // that do not alternate) are not repaired here, but by rebuild.Fold.
 package wire
+
+// Decisions:
+//
+// There is one type per API, with the same methods where the APIs allow. Applications
+// name the API they use, so the only interfaces are Stream and exchange.Renderer.
+//
+// Each API has its own folder: a page of documentation shows one format, and a program
+// links only the formats it names. Shared code is in rebuild/wire/internal. No format
+// imports another.
+//
+// format.Accumulator holds the growing pieces of an answer, and each API maps its
+// events to them. A whole answer goes through the same mapper.

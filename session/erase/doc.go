@@ -10,3 +10,9 @@
 // the session remains: [session.Open] logs a warning, and [Resume] finishes the erase.
 // Programs call Resume at their start.
 package erase
+
+// Decisions:
+//
+// lines.go decides which lines go, in two passes; kin.go finds lines that repeat them.
+// A plan runs the same code without a writer. TestEraseKilled cuts an erase at every
+// call on the disk.

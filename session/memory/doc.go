@@ -83,3 +83,32 @@
 // erase.Preview and erase.Run of package session/erase, and memories and diffs of a
 // person go with the sessions.
 package memory
+
+// Decisions:
+//
+// A chapter is a range of the transcript. Commit copies nothing, so a kill loses
+// nothing: one append makes the chapter and its place in the history. The last entries
+// of earlier commits show what is archived (rebuild.Fold.Since), so a rewind needs no
+// special case. A commit line holds the sums before it, and a backward scan finds the
+// last one.
+//
+// The diff is the write-ahead log and the audit: every change of an extraction is
+// written and synced before the first file changes, so a kill costs no second call of a
+// model. TestExtractSIGKILL kills a process at every step.
+//
+// A person's editor takes no lock, so each operation reads its file first. If the file
+// has a third content, the operation is decided again with it.
+//
+// Models run under the lock of the commit, not of the owner. The plan is repeated under
+// the owner's lock; a decision counts if its memories are unchanged.
+//
+// Files are found by the ID inside them; names are for people. Pending reads the diffs,
+// and an erase reopens a commit by removing its diff.
+//
+// lexical.go decides when no Decider does, so a candidate is never lost.
+//
+// A search reads changed files and caches the rest in bounded memory. An Index only
+// adds hits, and a hit counts if the memory still has that text.
+//
+// Context quotes memories line by line, so no text escapes the quotation. Searches and
+// extractions leave these quotations out.

@@ -74,3 +74,19 @@
 // written to. One that reads too slowly is cut, and goes on where it was when it
 // reconnects; nobody waits for it.
 package serve
+
+// Decisions:
+//
+// Route tables feed the mux, the OpenAPI document and the tests of safety, so none can
+// miss a route. One function authenticates each request, narrows the store to the owner
+// and reads the body. One writer sets a deadline for each part of an answer.
+//
+// A stream is a function of the transcript (tail.go): equal entries give equal events
+// and IDs on every server, so resuming needs no buffer. Text is in a draft line before
+// any client receives it.
+//
+// Only failures of a turn are written, as an interrupt line. Otherwise a conversation
+// over HTTP has the same lines as one in Go. Each posted text gets its own turn: two
+// tabs get two answers.
+//
+// Options.ChannelLogs is a function, so no package of the library reaches channel logs.

@@ -50,3 +50,10 @@
 // the native format: to store the conversation in it, make new entries of the
 // bodies, as Import of a store in package session does.
 package dialect
+
+// Decisions:
+//
+// Archives of OpenViking are commits: its reader makes the lines of memory.Commit, so
+// numbers and usage continue. Its writer buffers a session, because later lines decide
+// where a message is archived. TestOpenVikingRoundTrip compares random conversations
+// byte for byte.

@@ -21,6 +21,12 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
+// Decisions:
+//
+// Entries walks the JSON of a line, not the fields of a body, so no member slips
+// through: originals of imports, "ext", members of later versions. Names are excluded.
+// A masked answer is stored without its reasoning, so no rule on signatures is needed.
+
 // mask is what stands for a secret.
 const mask = "[masked]"
 

@@ -6,6 +6,13 @@ import (
 	"strings"
 )
 
+// Decisions:
+//
+// Commands use a backend: a folder, or the routes of session/serve. One table of tests
+// runs each command over both. doctor opens a store for reading; its repairs are those
+// of opening for writing, so it has no code that changes a transcript. convert imports
+// into memory and exports from there.
+
 // access says what a command does with the store.
 type access int
 

@@ -63,3 +63,31 @@
 // GROWTH.md beside this file says how large the tables become, which settings and
 // partitions large ones need, and what to know about backups.
 package pgdriver
+
+// Decisions:
+//
+// A cursor is the number of the body, which an erase changes, followed by the number of
+// the line. A cursor of replaced lines therefore fails.
+//
+// An append is one call of a function under the lock of the session's row. Concurrent
+// appends of one process to one session share an implicit transaction.
+//
+// pgconn can report a safe retry after a commit: killed backends showed it. So before
+// lines are sent again, the first one's ID is looked up under the row's lock.
+//
+// The fence of a turn belongs to the process: while a driver holds the lease of a
+// session, each of its appends carries the fence, so a process that was suspended
+// writes nothing.
+//
+// Blobs have no foreign key, because blobs of a fork come before its session. Put locks
+// the row of the session, or finds the ID among sessions in creation.
+//
+// Memory files are rows, and their locks are leases. A write carries all leases of its
+// driver and fails once one has ended. It names its attempt, and a retry first claims
+// that name, so an earlier attempt fails wherever it waits.
+//
+// Poolers report other process numbers than pg_backend_pid. One query at Open detects
+// them, and statements are prepared only on the server itself.
+//
+// Notifications are sent outside the transaction. A poll every ten seconds covers a
+// process killed in between.
