@@ -94,11 +94,7 @@ type prose struct {
 
 // add counts the words and the patterns of a text without code.
 func (p *prose) add(place, text string) {
-	for word := range strings.FieldsSeq(text) {
-		if strings.ContainsFunc(word, unicode.IsLetter) {
-			p.words++
-		}
-	}
+	p.words += countWords(text)
 	for _, pattern := range patterns {
 		rest := text
 		if pattern.harmless != nil {
@@ -109,6 +105,15 @@ func (p *prose) add(place, text string) {
 			p.places["all"] = append(p.places["all"], place+": "+found)
 		}
 	}
+}
+
+func countWords(text string) (n int) {
+	for word := range strings.FieldsSeq(text) {
+		if strings.ContainsFunc(word, unicode.IsLetter) {
+			n++
+		}
+	}
+	return n
 }
 
 // rate returns the occurrences of a pattern in 10,000 words.
