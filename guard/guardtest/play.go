@@ -103,7 +103,7 @@ func midInput(events []wiretest.Event) int {
 		return len(events) / 2
 	}
 	n := slices.IndexFunc(events[first:], func(e wiretest.Event) bool { return !e.Input })
-	return first + (n+1)/2 // every stream has an end behind its inputs
+	return first + (n+1)/2 // every stream ends after its inputs
 }
 
 // sendEvent sends an event, or a part of one, at the model's pace.
@@ -146,7 +146,7 @@ func (x *exchange) sendError(no *wiretest.Refusal) error {
 	return x.send(no.Status, x.contentType(false), no, x.api.Refuse(no, x.requestID()))
 }
 
-// send sends a whole body; no is nil if it is no error.
+// send sends a whole body; no is nil unless it is an error.
 func (x *exchange) send(status int, contentType string, no *wiretest.Refusal, body []byte) error {
 	x.head(status, contentType, no)
 	_, err := x.w.Write(body)
