@@ -162,7 +162,7 @@ func appendContent(dst []byte, blocks []Block, plain bool) []byte {
 	return append(dst, ']')
 }
 
-// writeLineExtra writes the extras of the block that a line stands for.
+// writeLineExtra writes the extras of the block that a line contains.
 func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
 	var inner Extra
 	for name := range extra {

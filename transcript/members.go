@@ -123,7 +123,7 @@ func (b *System) members(c *codec) { c.str("text", &b.Text) }
 
 func (b *Tools) members(c *codec) { c.optStrs("tool_names", &b.Names) }
 
-// members carries what a header may have too.
+// members also writes the members that a header shares.
 func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {
 		c.str("title", b.Title)
@@ -162,7 +162,7 @@ func (b *Used) members(c *codec) {
 	b.skill(c)
 }
 
-// skill ignores what is no object: earlier programs were free to write anything.
+// skill ignores other values than objects: earlier programs wrote anything.
 func (b *Used) skill(c *codec) {
 	switch {
 	case c.encoding && b.Skill != nil:

@@ -146,7 +146,7 @@ func (x *exchange) sendError(no *wiretest.Refusal) error {
 	return x.send(no.Status, x.contentType(false), no, x.api.Refuse(no, x.requestID()))
 }
 
-// send sends a whole body; no is nil unless it is an error.
+// send sends a whole body; no is nil or an error.
 func (x *exchange) send(status int, contentType string, no *wiretest.Refusal, body []byte) error {
 	x.head(status, contentType, no)
 	_, err := x.w.Write(body)
