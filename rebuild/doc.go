@@ -1,5 +1,5 @@
-// Package rebuild turns the entries of a transcript into what a model is
-// shown.
+// Package rebuild turns the entries of a transcript into the history that a
+// model is shown.
 //
 // A [Fold] takes batches of entries in order and gives the canonical
 // [History]: a system prefix and messages that every provider's rules accept,
@@ -8,7 +8,7 @@
 // every machine, before and after a restart. All repairs are in the
 // [Report].
 //
-// The rules are those of format version 1, listed in docs/FORMAT.md. In short:
+// The rules belong to format version 1, see docs/FORMAT.md. In short:
 //
 //   - messages alternate, neighbours of one role are merged in order;
 //   - each tool call has exactly one result, in the user message right after
@@ -18,8 +18,8 @@
 //   - a [transcript.Rewind] takes the history back, a [transcript.Compaction]
 //     replaces its older part, a [transcript.Clip] shortens parts of it.
 //
-// The packages below rebuild/wire render a history for a provider and apply what
-// only that provider demands.
+// The packages below rebuild/wire render a history for a provider and apply
+// rules of that provider alone.
 package rebuild
 
 // Decisions:

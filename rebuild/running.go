@@ -65,7 +65,7 @@ func (c *calls) recorded(ans *item, b transcript.ToolCallBlock, grouped bool) bo
 	return false
 }
 
-// takeSpare returns the first spare result for a call; nil if there is none.
+// takeSpare returns the first spare result for a call, or nil.
 func (r *running) takeSpare(id string) *result {
 	list := r.waits[id]
 	if len(list) == 0 {
