@@ -9,7 +9,7 @@ import (
 // Fit returns the summary of h, if it has one, and the newest whole turns after
 // it, together at most budget tokens, counted message by message by size. The
 // newest turn is always included: if it exceeds the budget, alone or with the
-// summary, the report says it ([OverBudget]).
+// summary, the report has [OverBudget].
 //
 // Fit is a view and changes nothing. If it leaves messages out, it also drops
 // the reasoning made after them, as [Reasoned] does.

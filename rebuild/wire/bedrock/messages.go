@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A renderer turns the messages of one request into those of Converse: into
-// those of the Messages API, first, and these into JSON of another form.
+// A renderer turns the messages of one request into messages of the Messages
+// API first, and these into the JSON of Converse.
 type renderer struct {
 	messages.Renderer
 	format Format
@@ -57,8 +57,8 @@ func (r *renderer) together(m transcript.Message) []transcript.Block {
 	return content[:rest]
 }
 
-// inAnswer returns nil for what cannot be in an answer. paired says that a
-// block of a tool that the provider ran has its other half.
+// inAnswer returns nil for blocks that cannot be in an answer. paired is set if
+// a block of a tool that the provider ran comes with its other half.
 func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	switch block := b.(type) {
 	case transcript.TextBlock:
@@ -74,7 +74,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 		return block
 	case transcript.RedactedThinkingBlock:
 		if !format.IsBase64(block.Data) {
-			b = transcript.RedactedThinkingBlock{} // what is not whole is left out as such
+			b = transcript.RedactedThinkingBlock{} // incomplete blocks are left out
 		}
 	case transcript.ToolCallBlock:
 		name := r.format.ToolName(block.Name)
@@ -121,7 +121,7 @@ func blockJSON(b transcript.Block) js.Written {
 	return nil
 }
 
-// user returns the content of a user message, with a text beside documents.
+// user returns the content of a user message, with a text next to documents.
 func (r *renderer) user(i int, m transcript.Message) []transcript.Block {
 	content := r.UserContent(i, m, func(entry string, b transcript.Block) []transcript.Block { return r.Parts(r, entry, b) })
 	if slices.ContainsFunc(content, format.IsType[transcript.DocumentBlock]) && !slices.ContainsFunc(content, format.IsType[transcript.TextBlock]) {
@@ -131,8 +131,8 @@ func (r *renderer) user(i int, m transcript.Message) []transcript.Block {
 	return content
 }
 
-// ranByProvider returns how a block of an answer goes back: a call of a tool which the
-// provider ran itself, with its result, and what is of a kind that only the API knows.
+// ranByProvider returns how a block of an answer goes back: a call of a tool that the
+// provider ran, with its result, and blocks of kinds that only the API knows.
 func ranByProvider(b transcript.RawBlock) messages.Half {
 	block := js.Get(b.JSON, "block")
 	kind, part := typed(block)
