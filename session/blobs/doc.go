@@ -1,5 +1,5 @@
-// Package blobs keeps the bytes of images, documents and audio beside the transcripts of
-// a store:
+// Package blobs stores the bytes of images, documents and audio outside of the
+// transcripts of a store:
 //
 //	store, err := session.Open(dir, &session.Options{Filters: []session.Filter{
 //		blobs.Filter(blobs.Folder(dir), nil),

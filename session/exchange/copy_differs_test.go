@@ -250,7 +250,7 @@ func TestCopyRefuses(t *testing.T) {
 	_, err = copyAll(t.Context(), from, inMemory(), nil)
 	require.ErrorContains(t, err, "CopyOptions.To")
 	_, err = exchange.Copy(t.Context(), from, inMemory(), nil)
-	require.ErrorContains(t, err, "beside its lines")
+	require.ErrorContains(t, err, "outside of its lines")
 
 	scope, err := memoryOf(nil).Scope("ada")
 	require.NoError(t, err)

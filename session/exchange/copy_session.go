@@ -75,9 +75,8 @@ func (c *lineCopy) run(ctx context.Context, from *session.Store) error {
 	return session.ErrReplaced // the next try copies it anew
 }
 
-// lines compares the lines of the session with those of the copy, and appends the
-// lines that the copy lacks. It appends nothing before it has compared the last line of
-// the copy.
+// lines compares the lines of the session with the copy, and appends the missing ones.
+// It appends nothing before it has compared the last line of the copy.
 func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 	next, stop := iter.Pull2(c.copied(ctx))
 	defer stop()
@@ -277,7 +276,7 @@ func (b *blobCopy) flush(ctx context.Context) (copied, missing int, err error) {
 	case len(due) == 0:
 		return 0, 0, nil
 	case b.From == nil:
-		return 0, 0, errors.New("it has images or documents beside its lines, and nothing copies them: say where both stores keep them")
+		return 0, 0, errors.New("its images or documents are stored outside of its lines, and nothing copies them: name the places of both stores")
 	case !b.listed:
 		if b.has, err = b.From.List(ctx, b.ref); err == nil && b.To != nil {
 			b.stored, err = b.To.List(ctx, b.ref)
@@ -292,7 +291,7 @@ func (b *blobCopy) flush(ctx context.Context) (copied, missing int, err error) {
 	switch {
 	case len(due) == 0 || b.To != nil && b.DryRun:
 	case b.To == nil:
-		return 0, 0, errors.New("it has images or documents beside its lines, and the other store has no place for them: set CopyOptions.To")
+		return 0, 0, errors.New("its images or documents are stored outside of its lines, and the other store has no place for them: set CopyOptions.To")
 	default:
 		missing, err = blobs.Copy(ctx, b.From, b.To, b.ref, due)
 	}

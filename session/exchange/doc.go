@@ -14,8 +14,8 @@ package exchange
 
 // Decisions:
 //
-// Records of an import have idempotency keys made of their source. Present batches are
-// looked up, and missing ones are appended under the condition that no other append
+// Records of an import have idempotency keys made of their source. Import finds
+// present batches, and appends missing ones under the condition that no other append
 // intervened. There is no list of imported records, so none can be wrong after a kill.
 //
 // Copy compares the lines of both stores and appends the missing ones; reading both

@@ -19,14 +19,14 @@ type Policy struct {
 	// TTL selects sessions that have a TTL of their own, see [session.CreateOptions],
 	// when they are [session.Expired]. Without it they never count as too old.
 	TTL bool `json:"ttl,omitempty"`
-	// Default is the TTL of sessions that have none; 0 is for ever. It counts from
-	// the last user message, or from the creation of the session if there is none.
+	// Default is the TTL of sessions without one; 0 is for ever. It counts from
+	// the last user message, else from the creation of the session.
 	Default time.Duration `json:"default,omitempty"`
 
 	// MaxSessions is how many sessions stay, the newest, and MaxBytes how many bytes
 	// their transcripts may have together; with PerOwner both apply to each owner
-	// alone. PerKey is how many sessions of each key stay. 0 is no limit. Protected
-	// sessions stay even beyond a limit.
+	// alone. PerKey is how many sessions of each key stay. 0 means unlimited.
+	// Protected sessions stay even beyond a limit.
 	MaxSessions int   `json:"maxSessions,omitempty"`
 	MaxBytes    int64 `json:"maxBytes,omitempty"`
 	PerOwner    bool  `json:"perOwner,omitempty"`

@@ -1,7 +1,7 @@
-// Package search finds what was said in sessions, compacted and rewound or not, and
-// reads around it: [Store] and [Session] for words, [Window], [Page] and [Read] for
-// entries, [ByPrefix] for the session that a person means. [RecallTools] makes tools for
-// a model of them.
+// Package search finds texts in sessions, compacted and rewound or not, and reads around
+// them: [Store] and [Session] for words, [Window], [Page] and [Read] for entries,
+// [ByPrefix] for the session that a person means. [RecallTools] makes tools for a model
+// of them.
 package search
 
 // Decisions:

@@ -282,7 +282,7 @@ func TestRecallTools(t *testing.T) {
 	_, err = ask(t, tools, recalltool.Search, map[string]any{"query": "??"})
 	require.ErrorIs(t, err, search.ErrQuery)
 	_, err = ask(t, tools, recalltool.Search, map[string]any{"query": "x", "since": "tomorrow"})
-	require.ErrorContains(t, err, "is no time")
+	require.ErrorContains(t, err, "is not a time")
 }
 
 // Words of the application's own data neither hide an entry from a model nor rank it.

@@ -105,8 +105,8 @@ func retitle(ctx context.Context, s *session.Session, t Titler, want func(milest
 	return changed && len(ids) > 0, err
 }
 
-// milestone returns the last milestone that was reached since the title was set; 0 if
-// there is none, or the title was set by hand.
+// milestone returns the last milestone that was reached since the title was set; 0
+// before the first, or if the title was set by hand.
 func milestone(info session.Info) (at int) {
 	for _, m := range milestones {
 		if info.Messages >= m && info.TitledAt < m && !info.TitleByHand {

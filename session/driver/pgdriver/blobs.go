@@ -122,7 +122,7 @@ func (b blobStore) with(ctx context.Context, ref driver.Ref, hashes []string, do
 	for i, hash := range hashes {
 		sum, err := hex.DecodeString(hash)
 		if err != nil || len(sum) != len(keyHash("")) || strings.ToLower(hash) != hash {
-			return fmt.Errorf("%.100q is no SHA-256 in lower-case hexadecimal digits: %w", hash, fs.ErrInvalid)
+			return fmt.Errorf("%.100q is not a SHA-256 in lower-case hexadecimal digits: %w", hash, fs.ErrInvalid)
 		}
 		sums[i] = sum
 	}
