@@ -22,10 +22,10 @@ var _ transcript.Eraser = (*Store)(nil)
 // the time of its last change, and all of it, with its sources, as application data
 // {"memory":{...}}. So a memory can be chosen by its text and by its sources.
 //
-// The diffs that mention a memory go with it, and [Options].Index is given anew the
-// rest of each folder that is looked at. Their commits are [Store.Pending] again, so
-// that the other memories of those commits come back from the rest of the archives.
-// Shared memories that the owner is a source of go too.
+// The diffs that mention a memory go with it, and [Options].Index receives the rest
+// of each searched folder again. Their commits are [Store.Pending] again, so that
+// the other memories of those commits come back from the rest of the archives.
+// Shared memories with the owner among their sources go as well.
 func (m *Store) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, false)
 }
@@ -68,7 +68,7 @@ func (e *eraser) run(ctx context.Context) error {
 	if e.Owner != "" {
 		owners = slices.DeleteFunc(owners, func(f string) bool { return f != ownerFolder(e.Owner) })
 		if e.really && len(owners) == 0 {
-			owners = []string{ownerFolder(e.Owner)} // what a killed writer has left
+			owners = []string{ownerFolder(e.Owner)} // leftovers of a killed writer
 		}
 	}
 	for _, f := range agents {
@@ -125,7 +125,6 @@ func (e *eraser) shared(ctx context.Context, folder string) error {
 	return e.reindex(ctx, folder)
 }
 
-// owned erases what belongs to one owner.
 func (e *eraser) owned(ctx context.Context, folder string) error {
 	gone, err := e.matching(ctx, folder, func(Memory) bool { return true })
 	if err != nil {

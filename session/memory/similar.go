@@ -17,11 +17,11 @@ type view struct {
 	files  map[string]bool     // names in use, in lower case
 }
 
-// known is a memory with what it is compared by.
+// known is a memory with its keys for comparisons.
 type known struct {
 	Memory
 	terms  map[string]bool // of the headline
-	topics map[string]bool // keys of what it is about
+	topics map[string]bool // keys of its topic
 	at     int             // in the list
 }
 
@@ -58,7 +58,7 @@ func (v *view) put(mem Memory) {
 	v.files[strings.ToLower(mem.file)] = true
 }
 
-// find returns the memory with an ID, nil if there is none.
+// find returns the memory with an ID, or nil.
 func (v *view) find(id string) *Memory {
 	if k := v.byID[id]; k != nil {
 		return &k.Memory
