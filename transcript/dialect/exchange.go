@@ -65,7 +65,7 @@ func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) e
 		case transcript.Rewind, transcript.Clip:
 			err = fmt.Errorf("entry %s of type %s: fold the session first and write its history", e.ID, e.Type())
 		default:
-			if _, commit := b.(transcript.Commit); commit { // it is about what is in front of it
+			if _, commit := b.(transcript.Commit); commit { // it concerns the messages before it
 				if err = x.flush(out); err != nil {
 					return err
 				}
@@ -148,8 +148,8 @@ func (x *exchange) addUser(id string, f transcript.Fragment, at time.Time, out o
 	return nil
 }
 
-// text returns the text that stands for a block where only text can be; what
-// is no text is counted as lost.
+// text returns the text of a block where only text can be; other content counts
+// as lost.
 func (x *exchange) text(b transcript.Block) (string, bool) {
 	switch b := b.(type) {
 	case transcript.TextBlock:

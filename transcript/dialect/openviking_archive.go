@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A vikingMark is a compaction or a commit, and how many messages are in front
-// of it.
+// A vikingMark is a compaction or a commit, and the number of messages before
+// it.
 type vikingMark struct {
 	at   int
 	body transcript.Body
@@ -27,7 +27,8 @@ type vikingArchive struct {
 	at                 time.Time // when it was made
 }
 
-// archiving divides the messages of a session between archives and what is live.
+// archiving divides the messages of a session between archives and the live
+// rest.
 type archiving struct {
 	messages    []vikingMessage
 	first, last map[string]int // by ID of an entry: the messages it is in
@@ -35,9 +36,9 @@ type archiving struct {
 	made        []vikingArchive
 }
 
-// archive divides the messages. Commits say what is archived. In a session
-// without any, compactions do: OpenViking makes nothing smaller otherwise. Lost
-// is how many compactions have no place.
+// archive divides the messages. Commits decide the archives. In a session
+// without any, compactions do: OpenViking shrinks histories in no other way.
+// lost counts compactions without a place.
 func (v *vikingOutput) archive() (a *archiving, lost int) {
 	a = &archiving{messages: v.messages, first: map[string]int{}, last: map[string]int{}, archived: make([]bool, len(v.messages))}
 	for i, m := range a.messages {
@@ -79,8 +80,8 @@ func (v *vikingOutput) archive() (a *archiving, lost int) {
 	return a, lost
 }
 
-// covered returns the messages in front of a compaction that it does not keep
-// and that are in no archive.
+// covered returns the messages before a compaction that it does not keep and
+// that are in no archive.
 func (a *archiving) covered(c transcript.Compaction, at int) []int {
 	n := at
 	if kept, ok := a.first[c.FirstKept]; ok {
@@ -141,7 +142,7 @@ func (a *archiving) live() (live []vikingMessage) {
 	return live
 }
 
-// archiveNumber returns the number of the archive of a commit, 0 if it has none.
+// archiveNumber returns the number of the archive of a commit, or 0.
 func archiveNumber(c transcript.Commit) int {
 	if c.N > 0 {
 		return c.N
