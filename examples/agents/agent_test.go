@@ -209,7 +209,7 @@ func TestResume(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		contains(t, drive(t, c), "1 previous turns", "Going on with the last turn.", "two")
+		contains(t, drive(t, c), "1 previous turns", "Continuing the last turn.", "two")
 		contains(t, string(m.Requests()[0].Body), "interrupted", `two"`)
 		if out := drive(t, c, ""); strings.Contains(out, "Going on") || m.Stats().Requests != 1 {
 			t.Errorf("it goes on again: %d requests\n%s", m.Stats().Requests, out)
@@ -321,7 +321,7 @@ func TestCancel(t *testing.T) {
 			if err := run(t.Context(), c, strings.NewReader("hello\n"), cancelled); err != nil {
 				t.Fatal(err)
 			}
-			contains(t, cancelled.out.String(), "Cancelled. What was said so far is kept.", "> ")
+			contains(t, cancelled.out.String(), "Cancelled. The answer so far is kept.", "> ")
 			all := answers(t, c)
 			if last := all[len(all)-1]; last.StopReason != transcript.StopAborted {
 				t.Errorf("the answer is %+v", last)
@@ -345,7 +345,7 @@ func TestEmptyLine(t *testing.T) {
 		c := testConfig(t, api, m)
 		contains(t, drive(t, c, "hello"), "> ", "Error: ", "401")
 		contains(t, drive(t, c), "The last turn has no answer.", "> \n")
-		contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Going on with the last turn.", "hello\n")
+		contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Continuing the last turn.", "hello\n")
 		if out := drive(t, c, "", ""); strings.Contains(out, "no answer") || m.Stats().Requests != 2 {
 			t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
 		}
@@ -397,7 +397,7 @@ func TestBusy(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	contains(t, drive(t, c), "Going on with the last turn.", "hello\n")
+	contains(t, drive(t, c), "Continuing the last turn.", "hello\n")
 	if body := string(m.Requests()[0].Body); strings.Contains(body, "never sent") {
 		t.Errorf("sent is %s", body)
 	}

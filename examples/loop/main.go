@@ -18,7 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// model stands in for your client: any type with this method.
+// model is a placeholder for your client: any type with this method.
 type model struct{}
 
 func (model) Complete(_ context.Context, req transcript.Request) (*transcript.Response, error) {

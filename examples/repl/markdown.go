@@ -24,7 +24,7 @@ type markdown struct {
 	inList  bool   // indented lines belong to a list
 }
 
-// feed takes more of the text and returns what can be shown of it by now.
+// feed takes more of the text and returns the part that can be shown now.
 func (m *markdown) feed(s string) string {
 	if m.width <= 0 && !m.color {
 		return s
@@ -54,7 +54,6 @@ func (m *markdown) show(final bool) {
 	}
 }
 
-// consume takes n bytes of what is pending.
 func (m *markdown) consume(n int) string {
 	s := m.pending[:n]
 	m.pending = m.pending[n:]
@@ -139,7 +138,7 @@ func (m *markdown) whole(line, style string) bool {
 	return true
 }
 
-// listMarker returns the length of a text's "- " or "1. ", 0 if it has none.
+// listMarker returns the length of a text's "- " or "1. ", or 0.
 func listMarker(text string) int {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	rest := text[digits:]
@@ -190,8 +189,8 @@ func (m *markdown) prose(final bool) bool {
 }
 
 // span finds emphasis or code at the beginning of a line: its length, the
-// length of its mark and its style. Without an end of it in the line, inner is
-// 0 and length that of the mark; without a mark both are 0.
+// length of its mark and its style. Without an end in the line, inner is 0 and
+// length the mark's; without a mark both are 0.
 func span(line string, before rune) (length, inner int, style string) {
 	if line[0] != '*' && line[0] != '`' {
 		return 0, 0, ""

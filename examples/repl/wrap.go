@@ -16,7 +16,7 @@ type flow struct {
 	col   int // columns used of the last line of out
 	word  strings.Builder
 	wide  int    // columns of word
-	gap   int    // spaces in front of word
+	gap   int    // spaces before word
 	style string // that word ends in
 }
 
@@ -72,7 +72,7 @@ func (f *flow) newline() {
 	f.col, f.gap, f.hang = 0, 0, ""
 }
 
-// take returns what is ready to be printed, once.
+// take returns the printable text, once.
 func (f *flow) take() string {
 	s := f.out.String()
 	f.out.Reset()

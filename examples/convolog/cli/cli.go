@@ -37,8 +37,8 @@ const (
 type Opener func(ctx context.Context, url string) (*session.Store, blobs.Store, error)
 
 // Main carries out the command line of the process, and ends the process with an exit
-// code. For every command, open opens the stores whose URLs are not those of HTTP
-// servers. If open is nil, such URLs are errors.
+// code. For every command, open opens the stores whose URLs do not name HTTP servers.
+// If open is nil, such URLs are errors.
 func Main(open Opener) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
@@ -96,7 +96,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// A usageError says what is wrong with the command line.
+// A usageError is an error in the command line.
 type usageError struct {
 	text string
 	try  string // the arguments that show help
@@ -106,7 +106,7 @@ type usageError struct {
 func (e usageError) Error() string { return e.text }
 
 var (
-	errHelp  = errors.New("help is asked for")
+	errHelp  = errors.New("help is wanted")
 	errFound = errors.New("doctor has found something")
 )
 

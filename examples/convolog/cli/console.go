@@ -43,7 +43,7 @@ func (con *console) print(text string) {
 	}
 }
 
-// width is how many columns the output has; 0 if it is no terminal.
+// width is the number of columns of a terminal, else 0.
 func (con *console) width() int {
 	if !con.terminal {
 		return 0
@@ -115,7 +115,7 @@ func (con *console) endProgress() {
 	}
 }
 
-// value prints a value as JSON if that is asked for, or calls text to print it.
+// value prints a value as JSON on request, or calls text to print it.
 func (c *call) value(v any, text func()) error {
 	c.endProgress()
 	if !c.json {

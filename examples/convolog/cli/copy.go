@@ -42,7 +42,7 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	shown := c.value(report, func() {
 		for _, s := range damaged {
 			for _, d := range s.Damage {
-				c.say("%s: left out %s at %d, which are no line", s.ID, count(d.Size, "byte"), d.Offset)
+				c.say("%s: left out %s at %d, which are not a line", s.ID, count(d.Size, "byte"), d.Offset)
 			}
 		}
 		verb := map[bool]string{true: "would be copied", false: "copied"}[c.dryRun]

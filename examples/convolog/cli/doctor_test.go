@@ -235,7 +235,7 @@ func TestDoctorCannotFinishADeletion(t *testing.T) {
 	out, _, code := sh.run("doctor", "--repair")
 	require.Equal(t, exitFound, code)
 	require.Contains(t, out, "half-erased")
-	require.Contains(t, strings.Join(strings.Fields(out), " "), "delete or erase it again, which says why")
+	require.Contains(t, strings.Join(strings.Fields(out), " "), "delete or erase it again, which reports the reason")
 	require.NotContains(t, out, "move it away")
 }
 

@@ -36,7 +36,7 @@ type remote struct {
 
 var _ backend = (*remote)(nil)
 
-// errNoServer says that whatever answers is no server of this kind.
+// errNoServer reports that another kind of server answers.
 var errNoServer = errors.New("it answers, but not as a server of Convolog does: is the URL right?")
 
 func newRemote(base, key string) (*remote, error) {
@@ -73,7 +73,7 @@ func (p *problem) Is(target error) bool {
 	return p.Code == "NOT_FOUND" && target == fs.ErrNotExist || p.Code == "FORCE_NEEDED" && target == retain.ErrForce
 }
 
-// A body is what a request says.
+// A body is the content of a request.
 type body struct {
 	media string
 	name  string // of a file
@@ -145,7 +145,7 @@ func ask[T any](ctx context.Context, r *remote, method, path string, in any) (ou
 	return out, nil
 }
 
-// parameters returns the members of a struct as those of a query.
+// parameters returns the members of a struct as parameters of a query.
 func parameters(v any) url.Values {
 	values := url.Values{}
 	data, err := json.Marshal(v)
@@ -273,7 +273,7 @@ func (r *remote) health(ctx context.Context, ref session.Ref) (session.Health, e
 	return ask[session.Health](ctx, r, http.MethodGet, at(ref, "/health"), nil)
 }
 
-func (r *remote) file(session.Info) string { return "" } // which is nobody's business
+func (r *remote) file(session.Info) string { return "" } // which is private
 
 func (r *remote) leftovers(context.Context) ([]finding, error) { return nil, nil }
 
@@ -290,8 +290,8 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, resp.Body.Close())
 }
 
-// take sends the transcripts of a folder one by one: a server knows nothing of the
-// files beside them.
+// take sends the transcripts of a folder one by one: a server has no access to the
+// other files.
 func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
 	sessions, err := convert.Find(name)
 	if err != nil {

@@ -19,14 +19,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// named returns the session that a name stands for: its ID, its key, or the beginning
-// of its ID.
+// named returns the session with a name: its ID, its key, or the beginning of its ID.
 func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	ref := session.Ref{Agent: cmp.Or(c.list.Agent, "main"), ID: name}
 	if !strings.ContainsAny(name, ":/") {
 		_, err := c.backend.describe(ctx, ref)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return ref, nil // if it fails for another reason, the command says so
+			return ref, nil // the command reports any other failure
 		}
 	}
 	infos, err := c.backend.List(ctx, &session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.AnyState})

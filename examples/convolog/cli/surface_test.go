@@ -174,7 +174,7 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 		{exitUsage, "invalid value", []string{"session", "list", "--limit", "x"}},
 		{exitUsage, "less than 0", []string{"session", "list", "--limit", "-1"}},
 		{exitUsage, "no state", []string{"session", "list", "--state", "dead"}},
-		{exitUsage, "say what to put away", []string{"prune"}},
+		{exitUsage, "choose what to put away", []string{"prune"}},
 		{exitUsage, "30d", []string{"prune", "--older-than", "yesterday"}},
 		{exitUsage, "name a session, or an owner", []string{"erase"}},
 		{exitUsage, "no form", []string{"export", "alpha", "--as", "pdf"}},
