@@ -120,14 +120,12 @@ func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcr
 // masked returns a text without secrets of well-known shapes.
 func masked(text string) string { return redact.Secrets(context.Background(), text) }
 
-// name takes the identifiers of a text.
 func (all *carried) name(entry, text string) {
 	for _, id := range identifiers(text) {
 		all.ids = append(all.ids, transcript.Carried{Entry: entry, Text: id})
 	}
 }
 
-// userLines returns what the user wrote in a message, an item for each entry.
 func userLines(m transcript.Message) (lines []transcript.Carried) {
 	for i, b := range m.Content {
 		at := transcript.Origin{Batch: 1}
@@ -229,7 +227,6 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 	done.Errors, _ = b.newest(all.errors, every, left-used, errorSizes)
 }
 
-// lost returns identifiers in texts of the user that a compaction would lose.
 func (all *carried) lost(done *transcript.Compaction) []transcript.Carried {
 	var kept strings.Builder
 	whole := map[string]bool{}

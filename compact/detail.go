@@ -90,7 +90,6 @@ func (p *planner) list(sb *strings.Builder, what string, from, to int) {
 	}
 }
 
-// firstOf returns the first runes of a text on one line, and … for the others.
 func firstOf(s string, limit int) string {
 	runes := []rune(strings.Join(strings.Fields(s), " "))
 	if len(runes) <= limit {

@@ -47,7 +47,6 @@ const (
 // Text returns the messages as one text, which is empty without content.
 func (d Document) Text(msgs []transcript.Message) string { return joined(d.parts("", msgs)) }
 
-// countText is the size of a message of one text.
 func countText(c tokens.Counter, text string) int {
 	return c.Count("", nil, []transcript.Message{transcript.UserText(text)})
 }
@@ -136,7 +135,6 @@ func (w *writer) block(who string, b transcript.Block) {
 	}
 }
 
-// callInput is the input of a call on one line if it is JSON.
 func callInput(c transcript.ToolCallBlock) string {
 	input := cmp.Or(string(bytes.TrimSpace(c.Input)), "{}")
 	var line bytes.Buffer

@@ -18,7 +18,6 @@ const (
 	maxIdentifier = 200      // bytes
 )
 
-// isPathArgument reports whether a whole argument is one path.
 func isPathArgument(s string) bool {
 	if len(s) > maxIdentifier || strings.TrimSpace(s) != s || strings.ContainsFunc(s, unicode.IsControl) {
 		return false

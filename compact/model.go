@@ -171,7 +171,6 @@ func (c *conversation) tooSmall() error {
 	return fmt.Errorf("%w: it has %d tokens, %d of them for the answer", ErrNoRoom, c.Window, c.MaxOutput)
 }
 
-// count is the size of a request in tokens by the counter.
 func (c *conversation) count(text string) int {
 	return c.Counter.Count(modelSystem, nil, []transcript.Message{transcript.UserText(text)})
 }

@@ -133,7 +133,6 @@ const (
 	defaultTimeout = 2 * time.Minute
 )
 
-// filled returns the options with their defaults.
 func (o *Options) filled() Options {
 	var f Options
 	if o != nil {

@@ -133,7 +133,6 @@ func CutAt(h rebuild.History, at int, opts *Options) Cut {
 	return newPlanner(h, opts.filled()).cut(at)
 }
 
-// cut is the one at a message.
 func (p *planner) cut(at int) Cut {
 	c := p.none
 	c.At, c.Split = at, at < len(p.h.Messages) && !p.h.StartsTurn(at)
@@ -177,7 +176,6 @@ func newPlanner(h rebuild.History, o Options) *planner {
 	return p
 }
 
-// size is the number of tokens of the messages from i to j.
 func (p *planner) size(i, j int) int { return p.sums[j] - p.sums[i] }
 
 // choose returns the cut of the policy, moved so that the kept part fits into

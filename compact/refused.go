@@ -109,7 +109,6 @@ var (
 	toolTag   = lazy.New(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
 )
 
-// blank reports whether a text has no visible character.
 func blank(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) })
 }

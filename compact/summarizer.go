@@ -89,7 +89,6 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// tell tells the observer of a step.
 func (in Input) tell(ctx context.Context, s Step) {
 	if in.Observe != nil {
 		in.Observe(ctx, s)

@@ -140,7 +140,6 @@ func (w *walk) look(err error) {
 	}
 }
 
-// decide applies the rules in their order.
 func (ev *evidence) decide(patterns []Pattern) Overflow {
 	for _, t := range ev.texts {
 		if m := find("status").FindStringSubmatch(t); m != nil {

@@ -123,7 +123,6 @@ type run struct {
 	bare    bool                   // whether the reasoning was refused
 }
 
-// read makes the next request of the history as it is now.
 func (r *run) read(ctx context.Context) error {
 	h, err := r.h.History(ctx)
 	if err != nil {
@@ -141,7 +140,6 @@ func (r *run) read(ctx context.Context) error {
 	return nil
 }
 
-// next returns the next call, with slices of its own.
 func (r *run) next() Call {
 	c := Call{Request: r.request, Made: r.made, Attempt: r.attempt, Overflow: r.overflow}
 	c.Tools = slices.Clone(c.Tools)
@@ -307,7 +305,6 @@ func (r *run) need(o Overflow) Need {
 	return n
 }
 
-// fail is the error of an overflow that nothing could cure.
 func (r *run) fail(ctx context.Context, o Overflow, err error) error {
 	e := &OverflowError{
 		Overflow: o, Attempts: r.attempt + 1, Estimate: r.size, Window: r.window, Stages: r.failed, Err: err,

@@ -206,7 +206,6 @@ func (ev *evidence) addText(s string, level int) {
 // may begin.
 var bodyStart = lazy.New(`\{\s*"|\[\s*\{|"\s*\{\\`)
 
-// takeBodies reads the JSON objects in s and returns s without them.
 func (ev *evidence) takeBodies(s string, level int) string {
 	if len(s) > maxBody {
 		return s

@@ -122,7 +122,6 @@ func (f *figures) read(re *regexp.Regexp, text string) {
 // so a smaller number is a misread one.
 const minLimit = 256
 
-// merge takes from g what f does not say.
 func (f *figures) merge(g figures) {
 	if f.prompt == 0 {
 		f.prompt, f.atLeast = g.prompt, g.atLeast

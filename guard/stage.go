@@ -88,7 +88,6 @@ func results(m transcript.Message) iter.Seq2[transcript.Origin, transcript.ToolR
 	}
 }
 
-// clipping replaces the block that came from there.
 func clipping(o transcript.Origin, content string) transcript.Clipping {
 	c := transcript.Clipping{Entry: o.Entry, Content: content}
 	if o.Block != transcript.WholeEntry {

@@ -116,7 +116,6 @@ type call struct {
 	since  int    // the ord of the line that decides it
 }
 
-// recorded returns the block of the call.
 func (c *call) recorded() transcript.ToolCallBlock {
 	b, _ := c.block.(transcript.ToolCallBlock)
 	return b
@@ -141,10 +140,8 @@ func newAssembler() *assembler {
 	return a
 }
 
-// last returns the running turn.
 func (a *assembler) last() *turn { return a.turns[len(a.turns)-1] }
 
-// started is how many turns a user text has started.
 func (a *assembler) started() int { return len(a.turns) - 1 }
 
 // add takes the next line of those that are not compactions or clips.
@@ -175,7 +172,6 @@ func (a *assembler) add(n *node) {
 	}
 }
 
-// source is where the i-th block of a message line comes from.
 func (n *node) source(f *transcript.Fragment, i int) source {
 	if f.Kind == transcript.TypeToolUse || f.Kind == transcript.TypeToolResult {
 		i = transcript.WholeEntry
@@ -197,7 +193,6 @@ func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 	t.repairs = append(t.repairs, repairf(rule, entry, format, args...))
 }
 
-// newItem returns an item that begins with a line, with room for some parts.
 func (a *assembler) newItem(n *node, parts int) *item {
 	it := a.itemSlab.one()
 	it.ord = n.ord
@@ -281,7 +276,6 @@ func (a *assembler) startTurn() {
 	}
 }
 
-// addAnswer adds a line to the answer it belongs to.
 func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcript.Block, since int) {
 	ans := a.answerFor(n, f, len(content))
 	ans.since = max(ans.since, since)

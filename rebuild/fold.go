@@ -202,7 +202,6 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	return nil
 }
 
-// addNode makes an entry the last live node.
 func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
 	n := f.slab.one()
 	*n = node{
@@ -352,7 +351,6 @@ func (f *Fold) Turns() int {
 	return a.turnsBefore + a.started()
 }
 
-// live returns the assembler of the live path.
 func (f *Fold) live() *assembler {
 	if f.asm == nil {
 		f.asm = f.assemble()
@@ -389,7 +387,6 @@ func (f *Fold) assemble() *assembler {
 	return a
 }
 
-// path returns the indexes of the live nodes in order.
 func (f *Fold) path() []int {
 	path := make([]int, 0, f.tip+1)
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {

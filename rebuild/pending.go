@@ -118,7 +118,6 @@ func (a *assembler) addStatus(n *node, callID, entry string, said status) {
 	}
 }
 
-// unanswered returns the call of an entry if it lacks a result.
 func (a *assembler) unanswered(callID, entry string) *call {
 	var open []*call
 	if same := a.now.calls[callID]; same != nil {

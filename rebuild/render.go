@@ -6,14 +6,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// history puts the messages of all turns together.
 func (a *assembler) history() History {
 	h := a.front()
 	h.Messages = a.render(nil)
 	return h
 }
 
-// front is the history without its messages.
 func (a *assembler) front() History {
 	own, _ := a.prompts.system.(transcript.System)
 	prompt := History{Prompt: promptText(a.prompts.tools)}.SystemPrompt(own.Text)
@@ -95,7 +93,6 @@ func (r *rendering) turn(t *turn, items []*item) {
 	}
 }
 
-// item makes the messages of a text or an answer.
 func (r *rendering) item(it *item) {
 	r.follow(it)
 	at, calls, plain, role := len(r.blocks), it.calls, it.plain, transcript.RoleUser

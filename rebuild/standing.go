@@ -127,7 +127,6 @@ func (s *Standing) restore(standing []transcript.Entry) {
 	}
 }
 
-// set sets a value or removes it.
 func (s *Standing) set(id string, at time.Time, v transcript.State) {
 	s.State = without(s.State, func(old Value) bool { return old.Name == v.Name })
 	if v.Value != nil {

@@ -86,5 +86,4 @@ func CarriedText(c transcript.Compaction) string {
 	return CarriedHeading + sb.String()
 }
 
-// quoted is a text as a JSON string.
 func quoted(s string) string { return string(jsontext.AppendString(nil, s)) }

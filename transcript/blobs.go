@@ -53,7 +53,6 @@ func blobsOf(blocks []Block, yield func(Blob) bool) bool {
 // opaque block. They are members with the name data.
 const BlobDepth = 4
 
-// blobsIn is blobsOf for the JSON of an opaque block.
 func blobsIn(depth int, v []byte, yield func(Blob) bool) bool {
 	if depth == 0 || !jsontext.IsObject(v) {
 		return true

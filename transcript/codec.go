@@ -55,7 +55,6 @@ func (c *codec) require(ok bool) {
 // omits reports whether an optional member is not to be written.
 func (c *codec) omits(empty bool) bool { return c.encoding && empty }
 
-// isNull reports whether the member at hand is null.
 func (c *codec) isNull() bool { return !c.encoding && jsontext.IsNull(c.value) }
 
 func (c *codec) str(name string, p *string) {
@@ -180,7 +179,6 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, '"')
 }
 
-// optRaw carries a JSON value as it is.
 func (c *codec) optRaw(name string, p *json.RawMessage) {
 	if c.encoding {
 		c.out.OptValue(name, *p)
@@ -284,7 +282,6 @@ func (c *codec) needSource(name string, p *Source) {
 	}
 }
 
-// list carries a list of objects.
 func list[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 	if c.encoding {
 		c.out.Func(name, func(dst []byte) []byte {
@@ -372,7 +369,6 @@ func (c *codec) lineExtra(kind string, p *Extra) {
 	}
 }
 
-// object decodes an object: it calls members for each of its members.
 func (c *codec) object(data []byte, members func()) {
 	for c.name, c.value = range jsontext.Members(data) {
 		c.taken = false

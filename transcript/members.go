@@ -60,7 +60,6 @@ func (f *Fragment) answer(c *codec) {
 // message carries the content of a user or an assistant line.
 func (f *Fragment) message(c *codec) { c.content("content", &f.Content, &f.plain, false) }
 
-// user carries the members of a user line.
 func (f *Fragment) user(c *codec) {
 	c.optStr("queued", &f.Queued)
 	f.message(c)
@@ -75,7 +74,6 @@ func (b *ToolCallBlock) line(c *codec) {
 	c.lineExtra(TypeToolUse, &b.Extra)
 }
 
-// line carries the members of a tool_result line.
 func (b *ToolResultBlock) line(c *codec) {
 	c.str("tool_use_id", &b.CallID)
 	b.content(c)
@@ -373,7 +371,6 @@ func (b *ToolResultBlock) members(c *codec) {
 	c.extra(&b.Extra)
 }
 
-// content carries what the tool returned.
 func (b *ToolResultBlock) content(c *codec) {
 	if !c.omits(len(b.Content) == 0) {
 		c.content("content", &b.Content, &b.plain, true)

@@ -96,7 +96,6 @@ func (s *scanner) records(lines iter.Seq2[line, error], reversed bool) iter.Seq2
 	return ahead.Map(lines, most, func(l line) int { return len(l.text) }, decode)
 }
 
-// appendRecords appends the records of a line in order.
 func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	if !l.terminated && !s.Final {
 		return recs

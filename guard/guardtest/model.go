@@ -140,7 +140,6 @@ func (m *Model) tokens(system string, tools []transcript.Tool, messages []transc
 	return cmp.Or[tokens.Counter](m.Counter, tokens.Estimator{}).Count(system, tools, messages)
 }
 
-// outputTokens counts the content of an answer.
 func (m *Model) outputTokens(content []transcript.Block) int {
 	if len(content) == 0 {
 		return 0

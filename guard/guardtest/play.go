@@ -19,7 +19,6 @@ var errClosed = errors.New("guardtest: server closed")
 // errBreak asks for the connection to be broken.
 var errBreak = errors.New("guardtest: connection broken on purpose")
 
-// play gives an answer to an accepted request.
 func (x *exchange) play(rec *Recorded, a Answer) error {
 	f := a.fault
 	said := x.worded(&f.no)
@@ -106,7 +105,6 @@ func midInput(events []wiretest.Event) int {
 	return first + (n+1)/2 // every stream ends after its inputs
 }
 
-// sendEvent sends an event, or a part of one, at the model's pace.
 func (x *exchange) sendEvent(data []byte) error {
 	ctx := x.r.Context()
 	if x.m.Pace != nil {
@@ -141,7 +139,6 @@ func (x *exchange) sendFaulty(body []byte, f fault) error {
 	return errBreak
 }
 
-// sendError sends an error that is worded.
 func (x *exchange) sendError(no *wiretest.Refusal) error {
 	return x.send(no.Status, x.contentType(false), no, x.api.Refuse(no, x.requestID()))
 }

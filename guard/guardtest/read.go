@@ -51,7 +51,6 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 
 func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.Form().MaxBody) }
 
-// worded returns an error in the provider's words.
 func (x *exchange) worded(no *wiretest.Refusal) *wiretest.Refusal {
 	if no == nil {
 		return nil

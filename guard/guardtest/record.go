@@ -90,7 +90,6 @@ func (m *Model) recorded(outcome Outcome) []Recorded {
 	return out
 }
 
-// remember adds a record to the last ones of an outcome.
 func (m *Model) remember(outcome Outcome, rec *Recorded) {
 	if m.last == nil {
 		m.last = map[Outcome][]*Recorded{}
@@ -102,7 +101,6 @@ func (m *Model) remember(outcome Outcome, rec *Recorded) {
 	m.last[outcome] = last
 }
 
-// begin records a request, and its refusal if it has one.
 func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +122,6 @@ func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 	return rec
 }
 
-// settle records what the answer to an accepted request is.
 func (m *Model) settle(rec *Recorded, outcome Outcome, status int, refused string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -162,7 +162,6 @@ func placeOf(agent, name string) place {
 	return place{agent, path.Join(agent, "blobs", name), path.Join(agent, "sessions", name+".jsonl"), path.Join(agent, "archive", name+".jsonl.gz")}
 }
 
-// there reports whether the session is there.
 func (p place) there(root *os.Root) bool {
 	for _, name := range []string{p.transcript, p.archive, p.transcript} { // one may become the other in between
 		if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +171,6 @@ func (p place) there(root *os.Root) bool {
 	return false
 }
 
-// ready makes the folder of a session that is there.
 func (p place) ready(root *os.Root) error {
 	if info, err := root.Lstat(p.folder); err == nil && info.IsDir() {
 		return nil

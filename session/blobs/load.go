@@ -42,7 +42,6 @@ type loader struct {
 	missing string // the replacement of the current block
 }
 
-// block returns a block with its bytes.
 func (l *loader) block(b transcript.Block) (transcript.Block, bool) {
 	l.missing = ""
 	got, changed := mapMedia(b, l.source, func(v []byte) []byte {
@@ -90,7 +89,6 @@ func (l *loader) load(kind string, blob transcript.Blob) (data []byte, ok bool) 
 	return data, ok
 }
 
-// read returns the bytes of a blob.
 func (l *loader) read(blob transcript.Blob) (data []byte, ok bool) {
 	if l.err != nil {
 		return nil, false

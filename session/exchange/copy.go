@@ -133,7 +133,6 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	return report, nil
 }
 
-// add counts a session.
 func (r *CopyReport) add(c CopyResult, err error) {
 	r.Sessions++
 	r.Damage += len(c.Damage)

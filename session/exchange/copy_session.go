@@ -19,7 +19,6 @@ import (
 // sessions is replaced.
 const copyTries = 3
 
-// copySession copies a session. Archived is the state of its copy.
 func copySession(ctx context.Context, from, to *session.Store, info session.Info, archived bool, o *CopyOptions) (CopyResult, error) {
 	for tries := 1; ; tries++ {
 		c := lineCopy{
@@ -162,7 +161,6 @@ func (c *lineCopy) compare(ctx context.Context, unit, theirs []transcript.Entry)
 	return err
 }
 
-// copied yields the lines of the copy.
 func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		if c.Created {
@@ -203,7 +201,6 @@ func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err err
 	return err
 }
 
-// create makes the copy with the first line of the session.
 func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 	h, ok := e.Body.(transcript.Header)
 	if !ok || len(c.Damage) > 0 {
@@ -235,7 +232,6 @@ func (c *lineCopy) flush(ctx context.Context) error {
 	return err
 }
 
-// put archives or restores the copy.
 func (c *lineCopy) put(ctx context.Context, archived bool) error {
 	switch {
 	case archived == c.archived && !c.Created:
@@ -258,7 +254,6 @@ type blobCopy struct {
 	listed      bool
 }
 
-// name notes the blobs that a line names for the first time.
 func (b *blobCopy) name(e transcript.Entry) {
 	for blob := range transcript.Blobs(e) {
 		if !b.named[blob.SHA256] {

@@ -98,7 +98,6 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 	return lost, failed(s, err)
 }
 
-// failed adds the session to an error.
 func failed(s *session.Session, err error) error {
 	if err == nil {
 		return nil

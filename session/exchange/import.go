@@ -352,7 +352,6 @@ func (im *importing) before(ctx context.Context) (*session.Session, error) {
 	return nil, err
 }
 
-// header returns the first line of the session.
 func (im *importing) header() transcript.Entry {
 	s := im.Source
 	created := s.Created

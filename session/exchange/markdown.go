@@ -169,7 +169,6 @@ func source(kind string, s transcript.Source) string {
 	return text
 }
 
-// folded writes content that a click unfolds.
 func (m markdown) folded(title, id, language, content string) {
 	if id != "" {
 		title += " (" + id + ")"

@@ -75,7 +75,6 @@ func (d *diff) setSteps(steps []step) {
 	}
 }
 
-// steps returns the steps in order.
 func (d *diff) steps() []step {
 	list := slices.Concat(d.Operations.Adds, d.Operations.Updates, d.Skipped)
 	slices.SortFunc(list, func(a, b step) int { return cmp.Compare(a.N, b.N) })

@@ -95,7 +95,6 @@ func (e *eraser) locked(ctx context.Context, folder string, do func(ctx context.
 	return do(ctx, folder)
 }
 
-// folders returns the folders directly below one.
 func (m *Store) folders(ctx context.Context, below string) ([]string, error) {
 	files, err := m.files.List(ctx, below)
 	var list []string
@@ -169,7 +168,6 @@ func (e *eraser) matching(ctx context.Context, folder string, among func(Memory)
 	return gone, err
 }
 
-// each calls do with the memories below a folder.
 func (e *eraser) each(ctx context.Context, folder string, do func(Memory) error) error {
 	files, err := e.files.List(ctx, folder)
 	for _, f := range files {
@@ -186,7 +184,6 @@ func (e *eraser) each(ctx context.Context, folder string, do func(Memory) error)
 	return err
 }
 
-// hit reports whether a memory matches.
 func (e *eraser) hit(m Memory) bool {
 	if e.Match == nil {
 		return true
@@ -256,7 +253,6 @@ func mentions(s step, gone []Memory) bool {
 	return slices.ContainsFunc(gone, func(m Memory) bool { return m.ID == s.ID || m.ID == s.PageID })
 }
 
-// hits reports whether any text of a step matches.
 func (e *eraser) hits(s step) bool {
 	texts := []Memory{parse(s.File, []byte(s.After)), parse(s.File, []byte(s.Before)), {Text: Text{Abstract: s.Reason}}}
 	if s.Candidate != nil {

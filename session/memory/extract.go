@@ -336,7 +336,6 @@ func (x *extraction) locate(ctx context.Context, s step, search bool) (*Memory, 
 	return v.find(s.ID), nil
 }
 
-// result reports a diff.
 func (x *extraction) result(d *diff) Result {
 	r := Result{
 		Archive: x.archive.Name, Commit: x.archive.Entry, Diff: x.name + diffExt, Reason: d.Reason,

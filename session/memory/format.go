@@ -121,7 +121,6 @@ func cutComment(lines *[]string) (a about) {
 	return a
 }
 
-// parseText finds the three parts in the lines of a file.
 func parseText(lines []string) (t Text) {
 	var parts [3][]string // abstract, overview, content
 	at := 0

@@ -28,14 +28,12 @@ func (lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decisio
 	return Decision{Action: Create, Reason: "no memory is like it"}, nil
 }
 
-// topics returns the keys of a memory's topic.
 func (m Memory) topics() map[string]bool {
 	set := map[string]bool{lineKey(m.Topic): true, lineKey(m.Name): true}
 	delete(set, "")
 	return set
 }
 
-// termSet returns the different words of a text.
 func termSet(text string) map[string]bool {
 	set := map[string]bool{}
 	for _, term := range words.Terms(text) {

@@ -193,7 +193,6 @@ func (s Scope) base(c Category, shared bool) string {
 	return path.Join(ownerFolder(s.Owner), agentFolder(s.Agent), "agent", "memories")
 }
 
-// folder returns the folder of a category, or "".
 func (s Scope) folder(c Category, shared bool) string {
 	base := s.base(c, shared)
 	if base == "" || c == profile {

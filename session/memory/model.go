@@ -127,7 +127,6 @@ func (m Model) part(text string) string {
 	return ""
 }
 
-// output is how many tokens the model may write.
 func (m Model) output() int {
 	return cmp.Or(max(m.MaxOutput, 0), min(defaultMaxOutput, cmp.Or(m.Window, defaultWindow)/4))
 }
@@ -144,7 +143,6 @@ type modelAnswer struct {
 	cut  bool
 }
 
-// ask sends one request.
 func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 	if m.Client == nil {
 		return modelAnswer{}, errors.New("Model.Client is not set")
@@ -286,7 +284,6 @@ func listAt(text string) ([]json.RawMessage, bool) {
 	return nil, false
 }
 
-// parseDecision reads the decision out of the answer of a model.
 func parseDecision(text string, similar []Memory) (Decision, error) {
 	fail := func() (Decision, error) {
 		return Decision{}, fmt.Errorf("%w: %q", errAnswer, clip(oneLine(text), 200))

@@ -286,7 +286,6 @@ func (f *finding) entries(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// score gives the documents their scores, and puts the best in front.
 func (f *finding) score() {
 	top := 0.0
 	for i := range f.found {
@@ -331,7 +330,6 @@ func (f *finding) hits(o SearchOptions) []Hit {
 	return hits
 }
 
-// first returns the first line of a document.
 func (d *document) first() string { return strings.TrimSpace(d.texts[0]) }
 
 // shown returns what to show of a document: all of it, if that is short.

@@ -25,7 +25,6 @@ type known struct {
 	at     int             // in the list
 }
 
-// load reads all memories of a scope.
 func (m *Store) load(ctx context.Context, scope Scope) (*view, error) {
 	v := newView()
 	for mem, err := range m.List(ctx, scope) {
@@ -41,7 +40,6 @@ func newView() *view {
 	return &view{byID: map[string]*known{}, byTerm: map[string][]*known{}, files: map[string]bool{}}
 }
 
-// put adds a memory, or replaces the one with its ID.
 func (v *view) put(mem Memory) {
 	k := v.byID[mem.ID]
 	if k == nil {
@@ -58,7 +56,6 @@ func (v *view) put(mem Memory) {
 	v.files[strings.ToLower(mem.file)] = true
 }
 
-// find returns the memory with an ID, or nil.
 func (v *view) find(id string) *Memory {
 	if k := v.byID[id]; k != nil {
 		return &k.Memory
@@ -66,7 +63,6 @@ func (v *view) find(id string) *Memory {
 	return nil
 }
 
-// of returns the memories of a category.
 func (v *view) of(c Category) (list []Memory) {
 	for _, k := range v.list {
 		if k.Category == c {

@@ -133,7 +133,6 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 	return plan, nil
 }
 
-// now returns the time by the clock of the plan.
 func (p Plan) now() time.Time {
 	if p.Now == nil {
 		return time.Now()
@@ -216,7 +215,6 @@ func (c *choice) quota(limit int64, why string, cost func(*Item) int64, group fu
 	}
 }
 
-// choose adds an item to the plan, with its protection.
 func (c *choice) choose(item *Item, why string) {
 	item.Why, item.Protected = why, protection(item.Info, item.Expires, why, c.now, c.vouched, c.Force)
 	if item.Protected == "" && c.Keep != nil && c.Keep(item.Info) {

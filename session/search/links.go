@@ -33,7 +33,6 @@ func (c calls) tool(id string, at int64) string {
 // calling is in lines with a call.
 var calling = words.NewLiterals(`"tool_use"`)
 
-// readCalls reads the tool calls of a session.
 func readCalls(ctx context.Context, s *source) (calls, error) {
 	all := calls{}
 	for rec, err := range s.scan(ctx, session.ScanOptions{Keep: calling.In}) {

@@ -71,7 +71,6 @@ func (all *ranking) count(ctx context.Context, r *reading) error {
 	return ctx.Err()
 }
 
-// choose keeps the best entries of a session.
 func (all *ranking) choose(ctx context.Context, r *reading) error {
 	limit := cmp.Or(r.query.Limit, rankedLimit)
 	return r.read(ctx, words.MostOnce, func(m *match) error {

@@ -70,7 +70,6 @@ func Read(ctx context.Context, s *session.Session, entryID string, slice Slice) 
 	return p, nil
 }
 
-// of returns the part of a text that the slice asks for.
 func (s Slice) of(text string) (Part, error) {
 	p := Part{Bytes: len(text), Lines: strings.Count(text, "\n") + 1}
 	most := cmp.Or(s.Max, maxPart)

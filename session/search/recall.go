@@ -149,7 +149,6 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	return out.String(), nil
 }
 
-// parseTime reads a time or a date.
 func parseTime(text string, at *time.Time) (err error) {
 	if text == "" {
 		return nil

@@ -73,7 +73,6 @@ func contentPassages(f transcript.Fragment) []passage {
 	return list
 }
 
-// textOf returns the text of a block, or "" for an image.
 func textOf(b transcript.Block) string {
 	switch b := b.(type) {
 	case transcript.TextBlock:

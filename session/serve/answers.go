@@ -89,7 +89,6 @@ func (sv *Server) answer(s *session.Session) {
 	})
 }
 
-// isAnswering reports whether this server works on a session.
 func (sv *Server) isAnswering(s *session.Session) bool {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()

@@ -67,7 +67,6 @@ func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 	}
 }
 
-// keyOf is the key in a header of a request, or "".
 func keyOf(r *http.Request) string {
 	key := r.Header.Get("X-API-Key")
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && key == "" && strings.EqualFold(scheme, "Bearer") {
@@ -82,7 +81,6 @@ var (
 	errCrossSite = errors.New("the request comes from a web page of another site")
 )
 
-// principal returns the sender of a request.
 func (sv *Server) principal(r *http.Request) (Principal, error) {
 	if sv.opts.Open {
 		if !isLocal(r) {

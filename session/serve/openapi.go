@@ -51,7 +51,6 @@ func openAPI(routes []Route, keys bool) object {
 // schemas maps named types to their schemas.
 type schemas map[string]any
 
-// operation describes a route.
 func (all schemas) operation(r Route) object {
 	ref := func(to string) object { return object{"$ref": "#/components/" + to} }
 	params := []object{}

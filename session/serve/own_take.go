@@ -66,7 +66,6 @@ type member struct {
 	optional bool
 }
 
-// members returns the members of a struct, including embedded ones.
 func members(t reflect.Type) (all []member) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")

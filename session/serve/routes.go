@@ -267,7 +267,6 @@ func (q *Request) JSON(status int, v any) {
 	_ = json.NewEncoder(q.w).Encode(v) // the client has left if it fails
 }
 
-// agent returns an agent that the principal may use.
 func (q *Request) agent(name string) (string, error) {
 	if !q.Principal.May(name) {
 		return "", errNotFound

@@ -153,7 +153,6 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	return sv, nil
 }
 
-// or is value, or other if value is the zero value.
 func or[T comparable](value, other T) T {
 	var zero T
 	if value == zero {

@@ -25,7 +25,6 @@ type stream struct {
 	err  error // of the first failed write
 }
 
-// newStream answers a request with a stream.
 func newStream(w *writer) *stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")

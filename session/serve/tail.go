@@ -84,7 +84,6 @@ func (t *tail) flush() []Frame {
 	return t.take(batch)
 }
 
-// take takes the entries of an append.
 func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 	m := maker{}
 	for _, e := range batch {

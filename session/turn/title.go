@@ -147,7 +147,6 @@ func cleanTitle(text string) string {
 	return ""
 }
 
-// cut cuts a text after most runes.
 func cut(text string, most int) string {
 	for i := range text {
 		if most--; most < 0 {
@@ -164,7 +163,6 @@ const (
 	textRunes  = 1_000
 )
 
-// texts returns the texts of the first and the last messages.
 func texts(messages []transcript.Message) (all []transcript.Message) {
 	for _, m := range messages {
 		text := strings.TrimSpace(m.Text())

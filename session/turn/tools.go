@@ -51,7 +51,6 @@ func RunTools(ctx context.Context, s *session.Session, limit int, run Tool) erro
 	return group.Wait()
 }
 
-// runTool dispatches a call, runs it and appends its result.
 func runTool(ctx context.Context, s *session.Session, run Tool, c rebuild.PendingCall) error {
 	if err := ctx.Err(); err != nil {
 		return err

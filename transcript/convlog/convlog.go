@@ -71,7 +71,6 @@ func (c Channel) check() error {
 	return nil
 }
 
-// folder returns the folder of an agent's logs, below the folder of the store.
 func folder(agent string) string { return path.Join("agents", filename.Encode(agent), folderName) }
 
 // file is the name of the log. A "-" inside the type is spelled out, so that no
@@ -85,7 +84,6 @@ func (c Channel) zyhive() string {
 	return strings.NewReplacer("/", "-", `\`, "-").Replace(c.id()) + ".jsonl"
 }
 
-// id is the channelId of a line.
 func (c Channel) id() string { return c.Type + "-" + c.Chat }
 
 // A line is the stored form of an entry.
@@ -102,7 +100,6 @@ type line struct {
 // lineMembers are the names of its members.
 var lineMembers = []string{"ts", "role", "content", "channelId", "channelType", "sender", "id"}
 
-// encode returns the line of an entry, with its newline.
 func (c Channel) encode(e Entry) ([]byte, error) {
 	e.Content = strings.ToValidUTF8(e.Content, "\uFFFD")
 	data, err := json.Marshal(line{e.Time.UTC(), e.Role, e.Content, c.id(), c.Type, e.Sender, e.MessageID})
@@ -124,7 +121,6 @@ func (c Channel) encode(e Entry) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// decode reads the lines of a log.
 func decode(data []byte, _ int64) (transcript.Entry, error) {
 	var l line
 	if err := json.Unmarshal(data, &l); err != nil || l.ChannelType == "" {

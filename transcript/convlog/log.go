@@ -78,7 +78,6 @@ func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []
 	return slices.CompactFunc(infos, func(a, b Info) bool { return a.Channel == b.Channel }), nil
 }
 
-// names lists a folder; none is an empty one.
 func (l *Log) names(dir string) ([]string, error) {
 	f, err := l.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +94,6 @@ func (l *Log) names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// describe finds out which channel a file is of.
 func (l *Log) describe(dir, file, agent string) (info Info, ok bool) {
 	stat, err := l.root.Lstat(path.Join(dir, file))
 	if !strings.HasSuffix(file, ".jsonl") || err != nil || !stat.Mode().IsRegular() {

@@ -178,7 +178,6 @@ func (w *Writer) acquire(c Channel) (*chat, error) {
 	return t, nil
 }
 
-// release closes idle logs if there are too many.
 func (w *Writer) release(c Channel, t *chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +193,6 @@ func (w *Writer) release(c Channel, t *chat) {
 	}
 }
 
-// open opens the log of a channel, or makes it.
 func (w *Writer) open(t *chat, c Channel) (*filelog.Log, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

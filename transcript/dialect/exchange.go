@@ -31,7 +31,6 @@ type timedResult struct {
 	at time.Time
 }
 
-// all gives the entries to out, exchange by exchange.
 func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) error {
 	for e, err := range entries {
 		if err != nil {
@@ -161,7 +160,6 @@ func (x *exchange) text(b transcript.Block) (string, bool) {
 	return "", false
 }
 
-// texts returns the texts of blocks.
 func (x *exchange) texts(blocks []transcript.Block) []string {
 	var texts []string
 	for _, b := range blocks {
@@ -172,7 +170,6 @@ func (x *exchange) texts(blocks []transcript.Block) []string {
 	return texts
 }
 
-// resultText returns the text of a result.
 func (x *exchange) resultText(r transcript.ToolResultBlock) string {
 	return strings.Join(x.texts(r.Content), "\n")
 }

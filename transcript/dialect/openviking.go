@@ -93,7 +93,6 @@ const (
 
 func (m *partsOf) say(f transcript.Fragment) { m.bodies = append(m.bodies, f) }
 
-// flush ends the fragment at hand.
 func (m *partsOf) flush() {
 	if len(m.content) > 0 {
 		m.say(withContent(transcript.Fragment{Kind: string(m.role), Role: m.role}, m.content, true))

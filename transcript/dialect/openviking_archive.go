@@ -92,7 +92,6 @@ func (a *archiving) covered(c transcript.Compaction, at int) []int {
 	return a.free(0, n)
 }
 
-// committed returns the messages that a commit archives.
 func (a *archiving) committed(c transcript.Commit, at int) (chosen []int) {
 	runs := c.Runs
 	if len(runs) == 0 {
@@ -109,7 +108,6 @@ func (a *archiving) committed(c transcript.Commit, at int) (chosen []int) {
 	return slices.Compact(chosen)
 }
 
-// free returns the messages of a range that are in no archive.
 func (a *archiving) free(from, to int) (list []int) {
 	for i := from; i < to; i++ {
 		if !a.archived[i] {
@@ -134,7 +132,6 @@ func (a *archiving) put(made vikingArchive, chosen []int) {
 	a.made = append(a.made, made)
 }
 
-// live returns the messages that are in no archive.
 func (a *archiving) live() (live []vikingMessage) {
 	for _, i := range a.free(0, len(a.messages)) {
 		live = append(live, a.messages[i])
@@ -142,7 +139,6 @@ func (a *archiving) live() (live []vikingMessage) {
 	return live
 }
 
-// archiveNumber returns the number of the archive of a commit, or 0.
 func archiveNumber(c transcript.Commit) int {
 	if c.N > 0 {
 		return c.N

@@ -12,7 +12,6 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// end writes the files.
 func (v *vikingOutput) end(losses Losses) error {
 	if len(v.early) > 0 {
 		losses[transcript.TypeToolResult] += len(v.early)
@@ -198,7 +197,6 @@ func (v *vikingOutput) relations() []byte {
 	return append(links, ']')
 }
 
-// link adds the used URIs, each one once.
 func (v *vikingOutput) link(b transcript.Used) {
 	uris := b.Contexts
 	if b.Skill != nil {

@@ -242,7 +242,6 @@ func (a *vikingArchived) extend(e transcript.Entry, within bool) {
 	}
 }
 
-// scan scans a file of messages.
 func (v vikingFolder) scan(name string) iter.Seq2[transcript.Record, error] {
 	return scanFile(v.fsys, name, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
 		return scanForm(r, size, transcript.ScanOptions{Final: true}, openViking{tool: v.tool})

@@ -168,7 +168,6 @@ func (v *vikingOutput) status(x *exchange, s transcript.ToolStatus, at time.Time
 	v.told[s.CallID] = vikingStatus{s.Status, at, ended}
 }
 
-// part appends a text or a context.
 func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block) []vikingPart {
 	o := jsontext.AppendObject(nil)
 	switch b := b.(type) {
@@ -187,7 +186,6 @@ func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block)
 	return append(parts, vikingPart{json: o.End()})
 }
 
-// line returns a message as it is in the file.
 func (v *vikingOutput) line(m vikingMessage) []byte {
 	parts := []byte{'['}
 	for _, p := range m.parts {
@@ -207,7 +205,6 @@ func (v *vikingOutput) line(m vikingMessage) []byte {
 	return append(o.End(), '\n')
 }
 
-// tool returns the part of a call.
 func (v *vikingOutput) tool(c *vikingCall) []byte {
 	skill, _ := jsontext.String(c.Extra["skill_uri"])
 	o := jsontext.AppendObject(nil)
@@ -274,7 +271,6 @@ func (v *vikingOutput) message(id string, role transcript.Role, parts []vikingPa
 	v.messages = append(v.messages, vikingMessage{id, of, role, parts, at, ids})
 }
 
-// first returns the first text of a message.
 func (m vikingMessage) first() string {
 	for _, p := range m.parts {
 		if text, ok := jsontext.String(object(p.json)["text"]); ok && p.call == nil {

@@ -18,7 +18,6 @@ const (
 	piSummaryHeading = "The conversation history before this point was compacted into the following summary:"
 )
 
-// piMessage returns what the message of a record says.
 func piMessage(m record) (transcript.Body, error) {
 	switch role := m.str("role"); role {
 	case "user", "custom", "hookMessage":

@@ -184,7 +184,6 @@ type found struct {
 	made    []transcript.Entry
 }
 
-// scan yields the records of one pass.
 func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f form) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		line := map[int64]found{} // the records of the line at hand, by offset
@@ -230,7 +229,6 @@ func parse(line []byte) (record, error) {
 	return object(line), nil
 }
 
-// object returns the members of valid JSON, if it is an object.
 func object(v []byte) record {
 	r := record{}
 	if jsontext.IsObject(v) {
@@ -251,7 +249,6 @@ func textOf(v []byte) string {
 	return string(v)
 }
 
-// str returns a string member; empty if it is missing or no string.
 func (r record) str(name string) string {
 	s, _ := jsontext.String(r[name])
 	return s
@@ -263,7 +260,6 @@ func (r record) number(name string) int {
 	return int(n)
 }
 
-// flag reports whether a member is true.
 func (r record) flag(name string) bool {
 	b, _ := jsontext.Bool(r[name])
 	return b

@@ -203,7 +203,6 @@ type file struct {
 	io.ReaderAt
 }
 
-// openFile opens a regular file.
 func openFile(fsys fs.FS, name string) (_ file, size int64, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -257,7 +256,6 @@ func (f *forward) ReadAt(p []byte, off int64) (int, error) {
 	return read, err
 }
 
-// jsonFile returns the members of a file that holds a JSON object.
 func jsonFile(fsys fs.FS, name string) (record, error) {
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {

@@ -70,7 +70,6 @@ func (t *tree) parent(id string) int {
 	return t.leaf
 }
 
-// walk marks the rows from the leaf to the root.
 func (t *tree) walk() {
 	var instead []int // of parents after their children, used if they lead to a row on the path
 	for i := t.leaf; i != noRow; {

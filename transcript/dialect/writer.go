@@ -155,7 +155,6 @@ func (l *lines) close() error {
 	return errors.Join(l.buf.Flush(), l.file.Close())
 }
 
-// put writes a whole file.
 func (w *Writer) put(name string, data []byte) error {
 	file, err := w.create(name)
 	if err != nil {

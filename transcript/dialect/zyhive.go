@@ -255,7 +255,6 @@ func (z *zyHive) overlap(list, after []int) int {
 	return n
 }
 
-// ordinal returns the number after a prefix, or -1.
 func ordinal(id, prefix string) int {
 	digits, ok := strings.CutPrefix(id, prefix)
 	if !ok {

@@ -53,7 +53,6 @@ func answerOf(e transcript.Entry) (id string, ok bool) {
 	return cmp.Or(f.Of, e.ID), ok && f.Role == transcript.RoleAssistant
 }
 
-// redactEntry passes the texts of a line to the hook.
 func redactEntry(e transcript.Entry, hook func(string) string) (_ transcript.Entry, changed bool, err error) {
 	r := redaction{hook: func(text string) string { return strings.ToValidUTF8(hook(text), "\uFFFD") }}
 	switch e.Body.(type) {
@@ -68,7 +67,6 @@ func redactEntry(e transcript.Entry, hook func(string) string) (_ transcript.Ent
 	return e, true, err
 }
 
-// unreasoned returns a line of an answer without reasoning.
 func unreasoned(e transcript.Entry) (transcript.Entry, error) {
 	gone := false
 	line := jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
@@ -128,7 +126,6 @@ func wordSet(words string) func(string) bool {
 	return func(name string) bool { return set[name] }
 }
 
-// object returns an object with its texts redacted.
 func (r *redaction) object(obj []byte, in where) []byte {
 	return jsontext.MapMembers(obj, func(name string, v []byte) []byte {
 		switch {

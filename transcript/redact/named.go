@@ -17,7 +17,6 @@ var named = lazy.New(`(?i)` +
 	"(\\\\?\"[^\"\n]*\"?|'[^'\n]*'?|[^\\s,;\"'`)}\\]]+)" +
 	"|()\\b(bearer|basic)([ \t]+)(['\"]?[A-Za-z0-9._~+/=-]{12,})")
 
-// maskNamed masks the values of the matches of named.
 func maskNamed(text string) string {
 	re := named.Get()
 	var out strings.Builder

@@ -185,7 +185,6 @@ var ranges = [...]struct {
 	{utf8.MaxRune, four},
 }
 
-// classOf returns the class of a character outside of ASCII.
 func classOf(r rune) class {
 	switch { // the scripts that fill whole texts
 	case r >= firstHan && r <= lastHan:

@@ -66,7 +66,6 @@ func (f Family) rule() *rule {
 	return &rules[f]
 }
 
-// familyOf returns the family of a model by its name, see [For].
 func familyOf(model string) Family {
 	model = strings.ToLower(model)
 	has := func(parts ...string) bool {

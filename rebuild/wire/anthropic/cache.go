@@ -53,7 +53,6 @@ func limitMarks(r *messages.Renderer, blocks []transcript.Block, left int) int {
 	return left
 }
 
-// unmarked returns a block without its mark.
 func unmarked(b transcript.Block) (plain transcript.Block, marked bool) {
 	if raw, ok := b.(transcript.RawBlock); ok {
 		marked = !jsontext.IsNull(js.Get(raw.JSON, messages.CacheControl))

@@ -21,7 +21,6 @@ type renderer struct {
 	names  map[string]bool // of documents
 }
 
-// messageList returns the member messages.
 func (r *renderer) messageList() js.Written {
 	r.Media = countMedia(r.Req.Messages)
 	rendered := r.Messages(r.user, func(i int, m transcript.Message) []transcript.Block {
@@ -93,7 +92,6 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 	return r.AnswerBlock(o, b, paired)
 }
 
-// blockJSON returns a block as it goes out.
 func blockJSON(b transcript.Block) js.Written {
 	switch b := b.(type) {
 	case transcript.TextBlock:

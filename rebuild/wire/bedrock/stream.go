@@ -41,7 +41,6 @@ func (s *stream) Whole(body []byte) error {
 	return nil
 }
 
-// answerBlock reads one content block.
 func answerBlock(block []byte) transcript.Block {
 	for name, value := range jsontext.Members(block) {
 		switch {
