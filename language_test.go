@@ -25,28 +25,33 @@ import (
 // occurrence may be right, so occurrences are counted and not forbidden.
 type pattern struct {
 	name     string
-	goal     int // occurrences in 10,000 words
+	goal     int    // occurrences in 10,000 words
+	hints    string // a text without any of them has no occurrence: most cost no more
 	re       *regexp.Regexp
 	harmless *regexp.Regexp // phrases that are removed before re is tried; may be nil
 }
 
 var patterns = []pattern{
-	{name: "P1", goal: 3, re: regexp.MustCompile(`(?i)\bwhat(?:ever)? (?:is|was|were|are|has|had|have|it|its|they|there|an?|no|not|one|others?|another|came|comes?|stands?|stood|goes|went|gets|got|follows|remains|belongs|happens|happened|counts|matters|makes|made|does|did|can|could|may|might|must|would|will|should|never|only|each|every|this|that|these|those|fits|fails|failed|changes|changed|costs)\b`)},
-	{name: "P2", goal: 2, re: regexp.MustCompile(`(?i)\b(?:that|those) of\b`)},
-	{name: "P3", goal: 1, re: regexp.MustCompile(`(?i)\b(?:some|no|any|every)body\b`)},
-	{name: "P4", goal: 5, re: regexp.MustCompile(`(?i)\b(?:sa(?:ys?|id)|tells?|told|kn(?:ows?|ew|own)|sp(?:eaks?|oke)) (?:what|that|which|who|whose|how|whether|why|where|when|if|so|no|nothing|of|it|not|one)\b`)},
-	{name: "P5", goal: 2, re: regexp.MustCompile(`(?i)\b(?:is|are|was|were|be|been|being) (?:told|asked|given|looked|spoken|gone)\b`)},
-	{name: "P6", goal: 1, re: regexp.MustCompile(`(?i)\b(?:is|are|was|were) (?:none|no [a-z]+)\b`), harmless: regexp.MustCompile(`(?i)\bthere (?:is|are|was|were) no [a-z]|\bno (?:longer|more|one|matter)\b`)},
-	{name: "P7", goal: 4, re: regexp.MustCompile(`(?i)\b(?:behind|in front of|besides?|meanwhile)\b`)},
-	{name: "P8", goal: 1, re: regexp.MustCompile(`(?i)\bst(?:ands?|ood|anding) (?:for|in|there|behind)\b`)},
-	{name: "P9", goal: 1, re: regexp.MustCompile(`(?i)\b(?:go(?:es|ing)?|went) (?:on|along)\b|\bc[oa]m(?:es?|ing) (?:in between|upon)\b`)},
-	{name: "P10", goal: 1, re: regexp.MustCompile(`(?i)\bas far as\b|, too\b|, also if\b`)}, // and P13
-	{name: "P11", goal: 7, re: regexp.MustCompile(`(?i)\b(?:no|nothing|none)\b[^.,;:()]*\b(?:unless|but|not)\b`)},
-	{name: "P12", goal: 5, re: regexp.MustCompile(`(?i)\b(?:it|they|which|(?:the|an?|each|every|this|that|its) \w+) (?:has|have) (?:an?|the|no|its|their|all|two|none|other|another|only|nothing|what|words|[0-9]+)\b`)},
+	{name: "P1", goal: 3, hints: "what", re: regexp.MustCompile(`(?i)\bwhat(?:ever)? (?:is|was|were|are|has|had|have|it|its|they|there|an?|no|not|one|others?|another|came|comes?|stands?|stood|goes|went|gets|got|follows|remains|belongs|happens|happened|counts|matters|makes|made|does|did|can|could|may|might|must|would|will|should|never|only|each|every|this|that|these|those|fits|fails|failed|changes|changed|costs)\b`)},
+	{name: "P2", goal: 2, hints: "that of|those of", re: regexp.MustCompile(`(?i)\b(?:that|those) of\b`)},
+	{name: "P3", goal: 1, hints: "body", re: regexp.MustCompile(`(?i)\b(?:some|no|any|every)body\b`)},
+	{name: "P4", goal: 5, hints: "say|said|tell|told|know|knew|speak|spoke", re: regexp.MustCompile(`(?i)\b(?:sa(?:ys?|id)|tells?|told|kn(?:ows?|ew|own)|sp(?:eaks?|oke)) (?:what|that|which|who|whose|how|whether|why|where|when|if|so|no|nothing|of|it|not|one)\b`)},
+	{name: "P5", goal: 2, hints: "told|asked|given|looked|spoken|gone", re: regexp.MustCompile(`(?i)\b(?:is|are|was|were|be|been|being) (?:told|asked|given|looked|spoken|gone)\b`)},
+	{name: "P6", goal: 1, hints: " no", re: regexp.MustCompile(`(?i)\b(?:is|are|was|were) (?:none|no [a-z]+)\b`), harmless: regexp.MustCompile(`(?i)\bthere (?:is|are|was|were) no [a-z]|\bno (?:longer|more|one|matter)\b`)},
+	{name: "P7", goal: 4, hints: "behind|in front|beside|meanwhile", re: regexp.MustCompile(`(?i)\b(?:behind|in front of|besides?|meanwhile)\b`)},
+	{name: "P8", goal: 1, hints: "stand|stood", re: regexp.MustCompile(`(?i)\bst(?:ands?|ood|anding) (?:for|in|there|behind)\b`)},
+	{name: "P9", goal: 1, hints: " on| along|between| upon", re: regexp.MustCompile(`(?i)\b(?:go(?:es|ing)?|went) (?:on|along)\b|\bc[oa]m(?:es?|ing) (?:in between|upon)\b`)},
+	{name: "P10", goal: 1, hints: "as far as|, too|, also if", re: regexp.MustCompile(`(?i)\bas far as\b|, too\b|, also if\b`)}, // and P13
+	{name: "P11", goal: 7, hints: "unless| but| not", re: regexp.MustCompile(`(?i)\b(?:no|nothing|none)\b[^.,;:()]*\b(?:unless|but|not)\b`)},
+	{name: "P12", goal: 5, hints: " has | have ", re: regexp.MustCompile(`(?i)\b(?:it|they|which|(?:the|an?|each|every|this|that|its) \w+) (?:has|have) (?:an?|the|no|its|their|all|two|none|other|another|only|nothing|what|words|[0-9]+)\b`)},
 }
 
 // The column "all" sums up the others.
 const allGoal = 33
+
+// A ceiling is lowered to a little above the rate, or to delete a plain sentence
+// would exceed it.
+const languageSlack = 2
 
 const languageFile = "testdata/language.txt"
 
@@ -95,8 +100,12 @@ type prose struct {
 // add counts the words and the patterns of a text without code.
 func (p *prose) add(place, text string) {
 	p.words += countWords(text)
+	lower := strings.ToLower(text)
 	for _, pattern := range patterns {
 		rest := text
+		if !slices.ContainsFunc(strings.Split(pattern.hints, "|"), func(hint string) bool { return strings.Contains(lower, hint) }) {
+			continue
+		}
 		if pattern.harmless != nil {
 			rest = pattern.harmless.ReplaceAllString(rest, "")
 		}
@@ -186,10 +195,10 @@ func lowerRates(ceilings map[string]map[string]int, measured map[string]*prose) 
 			if !ok && len(ceilings) > 0 || !p.above(c.name, c.limit) {
 				continue
 			}
-			if ceiling = cmp.Or(ceiling, p.rate(c.name)); lowered[name] == nil {
+			if ceiling = cmp.Or(ceiling, p.rate(c.name)+languageSlack); lowered[name] == nil {
 				lowered[name] = map[string]int{}
 			}
-			lowered[name][c.name] = max(c.limit, min(ceiling, p.rate(c.name)))
+			lowered[name][c.name] = max(c.limit, min(ceiling, p.rate(c.name)+languageSlack))
 		}
 	}
 	return lowered
@@ -435,7 +444,7 @@ func TestLanguageCheckerFlags(t *testing.T) {
 	expect(t, checkRates(ceiling(30), rows(10_000, 19)), "session: P2 has fallen to 1.9; lower its ceiling of 3.0")
 	expect(t, checkRates(ceiling(30), nil), "session is gone")
 
-	require.Equal(t, ceiling(20), lowerRates(ceiling(30), rows(10_000, 20)))
+	require.Equal(t, ceiling(20+languageSlack), lowerRates(ceiling(30), rows(10_000, 20)))
 	require.Equal(t, ceiling(30), lowerRates(ceiling(30), rows(10_000, 40)), "an update raises nothing")
 	require.Empty(t, lowerRates(ceiling(30), rows(10_000, 2)), "at the goal")
 	require.Empty(t, lowerRates(map[string]map[string]int{"guard": {}}, rows(10_000, 40)), "a new package starts at the goal")

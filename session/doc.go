@@ -65,22 +65,11 @@ package session
 
 // Decisions:
 //
-// Masking and media are filters, so the core has no code for them: plans, searches and
-// counts see a hash and a size.
-//
 // Follow keeps an offset after the last whole batch and reads from there when woken. It
 // buffers nothing, so it neither delays writers nor misses entries. Each read checks
 // the first line, because a session may be deleted and created again.
-//
-// A fork reads its base like a restart at that entry, asks the fold for the entries in
-// force, and creates the session with their lines in one step.
 //
 // A compaction resets the calibrations: its batch repeats those in force, so a reader
 // of the kept part knows as much as a reader of all lines. The failures of a summarizer
 // are calibrations as well, and its cooldown is measured in new tokens, never by a
 // clock.
-//
-// Idempotency keys are found back to the start of the history, or among the last 1,024
-// lines, so the first one after a restart costs no more than resuming did.
-//
-// SetCurrent of the current session writes nothing.

@@ -204,12 +204,10 @@ func (a *agent) observe(_ context.Context, e session.Event) {
 	}
 }
 
-// say prints one line that is not the conversation.
 func (a *agent) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.out, "  %s\n", printable(fmt.Sprintf(format, args...)))
 }
 
-// printable removes control sequences from a text.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

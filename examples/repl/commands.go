@@ -87,7 +87,6 @@ func listSessions(ctx context.Context, r *repl, _ string) error {
 	return nil
 }
 
-// row describes a session on one line.
 func (r *repl) row(i session.Info) string {
 	title := i.Title
 	if title == "" {

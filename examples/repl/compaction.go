@@ -82,7 +82,6 @@ func (t *terminal) guardEvent(_ context.Context, e guard.Event) {
 	}
 }
 
-// compactionFailed prints why a compaction did not happen.
 func (t *terminal) compactionFailed(err error) {
 	if errors.Is(err, context.Canceled) {
 		t.note("compact", "cancelled; nothing was changed")

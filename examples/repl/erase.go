@@ -51,7 +51,6 @@ func (r *repl) planErase(ctx context.Context, words string) error {
 	return nil
 }
 
-// counted returns the number of places of each kind.
 func counted(places []transcript.Place) string {
 	n := map[string]int{}
 	for _, p := range places {

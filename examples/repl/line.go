@@ -73,7 +73,6 @@ func openConsole(in io.Reader, out io.Writer) (*console, error) {
 	return c, nil
 }
 
-// width is the width of the terminal, in columns.
 func (c *console) width() int {
 	width, _, err := term.GetSize(int(c.out.Fd()))
 	if err != nil || width <= 0 {

@@ -113,7 +113,6 @@ func (m *markdown) styled(style string) string {
 	return ""
 }
 
-// code shows a line of a block of code, or a fence.
 func (m *markdown) code(line, text string) bool {
 	style := m.styled(cyan)
 	switch {
@@ -125,7 +124,6 @@ func (m *markdown) code(line, text string) bool {
 	return m.whole(line, style)
 }
 
-// whole shows a line as it is.
 func (m *markdown) whole(line, style string) bool {
 	m.endWord()
 	m.out.WriteString(paint(line, style))
@@ -138,7 +136,6 @@ func (m *markdown) whole(line, style string) bool {
 	return true
 }
 
-// listMarker returns the length of a text's "- " or "1. ", or 0.
 func listMarker(text string) int {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	rest := text[digits:]
@@ -154,7 +151,6 @@ func listMarker(text string) int {
 // longestSpan is for how many bytes the end of emphasis is waited for.
 const longestSpan = 1000
 
-// prose shows the next piece of a line. It returns false if it needs more.
 func (m *markdown) prose(final bool) bool {
 	line, _, ended := strings.Cut(m.pending, "\n")
 	ended = ended || final

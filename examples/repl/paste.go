@@ -58,7 +58,6 @@ func (s *shelf) keep(text, how string) string {
 	return c
 }
 
-// expand returns the text behind a line's short forms.
 func (s *shelf) expand(line string) string {
 	line = strings.ReplaceAll(line, breakMark, "\n")
 	return chip.ReplaceAllStringFunc(line, func(c string) string {

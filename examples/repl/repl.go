@@ -36,7 +36,6 @@ type repl struct {
 	cancel context.CancelFunc // of the running turn; nil at the prompt
 }
 
-// fail prints an error. The conversation continues.
 func (r *repl) fail(err error) {
 	if errors.Is(err, fs.ErrNotExist) && errors.Is(err, session.ErrReplaced) {
 		r.out.say("This session was deleted by another program; what you typed was not saved. /new starts another one.")
@@ -107,7 +106,6 @@ func (r *repl) showLast(ctx context.Context) {
 	r.showMessages(h.Messages[max(0, len(h.Messages)-2):])
 }
 
-// showPending prints unfinished work.
 func (r *repl) showPending(ctx context.Context) {
 	p, err := r.session.Pending(ctx)
 	if err != nil {
@@ -149,7 +147,6 @@ func (r *repl) loop(ctx context.Context) error {
 	}
 }
 
-// handle carries out one line. It returns false to end the program.
 func (r *repl) handle(ctx context.Context, line string) bool {
 	if !strings.HasPrefix(line, "/") {
 		r.turn(ctx, func(ctx context.Context) error {

@@ -41,7 +41,6 @@ func (t *terminal) write(s string) {
 	_, _ = io.WriteString(t.w, s)
 }
 
-// columns is the width, or 0.
 func (t *terminal) columns() int {
 	if t.width == nil {
 		return 0
@@ -49,14 +48,12 @@ func (t *terminal) columns() int {
 	return t.width()
 }
 
-// print prints a text that is not an answer.
 func (t *terminal) print(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.write(wrap(clean(fmt.Sprintf(format, args...)), t.columns(), ""))
 }
 
-// stream prints a piece of an answer.
 func (t *terminal) stream(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +84,6 @@ func (t *terminal) sayIn(style, format string, args ...any) {
 	t.write(text + "\n")
 }
 
-// end ends an answer, and the line that it is in the middle of.
 func (t *terminal) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +118,6 @@ func clean(s string) string {
 	}, s)
 }
 
-// cut shortens a text to n runes, on one line.
 func cut(s string, n int) string {
 	s = strings.Join(strings.Fields(clean(s)), " ")
 	if runes := []rune(s); len(runes) > n {

@@ -217,7 +217,6 @@ func checkWord(data []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// checkNumber returns the index after the number that starts at data[i].
 func checkNumber(data []byte, i int) int {
 	if data[i] == '-' {
 		i++
@@ -244,7 +243,6 @@ func checkNumber(data []byte, i int) int {
 	return i
 }
 
-// digits returns the index after the digits that start at data[i].
 func digits(data []byte, i int) int {
 	for i < len(data) && data[i] >= '0' && data[i] <= '9' {
 		i++

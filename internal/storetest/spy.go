@@ -303,7 +303,6 @@ func (s *Spy) offset(fd int, nr uint32, at uint64) int64 {
 	return off
 }
 
-// path returns the name of an open file, or of one below an open folder.
 func (s *Spy) path(fd int, name string) (path string, ours bool) {
 	if !filepath.IsAbs(name) && fd >= 0 {
 		folder, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
@@ -318,7 +317,6 @@ func (s *Spy) path(fd int, name string) (path string, ours bool) {
 	return strings.CutPrefix(filepath.Clean(name), s.Dir+"/")
 }
 
-// text returns the string at an address.
 func (s *Spy) text(addr uint64) string {
 	var b []byte
 	for {
@@ -331,7 +329,6 @@ func (s *Spy) text(addr uint64) string {
 	}
 }
 
-// memory returns a copy of n bytes at an address.
 func (s *Spy) memory(addr uint64, n int) []byte {
 	if n == 0 {
 		return nil

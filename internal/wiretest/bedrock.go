@@ -127,7 +127,6 @@ func (c *bedrockCheck) config(req map[string]any, tools, messages []any) {
 	}
 }
 
-// message checks one message and returns its role.
 func (c *bedrockCheck) message(i int, m map[string]any, before string) string {
 	c.members(m, "role content", fmt.Sprintf("messages.%d", i), i, -1)
 	role := text(m["role"])
@@ -170,7 +169,6 @@ func (c *bedrockCheck) message(i int, m map[string]any, before string) string {
 	return role
 }
 
-// results checks the results of message i against the calls before it.
 func (c *bedrockCheck) results(i int, results []string) {
 	if !c.want(len(results) <= len(c.calls), "orphan-result", i, -1, "The number of toolResult blocks at messages.%d.content exceeds the number of toolUse blocks of previous turn.", i) {
 		return

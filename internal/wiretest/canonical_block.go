@@ -220,7 +220,6 @@ var mediaTypes = map[string]string{
 	"document.text":   "'text/plain'",
 }
 
-// source checks where an image or a document is.
 func (r *referee) source(p place, kind string, s transcript.Source) {
 	path := kind + ".source"
 	at := path + "." + s.Type

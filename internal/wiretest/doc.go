@@ -158,7 +158,6 @@ func (j *judge) say(role transcript.Role, blocks ...transcript.Block) {
 	j.req.Messages = append(j.req.Messages, transcript.Message{Role: role, Content: blocks})
 }
 
-// isJSON reports whether body is JSON in UTF-8.
 func isJSON(body []byte) bool { return json.Valid(body) && utf8.Valid(body) }
 
 // tree decodes a body into maps, lists and plain values; numbers keep their
@@ -183,7 +182,6 @@ func object(v any) map[string]any { return as[map[string]any](v) }
 func list(v any) []any            { return as[[]any](v) }
 func text(v any) string           { return as[string](v) }
 
-// texts returns the texts of a list of objects, joined.
 func texts(v any) string {
 	var said strings.Builder
 	for _, e := range list(v) {

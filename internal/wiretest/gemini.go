@@ -149,7 +149,6 @@ func geminiTurn(content map[string]any) (turn string, calls bool) {
 	return "user", false
 }
 
-// content checks one content and returns whose turn it is.
 func (c *geminiCheck) content(i int, v any, before string, running bool) string {
 	content, ok := v.(map[string]any)
 	if !c.want(ok, "member", i, -1, "Invalid value at 'contents[%d]' (%sContent)", i, geminiAPI) {

@@ -124,7 +124,6 @@ func jsonType(v any) string {
 
 const maxOpenAITools = 128
 
-// name checks the name of a tool or, with its own limit, the ID of a call.
 func (r *openAIReferee) name(rule, param, name string, most, message, block int) {
 	_ = r.want(name != "", rule, message, block, emptyString, param) &&
 		r.want(len(name) <= most, rule+"-length", message, block, "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, len(name)) &&
@@ -165,7 +164,6 @@ func (r *openAIReferee) tools(v any, nested bool) {
 	}
 }
 
-// content checks a text or a list of parts of some types, and returns its blocks.
 func (r *openAIReferee) content(i int, param string, v any, kinds []string, mayBeEmpty bool) (blocks []transcript.Block) {
 	switch v := v.(type) {
 	case string:
@@ -294,7 +292,6 @@ func (openAI) Refuse(no *Refusal, _ string) []byte {
 	return encode(map[string]any{"error": map[string]any{"message": no.Text, "type": no.Kind, "param": orNull(no.Param), "code": orNull(no.Code)}})
 }
 
-// openAIUsage returns the counts of an answer under the names of the API.
 func openAIUsage(u transcript.Usage, prompt, completion string) map[string]any {
 	out := map[string]any{
 		prompt: u.Prompt(), completion: u.Output, "total_tokens": u.Prompt() + u.Output,

@@ -68,7 +68,6 @@ func (q *Query) words(text string) {
 	}
 }
 
-// add adds a needle that is not there yet.
 func (q *Query) add(n *needle) {
 	for _, i := range q.items {
 		if string(i.runes) == string(n.runes) && i.begins == n.begins && i.ends == n.ends {

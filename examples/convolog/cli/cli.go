@@ -50,7 +50,6 @@ func Main(open Opener) {
 	os.Exit(code)
 }
 
-// run carries out a command line and returns the exit code.
 func run(ctx context.Context, args []string, con *console) int {
 	c, err := parse(args, con)
 	if err == nil {
@@ -77,7 +76,6 @@ func run(ctx context.Context, args []string, con *console) int {
 	return exitCode(err)
 }
 
-// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	_, usage := errors.AsType[usageError](err)
 	_, misnamed := errors.AsType[*driver.NameError](err)

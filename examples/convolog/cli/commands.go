@@ -38,7 +38,6 @@ const (
 	listFlags = "agent owner label state"
 )
 
-// commands returns the table.
 func commands() []command {
 	return []command{
 		{"session new", "[KEY]", newFlags, makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
@@ -71,7 +70,6 @@ func commands() []command {
 	}
 }
 
-// find returns the command of a name, or nil.
 func find(name string) *command {
 	for _, c := range commands() {
 		if c.name == name {
@@ -105,7 +103,6 @@ Sessions are named by ID, the beginning of one, or key. With every command:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 found by doctor
 `
 
-// help returns the help on the command, or on all of them.
 func (c *call) help() string {
 	if c.command.name == "" {
 		return overview
@@ -122,7 +119,6 @@ func (c *call) help() string {
 	return sb.String()
 }
 
-// wrap breaks a text of words into lines of at most width letters.
 func wrap(text string, width int) string {
 	var sb strings.Builder
 	at := 0

@@ -87,7 +87,6 @@ func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.S
 	return store, blobs.Folder(name), err
 }
 
-// database opens a store that is in a database.
 func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
 	switch {
 	case c.isDatabase(url):

@@ -54,7 +54,6 @@ var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageCRC:       {Text: "A record is not the one that was written: a letter of it has changed. It is read as it is.", Way: "compare it with a copy of the file"},
 }
 
-// damaged explains damage.
 func damaged(d transcript.Damage) finding {
 	f, ok := explanations[d.Kind]
 	if !ok {
@@ -199,7 +198,6 @@ func (c *call) examineFile(ctx context.Context, name string, d *diagnosis) error
 	})
 }
 
-// explain prints a diagnosis.
 func (c *call) explain(d diagnosis) {
 	show := func(sign string, f finding) {
 		where := cmp.Or(f.File, f.Session)

@@ -134,7 +134,6 @@ func restoreSession(ctx context.Context, c *call) error {
 	return c.put(ctx, c.backend.Restore, "restored")
 }
 
-// put archives or restores a session, and prints it.
 func (c *call) put(ctx context.Context, change func(context.Context, session.Ref) error, as string) error {
 	if err := change(ctx, c.ref); err != nil {
 		return err

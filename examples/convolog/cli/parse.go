@@ -104,7 +104,6 @@ var flagDefs = []flagDef{
 	{"page", "", "with a page for browsers, at /page", func(o *options) any { return &o.page }},
 }
 
-// flagsOf returns the flags that names has, separated by spaces.
 func flagsOf(names string) (defs []flagDef) {
 	for _, d := range flagDefs {
 		if slices.Contains(strings.Fields(names), d.name) {
@@ -114,7 +113,6 @@ func flagsOf(names string) (defs []flagDef) {
 	return defs
 }
 
-// set makes the flags for a part of the command line.
 func (o *options) set(names string) *flag.FlagSet {
 	set := flag.NewFlagSet("convolog", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -136,7 +134,6 @@ func (o *options) set(names string) *flag.FlagSet {
 	return set
 }
 
-// bind makes one flag.
 func bind(set *flag.FlagSet, name string, value any) {
 	switch v := value.(type) {
 	case *string:
@@ -155,7 +152,6 @@ func bind(set *flag.FlagSet, name string, value any) {
 	}
 }
 
-// duration reads a time such as 30d or 12h.
 func duration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
@@ -244,7 +240,6 @@ func joinURL(args []string) []string {
 	return args
 }
 
-// check validates the number of arguments, and the flags.
 func (c *call) check() error {
 	words := strings.Fields(c.command.args)
 	most := len(words)
@@ -271,7 +266,6 @@ func (c *call) check() error {
 	return nil
 }
 
-// wrong returns a usageError about this command.
 func (c *call) wrong(format string, args ...any) error {
 	return usageError{fmt.Sprintf(format, args...), "help " + c.command.name}
 }

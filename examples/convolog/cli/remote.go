@@ -145,7 +145,6 @@ func ask[T any](ctx context.Context, r *remote, method, path string, in any) (ou
 	return out, nil
 }
 
-// parameters returns the members of a struct as parameters of a query.
 func parameters(v any) url.Values {
 	values := url.Values{}
 	data, err := json.Marshal(v)
@@ -160,7 +159,6 @@ func parameters(v any) url.Values {
 	return values
 }
 
-// at returns the path of a session.
 func at(ref session.Ref, more string) string {
 	return "/sessions/" + url.PathEscape(ref.Agent) + "/" + url.PathEscape(ref.ID) + more
 }
@@ -230,7 +228,6 @@ func (r *remote) Delete(ctx context.Context, refs ...session.Ref) (err error) {
 	return err
 }
 
-// do makes a request of whose answer nothing is needed.
 func (r *remote) do(ctx context.Context, method, path string) error {
 	_, err := ask[struct{}](ctx, r, method, path, nil)
 	return err

@@ -67,7 +67,6 @@ func newSession(ctx context.Context, c *call) error {
 	return c.made(info, err)
 }
 
-// made prints a session that was made.
 func (c *call) made(info session.Info, err error) error {
 	if err != nil {
 		return err
@@ -75,7 +74,6 @@ func (c *call) made(info session.Info, err error) error {
 	return c.value(info, func() { c.say("%s", info.ID) })
 }
 
-// describedAs prints a session that was changed.
 func (c *call) describedAs(info session.Info, err error, as string) error {
 	if err != nil {
 		return err
@@ -104,7 +102,6 @@ func listSessions(ctx context.Context, c *call) error {
 	})
 }
 
-// stamp prints a time for a person.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "                "

@@ -130,7 +130,6 @@ func (v *view) block(block transcript.Block) {
 	}
 }
 
-// short returns a text on one line, unless all of it is wanted.
 func (v *view) short(text string, indent int) string {
 	if v.full {
 		return strings.ReplaceAll(printable(text), "\n", "\n"+strings.Repeat(" ", indent))

@@ -50,7 +50,6 @@ func newFinding(name string) *Finding {
 	}
 }
 
-// inspect reads a transcript.
 func inspect(name string) (_ *Finding, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -77,7 +76,6 @@ func inspect(name string) (_ *Finding, err error) {
 	return f, nil
 }
 
-// inspectSession reads a session of a folder.
 func inspectSession(folder string, s dialect.Session) *Finding {
 	f := newFinding(filepath.Join(folder, filepath.FromSlash(s.Path)))
 	if info, err := os.Stat(f.File); err == nil && info.Mode().IsRegular() {
@@ -91,7 +89,6 @@ func inspectSession(folder string, s dialect.Session) *Finding {
 	return f
 }
 
-// read folds the records.
 func (f *Finding) read(records iter.Seq2[transcript.Record, error]) error {
 	fold := rebuild.New(nil)
 	var batcher transcript.Batcher
