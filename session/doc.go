@@ -66,10 +66,7 @@ package session
 // Decisions:
 //
 // Follow keeps an offset after the last whole batch and reads from there when woken. It
-// buffers nothing, so it neither delays writers nor misses entries. Each read checks
-// the first line, because a session may be deleted and created again.
+// buffers nothing, so it neither delays writers nor misses entries.
 //
-// A compaction resets the calibrations: its batch repeats those in force, so a reader
-// of the kept part knows as much as a reader of all lines. The failures of a summarizer
-// are calibrations as well, and its cooldown is measured in new tokens, never by a
-// clock.
+// A compaction resets the calibrations: its batch repeats those in force. The failures
+// of a summarizer are calibrations as well; its cooldown counts tokens, never time.

@@ -38,8 +38,8 @@ const (
 func Live() []byte { return file }
 
 // Policy is the content security policy of the page: the style and the script of the
-// file, by their hashes, and nothing else. Images are those that are in the data.
-// Connect says where the script may connect to; empty is nowhere.
+// file, by their hashes, and nothing else. Images come from the data alone. connect
+// lists the places that the script may connect to; empty allows none.
 func Policy(connect string) string {
 	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; " + hashes()
 	if connect != "" {

@@ -26,7 +26,7 @@ type openCall struct {
 	done       bool
 }
 
-// settle finds the call of result i, and says orphan or doubled if there is none left.
+// settle finds the call of result i, and flags it as orphan or doubled without one.
 func (r *openAIReferee) settle(i int, id, output, orphan, doubled string) {
 	rule, said := "orphan-result", orphan
 	for k := range r.calls {
@@ -227,7 +227,7 @@ func imageURL(p map[string]any) string {
 	return text(p["image_url"]) + text(object(p["image_url"])["url"])
 }
 
-// isFile reports whether a part says where a file is: by an ID or by its bytes.
+// isFile reports whether a part locates a file: by an ID or by its bytes.
 func isFile(p map[string]any) bool {
 	if text(p["file_id"]) != "" {
 		return text(p["file_data"]) == ""
@@ -258,8 +258,8 @@ func openAISource(url, fileID string) transcript.Source {
 	return transcript.Source{Type: "url", URL: url}
 }
 
-// openAIForm returns what all answers have in common: prompt and both are said of what
-// is longer than the window, messages and output are the names of the members.
+// openAIForm returns the common form of answers: prompt and both are the texts about
+// requests longer than the window, messages and output are the names of the members.
 func openAIForm(prompt, both, messages, output string) Form {
 	return Form{
 		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "X-Request-Id",
