@@ -75,7 +75,7 @@ func script(data []byte) []transcript.Batch {
 			stop := []string{"end_turn", "aborted", "error", "tool_use"}[next()%4]
 			api := []string{"anthropic", "openai", ""}[next()%3]
 			made := ""
-			if b := next(); b%2 == 1 { // most of them name what is near
+			if b := next(); b%2 == 1 { // most of them name near entries
 				after := entryID()
 				if b%4 == 1 {
 					after = fmt.Sprint("e", max(0, n-1-int(b/4)%4))
@@ -166,7 +166,8 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// checkCanonical holds what every canonical history has, whatever the target.
+// checkCanonical checks the properties of every canonical history, for all
+// targets.
 func checkCanonical(t testing.TB, h rebuild.History) {
 	t.Helper()
 	for i, m := range h.Messages {
