@@ -1,5 +1,5 @@
-// Package erase takes words out of a store: those of a person, of sessions or of
-// entries, and whatever repeats them.
+// Package erase removes words from a store: all data of a person, sessions or
+// entries, and everything that repeats it.
 //
 // [Preview] finds every place that holds something of an [Erasure] and changes nothing.
 // [Run] erases what the [Plan] lists, copies in forks that were made since included, and
