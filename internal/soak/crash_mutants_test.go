@@ -101,7 +101,7 @@ func TestCrashHarnessBites(t *testing.T) {
 			return path == "agents/main/sessions.jsonl" || path == "agents/main/sessions"
 		})}, "is there"},
 		{"the index is believed", "talk", storetest.Mutant{Open: credulous}, "the index says"},
-		{"a part of a batch is shown as whole", "talk", storetest.Mutant{Open: openBatchless}, "does not say so"},
+		{"a part of a batch is shown as whole", "talk", storetest.Mutant{Open: openBatchless}, "does not report it"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
