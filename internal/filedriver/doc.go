@@ -7,18 +7,17 @@
 //	<dir>/agents/<agent>/sessions.lock           empty; its bytes are locks
 //
 // The transcripts are the only source of truth, and archives where there is no
-// transcript. The index is a log of rows, of
-// which the last one of a session counts. It is a cache: lost, corrupt or stale,
-// it is made again from the transcripts. Only who was busy when it was lost is
-// forgotten, so what a process that was killed inside a failing sync has left is
-// not compared with the disk. The names of folders and files are
+// transcript. The index is a log of rows, of which the last one of a session
+// counts. It is a cache: lost, corrupt or stale, it is made again from the
+// transcripts. Only the list of busy writers is lost with it; their last bytes
+// are then not compared with the disk. The names of folders and files are
 // injective encodings of agents and IDs, see [EncodeName].
 //
 // A row is written when a session is made, deleted, described or made current,
 // when a turn ends, and some seconds after the last row, not at every append. A
-// busy line stands before the first append of a process since its last row, and
+// busy line precedes the first append of a process since its last row, and
 // readers look at the transcripts of busy sessions alone. A deletion and an erase
-// rewrite the log, so that no word of what they remove remains in the folder.
+// rewrite the log, so that no removed word remains in the folder.
 //
 // [Open] refuses the folder of another program with [driver.ErrForeign].
 //

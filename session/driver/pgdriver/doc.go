@@ -17,8 +17,8 @@
 // set. A failover keeps as much as the replication had copied.
 //
 // A call that loses its connection finds out whether it was committed before it tries
-// again, for half a minute. After that an [*UnknownError] says that nobody knows. Reads
-// are tried again for as long.
+// again, for half a minute. After that it returns an [*UnknownError]. Reads are tried
+// again for as long.
 //
 // # Media and memories
 //
@@ -37,10 +37,10 @@
 // # Following
 //
 // A change is notified outside its transaction, because commits that notify wait for
-// each other, and followers look by themselves every ten seconds besides. Behind a
-// pooler that passes no notifications on they look once a second. Nothing else of the
-// driver needs a session of the server: statements are prepared only on connections
-// that lead to the server itself. So a pooler in transaction mode will do.
+// each other, and followers also poll every ten seconds. With a pooler that drops
+// notifications they poll every second. Nothing else of the driver needs a session of
+// the server: statements are prepared only on connections that lead to the server
+// itself. So a pooler in transaction mode will do.
 //
 // # Rights
 //
@@ -60,8 +60,8 @@
 //
 // # Growth
 //
-// GROWTH.md beside this file says how large the tables become, which settings and
-// partitions large ones need, and what to know about backups.
+// GROWTH.md in this folder describes the size of the tables, the settings and
+// partitions for large ones, and backups.
 package pgdriver
 
 // Decisions:
@@ -73,7 +73,8 @@ package pgdriver
 // appends of one process to one session share an implicit transaction.
 //
 // pgconn can report a safe retry after a commit: killed backends showed it. So before
-// lines are sent again, the first one's ID is looked up under the row's lock.
+// it sends lines again, the driver searches for the first one's ID under the row's
+// lock.
 //
 // The fence of a turn belongs to the process: while a driver holds the lease of a
 // session, each of its appends carries the fence, so a process that was suspended
