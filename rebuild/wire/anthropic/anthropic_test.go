@@ -67,7 +67,7 @@ func TestOwnBlocks(t *testing.T) {
 	require.NotContains(t, string(sent), "toolset")
 }
 
-// A compaction that comes over a stream is what it would have been otherwise.
+// A compaction that comes over a stream equals one in a whole answer.
 func TestCompactionStream(t *testing.T) {
 	for content, want := range map[string]string{`"What was done."`: `"What was done."`, "null": "null"} {
 		s := anthropic.Format{}.NewStream()
