@@ -203,9 +203,9 @@ var (
 // identifiers.
 const mostSaid = 32_000
 
-// fit fills a compaction up to the tokens allowed: three fifths for texts of the user, of which the
-// unfinished turn comes first and may take half of the tokens; two thirds of the rest for files, a
-// quarter of the remainder for identifiers, the others for errors.
+// fit fills a compaction up to the tokens allowed: three fifths for texts of the user, of
+// which the unfinished turn comes first and may take half of the tokens; two thirds of
+// the rest for files, a quarter of the remainder for identifiers, the others for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	b := budget{counter: counter, empty: countText(counter, "-")}
 	isOpen := func(i transcript.Carried) bool { return i.Open }

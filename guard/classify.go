@@ -15,10 +15,11 @@ import (
 // in the methods, exported fields and texts where errors have them. A nil error
 // is [NotOverflow].
 //
-// A wrapped error decides before its wrappers, which count only if it is inconclusive. Codes decide
-// before words, and refusals before matches: cancellation, rate limits, quotas, expired tokens,
-// output caps and limits on a single field are not overflows although they mention contexts, tokens
-// and lengths. An error that no rule knows is [NotOverflow].
+// A wrapped error decides before its wrappers, which count only if it is inconclusive.
+// Codes decide before words, and refusals before matches: cancellation, rate limits,
+// quotas, expired tokens, output caps and limits on a single field are not overflows
+// although they mention contexts, tokens and lengths. An error that no rule knows is
+// [NotOverflow].
 //
 // The sizes decide between [Tokens] and [TokensPlusOutput]. Without sizes the
 // words do, and Tokens stands if they do not either.

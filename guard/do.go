@@ -26,10 +26,12 @@ import (
 // provider of the last answer cleared by its own context editing do not count
 // until it refuses a request.
 //
-// After an overflow the remaining stages run, with the sizes of the error, and the model is called again; if the prompt alone fits,
-// the output limit is lowered to the room in the window, if that is enough for an answer. A refused image, document or text ([Item])
-// is replaced by the stages that can do that, once. Reasoning that is refused where it stands ([Reasoning]) is left out of this
-// request and, as its answer records, of all later ones. Other errors are returned unchanged, before any stage runs.
+// After an overflow the remaining stages run, with the sizes of the error, and the model
+// is called again; if the prompt alone fits, the output limit is lowered to the room in
+// the window, if that is enough for an answer. A refused image, document or text ([Item])
+// is replaced by the stages that can do that, once. Reasoning that is refused where it
+// stands ([Reasoning]) is left out of this request and, as its answer records, of all
+// later ones. Other errors are returned unchanged, before any stage runs.
 //
 // An answer is returned at once, even one cut by a full window: the next Do
 // makes room, if the usage shows the size of the window. An empty answer whose

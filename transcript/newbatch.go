@@ -258,7 +258,8 @@ var (
 	contextKinds = []string{"resource", "memory", "skill"}
 )
 
-// check refuses a title with an unknown author, and an owner or a label that the line would change.
+// check refuses a title with an unknown author, and an owner or a label that the line
+// would change.
 func (m Meta) check() error {
 	if m.TitleBy != "" && (m.TitleBy != ByModel || m.Title == nil) {
 		return fmt.Errorf("a title by %q: want none, or %q and a title", m.TitleBy, ByModel)

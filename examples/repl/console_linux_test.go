@@ -202,8 +202,9 @@ func TestPaste(t *testing.T) {
 	require.NotContains(t, s.raw(), "\x1b[31m", "an escape of a text was printed")
 }
 
-// Ctrl-C keeps the answer so far and brings the prompt back. An impatient second one does not leave;
-// two at the prompt do. The next start shows the conversation, and the user's texts are its history.
+// Ctrl-C keeps the answer so far and brings the prompt back. An impatient second one does
+// not leave; two at the prompt do. The next start shows the conversation, and the user's
+// texts are its history.
 func TestStopKillRestart(t *testing.T) {
 	dir := t.TempDir()
 	s := startScreen(t, dir, 80, stallVariable+"=1")

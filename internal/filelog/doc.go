@@ -47,15 +47,17 @@
 //
 // # A failed sync
 //
-// The kernel reports a failed sync once and calls the next one good, although the bytes may never have reached
-// the disk. After a NotDurableError a Log therefore acknowledges nothing more until [Log.Recover] has copied
-// the file to new blocks. Until then the file bears a mark, which outlives the process: the next Log that
-// appends to the file, or flushes it, makes the copy itself. Logs of the old file then fail with ErrReplaced,
-// after they have compared their acknowledged and unsynced lines with the copy. For that they wait for the
-// append lock of the copy, as long as it is held and regardless of the context: only the copy shows the fate
-// of the lines. A process that is killed before it could set the mark is for the caller to remember: see
-// [Options.UnsyncedByOthers] and [Log.Suspect]. So is one that closes a Log whose sync failed and could not be
-// marked: the error of Close reports it.
+// The kernel reports a failed sync once and calls the next one good, although the bytes
+// may never have reached the disk. After a NotDurableError a Log therefore acknowledges
+// nothing more until [Log.Recover] has copied the file to new blocks. Until then the file
+// bears a mark, which outlives the process: the next Log that appends to the file, or
+// flushes it, makes the copy itself. Logs of the old file then fail with ErrReplaced,
+// after they have compared their acknowledged and unsynced lines with the copy. For that
+// they wait for the append lock of the copy, as long as it is held and regardless of the
+// context: only the copy shows the fate of the lines. A process that is killed before it
+// could set the mark is for the caller to remember: see [Options.UnsyncedByOthers] and
+// [Log.Suspect]. So is one that closes a Log whose sync failed and could not be marked:
+// the error of Close reports it.
 //
 // The mark is the sticky bit of the file; on Windows it is an empty file of that
 // name with ".suspect" appended. Where the system has one lock per file, as

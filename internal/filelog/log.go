@@ -173,11 +173,12 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 // before it calls Close. It may be called several times.
 func (l *Log) Interrupt() { l.interrupt() }
 
-// Close waits for the calls under way, syncs what [driver.SyncAlways] or [driver.SyncInterval] still
-// owe, and closes the file. If a copy has taken the place of the file and lines are owed, Close waits
-// for the append lock of the copy. Callers that wait for a lock give up with [ErrClosed], and so does
-// every later call, Close included. The file is closed even if an error is returned; a
-// [*driver.NotDurableError] among them has the bytes in doubt.
+// Close waits for the calls under way, syncs what [driver.SyncAlways] or
+// [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// the file and lines are owed, Close waits for the append lock of the copy. Callers that
+// wait for a lock give up with [ErrClosed], and so does every later call, Close included.
+// The file is closed even if an error is returned; a [*driver.NotDurableError] among them
+// has the bytes in doubt.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {

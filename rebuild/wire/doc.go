@@ -33,12 +33,14 @@
 //     its input, become U+FFFD.
 //   - An output limit of 0, an empty model and a blank system prompt are left out.
 //
-// An error of a method Request means that a role or a setting of the format cannot be written, or that two tools have one name. A
-// request whose messages are a rebuild.History that ends with a user message is valid once rendered. So a conversation may change its
-// provider at any request, even in the middle of a turn. A text is never changed. The same request gives the same bytes, and messages
-// that are appended to it do not change the bytes of those before them, so a provider's prompt cache stays warm. There are three
-// exceptions: the end of a turn removes reasoning of answers without a recorded request, cache marks move, and Bedrock limits
-// documents.
+// An error of a method Request means that a role or a setting of the format cannot be
+// written, or that two tools have one name. A request whose messages are a
+// rebuild.History that ends with a user message is valid once rendered. So a conversation
+// may change its provider at any request, even in the middle of a turn. A text is never
+// changed. The same request gives the same bytes, and messages that are appended to it do
+// not change the bytes of those before them, so a provider's prompt cache stays warm.
+// There are three exceptions: the end of a turn removes reasoning of answers without a
+// recorded request, cache marks move, and Bedrock limits documents.
 //
 // The table shows how each kind of block is sent. Blocks of an answer go back to
 // the model that made it:

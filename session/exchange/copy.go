@@ -64,14 +64,15 @@ const copiers = 8
 // call brings them. A place in a damaged file that is not a line cannot be copied: the
 // result has it, and everything around it is copied. Nothing is read back afterwards.
 //
-// If the other store holds lines of a session that the session lacks, because the copy was
-// continued or the session was erased from, the error matches [ErrDiverged]. If the key has
-// another session there with the same gen, the error matches fs.ErrExist and names that session.
-// In both cases nothing was written. Sessions without a readable header or key cannot be copied.
-// If the other store is a scope, or its driver is not a driver.Adopter, the error matches
-// [errors.ErrUnsupported]. There are two exceptions: the filters of the other store get the
-// lines, whole appends and whole answers at a time, and the copy holds the lines that they
-// return; and a line without a checksum gets one, unless the other store writes none.
+// If the other store holds lines of a session that the session lacks, because the copy
+// was continued or the session was erased from, the error matches [ErrDiverged]. If the
+// key has another session there with the same gen, the error matches fs.ErrExist and
+// names that session. In both cases nothing was written. Sessions without a readable
+// header or key cannot be copied. If the other store is a scope, or its driver is not a
+// driver.Adopter, the error matches [errors.ErrUnsupported]. There are two exceptions:
+// the filters of the other store get the lines, whole appends and whole answers at a
+// time, and the copy holds the lines that they return; and a line without a checksum gets
+// one, unless the other store writes none.
 //
 // A session that fails does not keep others from being copied; the error joins all
 // failures. Further sessions of the other store stay as they are, so sessions that were

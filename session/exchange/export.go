@@ -69,11 +69,11 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 	return report, failed(s, err)
 }
 
-// Export writes the session in the form of another program: the whole conversation, repaired and
-// without rewound entries, each compaction where it was made. Set fields of as, the ID that the
-// session had there for example, override the store. Export returns counts of content that the
-// program cannot hold, system prompts for example. The program's index is written by
-// [dialect.Writer.Close].
+// Export writes the session in the form of another program: the whole conversation,
+// repaired and without rewound entries, each compaction where it was made. Set fields of
+// as, the ID that the session had there for example, override the store. Export returns
+// counts of content that the program cannot hold, system prompts for example. The
+// program's index is written by [dialect.Writer.Close].
 func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (dialect.Losses, error) {
 	entries, lost, err := conversation(ctx, s)
 	if err != nil {

@@ -56,9 +56,11 @@
 //
 // # Choose who decides
 //
-// An [Extractor] finds candidates, a [Decider] sorts them into new ones, known ones, and parts of known ones. [Model] does both with any guard.Client.
-// Without a Decider the store compares words and needs no service. It keeps the rules: there is one profile, which absorbs all new facts about the
-// person; preferences, entities and patterns may be merged; events and cases never are.
+// An [Extractor] finds candidates, a [Decider] sorts them into new ones, known ones, and
+// parts of known ones. [Model] does both with any guard.Client. Without a Decider the
+// store compares words and needs no service. It keeps the rules: there is one profile,
+// which absorbs all new facts about the person; preferences, entities and patterns may be
+// merged; events and cases never are.
 //
 // # Read and edit memories
 //

@@ -44,9 +44,9 @@ func (s Scope) check() error {
 //	cases        a problem and how it was solved
 //	patterns     what has proved to work
 //
-// There is one profile, which absorbs all new facts about the person. Preferences, entities and
-// patterns may be merged with known ones. Events and cases never are: each stays a
-// memory of its own.
+// There is one profile, which absorbs all new facts about the person. Preferences,
+// entities and patterns may be merged with known ones. Events and cases never are: each
+// stays a memory of its own.
 type Category string
 
 const (

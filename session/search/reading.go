@@ -30,8 +30,9 @@ type match struct {
 // together is how many hits of a session are marked together.
 const together = 256
 
-// read calls found, which must copy the match to keep it, for every entry that fits, the newest first, with each word
-// counted up to most. Hits of a ranked search lack excerpts, and their places unless these decide which hits count.
+// read calls found, which must copy the match to keep it, for every entry that fits, the
+// newest first, with each word counted up to most. Hits of a ranked search lack excerpts,
+// and their places unless these decide which hits count.
 func (r *reading) read(ctx context.Context, most int, found func(*match) error) error {
 	var group []match
 	give := func() (err error) {

@@ -59,12 +59,14 @@
 //
 // # Reconnect
 //
-// An unfinished answer belongs to the server and not to the connection that requested it: it continues without
-// the client, until it ends or a request stops it. Everything sent to a client is in the transcript first, the
-// text of an answer in the lines of its draft. The ID of an event is its place there, and a stream is made from
-// the transcript: a client that reconnects with Last-Event-ID, to this server, to another replica, or to one that
-// was killed and restarted, continues with the next event. Each event is sent once. If there is no place to
-// continue at, a reset event comes first, and the answer from its beginning.
+// An unfinished answer belongs to the server and not to the connection that requested it:
+// it continues without the client, until it ends or a request stops it. Everything sent
+// to a client is in the transcript first, the text of an answer in the lines of its
+// draft. The ID of an event is its place there, and a stream is made from the transcript:
+// a client that reconnects with Last-Event-ID, to this server, to another replica, or to
+// one that was killed and restarted, continues with the next event. Each event is sent
+// once. If there is no place to continue at, a reset event comes first, and the answer
+// from its beginning.
 //
 // Text is streamed as often as the responder flushes its draft. Reasoning, calls and
 // results are sent when they are appended.

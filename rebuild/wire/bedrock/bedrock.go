@@ -66,8 +66,8 @@ func (Format) ToolName(name string) string { return rebuild.ToolName(name) }
 //
 // In addition to the rules of package wire it does this:
 //
-//   - Reasoning and Thinking follow the rules of package anthropic, even when the running turn lacks reasoning to
-//     continue, or the output limit leaves no room.
+//   - Reasoning and Thinking follow the rules of package anthropic, even when the running
+//     turn lacks reasoning to continue, or the output limit leaves no room.
 //   - If the messages have calls, the request defines tools: without any, the
 //     called ones (added-tools in the report).
 //   - Images and documents go as bytes. A document gets a unique name of

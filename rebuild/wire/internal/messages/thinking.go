@@ -118,9 +118,11 @@ func (r *Renderer) unfit(i int, content []transcript.Block, b transcript.Block, 
 	return ""
 }
 
-// checksPrefix reports whether a model refuses reasoning after a changed prefix, at least for some accounts: Claude since
-// Fable 5.1 and Opus, Sonnet and Haiku 5.5, and newer ones. Names are as in [transcript.Request]: of the Messages API
-// "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0", of Vertex "claude-opus-5-5@20260901".
+// checksPrefix reports whether a model refuses reasoning after a changed prefix, at least
+// for some accounts: Claude since Fable 5.1 and Opus, Sonnet and Haiku 5.5, and newer
+// ones. Names are as in [transcript.Request]: of the Messages API
+// "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0", of
+// Vertex "claude-opus-5-5@20260901".
 func checksPrefix(model string) bool {
 	_, version := claudeVersion(model)
 	return version > 500
