@@ -22,20 +22,20 @@ import (
 // Options of [Open] and [OpenDriver]. Nil and zero fields are the defaults:
 // durable, private, no model needed.
 type Options struct {
-	// Sync says when an append is on stable storage. The zero value,
+	// Sync decides when an append is on stable storage. The zero value,
 	// [SyncAlways], means: when it returns. docs/BENCHMARKS.md has the cost of each
 	// policy. Open only.
 	//
 	// Processes that share a store should have one policy. Nothing tells a process
 	// which lines of a [SyncNever] process are not on stable storage yet: if one that
 	// syncs them, for a [Session.Flush] or an append of its own, is killed while the
-	// disk fails, the next process may say that they are durable though they are not.
+	// disk fails, the next process may report them as durable though they are not.
 	Sync SyncPolicy
 	// NoChecksum writes lines without a checksum. Lines without one are read
 	// like all others, but a changed letter in one of them goes unnoticed.
 	NoChecksum bool
 	// ReadOnly opens without writing anything. Lines that a dead writer left
-	// unfinished are taken for final; those of a living one are left out until they
+	// unfinished are taken for final; lines of a living one are left out until they
 	// are whole. Open only.
 	ReadOnly bool
 	// SingleProcess allows network and unknown file systems, on which locks
@@ -45,9 +45,9 @@ type Options struct {
 	Summary rebuild.SummaryForm
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Compact says how histories are made smaller, and its Trigger when AfterTurn
-	// does it. The zero value keeps the newest 20,000 tokens and needs no model
-	// for the summary.
+	// Compact configures compactions, and its Trigger when AfterTurn runs one.
+	// The zero value keeps the newest 20,000 tokens and needs no model for the
+	// summary.
 	Compact compact.Options
 	// Filters see entries before they are stored, in this order, and histories and
 	// entries before they leave, in the reverse order. A filter that moves words out of
@@ -65,7 +65,7 @@ type Options struct {
 	// It runs in the goroutine of that call, of another one or of a background
 	// sync, and no lock is held. Nil is silent.
 	Observe func(ctx context.Context, e Event)
-	// Logger receives what a person should know; nil is silent.
+	// Logger receives warnings for a person; nil is silent.
 	Logger *slog.Logger
 }
 
@@ -78,10 +78,10 @@ type Options struct {
 type Store struct {
 	*shared
 	drv   driver.Driver // shows the sessions of the owner alone
-	owner string        // see Scope; empty is everybody
+	owner string        // see Scope; empty means all owners
 }
 
-// shared is what a Store and its scopes have in common.
+// shared holds the state common to a Store and its scopes.
 type shared struct {
 	opts     Options
 	table    *table
@@ -130,16 +130,16 @@ func newStore(opts *Options) *Store {
 }
 
 // Close brings the index up to date, waits for the calls that are under way,
-// syncs what was not synced, and releases everything. Every later call fails
-// with [ErrClosed].
+// syncs the rest, and releases everything. Every later call fails with
+// [ErrClosed].
 func (st *Store) Close() error {
 	st.putRows(context.Background(), "", false)
 	return st.done(context.Background(), "close", Ref{}, st.drv.Close())
 }
 
-// Load returns the current session of a key, and makes one if there is none.
-// Two goroutines or processes that load a new key get the same session. The
-// session has been read when the error is nil.
+// Load returns the current session of a key, and makes a missing one. Two
+// goroutines or processes that load a new key get the same session. The session
+// has been read when the error is nil.
 func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 	for n := 0; ; n++ {
 		found := false
@@ -152,7 +152,7 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 			found = err == nil
 			return row, err
 		})
-		if n == loadTries || !found || !isGone(err) { // else somebody deleted it in between
+		if n == loadTries || !found || !isGone(err) { // else it was deleted in between
 			return s, err
 		}
 	}
@@ -176,7 +176,7 @@ func (st *Store) keyed(ctx context.Context, op string, key Key, load func(text s
 }
 
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
-// next call says so.
+// next call reports it.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	row, err := st.drv.Get(ctx, ref)
 	if err != nil {
@@ -192,7 +192,7 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 	look := func() error { return s.view(ctx, op, func(*View) error { return nil }) }
 	err := look()
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
-		err = look() // the state was that of an earlier session with the same ID
+		err = look() // the state belonged to an earlier session with the same ID
 	}
 	if err != nil {
 		return nil, err
@@ -204,14 +204,14 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 type CreateOptions struct {
 	ID     string   `json:"id,omitempty"`    // of the session; empty makes a UUIDv7
 	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
-	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty is that of the parent
+	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty means the parent's
 	Labels []string `json:"labels,omitempty"`
 	// TTL is how long after its last user message the session is [Expired], in whole
 	// seconds, rounded up; 0 is for ever. Only package session/retain removes
 	// sessions, when it is called. In JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
-	// empty Agent is that of the session. It is recorded and not checked, unless its
+	// empty Agent means the session's. It is recorded and not checked, unless its
 	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
 	// Header is the complete header of an imported session; the other options are
@@ -254,8 +254,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	return st.open(ctx, "create", row)
 }
 
-// ownerBy returns the owner of a new session: that of its parent, if none is
-// given.
+// ownerBy returns the owner of a new session, by default its parent's.
 func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (string, error) {
 	if o.Parent.Session == "" || o.Owner != "" && st.owner == "" {
 		return o.Owner, nil
@@ -272,7 +271,7 @@ func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (st
 	return cmp.Or(o.Owner, row.Owner), err
 }
 
-// checked returns the options, or why they are none.
+// checked validates the options.
 func (o *CreateOptions) checked() (CreateOptions, error) {
 	switch {
 	case o == nil:
@@ -287,8 +286,8 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 	return *o, checkNames(o.Owner, o.Labels)
 }
 
-// checkNames returns an error if an owner or a label is not UTF-8. A line would have
-// another name in its place, by which nobody lists or erases what has it.
+// checkNames returns an error if an owner or a label is not UTF-8. A line would
+// contain another name in its place, which lists and erases would miss.
 func checkNames(owner string, labels []string) error {
 	for _, label := range labels {
 		if !utf8.ValidString(label) {
@@ -359,7 +358,7 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	return st.wrap("delete", refs[0], err)
 }
 
-// isGone reports whether an error says that a session is no longer there.
+// isGone reports whether an error means that a session no longer exists.
 func isGone(err error) bool {
 	return errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)
 }
