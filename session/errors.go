@@ -66,7 +66,7 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 		return fmt.Errorf("session: %s: %w", op, err)
 	}
 	if isGone(err) {
-		st.table.forget(ref) // so that it is not mixed with later text
+		st.table.forget(ref) // so that nothing is mixed with what comes after it
 	}
 	e := &Error{Op: op, Session: ref, Err: err}
 	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && !namesFile(err) && driver.CheckRef(ref) == nil {

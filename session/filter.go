@@ -241,6 +241,6 @@ func (s *Session) sweepErased(ctx context.Context) error {
 			}
 		})
 	}})
-	t.rowDue.Store(true) // the index may mark this process as about to append
+	t.rowDue.Store(true) // the index may say that this process is about to append
 	return err
 }

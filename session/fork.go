@@ -16,9 +16,9 @@ import (
 
 // Fork makes a new session that begins with the conversation as it was right
 // after an entry, and the current one of the same key; [Session.MakeCurrent]
-// brings the old one back. The session's own ID means the beginning. Nil options
-// and zero fields are the defaults of [Store.Create], but an empty Owner means
-// the owner of this session.
+// brings the old one back. The session's own ID stands for the beginning. Nil
+// options and zero fields are the defaults of [Store.Create], but an empty Owner
+// is that of this session.
 //
 // When the error is nil, the history of the new session equals this one's after
 // the entry. Its lines are copies, byte for byte, of the lines in force there:
@@ -164,8 +164,8 @@ func (r *reader) openAnswer() string {
 }
 
 // inherited returns the state that a fork takes over: calibrations, pins and values, but
-// no queued texts and drafts, and no commits. It leaves out pins of entries that a
-// rewind has taken back, as it lacks the rewind.
+// no queued texts and drafts, and no commits. It has no pins of entries that a rewind
+// has taken back, as it lacks the rewind.
 func (r *reader) inherited(scan scan) (all []transcript.Entry, err error) {
 	s := r.fold.Standing()
 	if s.Pins, err = r.livePins(scan); err != nil {

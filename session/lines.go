@@ -92,7 +92,7 @@ func (st *Store) createFrom(ctx context.Context, agent, key string, header trans
 		header.Body = h
 		return st.createWith(ctx, agent, header, nil, nil)
 	case h.Key != key:
-		return row, fmt.Errorf("the key in the header is %q: nothing was written", h.Key)
+		return row, fmt.Errorf("the header has the key %q: nothing was written", h.Key)
 	}
 	row, _ = st.first(header)(h.Gen)
 	row.Agent, row.Key, row.Gen, row.Rev = agent, key, h.Gen, h.Rev
@@ -195,9 +195,9 @@ func (st *Store) readNew(agent string, header transcript.Entry, lines []transcri
 	return &r, r.add(r.batcher.Break())
 }
 
-// IdemHash returns the idemHash of a batch: a hash of the content of its
-// entries, without IDs, times and numbers, so that it is the same for a retry.
-// See [Cond].
+// IdemHash returns what the idemHash of a batch is: a hash of what its entries
+// say, without IDs, times and numbers, so that it is the same for a retry. See
+// [Cond].
 func IdemHash(entries []transcript.Entry) string {
 	h := sha256.New()
 	for _, e := range entries {

@@ -88,7 +88,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		}
 	}
 	st.looks.Add(1)
-	if opts.Current && opts.check() == nil { // the key is complete
+	if opts.Current && opts.check() == nil { // it has a whole key
 		row, err := st.currentRow(ctx, opts.Key)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

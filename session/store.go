@@ -78,7 +78,7 @@ type Options struct {
 type Store struct {
 	*shared
 	drv   driver.Driver // shows the sessions of the owner alone
-	owner string        // see Scope; empty means all owners
+	owner string        // see Scope; empty is everybody
 }
 
 // shared holds the state common to a Store and its scopes.
@@ -286,8 +286,8 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 	return *o, checkNames(o.Owner, o.Labels)
 }
 
-// checkNames returns an error if an owner or a label is not UTF-8. A line would
-// contain another name in its place, which lists and erases would miss.
+// checkNames returns an error if an owner or a label is not UTF-8. A line would have
+// another name in its place, by which nobody lists or erases what has it.
 func checkNames(owner string, labels []string) error {
 	for _, label := range labels {
 		if !utf8.ValidString(label) {

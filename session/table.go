@@ -49,8 +49,8 @@ type fresh struct {
 // The caller holds s.mu.
 func (s *state) reset() { s.reader, s.fresh = newReader(&s.store.opts), nil }
 
-// absorb passes this process's appends to the reader, so that appends need not
-// wait for the fold. The caller holds s.mu.
+// absorb gives the reader what this process has appended, so that no append waits
+// for the fold. The caller holds s.mu.
 func (s *state) absorb() {
 	for _, b := range s.fresh {
 		if err := s.own(b.Result, b.entries); err != nil {

@@ -35,7 +35,7 @@ type Header struct {
 	// counts.
 	Rev     int
 	Created time.Time
-	Meta    Meta // as of creation; written as members of the line
+	Meta    Meta // what was known at creation; written as members of the line
 	// Standing is the state that a fork begins with, as in a [Compaction]. Lines of
 	// state among its copied lines do not count.
 	Standing []Entry
@@ -187,7 +187,7 @@ type Meta struct {
 	// was set by hand, which nothing else replaces.
 	TitleBy string
 	Owner   *string
-	Labels  []string // nil is unset, empty removes all
+	Labels  []string // nil says nothing, empty removes all
 	TTL     *int64   // seconds after the last user message; 0 or less means for ever
 	Pinned  *bool
 }

@@ -258,8 +258,7 @@ var (
 	contextKinds = []string{"resource", "memory", "skill"}
 )
 
-// check refuses a title with an unknown author, and an owner or a label that the line
-// would change.
+// check refuses a title by somebody unknown, and an owner or a label in whose place the line would have another one.
 func (m Meta) check() error {
 	if m.TitleBy != "" && (m.TitleBy != ByModel || m.Title == nil) {
 		return fmt.Errorf("a title by %q: want none, or %q and a title", m.TitleBy, ByModel)

@@ -26,9 +26,9 @@ func (e *AmbiguousError) Error() string {
 }
 
 // ByPrefix returns the session that a person means: the one whose ID or key is
-// text, else the only one whose ID, key or title begins with it. A key means
-// its current session. Titles match without regard to case. The error is an
-// [*AmbiguousError] with the matches, or matches fs.ErrNotExist.
+// text, else the only one whose ID, key or title begins with it. A key stands
+// for its current session. Titles match without regard to case. The error is
+// an [*AmbiguousError] with the matches, or matches fs.ErrNotExist.
 //
 // ByPrefix looks only at the sessions that [session.Store.List] returns for opts,
 // without After and Limit: no other session is found, makes a text ambiguous, or is
