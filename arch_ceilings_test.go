@@ -80,11 +80,11 @@ func TestWallsCeilings(t *testing.T) {
 	if !*update {
 		require.NoError(t, err)
 	}
-	ceilings, err := parseCeilings(string(text))
+	ceilings, err := sizes.parse(string(text))
 	require.NoError(t, err)
 	if *update {
 		ceilings = lower(ceilings, measured.rows)
-		require.NoError(t, os.WriteFile(ceilingsFile, []byte(formatCeilings(ceilings)), 0o644))
+		require.NoError(t, os.WriteFile(ceilingsFile, []byte(sizes.format(ceilings)), 0o644))
 	}
 	report(t, checkCeilings(ceilings, measured))
 }
@@ -116,7 +116,7 @@ func TestCeilingsCheckerFlags(t *testing.T) {
 	require.Equal(t, lines(250), lower(guard, house.rows), "a small package gets a row, and a package that is gone loses it")
 	require.Empty(t, lower(guard, lines(3501)), "a large package gets none")
 
-	reparsed, err := parseCeilings(formatCeilings(lines(250)))
+	reparsed, err := sizes.parse(sizes.format(lines(250)))
 	require.NoError(t, err)
 	require.Equal(t, lines(250)["session"], reparsed["session"])
 }
@@ -230,51 +230,74 @@ func lower(ceilings, measured map[string]map[string]int) map[string]map[string]i
 	return lowered
 }
 
-func parseCeilings(text string) (map[string]map[string]int, error) {
+// A table is a file of ceilings: a row for each package, a column for each measure.
+type table struct {
+	file    string
+	header  string // comment lines
+	columns []column
+	last    []string // rows at the end
+	tenths  bool     // values are written with one decimal
+}
+
+var sizes = table{file: ceilingsFile, header: ceilingsHeader, columns: columns, last: []string{"total", "public"}}
+
+func (tb table) parse(text string) (map[string]map[string]int, error) {
 	ceilings := map[string]map[string]int{}
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] == "#" || fields[0] == "package" {
 			continue
 		}
-		if len(fields) != len(columns)+1 {
-			return nil, fmt.Errorf("%s: row of %s has %d columns, want %d", ceilingsFile, fields[0], len(fields)-1, len(columns))
+		if len(fields) != len(tb.columns)+1 {
+			return nil, fmt.Errorf("%s: row of %s has %d columns, want %d", tb.file, fields[0], len(fields)-1, len(tb.columns))
 		}
 		row := map[string]int{}
 		for i, field := range fields[1:] {
 			if field == "-" {
 				continue
 			}
+			if tb.tenths {
+				field = strings.Replace(field, ".", "", 1)
+			}
 			value, err := strconv.Atoi(field)
 			if err != nil {
-				return nil, fmt.Errorf("%s: row of %s: %w", ceilingsFile, fields[0], err)
+				return nil, fmt.Errorf("%s: row of %s: %w", tb.file, fields[0], err)
 			}
-			row[columns[i].name] = value
+			row[tb.columns[i].name] = value
 		}
 		ceilings[fields[0]] = row
 	}
 	return ceilings, nil
 }
 
-func formatCeilings(ceilings map[string]map[string]int) string {
+func (tb table) format(ceilings map[string]map[string]int) string {
 	var b strings.Builder
-	b.WriteString(ceilingsHeader + "\n")
+	b.WriteString(tb.header + "\n")
 	write := func(pkg string, cell func(c column) string) {
 		fmt.Fprintf(&b, "%-32s", pkg)
-		for _, c := range columns {
+		for _, c := range tb.columns {
 			fmt.Fprintf(&b, " %7s", cell(c))
 		}
 		b.WriteString("\n")
 	}
 	write("package", func(c column) string { return c.name })
-	packages := slices.DeleteFunc(slices.Sorted(maps.Keys(ceilings)), func(pkg string) bool { return pkg == "total" || pkg == "public" })
-	for _, pkg := range append(packages, "total", "public") {
+	packages := slices.DeleteFunc(slices.Sorted(maps.Keys(ceilings)), func(pkg string) bool { return slices.Contains(tb.last, pkg) })
+	for _, pkg := range append(packages, tb.last...) {
+		if ceilings[pkg] == nil && tb.tenths {
+			continue
+		}
 		write(pkg, func(c column) string {
-			if value, ok := ceilings[pkg][c.name]; ok {
-				return strconv.Itoa(value)
+			value, ok := ceilings[pkg][c.name]
+			switch {
+			case !ok:
+				return "-"
+			case tb.tenths:
+				return tenths(value)
 			}
-			return "-"
+			return strconv.Itoa(value)
 		})
 	}
 	return b.String()
 }
+
+func tenths(value int) string { return fmt.Sprintf("%d.%d", value/10, value%10) }

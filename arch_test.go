@@ -150,14 +150,13 @@ var (
 // too.
 var (
 	topFolders = map[string]bool{
-		"compact": false, "examples": true, "guard": false, "internal": false,
+		"compact": false, "docs": true, "examples": true, "guard": false, "internal": false,
 		"rebuild": true, "session": true, "transcript": true,
 	}
 	topFiles = map[string]bool{
-		"ARCHITECTURE.md": true, "BENCHMARKS.md": false, "CHANGELOG.md": true,
-		"CONTRIBUTING.md": true, "FORMAT.md": true, "LICENSE": true,
-		"PARITY.md": true, "README.md": true, "doc.go": true,
-		"go.mod": true, "go.sum": true,
+		"ARCHITECTURE.md": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true,
+		"LICENSE": true, "README.md": true, "doc.go": true, "go.mod": true,
+		"go.sum": true,
 	}
 )
 

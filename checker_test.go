@@ -184,7 +184,7 @@ func TestCheckerTopLevel(t *testing.T) {
 		{name: "folder unexpected", add: "utils/x.go", want: "unexpected folder utils"},
 		{name: "hidden folder", add: ".ci/run"},
 		{name: "testdata", add: "testdata/x"},
-		{name: "file missing", remove: "FORMAT.md", want: "file FORMAT.md is missing"},
+		{name: "file missing", remove: "ARCHITECTURE.md", want: "file ARCHITECTURE.md is missing"},
 		{name: "file unexpected", add: "NOTES.md", want: "unexpected file NOTES.md"},
 		{name: "code at the root", add: "convolog.go", want: "unexpected file convolog.go"},
 		{name: "test at the root", add: "readme_test.go"},

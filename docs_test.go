@@ -4,9 +4,13 @@ import (
 	"go/ast"
 	"go/token"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Every library package and every exported name of it has a doc comment:
@@ -91,6 +95,29 @@ func checkDocumented(all []source) (findings []string) {
 		}
 	}
 	return findings
+}
+
+// A newcomer's documents are short.
+func TestDocumentsAreShort(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return string(text)
+	}
+	readme := read("README.md")
+	require.LessOrEqual(t, countWords(readme), 900, "README.md")
+	require.LessOrEqual(t, strings.Count(read("ARCHITECTURE.md"), "\n"), 120, "ARCHITECTURE.md")
+	for line := range strings.Lines(readme + read("ARCHITECTURE.md")) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 121, line)
+		if strings.HasPrefix(line, "- ") {
+			require.LessOrEqual(t, strings.Count(line, "`"), 4, "more than two identifiers in %s", line)
+		}
+	}
+	for _, s := range sources(t, os.DirFS(".")) {
+		if slices.Contains([]string{"session/doc.go", "guard/doc.go", "transcript/doc.go"}, s.name) {
+			require.LessOrEqual(t, countWords(s.file.Doc.Text()), 600, s.name)
+		}
+	}
 }
 
 // checkSpecs calls missing for every exported name decl leaves undocumented. A

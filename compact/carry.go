@@ -13,12 +13,10 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// carried is what is handed on by code, because a summary may lose it: items of
-// the last compaction and of the messages that are summarised, the oldest first.
+// carried holds the items that code hands on because a summary may lose them:
+// items of the last compaction and of the summarised messages, the oldest first.
 type carried struct{ said, files, errors, ids []transcript.Carried }
 
-// carry adds to a compaction what the cut has room for, and returns what is
-// shown of it.
 func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) transcript.Message {
 	kept := map[string]bool{} // entries that are shown
 	for _, m := range h.Messages[c.At:] {
@@ -32,7 +30,7 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) tr
 	if len(done.Pins) > 0 {
 		room += countText(o.Counter, rebuild.CarriedText(transcript.Compaction{Pins: done.Pins}))
 	}
-	// The sizes of items add up to about that of the text they become.
+	// The sizes of items add up to about the size of their text.
 	for most := c.MaxCarried; most > 0; most = most * 9 / 10 {
 		if all.fit(most, o.Counter, done); countText(o.Counter, rebuild.CarriedText(*done)) <= room {
 			return shown(done)
@@ -51,7 +49,6 @@ func shown(done *transcript.Compaction) transcript.Message {
 	return m
 }
 
-// gather collects what may be carried, without the entries that are shown.
 func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried {
 	var all carried
 	covered := rebuild.History{Messages: h.Messages[:c.At]}
@@ -90,9 +87,9 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried
 	return all
 }
 
-// openFrom returns the message with which the turn begins that goes on behind what
-// is summarised: less than 0 if it began before, and the number of messages if
-// there is none.
+// openFrom returns the first message of the turn that continues after the
+// summarised part: less than 0 if it began earlier, and the number of messages if
+// no turn continues.
 func openFrom(covered rebuild.History, split bool) int {
 	n := len(covered.Messages)
 	if !split && !unanswered(covered.Messages) {
@@ -120,17 +117,15 @@ func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcr
 	return list
 }
 
-// masked returns a text without the secrets that everybody knows.
+// masked returns a text without secrets of well-known shapes.
 func masked(text string) string { return redact.Secrets(context.Background(), text) }
 
-// name takes the identifiers of a text.
 func (all *carried) name(entry, text string) {
 	for _, id := range identifiers(text) {
 		all.ids = append(all.ids, transcript.Carried{Entry: entry, Text: id})
 	}
 }
 
-// userLines returns what the user wrote in a message, an item for each entry.
 func userLines(m transcript.Message) (lines []transcript.Carried) {
 	for i, b := range m.Content {
 		at := transcript.Origin{Batch: 1}
@@ -158,8 +153,8 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 	return lines
 }
 
-// unanswered reports whether messages end with a turn in which the assistant has
-// said nothing yet, or nothing after its calls.
+// unanswered reports whether messages end with a turn without an answer, or
+// without an answer after its calls.
 func unanswered(msgs []transcript.Message) bool {
 	if len(msgs) == 0 {
 		return false
@@ -168,8 +163,8 @@ func unanswered(msgs []transcript.Message) bool {
 	return last.Role != transcript.RoleAssistant || len(last.ToolCalls()) > 0 || blank(last.Text())
 }
 
-// note takes what an answer has called and what came of it, which the next
-// message says if there is one.
+// note collects the calls of an answer and their results, which are in the next
+// message if there is one.
 func (all *carried) note(m transcript.Message, next []transcript.Message, files func(transcript.ToolCallBlock) (read, modified []string)) {
 	results := map[string]transcript.ToolResultBlock{}
 	entries := map[string]string{}
@@ -197,21 +192,20 @@ func (all *carried) note(m transcript.Message, next []transcript.Message, files 
 	}
 }
 
-// How many tokens an item has at most: as many as leave room for all, and the
-// fewest if there is none for all of them.
+// The most tokens of one item: as many as leave room for all, and the fewest if
+// not all fit.
 var (
 	saidSizes  = []int{300, 150, 75}
 	errorSizes = []int{100, 70, 50}
 )
 
-// mostSaid is how many runes of a text of the user are looked at, but for its
+// mostSaid limits the runes read of a text of the user, except for its
 // identifiers.
 const mostSaid = 32_000
 
-// fit puts as much of it into a compaction as the tokens allow: three
-// fifths of them for what the user said, of which the turn that goes on comes
-// first and may have half of the tokens; two thirds of the rest for files, a quarter of what remains for
-// identifiers, and the others for errors.
+// fit fills a compaction up to the tokens allowed: three fifths for texts of the user, of
+// which the unfinished turn comes first and may take half of the tokens; two thirds of
+// the rest for files, a quarter of the remainder for identifiers, the others for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	b := budget{counter: counter, empty: countText(counter, "-")}
 	isOpen := func(i transcript.Carried) bool { return i.Open }
@@ -233,8 +227,6 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 	done.Errors, _ = b.newest(all.errors, every, left-used, errorSizes)
 }
 
-// lost returns the identifiers of what the user said that a compaction does not
-// have otherwise.
 func (all *carried) lost(done *transcript.Compaction) []transcript.Carried {
 	var kept strings.Builder
 	whole := map[string]bool{}

@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// texts are those of carried items.
+// texts returns the texts of carried items.
 func texts(items []transcript.Carried) (list []string) {
 	for _, i := range items {
 		list = append(list, i.Text)
@@ -37,8 +37,8 @@ func shop(t *testing.T) *rebuild.Fold {
 	return f
 }
 
-// Carried items name the entries they come from, are shown behind the summary and
-// are merged into those of the next compaction.
+// Carried items name the entries they come from, follow the summary and are
+// merged into the next compaction's items.
 func TestCarried(t *testing.T) {
 	f := shop(t)
 	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: says("They move an order, and a test fails. "+nthSummary(1), nil)}
@@ -112,8 +112,8 @@ func TestCarriedIsOfTheUser(t *testing.T) {
 	require.Contains(t, given, "forged")
 }
 
-// Where there is no room for all files, the newest that were read are there beside the
-// newest that were modified, which have most of it.
+// Where there is no room for all files, the newest read ones are listed with the
+// newest modified ones, which get most of it.
 func TestCarriedManyFiles(t *testing.T) {
 	f := rebuild.New(nil)
 	for i := range 100 {
@@ -134,8 +134,8 @@ func TestCarriedManyFiles(t *testing.T) {
 	require.Less(t, len(read), len(c.Files)/2)
 }
 
-// Where there is no room for all that the user said, the newest is there, long
-// texts lose their middle, and the identifiers of what is gone are named.
+// Without room for all texts of the user, the newest are there, long texts lose
+// their middle, and the identifiers of the others are named.
 func TestCarriedWithoutRoom(t *testing.T) {
 	f := rebuild.New(nil)
 	for i := range 40 {
@@ -212,7 +212,7 @@ func TestForgedList(t *testing.T) {
 	}
 }
 
-// An entry that was erased says nothing that could be carried.
+// An erased entry has no text to carry.
 func TestCarriedWithoutErased(t *testing.T) {
 	f := shop(t)
 	add(t, f, "e1", transcript.UserText(transcript.ErasedText), transcript.ToolError("c1", transcript.ErasedText), transcript.AssistantText("yes"))

@@ -12,11 +12,11 @@ import (
 // shownTurns is how many turns [Cut.Detail] lists of each part.
 const shownTurns = 10
 
-// Detail describes the plan on several lines, for people: that of String, why
-// there, and for each turn of h, the history it was made of, its size and how it
-// begins. Of more than ten turns that are summarised, or kept, those in the
-// middle are counted. Nil counter means [tokens.Estimator]. The text ends with a
-// line feed.
+// Detail describes the plan on several lines, for people: the line of String,
+// the reason for the place, and for each turn of h, the planned history, its
+// size and how it begins. Of more than ten turns that are summarised, or kept,
+// those in the middle are counted. Nil counter means [tokens.Estimator]. The
+// text ends with a line feed.
 func (c Cut) Detail(h rebuild.History, counter tokens.Counter) string {
 	var sb strings.Builder
 	sb.WriteString(c.String() + "\n")
@@ -34,7 +34,6 @@ func (c Cut) Detail(h rebuild.History, counter tokens.Counter) string {
 	return sb.String()
 }
 
-// why says what was asked for.
 func (c Cut) why() string {
 	var parts []string
 	switch k := c.Keep; {
@@ -91,7 +90,6 @@ func (p *planner) list(sb *strings.Builder, what string, from, to int) {
 	}
 }
 
-// firstOf returns the first runes of a text on one line, and … for the others.
 func firstOf(s string, limit int) string {
 	runes := []rune(strings.Join(strings.Fields(s), " "))
 	if len(runes) <= limit {

@@ -14,9 +14,9 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// A Document writes messages as one plain text, for a summarizer. A model that
-// is shown such a text has nothing to continue and no call to pair. The zero
-// value is ready to use.
+// A Document writes messages as one plain text, for a summarizer. Such a text
+// leaves a model nothing to continue and no call to pair. The zero value is
+// ready to use.
 //
 // Each block begins a line with a mark, and only marks begin a line with a
 // bracket: lines of the content that do are moved by a space.
@@ -27,14 +27,15 @@ import (
 //	[assistant]: It has no target for the tests.
 //
 // Images, documents and blocks of unknown types are a line with their kind and
-// size. Reasoning is left out. Whatever is left out is said with its size. The
-// text is valid UTF-8, and the same for the same messages.
+// size. Reasoning is left out. Omissions are marked with their sizes. The text
+// is valid UTF-8, and the same for the same messages.
 type Document struct {
 	// Results is how many runes of a tool result, or of the input of a call,
 	// are written, two thirds of them from its beginning and the others from
-	// its end. 0 means 2,000; less than 0 is no limit.
+	// its end. 0 means 2,000; less than 0 means unlimited.
 	Results int
-	// Texts is the same for what user and assistant say. 0 is no limit.
+	// Texts is the same for texts of the user and the assistant. 0 means
+	// unlimited.
 	Texts int
 }
 
@@ -43,18 +44,17 @@ const (
 	markEnd        = "]: "
 )
 
-// Text returns the messages as one text; it is empty if they have no content.
+// Text returns the messages as one text, which is empty without content.
 func (d Document) Text(msgs []transcript.Message) string { return joined(d.parts("", msgs)) }
 
-// countText is the size of a message of one text.
 func countText(c tokens.Counter, text string) int {
 	return c.Count("", nil, []transcript.Message{transcript.UserText(text)})
 }
 
 func joined(parts []string) string { return strings.Join(parts, "\n") }
 
-// parts returns the blocks of a document, each with its mark and what is shown of
-// it. An earlier summary comes first.
+// parts returns the blocks of a document, each with its mark and its text. An
+// earlier summary comes first.
 func (d Document) parts(earlier string, msgs []transcript.Message) []string {
 	w := writer{results: cmp.Or(d.Results, defaultResults), texts: d.Texts}
 	w.add("earlier summary", earlier, w.texts*10)
@@ -71,7 +71,7 @@ func (d Document) parts(earlier string, msgs []transcript.Message) []string {
 
 // writer collects the parts of a document.
 type writer struct {
-	results, texts      int // runes; no more than 0 is no limit
+	results, texts      int // runes; unlimited if not above 0
 	parts               []string
 	reasoning, reasoned int // blocks and runes left out
 }
@@ -135,7 +135,6 @@ func (w *writer) block(who string, b transcript.Block) {
 	}
 }
 
-// callInput is the input of a call on one line if it is JSON.
 func callInput(c transcript.ToolCallBlock) string {
 	input := cmp.Or(string(bytes.TrimSpace(c.Input)), "{}")
 	var line bytes.Buffer
@@ -145,7 +144,6 @@ func callInput(c transcript.ToolCallBlock) string {
 	return line.String()
 }
 
-// describeSource says what an image or a document is and how large.
 func describeSource(s transcript.Source) string {
 	kind := label(cmp.Or(s.MediaType, s.Type, "unknown"))
 	size := len(s.Data)
@@ -181,8 +179,8 @@ func oneLine(s string, limit int) string {
 // lineMark is a bracket at the beginning of a line.
 var lineMark = lazy.New(`([\n\r\v\f\x{85}\x{2028}\x{2029}])\[`)
 
-// quoteMarks moves lines that begin with a bracket by a space. The first line
-// stands behind a mark.
+// quoteMarks indents lines that begin with a bracket by a space. The first line
+// follows a mark.
 func quoteMarks(s string) string { return lineMark.Get().ReplaceAllString(s, "${1} [") }
 
 // clip returns a text of more than n runes as its first and its last ones, n

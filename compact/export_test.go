@@ -42,5 +42,5 @@ func Chunks(msgs []transcript.Message, limit int) (list []string, err error) {
 // FilesOf is the default of Options.Files.
 var FilesOf = filesOf
 
-// Identifiers are those of a text.
+// Identifiers returns the identifiers of a text.
 var Identifiers = identifiers

@@ -12,16 +12,15 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Extractive is a [Summarizer] that needs no model: it puts together what is
-// said in the messages, word for word. The same input gives the same summary.
-// The zero value is ready to use, by several goroutines.
+// Extractive is a [Summarizer] that needs no model: it joins texts of the
+// messages, word for word. The same input gives the same summary. The zero
+// value is ready to use, by several goroutines.
 //
-// The summary has the previous one, for which half of the tokens are there at
-// most if the rest is needed, and an item for each text of the user and of the
-// assistant, for each error of a tool and for each call without a result, in
-// order. If there is no room for all, long texts are cut in their middle, and if
-// that does not suffice those between the first and the newest are left out. How
-// much is missing is said.
+// The summary holds the previous one, at most half of the tokens if the rest is
+// needed, then in order an item for each text of the user and the assistant,
+// each error of a tool and each call without a result. Without room for all,
+// long texts are cut in their middle, and then texts between the first and the
+// newest are left out. The amount left out is stated.
 //
 // It never has more than the tokens that are allowed, of which fewer than 48
 // count as 48. Passwords and keys that look like such are masked. Reasoning,
@@ -68,8 +67,8 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	return text, nil
 }
 
-// extracts returns what is said in messages; of what is carried besides no more
-// than how it begins.
+// extracts returns the texts of messages; texts that are carried as well are
+// cut to their beginnings.
 func extracts(msgs []transcript.Message, carried bool) (items []string) {
 	add := func(mark, text string) {
 		if text = masked(plain(text)); !blank(text) {

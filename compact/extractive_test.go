@@ -183,7 +183,7 @@ func TestExtractiveErrors(t *testing.T) {
 	require.Error(t, err)
 }
 
-// costly counts more for a message than anybody allows.
+// costly counts more for a message than any limit.
 type costly struct{}
 
 func (costly) Count(string, []transcript.Tool, []transcript.Message) int { return 1 << 20 }

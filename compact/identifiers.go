@@ -18,7 +18,6 @@ const (
 	maxIdentifier = 200      // bytes
 )
 
-// isPathArgument reports whether a whole argument is one path.
 func isPathArgument(s string) bool {
 	if len(s) > maxIdentifier || strings.TrimSpace(s) != s || strings.ContainsFunc(s, unicode.IsControl) {
 		return false
@@ -92,7 +91,6 @@ func findURL(word string) string {
 	return url
 }
 
-// isSpace says what ends a word that may be a URL.
 func isSpace(r rune) bool {
 	if r < unicode.MaxLatin1 {
 		return r <= ' ' || strings.ContainsRune("\"'`<>\u0085\u00a0", r)
@@ -100,15 +98,14 @@ func isSpace(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.IsPunct(r) || r == unicode.ReplacementChar
 }
 
-// isDelimiter says what ends any other word too.
 func isDelimiter(r rune) bool { return strings.ContainsRune("()[]{},;|*=", r) }
 
 func isIdeograph(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// identifier returns a word without what a sentence puts around it, or "" if it is
-// none that is to be kept.
+// identifier strips the punctuation of a sentence from a word, and returns "" for
+// a word that is not worth keeping.
 func identifier(word string) string {
 	word = strings.TrimLeft(strings.TrimRight(word, ".:!?-"), ":!?-")
 	switch {
@@ -131,7 +128,7 @@ var (
 )
 
 // isPath reports whether a word with slashes is a path: one from a root, one
-// with an extension, or one of three names. "and/or" is none.
+// with an extension, or one of three names. "and/or" is not.
 func isPath(s string) bool {
 	name := s[strings.LastIndexAny(s, `/\`)+1:]
 	switch {
@@ -149,8 +146,8 @@ func isFileName(s string) bool {
 	return strings.Contains(s, ".") && !strings.Contains(s, "..") && fileName.Get().MatchString(s)
 }
 
-// isNumbered reports whether a word is a number to be kept or has one in it. A
-// time and a date are none.
+// isNumbered reports whether a word is a number to be kept or has one in it.
+// Times and dates do not count.
 func isNumbered(s string) bool {
 	return numbered.Get().MatchString(s) ||
 		len(s) >= 7 && strings.Count(s, ":") < 2 && strings.ContainsFunc(s, unicode.IsLetter) && coded.Get().MatchString(s)
@@ -166,8 +163,8 @@ var (
 	patches = []string{"patch", "diff", "input"}
 )
 
-// filesOf returns the paths that a call reads or modifies, as far as its name
-// and its input show that.
+// filesOf guesses from the name and the input of a call which paths it reads or
+// modifies.
 func filesOf(call transcript.ToolCallBlock) (read, modified []string) {
 	var args map[string]any
 	if json.Unmarshal(call.Input, &args) != nil {

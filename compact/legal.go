@@ -11,12 +11,11 @@ import (
 // legalCuts says for each index whether a history may be cut there.
 //
 // A fold finds the kept part by the order of the lines, and a history is not
-// always in that order: results are moved to their calls. So what is before the
-// cut must have been appended before what is after it. The exception is a
-// result that came late: the fold leaves it out of the kept part, where its
-// call is not, unless a call there that waits for one has the same ID. And a
-// result that came in the turn before that of its call is found only if all of
-// that turn is kept.
+// always in that order: results are moved to their calls. So all messages
+// before the cut must have been appended before all messages after it. Late
+// results are the exception: the fold leaves one out of a kept part without its
+// call, unless a waiting call there has the same ID. A result written in the
+// turn before its call is found only if all of that turn is kept.
 func legalCuts(msgs []transcript.Message) []bool {
 	n := len(msgs)
 	oldest := make([]int, n+1) // the first append of anything from i on

@@ -17,16 +17,14 @@ import (
 // text, see [Document], and not as messages: there is nothing to continue, no
 // call to pair and no tool. It is safe for several goroutines if Complete is.
 //
-// Every request fits the window of the model: tokens by Counter times Safety
-// plus MaxOutput are never more than Window. A conversation too long for one request
-// is shown piece by piece, each time with the summary so far, which the model
-// is to bring up to date. If that took more than MaxCalls calls, results of
-// tools are shortened, then all texts, and then messages in the middle are left
-// out; each time the text says what is missing.
+// Every request fits the window of the model: tokens by Counter times Safety plus
+// MaxOutput are never more than Window. A conversation too long for one request is
+// shown piece by piece, each time with the summary so far, for the model to update.
+// If that took more than MaxCalls calls, results of tools are shortened, then all
+// texts, and then messages in the middle are left out; the text marks each omission.
 //
-// An answer that is no summary is refused, see [ErrRefused]. The conversation is
-// shown as data between marks that nothing in it can end, with the instructions
-// behind it.
+// Bad summaries are refused, see [ErrRefused]. The conversation is shown as data
+// between marks that it cannot close, followed by the instructions.
 //
 // Where a summary is longer than allowed it is cut, with a note of how much is
 // missing; but the last one is first given back to the model, once, to be made
@@ -35,7 +33,7 @@ import (
 type Model struct {
 	// Complete sends a request: the method of a guard.Client. It is required.
 	Complete func(ctx context.Context, req transcript.Request) (*transcript.Response, error)
-	// Name is the model that is asked for; empty leaves it to Complete.
+	// Name is the requested model; empty leaves it to Complete.
 	Name string
 	// Window is the context window of the model in tokens. 0 means 32,768,
 	// which is little for most.
@@ -49,9 +47,9 @@ type Model struct {
 	MaxCalls int
 	// Counter counts tokens; nil means [tokens.Estimator].
 	Counter tokens.Counter
-	// Safety is the factor between what Counter says and what is reckoned with,
-	// because an estimate is not a bound. 0 means 1.25, which is enough for a
-	// counter that says a fifth too little; less than 1 means 1.
+	// Safety multiplies the sizes that Counter returns, because an estimate is
+	// not a bound. 0 means 1.25, which allows for a counter that is a fifth too
+	// low; less than 1 means 1.
 	Safety float64
 }
 
@@ -61,12 +59,11 @@ const (
 	defaultSafety = 1.25
 )
 
-// ErrNoRoom says that the window of a [Model] is too small for a request with
-// anything in it.
+// ErrNoRoom reports that the window of a [Model] is too small for any request.
 var ErrNoRoom = errors.New("the window is too small for a summary")
 
-// Summarize implements [Summarizer]. An error is that of ctx or Complete, says what
-// is wrong with an answer, see [ErrRefused], or is [ErrNoRoom].
+// Summarize implements [Summarizer]. It returns the error of ctx or Complete, an
+// error about a bad answer, see [ErrRefused], or [ErrNoRoom].
 func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 	if m.Complete == nil {
 		return "", errors.New("Model.Complete is not set")
@@ -108,12 +105,11 @@ type conversation struct {
 	chunks   int    // pieces to be shown, at most
 	guidance string // for this summary
 	max      int    // tokens of the summary
-	target   int    // what the model is asked for
+	target   int    // the size requested from the model
 	previous string // the summary to begin with
 	left     pieces
 }
 
-// conversation prepares what is to be shown.
 func (m Model) conversation(in Input) (*conversation, error) {
 	m.Counter = tokens.Or(m.Counter)
 	m.Window = cmp.Or(max(m.Window, 0), defaultWindow)
@@ -122,7 +118,7 @@ func (m Model) conversation(in Input) (*conversation, error) {
 	m.Safety = max(cmp.Or(m.Safety, defaultSafety), 1)
 	c := &conversation{Model: m, guidance: strings.TrimSpace(in.Guidance), previous: plain(in.Previous)}
 
-	// Half of what is free is for the summary so far.
+	// Half of the free tokens are for the summary so far.
 	c.target = 1_000_000 // a number of as many digits as will be there
 	room := int(float64(m.Window-m.MaxOutput)/m.Safety) - 1 - c.count(c.text(".", "."))
 	c.max = min(cmp.Or(in.MaxTokens, defaultSummary), room/2)
@@ -175,7 +171,6 @@ func (c *conversation) tooSmall() error {
 	return fmt.Errorf("%w: it has %d tokens, %d of them for the answer", ErrNoRoom, c.Window, c.MaxOutput)
 }
 
-// count is the size of a request in tokens by the counter.
 func (c *conversation) count(text string) int {
 	return c.Counter.Count(modelSystem, nil, []transcript.Message{transcript.UserText(text)})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// scripted is a model whose answers are given by a function.
+// scripted is a model whose answers come from a function.
 type scripted struct {
 	requests []transcript.Request
 	answer   func(call int, text string) (*transcript.Response, error)
@@ -46,7 +46,7 @@ func facts(n int) string {
 	return sb.String()
 }
 
-// between returns what is in a pair of data marks.
+// between returns the text in a pair of data marks.
 func between(text, mark string) string {
 	_, text, _ = strings.Cut(text, "<"+mark+">\n")
 	text, _, _ = strings.Cut(text, "\n</"+mark+">")
@@ -198,7 +198,7 @@ func TestModelWindows(t *testing.T) {
 	}
 }
 
-// A prompt says which parts of the history it leaves out.
+// A prompt names the parts of the history that it leaves out.
 func TestModelLeavesOut(t *testing.T) {
 	all := ""
 	s := &scripted{}
@@ -217,7 +217,7 @@ func TestModelLeavesOut(t *testing.T) {
 	}
 }
 
-// A summary that is too long is given back once.
+// A summary that is too long is returned once.
 func TestModelShorter(t *testing.T) {
 	s := &scripted{}
 	s.answer = func(call int, text string) (*transcript.Response, error) {

@@ -12,10 +12,10 @@ import (
 // Options of [Plan] and [Run]. Nil and zero fields are the defaults, and so are
 // numbers below 0.
 type Options struct {
-	// Window is the context window of the model, by which the sizes below go; 0
-	// means that of Trigger, or its Threshold if that is less, or else a third
-	// more than Room, or else 64,000. By default the history fills about two fifths
-	// of it after a compaction, and a third of one of 16,000.
+	// Window is the context window of the model, from which the sizes below derive;
+	// 0 means Trigger's window or its Threshold, if less, or else a third more than
+	// Room, or else 64,000. By default the history fills about two fifths of it
+	// after a compaction, and a third of one of 16,000.
 	Window int
 	// Keep is how much stays verbatim. The zero value keeps the newest messages,
 	// as many as that takes.
@@ -25,8 +25,8 @@ type Options struct {
 	// Room is how many tokens the history may have afterwards. Plan aims at two
 	// thirds of it, summary and all, so that no single turn makes the next
 	// compaction due; if Keep is set, at three fifths and MaxCarried. It cuts later
-	// than Keep says if it must, inside a turn if one alone is too long. 0 is no
-	// limit, but for a session that of Trigger, if there is one.
+	// than Keep asks if necessary, inside a turn if one alone is too long. 0 means
+	// unlimited, or for a session the room of Trigger, if there is one.
 	Room int
 	// Summarizer writes the summary; nil means Extractive, which needs no
 	// model.
@@ -35,45 +35,44 @@ type Options struct {
 	// summarizer: what to keep, for example. Extractive does not read it.
 	Guidance string
 	// MaxSummary is how many tokens a summary should have at most; 0 means a
-	// thirty-second of Window, from 2,048 to 8,192. It is never more than half of
-	// what the summary stands for, nor than a fifth of Room.
+	// thirty-second of Window, from 2,048 to 8,192. It never exceeds half of the
+	// summarised part, or a fifth of Room.
 	MaxSummary int
-	// MaxCarried is how many tokens that has at most which Run carries besides
-	// the summary; 0 means a twelfth of Window, less than 0, here, nothing. It is
-	// never more than an eighth of Room, nor than a quarter of what the
-	// summary stands for, or 256, or twice what was carried the last time.
+	// MaxCarried limits the tokens of items that Run carries in addition to the
+	// summary; 0 means a twelfth of Window, less than 0, here, nothing. It never
+	// exceeds an eighth of Room, and not the greatest of a quarter of the
+	// summarised part, 256, and twice the size carried last.
 	MaxCarried int
-	// Pins are texts that are carried whole, those of entries that are shown
-	// excepted. They come on top of MaxCarried.
+	// Pins are texts that are carried whole, except texts of entries that stay
+	// visible. They come on top of MaxCarried.
 	Pins []transcript.Carried
-	// Files says which files a call reads and which it modifies, by their
-	// paths, for what Run carries. Nil goes by the names that tools and their
-	// arguments usually have.
+	// Files returns the paths of files that a call reads and modifies, for Run
+	// to carry. Nil goes by the names that tools and their arguments usually
+	// have.
 	Files func(call transcript.ToolCallBlock) (read, modified []string)
-	// Recall says that the model is offered the tools of search.RecallTools: the last
-	// line of the summary then says so. A guard that offers them sets it for the
-	// compactions that it asks for.
+	// Recall is set if the model is offered the tools of search.RecallTools; the last
+	// line of the summary then mentions them. A guard that offers them sets it for
+	// the compactions that it asks for.
 	Recall bool
 	// Timeout is how long a summarizer may take, each one of [Either] for itself,
-	// and not Extractive; 0 means two minutes, less than 0, here, no limit but
-	// that of the context.
+	// and not Extractive; 0 means two minutes, less than 0, here, only the limit
+	// of the context.
 	Timeout time.Duration
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Observe, if it is set, is told what the summarizer does: which part of the
-	// messages it is shown, and why one of [Either] was skipped. It is called in
+	// Observe, if set, is called for each step of the summarizer: the part of
+	// the messages it is shown, and why [Either] skipped one. It is called in
 	// the goroutine of the summarizer and waited for.
 	Observe func(ctx context.Context, s Step)
-	// Check is asked by Plan about the cut it has chosen; if it returns false
-	// another one is looked for. A caller that has the fold can see there what
-	// the history does not show; a session always looks. Nil accepts every
-	// cut.
+	// Plan calls Check with its cut, and looks for another one if Check returns
+	// false. A caller with the fold can see entries that the history does not
+	// show; a session always does. Nil accepts every cut.
 	Check func(c Cut) bool
 }
 
-// Keep says how much of a history stays verbatim. One field is set; the zero
-// value goes by the window. Cuts are always at a place where every call stays
-// with its result, the nearest one to what is asked for.
+// Keep is the part of a history that stays verbatim. One field is set; the zero
+// value depends on the window. Cuts never separate a call from its result; the
+// nearest such place is taken.
 type Keep struct {
 	// Tokens keeps the newest messages that fit into this number of tokens:
 	// whole turns, unless a cut inside one keeps more than half as much again.
@@ -81,15 +80,15 @@ type Keep struct {
 	// Turns keeps the newest turns. With no more than these there is nothing
 	// to do.
 	Turns int `json:"turns,omitempty"`
-	// Fraction keeps this part of the messages, the newest ones; 0.5 is half,
-	// 1 or more is all of them.
-	// Whatever it says, at least two messages are summarised, and four and a
-	// fifth of all are kept. With four messages or fewer there is nothing to do.
+	// Fraction keeps this part of the messages, the newest ones; 0.5 is half, 1
+	// or more is all of them. In any case at least two messages are summarised,
+	// and four and a fifth of all are kept. With four messages or fewer there is
+	// nothing to do.
 	Fraction float64 `json:"fraction,omitempty"`
 }
 
-// Trigger says when a compaction is due: when the prompt has more tokens than
-// one of the limits. The zero value is never.
+// A Trigger makes a compaction due when the prompt has more tokens than one of
+// the limits. The zero value is never.
 type Trigger struct {
 	// Window is the context window of the model, of which Reserve is kept free
 	// for the answer. Reserve 0 means 16,384, or a quarter of a window under
@@ -97,7 +96,7 @@ type Trigger struct {
 	Window, Reserve int
 	// Threshold is a limit of its own, whatever the window is.
 	Threshold int
-	// Overhead is what is sent with every request besides the history: system
+	// Overhead is the part of every request outside of the history: system
 	// prompt and tools.
 	Overhead int
 }
@@ -107,8 +106,8 @@ func (t Trigger) Due(history int) bool {
 	return t.Limit() > 0 && history+t.Overhead > t.Limit()
 }
 
-// Limit is the number of tokens above which a compaction is due; 0 if there is
-// none.
+// Limit is the number of tokens above which a compaction is due; 0 if
+// unlimited.
 func (t Trigger) Limit() int {
 	limit := t.Threshold
 	if t.Window > 0 {
@@ -120,7 +119,7 @@ func (t Trigger) Limit() int {
 	return limit
 }
 
-// Room is what a history may have after a compaction that was due.
+// Room returns the tokens that a history may have after a due compaction.
 func (t Trigger) Room() int {
 	if t.Limit() == 0 {
 		return 0
@@ -135,7 +134,6 @@ const (
 	defaultTimeout = 2 * time.Minute
 )
 
-// filled returns the options with their defaults.
 func (o *Options) filled() Options {
 	var f Options
 	if o != nil {

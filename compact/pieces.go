@@ -12,10 +12,10 @@ const (
 	continued = ", continued"
 )
 
-// pieces is the rest of a document that is handed out piece by piece, in order.
-// Each is as long as whoever asks for it says, so that a limit may depend on what
-// became of the one before. Pieces end between two blocks; a block that is too long
-// for one goes on in the next ones, and its marks say so.
+// pieces hands out a document piece by piece, in order. The caller limits each
+// piece, so a limit may depend on the outcome of the one before. Pieces end between
+// two blocks; a block that is too long continues in the next ones, and its marks
+// show that.
 type pieces []string
 
 // next returns the next piece, for which fits holds: as many whole parts as
@@ -47,8 +47,8 @@ func (p *pieces) next(fits func(string) bool) string {
 	return piece
 }
 
-// largest returns the greatest n up to limit for which ok holds, 0 if there is
-// none. If ok does not hold for all smaller numbers too it may be a smaller one.
+// largest returns the greatest n up to limit for which ok holds, or 0. It may
+// return a smaller one unless ok holds for all smaller numbers.
 func largest(limit int, ok func(int) bool) int {
 	low, high := 0, 1
 	for high <= limit && ok(high) {

@@ -10,62 +10,61 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Cut is a plan: where a history is divided, what that saves, and what was asked
-// for. It is plain data, made by [Plan]. Written as JSON and read again it is
-// the same, and [Run] takes it for the history that it was made of.
+// Cut is a plan: where a history is divided, the tokens that saves, and the
+// options used. It is plain data, made by [Plan], and survives JSON. [Run] takes
+// it together with the planned history.
 type Cut struct {
-	// Nothing says why there is nothing to do; it is empty if there is.
+	// Nothing is the reason why there is nothing to do; empty for a cut.
 	Nothing Reason `json:"nothing,omitempty"`
 	// At is the index of the first message that is kept. Those before it are
 	// summarised.
 	At int `json:"at,omitempty"`
-	// Split says that the cut is inside a turn.
+	// Split is set if the cut is inside a turn.
 	Split bool `json:"split,omitempty"`
 	// FirstKept and CoversTo are the IDs of the first entry that is kept and
 	// of the last one that is summarised.
 	FirstKept string `json:"firstKept,omitempty"`
 	CoversTo  string `json:"coversTo,omitempty"`
-	// Read are the entries behind FirstKept that are summarised too.
+	// Read are the entries after FirstKept that are summarised as well.
 	Read []string `json:"read,omitempty"`
-	// Before is the size of the history in tokens; Covered and Kept are those
-	// of its two parts, and After is what the result has at most if the
-	// summarizer keeps to MaxSummary.
+	// Before is the size of the history in tokens, Covered and Kept the sizes
+	// of its two parts, and After the most tokens of the result if the
+	// summarizer obeys MaxSummary.
 	Before  int `json:"before"`
 	Covered int `json:"covered,omitempty"`
 	Kept    int `json:"kept,omitempty"`
 	After   int `json:"after,omitempty"`
-	// MaxSummary is how many tokens the summary should have at most, and
-	// MaxCarried how many that has at most which code carries besides.
+	// MaxSummary limits the tokens of the summary, and MaxCarried the tokens
+	// that code carries in addition.
 	MaxSummary int `json:"maxSummary,omitempty"`
 	MaxCarried int `json:"maxCarried,omitempty"`
-	// Keep and Room are those of the options. Limit is that of their trigger, 0 if
-	// there is none, and Overhead what it says is sent besides the history, with the
-	// prompt that the history has in front.
+	// Keep and Room come from the options. Limit comes from their trigger, or is 0;
+	// Overhead is the trigger's, plus the prompt at the top of the history.
 	Keep     Keep `json:"keep,omitzero"`
 	Room     int  `json:"room,omitempty"`
 	Limit    int  `json:"limit,omitempty"`
 	Overhead int  `json:"overhead,omitempty"`
 }
 
-// Reason says why there is nothing to compact, in a sentence without its full
-// stop.
+// Reason explains why there is nothing to compact, in a sentence without its
+// full stop.
 type Reason string
 
 // The reasons.
 const (
-	// NotDue is that of a trigger. Plan does not ask it.
+	// NotDue is the reason of a trigger, which Plan does not use.
 	NotDue Reason = "the history is not long enough yet"
-	// TooShort: the history has no more than what is kept.
+	// TooShort: the whole history is kept.
 	TooShort Reason = "all of the history is to be kept"
-	// NoCut: the history is a single exchange for example, or its messages have
-	// no Origins.
+	// NoCut: the history is a single exchange for example, or its messages lack
+	// Origins.
 	NoCut Reason = "there is no place to cut"
 	// TooLarge: what cannot be summarised is larger than Room by far, so a
 	// compaction would not help.
 	TooLarge Reason = "the last exchange alone is larger than the room there is"
-	// NoRoom: what the trigger says is sent besides the history leaves less than
-	// a tenth of its limit for one. Every turn would need a compaction, so shorten
-	// these or use a larger window.
+	// NoRoom: the Overhead of the trigger leaves less than a tenth of its limit.
+	// Every turn would need a compaction, so shorten prompt and tools or use a
+	// larger window.
 	NoRoom Reason = "the system prompt and the tools leave no room for a history"
 	// NoGain: the history is larger than Room, and would not become smaller by
 	// 10 % or 2,000 tokens.
@@ -92,8 +91,8 @@ func (c Cut) String() string {
 		c.At, c.Covered, c.Kept, split, c.Before, c.After)
 }
 
-// Plan says where to cut h. It is pure: the same history and options give the
-// same cut, and nothing is changed.
+// Plan chooses where to cut h. It is pure: the same history and options give
+// the same cut, and nothing is changed.
 //
 // A cut is legal where the kept part begins with a user message that answers no
 // call, or with an answer, and where everything before it was appended before
@@ -101,7 +100,7 @@ func (c Cut) String() string {
 // is still to come finds its call: calls of the last answer are always kept. A
 // cut at the start of a turn is preferred.
 //
-// Messages must have their Origins, as those of a fold do.
+// Messages must have their Origins, as a fold sets them.
 func Plan(h rebuild.History, opts *Options) Cut {
 	o := opts.filled()
 	p := newPlanner(h, o)
@@ -134,7 +133,6 @@ func CutAt(h rebuild.History, at int, opts *Options) Cut {
 	return newPlanner(h, opts.filled()).cut(at)
 }
 
-// cut is the one at a message.
 func (p *planner) cut(at int) Cut {
 	c := p.none
 	c.At, c.Split = at, at < len(p.h.Messages) && !p.h.StartsTurn(at)
@@ -156,10 +154,10 @@ type planner struct {
 	o      Options
 	sums   []int // sums[i] is the size of the messages before i
 	system int   // size of the system prefix: the summary of the last compaction
-	prompt int   // size of the prompt that stays in front of it
+	prompt int   // size of the prompt that stays on top
 	listed int   // size of what the last compaction carried
 	legal  []bool
-	none   Cut // what is said of every cut
+	none   Cut // the fields common to all cuts
 }
 
 func newPlanner(h rebuild.History, o Options) *planner {
@@ -178,16 +176,15 @@ func newPlanner(h rebuild.History, o Options) *planner {
 	return p
 }
 
-// size is the number of tokens of the messages from i to j.
 func (p *planner) size(i, j int) int { return p.sums[j] - p.sums[i] }
 
-// choose returns the cut that the policy asks for, moved so that what is kept
-// fits into the room.
+// choose returns the cut of the policy, moved so that the kept part fits into
+// the room.
 func (p *planner) choose() (at int, reason Reason) {
 	n := len(p.h.Messages)
 	share := math.MaxInt // what the kept part may have
 	if room := p.o.Room; room > 0 {
-		// The rest is for what comes next.
+		// The rest is for later messages.
 		share = max((room-p.prompt)*3/5-p.o.MaxSummary, 1)
 	}
 	switch k := p.o.Keep; {
@@ -229,8 +226,8 @@ func (p *planner) byTurns(k int) int {
 	return 0
 }
 
-// byFraction returns how many messages a fraction leaves to be summarised; 0
-// if there are too few. The numbers are those of claw0.
+// byFraction returns how many messages a fraction leaves to be summarised; 0 if
+// there are too few. The numbers come from claw0.
 func (p *planner) byFraction(f float64) int {
 	n := len(p.h.Messages)
 	covered := min(max(2, int(float64(n)*(1-f))), n-max(4, n/5))
@@ -240,8 +237,8 @@ func (p *planner) byFraction(f float64) int {
 	return covered
 }
 
-// nearest returns the legal cut that is nearest to at, of two the earlier one;
-// 0 if there is none.
+// nearest returns the legal cut that is nearest to at, of two the earlier one,
+// or 0.
 func (p *planner) nearest(at int) (best int) {
 	for i, legal := range p.legal {
 		if legal && i > 0 && (best == 0 || max(i-at, at-i) < max(best-at, at-best)) {
@@ -253,8 +250,7 @@ func (p *planner) nearest(at int) (best int) {
 
 // earliest returns the first cut from index from on that keeps no more than
 // share tokens: the start of a turn, unless a cut inside one keeps more than
-// half as much again. If none keeps so little it is the last legal one, and 0 if
-// there is none at all.
+// half as much again. If none keeps so little it is the last legal one, or 0.
 func (p *planner) earliest(from, share int) int {
 	n := len(p.h.Messages)
 	first, last := 0, 0
@@ -280,7 +276,7 @@ func (p *planner) earliest(from, share int) int {
 }
 
 // ends returns the first entry of the kept part, the last one before it, and
-// those behind it that are shown in front of the cut.
+// later entries that are shown before the cut.
 func ends(msgs []transcript.Message, at int) (firstKept, coversTo string, read []string) {
 	first := transcript.Origin{Batch: math.MaxInt} // nothing is kept
 	for _, m := range msgs[at:] {

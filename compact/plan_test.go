@@ -172,8 +172,8 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-// Results that came before their calls or long after them: what a cut keeps is
-// what the fold keeps.
+// Results that came before their calls or long after them: a cut keeps the same
+// as the fold.
 func TestOddOrders(t *testing.T) {
 	call := func(id string) transcript.Message {
 		return transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
@@ -243,7 +243,7 @@ func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 	// Options.Check exists.
 	lost := []rebuild.Rule{"doubled-result", "orphan-result", "doubled-call", "unfinished-call", "moved-result"}
 	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool {
-		return !strict && slices.Contains(lost, r.Rule) || r.Rule == "doubled-result" // shown as a text when its call is gone
+		return !strict && slices.Contains(lost, r.Rule) || r.Rule == "doubled-result" // shown as a text without its call
 	})
 	for at, legal := range compact.LegalCuts(h.Messages) {
 		if !legal {
@@ -364,7 +364,7 @@ func nthLegal(h rebuild.History, n int) int {
 	return 0
 }
 
-// The prompt that a history has in front stays: it is in the sizes, not in what is
+// The prompt at the top of a history stays: it counts in the sizes, is not
 // summarised, and takes its part of the room.
 func TestPlanWithPrompt(t *testing.T) {
 	h := history(t, "u a u a u a u a u a", nil)

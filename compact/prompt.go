@@ -31,7 +31,7 @@ const (
 // promptTexts are the instructions, which no summary repeats.
 const promptTexts = modelSystem + " " + dataNotice + " " + taskFirst + " " + taskUpdate + " " + taskShorter + " " + whatToKeep
 
-// dataMark is the beginning of a mark, as far as it could be taken for one.
+// dataMark is the shortest text that could pass for a mark.
 var dataMark = lazy.New(`(?i)<([/\s]*(?:conversation|summary_so_far))`)
 
 // defuse changes imitations of the marks, so that no text can end the data that

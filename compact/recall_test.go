@@ -13,19 +13,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// recalled is how many facts were asked for, and found.
+// recalled counts facts searched for, and found.
 type recalled struct{ asked, found int }
 
 func (r recalled) share() float64 { return float64(r.found) / float64(max(r.asked, 1)) }
 
-// recallRun is what a conversation of six compactions has measured.
+// recallRun holds the measurements of a conversation with six compactions.
 type recallRun struct {
 	kinds           map[string]*recalled
 	leaked          []string // secrets in what code carries
 	carried, filled float64  // the most in parts of the window, and the mean
 	least, most     int      // sizes after compactions
 	grown           []float64
-	extracts        bool // the summaries are those of code too
+	extracts        bool // the summaries are also made by code
 }
 
 // recall runs conversations through six compactions each, several of small

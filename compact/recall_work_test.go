@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// recallSeed is that of the conversations whose figures BENCHMARKS.md has.
+// recallSeed is the seed of the conversations in docs/BENCHMARKS.md.
 const recallSeed = 20261122
 
 // The kinds of facts that a conversation has.
@@ -34,9 +34,9 @@ var ofUser = []string{aConstraint, aCorrection, aDeferred, aDecision}
 type recallFact struct{ kind, text string }
 
 // recallWork makes up a conversation with a coding agent: what the user asks
-// for, in sentences of which some are to be remembered, and long turns of calls.
-// A turn goes on until the user's words are no more than their share of all
-// tokens. The same seed gives the same conversation.
+// for, in sentences of which some are facts to remember, and long turns of
+// calls. A turn continues until the user's words are no more than their share of
+// all tokens. The same seed gives the same conversation.
 type recallWork struct {
 	*rand.Rand
 	share       float64 // of the user's words in all tokens
@@ -146,7 +146,7 @@ func (w *recallWork) paste() string {
 	return sb.String()
 }
 
-// secret is one of what must not be handed on.
+// secret is a text that must not be handed on.
 func (w *recallWork) secret() string {
 	const letters = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 	var sb strings.Builder
@@ -169,7 +169,7 @@ func (w *recallWork) talk(sentences int) string {
 	return strings.TrimSpace(sb.String())
 }
 
-// path is a file: half of the time one that was looked at before.
+// path is a file: half of the time one that was used before.
 func (w *recallWork) path() string {
 	if len(w.files) > 3 && w.one(2) {
 		return w.files[len(w.files)-1-w.IntN(min(len(w.files), 20))]
@@ -233,8 +233,8 @@ func (w *recallWork) step() []transcript.Item {
 	return []transcript.Item{call, transcript.ToolResult(id, result)}
 }
 
-// failure is what a tool says that has failed: what has happened stands at the
-// beginning or at the end.
+// failure is the output of a failed tool: the cause is at the beginning or at
+// the end.
 func (w *recallWork) failure() string {
 	what := w.told(aFailure, fmt.Sprintf("%s of %s failed with code %d", w.pick("build test lookup upload"), w.name(), w.number()))
 	if w.one(8) {
@@ -250,7 +250,7 @@ func (w *recallWork) failure() string {
 	return what + "\n" + trace.String()
 }
 
-// marks are those of a document.
+// marks matches the marks of a document.
 var marks = regexp.MustCompile(`(?m)^\[[^\]]*\]: `)
 
 // halfOf is a summarizer that keeps every second sentence, as often as it takes

@@ -11,15 +11,14 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// ErrRefused says that a text is no summary. [Run] refuses whatever its summarizer
-// wrote, [Model] what a model wrote, and [Either] what each of its summarizers
-// wrote. [tokens.Estimator] counts the sizes of texts. A text by [Extractive] is not
-// refused. The text of the error says which of these it is:
+// ErrRefused reports that a text cannot be a summary. [Run] judges its summarizer,
+// [Model] its model, and [Either] each of its summarizers. [tokens.Estimator] counts
+// the sizes of texts. A text by [Extractive] is not refused. The text of the error
+// names the case:
 //
-//   - The summary is empty: it has nothing that can be seen, or nothing but
-//     reasoning between <think> tags. Reasoning before a summary is removed.
-//   - The summary is too long: it has more than twice the tokens that were asked
-//     for, and more than 256.
+//   - The summary is empty: it contains no visible text, or only reasoning
+//     between <think> tags. Reasoning before a summary is removed.
+//   - The summary is too long: it exceeds twice the requested tokens, and 256.
 //   - The summary is too short: it replaces n tokens and has fewer than n/50, of
 //     which 40 are always enough. For fewer than 1,000 tokens n/100 suffice.
 //   - The model refused to write a summary, as its stop reason shows. The text of
@@ -36,14 +35,14 @@ import (
 //   - The model called a tool, be it in a text that begins with a tag like
 //     <tool_call>.
 //   - The summary is not complete: the answer was aborted, failed or paused.
-var ErrRefused = errors.New("the text is no summary")
+var ErrRefused = errors.New("the text is not a summary")
 
-// ErrNotSmaller says that the summary is not smaller than the messages it replaces, or that
-// the history would be smaller by less than 10 % and less than 2,000 tokens. Where
-// little is summarised, a quarter of that suffices.
+// ErrNotSmaller reports that the summary is not smaller than the messages it replaces, or
+// that the history would shrink by less than 10 % and less than 2,000 tokens. Where little
+// is summarised, a quarter of that suffices.
 var ErrNotSmaller = errors.New("the summary is not smaller than the messages it replaces")
 
-// refusal is why a text is no summary; see [ErrRefused].
+// A refusal is a reason of [ErrRefused].
 type refusal string
 
 const (
@@ -65,16 +64,16 @@ func (refusal) Is(target error) bool { return target == ErrRefused }
 // The numbers of the rules above, in tokens.
 const (
 	longAnyway = 256
-	enough     = 40 // whatever the summary stands for
-	density    = 50 // tokens that one stands for
+	enough     = 40 // for any summarised part
+	density    = 50 // summarised tokens
 	longInput  = 1_000
-	dense      = 100 // density of an input that is no long one
+	dense      = 100 // density of a shorter input
 )
 
-// refuse says why a text is no summary of what was shown and of the summary
-// before; nil if it may be one. It is too long by the tokens that were allowed,
-// if these are not 0. Its rules are about size and form. None looks for words: a
-// summary may be in any language, and about anything.
+// refuse returns an error if text cannot be a summary of the shown messages and
+// of the summary before. allowed is the token limit; 0 means none. Rules concern
+// size and form, never words: a summary may be in any language and about
+// anything.
 func refuse(text, shown, before string, allowed int) error {
 	size := tokens.Estimator{}.Text(text)
 	switch {
@@ -83,7 +82,7 @@ func refuse(text, shown, before string, allowed int) error {
 	case toolTag.Get().MatchString(text):
 		return fmt.Errorf("%w: %q", errToolCall, oneLine(text, 80))
 	case allowed > 0 && size > max(2*allowed, longAnyway):
-		return fmt.Errorf("%w: ~%d tokens, %d were asked for", errTooLong, size, allowed)
+		return fmt.Errorf("%w: ~%d tokens, %d were requested", errTooLong, size, allowed)
 	case isEcho(text, shown):
 		return errEcho
 	case isLoop(text):
@@ -98,7 +97,6 @@ func refuse(text, shown, before string, allowed int) error {
 	return nil
 }
 
-// refuse says why a text is no summary of the input.
 func (in Input) refuse(text string) error {
 	if in.extract != nil && text == *in.extract && text != "" {
 		return nil
@@ -111,7 +109,6 @@ var (
 	toolTag   = lazy.New(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
 )
 
-// blank reports whether a text has nothing that can be seen.
 func blank(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) })
 }
@@ -122,7 +119,7 @@ func withoutReasoning(text string) string {
 }
 
 // Of the conversation only runs of longEcho letters and more count, of the
-// instructions those of longTask, in bytes: a summary may well consist of its
+// instructions runs of longTask, in bytes: a summary may well consist of its
 // sentences, but not of a piece of it. A text shorter than shortEcho, in runes,
 // may be a quotation.
 const (
@@ -132,8 +129,8 @@ const (
 )
 
 // firstMark is a mark of a [Document] or of the prompt at the beginning of a text.
-// extraMark is what an echo may have or lack: a mark of a Document anywhere, or the
-// number of an item in a list.
+// extraMark may be missing or extra in an echo: a mark of a Document anywhere, or
+// the number of an item in a list.
 var (
 	firstMark = lazy.New(`^(\[` + documentMarks + `|</?(conversation|summary_so_far)>)`)
 	extraMark = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
@@ -165,10 +162,10 @@ func letters(s string) string {
 	}, extraMark.Get().ReplaceAllString(strings.ToLower(s), ""))
 }
 
-// repeats is how many bytes of a text go on as another one does somewhere, for
-// least bytes or more.
+// repeats counts the bytes of a text in runs of at least that many bytes that
+// another text contains.
 func repeats(text, source string, least int) (n int) {
-	found := map[string]bool{} // whether the source has a run of the text
+	found := map[string]bool{} // whether a run of the text is in the source
 	for at := range len(text) - least + 1 {
 		found[text[at:at+least]] = false
 	}
@@ -187,8 +184,7 @@ func repeats(text, source string, least int) (n int) {
 	return n
 }
 
-// The numbers of isLoop, in bytes: the length of the runs, and what a text has at
-// least.
+// The numbers of isLoop, in bytes: the length of the runs, and the shortest text.
 const (
 	looped    = 64
 	shortLoop = 200

@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A plan that was written as JSON and read again does what it did.
+// A plan that was written as JSON and read again does the same.
 func TestReplay(t *testing.T) {
 	h := conversation(t, 60)
 	for _, opts := range []*compact.Options{
@@ -44,8 +44,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A plan is refused for a history that is another one, and numbers that nobody
-// planned do no harm.
+// A plan is refused for another history, and made-up numbers do no harm.
 func TestReplayElsewhere(t *testing.T) {
 	h, opts := conversation(t, 60), &compact.Options{Keep: compact.Keep{Turns: 5}}
 	cut := compact.Plan(h, opts)
@@ -69,8 +68,8 @@ func TestReplayElsewhere(t *testing.T) {
 	require.Equal(t, nthSummary(2), c.Summary)
 }
 
-// Plan counts the parts that every request repeats first, and its refusal says
-// how large they are.
+// Plan counts the parts that every request repeats first, and its refusal has
+// their sizes.
 func TestNoRoom(t *testing.T) {
 	h := conversation(t, 60)
 	for overhead, want := range map[int]compact.Reason{0: "", 20_000: "", 21_600: "", 21_601: compact.NoRoom, 24_000: compact.NoRoom, 90_000: compact.NoRoom} {
@@ -94,8 +93,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// Where what cannot be summarised is nearly everything, no summarizer is asked
-// for the rest; and where it is asked, the history is small enough for a while.
+// If nearly everything cannot be summarised, no summarizer is called for the
+// rest; and after a call, the history is small enough for a while.
 func TestNoGain(t *testing.T) {
 	f := fold(t, "u a u a u c r", nil)
 	add(t, f, "x", transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "big", Name: "f", Input: []byte("{}")}}})

@@ -14,11 +14,11 @@ import (
 
 // Error is a compaction that failed. Nothing was changed.
 type Error struct {
-	Cut Cut   // what was tried
+	Cut Cut   // the attempts
 	Err error // of the summarizer, or why its summary was refused
 }
 
-// Error says what was tried and why it failed.
+// Error returns the attempts and the cause in one line.
 func (e *Error) Error() string {
 	return fmt.Sprintf("compact: %d messages (~%d tokens) were not summarised, nothing was changed: %v", e.Cut.At, e.Cut.Covered, e.Err)
 }
@@ -27,19 +27,18 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Run has the messages before the cut summarised and returns the entry that
-// puts the summary in their place. It writes nothing: append the entry to the
-// transcript that h was folded from. The plan may have been stored meanwhile; it
-// is refused if h is cut elsewhere by it.
+// replaces them by the summary. It writes nothing: append the entry to the
+// transcript of h. A stored plan works as well; it is refused if it would cut h
+// elsewhere.
 //
-// Besides the summary the entry has what no summarizer is trusted with, at most
-// MaxCarried tokens of it: what the user said, the files that calls have read and
-// modified, the last errors of tools, and identifiers of what there was no room
-// for. Code merges the items of the compaction before with the new
-// ones. Passwords and keys that look like such are masked.
+// Next to the summary the entry holds items that no summarizer is trusted with,
+// at most MaxCarried tokens: texts of the user, the files that calls have read
+// and modified, the last errors of tools, and identifiers of texts that did not
+// fit. Code merges the items of the compaction before with the new ones, and
+// masks passwords and keys of known shapes.
 //
-// An error is an [*Error] and matches what the summarizer returned, or what is
-// wrong with its summary, see [ErrRefused] and [ErrNotSmaller]. The
-// summarizer is not called again.
+// An error is an [*Error] and wraps the summarizer's error, [ErrRefused] or
+// [ErrNotSmaller]. The summarizer is not called again.
 //
 // TurnsBefore of the entry is not set, it is the number of the session's turns
 // that are not kept; TokensAfter is an estimate for a summary in a user
@@ -61,20 +60,18 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 // leastOverview is how many tokens every overview may have.
 const leastOverview = 256
 
-// Overview returns the compaction that puts a summary of the messages before to in
-// the place of those before at, which is at most to: the messages between them are
-// both summarised and kept. Both may be the number of messages. With an at of 0 it
-// is no compaction, and only its Summary counts. Extract reports that [Extractive] has
-// written that.
+// Overview returns the compaction that replaces the messages before at by a summary of
+// the messages before to. at is at most to: the messages between them are both
+// summarised and kept. Both may be the number of messages. With an at of 0 only the
+// Summary of the result counts. Extract reports that [Extractive] wrote it.
 //
 // Unlike [Run], Overview does not require the history to become smaller, and it allows
-// every summary 256 tokens. All else is as for Run: what is carried, why a summary is
-// refused, and the error, which is an [*Error]. The cut must be legal, as those of
-// [Plan] are.
+// every summary 256 tokens. All else is as for Run: carried items, refusals, and the
+// error, which is an [*Error]. The cut must be legal, like a cut of [Plan].
 func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (done transcript.Compaction, extract bool, err error) {
 	n := len(h.Messages)
 	if to <= 0 || to > n || at < 0 || at > to {
-		done, err = Cut{}.failed(fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n))
+		done, err = Cut{}.failed(fmt.Errorf("%d and %d do not divide a history of %d messages", to, at, n))
 		return done, false, err
 	}
 	o := opts.filled()
@@ -127,11 +124,10 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	return done, nil
 }
 
-// recallNotice ends a summary where the model can read what it stands for.
+// recallNotice ends a summary if the model can read the summarised messages.
 const recallNotice = "[The tools " + recalltool.Search + ", " + recalltool.Window + " and " + recalltool.Read +
 	" show what was said before.]"
 
-// input is what the summarizer is given.
 func (o Options) input(h rebuild.History, c Cut, to int) Input {
 	isMade := func(_ transcript.Block, at transcript.Origin) bool { // by a compaction, or a system prompt that is shown as a text
 		return at.Entry != "" && at.Batch == 0 || at.Block == transcript.PromptEntry
@@ -155,7 +151,7 @@ func (o Options) smaller(h rebuild.History, at int, summary transcript.Message) 
 	covered := size - o.Counter.Count("", nil, kept)
 	saved := size - o.Counter.Count("", nil, slices.Concat([]transcript.Message{summary}, kept))
 	if need := max(1, min(margin(size), covered/4)); saved < need {
-		return fmt.Errorf("%w: ~%d of ~%d tokens fewer with what is added to it, at least %d are wanted", ErrNotSmaller, saved, size, need)
+		return fmt.Errorf("%w: with carried items it saves ~%d of ~%d tokens, at least %d are wanted", ErrNotSmaller, saved, size, need)
 	}
 	return nil
 }

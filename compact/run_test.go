@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// compactOnce plans, runs and adds what comes of it to the fold.
+// compactOnce plans, runs and adds the result to the fold.
 func compactOnce(t *testing.T, f *rebuild.Fold, opts *compact.Options) (transcript.Compaction, error) {
 	t.Helper()
 	h := f.History()

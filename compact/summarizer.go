@@ -14,23 +14,22 @@ import (
 // Summarizer writes the summary that takes the place of the older part of a
 // history.
 //
-// The summary is plain text. An error and a text that is no summary, see
-// [ErrRefused], are failures, and a failure changes nothing. Summarize must return
-// when ctx is done. It may be called by several goroutines, for different sessions.
-// It must not compact the session it works for, which would wait for itself.
+// The summary is plain text. An error and a refused text, see [ErrRefused], are
+// failures, and a failure changes nothing. Summarize must return when ctx is done.
+// It may be called by several goroutines, for different sessions. It must not
+// compact the session it works for, which would wait for itself.
 type Summarizer interface {
 	// Summarize returns the summary of in.Messages and in.Previous.
 	Summarize(ctx context.Context, in Input) (string, error)
 }
 
-// Input is what a [Summarizer] is given. It must not be modified.
+// Input is the task of a [Summarizer], which must not modify it.
 type Input struct {
-	// Previous is the summary of the compaction before this one; empty if
-	// there was none. The new summary must say what it says: the old one is
-	// shown no longer.
+	// Previous is the summary of the compaction before this one, or empty. The
+	// new summary must include its content: the old one is no longer shown.
 	Previous string
-	// Messages is the part of the history that the summary stands for, oldest
-	// first, without Previous. Calls and their results are together.
+	// Messages is the part of the history to summarise, oldest first, without
+	// Previous. Calls and their results are together.
 	Messages []transcript.Message
 	// MaxTokens is how long the summary should be at most.
 	MaxTokens int
@@ -39,13 +38,13 @@ type Input struct {
 	// Observe, if not nil, is called for each step; see [Options].
 	Observe func(ctx context.Context, s Step)
 
-	timeout time.Duration // of each summarizer that is asked, 0 for none
-	extract *string       // where Extractive notes what it has written, if it is not nil
-	carried bool          // what the user says is carried besides
+	timeout time.Duration // of each summarizer, 0 for none
+	extract *string       // if not nil, Extractive records its text here
+	carried bool          // texts of the user are carried separately
 }
 
-// ask calls a summarizer, which has the time that each one has. Those of an
-// either are asked one by one, and Extractive waits for nothing.
+// ask calls a summarizer with the timeout of one. An either applies it to each
+// of its summarizers, and Extractive needs none.
 func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	switch s.(type) {
 	case either, Extractive:
@@ -58,7 +57,7 @@ func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	}
 	text, err := s.Summarize(ctx, in)
 	if err == nil {
-		err = ctx.Err() // what it returned may be half of a summary
+		err = ctx.Err() // its text may be half of a summary
 	}
 	if err != nil {
 		return "", err
@@ -66,11 +65,10 @@ func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	return strings.ToValidUTF8(withoutReasoning(text), "\uFFFD"), nil
 }
 
-// Step is what a [Summarizer] tells while it works.
+// A Step is the progress of a [Summarizer].
 type Step struct {
-	// Chunk says which part of the messages a [Model] is about to be shown,
-	// from 1, of Chunks at most: there may turn out to be fewer. Both are 0 in
-	// other steps.
+	// Chunk is the part of the messages that a [Model] is shown next, from 1;
+	// Chunks is the most there will be. Both are 0 in other steps.
 	Chunk  int `json:"chunk,omitempty"`
 	Chunks int `json:"chunks,omitempty"`
 	// Skipped is the error of a summarizer that [Either] gave up, before it
@@ -91,7 +89,6 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// tell tells the observer of a step.
 func (in Input) tell(ctx context.Context, s Step) {
 	if in.Observe != nil {
 		in.Observe(ctx, s)
@@ -104,15 +101,15 @@ type SummarizerFunc func(ctx context.Context, in Input) (string, error)
 // Summarize calls f.
 func (f SummarizerFunc) Summarize(ctx context.Context, in Input) (string, error) { return f(ctx, in) }
 
-// Either returns a [Summarizer] that asks one after the other until one
-// succeeds, which means that it returns no error and a text that is not refused,
-// see [ErrRefused]. Either(Model{...}, Extractive{}) has a summary also when the
-// model fails. Input.Observe is called with the reason for each that was skipped.
+// Either returns a [Summarizer] that calls one after the other until one returns
+// a text that is not refused, see [ErrRefused]. Either(Model{...}, Extractive{})
+// returns a summary even if the model fails. Input.Observe is called with the
+// reason for each that was skipped.
 //
-// When ctx is done nobody else is asked. Each has the Timeout of [Options] for
-// itself, so a stand-in is not late because of the one before it. Where ctx has a
-// deadline, each but the last has three quarters of the time until then. If all
-// fail the error is those of all of them, joined. Either of none always fails.
+// When ctx is done no further one is called. Each gets the Timeout of [Options],
+// so a slow first one does not make the next late. Where ctx has a deadline, each
+// but the last gets three quarters of the remaining time. If all fail their
+// errors are joined. Either without summarizers always fails.
 func Either(s ...Summarizer) Summarizer { return either(s) }
 
 type either []Summarizer

@@ -6,8 +6,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// transformations is the member of Usage.Extra in which package wire keeps what
-// the Messages API says that it has left out of a request, or would have.
+// transformations is the member of Usage.Extra in which package wire keeps the
+// blocks that the Messages API reports as left out of a request.
 const transformations = "input_transformations"
 
 // look learns from an answer. It returns an overflow of the kind [Silent] if
@@ -64,9 +64,9 @@ func (r *run) refute(prompt int) bool {
 	return true
 }
 
-// filled is what an answer says that the full window has cut: prompt and output
-// are the window, unless the prompt is so far below the estimate that what came
-// from a cache is not in it.
+// filled returns the window by an answer that the full window has cut: prompt
+// and output together, unless a prompt far below the estimate shows that cached
+// tokens are missing.
 func (r *run) filled(prompt, cleared, output int) (c transcript.Calibration) {
 	if prompt < fewTokens || prompt+cleared < r.sent()/2 || r.mirrored(prompt) {
 		return c
@@ -79,10 +79,9 @@ func (r *run) filled(prompt, cleared, output int) (c transcript.Calibration) {
 	return c
 }
 
-// frontDropped is the rule of a silent overflow that says how much fits.
+// frontDropped is the rule of a silent overflow with a known limit.
 const frontDropped = "usage far below the estimate"
 
-// silent says what the usage of an answer says that no error does.
 func (r *run) silent(out Outcome) Overflow {
 	prompt := out.Usage.Prompt()
 	o := Overflow{Kind: Silent, Prompt: prompt, Limit: max(r.window, 0), Output: out.Usage.Output}
@@ -95,7 +94,7 @@ func (r *run) silent(out Outcome) Overflow {
 	case prompt >= fewTokens && prompt+out.Usage.Cleared() < r.sent()/2 && (r.g.CutsSilently || out.Empty && r.window <= 0):
 		o.Rule, o.Prompt = frontDropped, 0
 		if r.g.CutsSilently {
-			o.Limit = prompt + out.Usage.Output // what it has read and written certainly fits
+			o.Limit = prompt + out.Usage.Output // prompt and output certainly fit
 		}
 	case out.Empty && r.window > 0 && r.expected() >= r.window-r.window/10:
 		o.Rule, o.Prompt = "an empty answer in a full window", 0

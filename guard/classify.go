@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Classify says whether err is the refusal of a request that is too large,
-// what was too large, and the sizes that the error names. It needs no SDK: it
-// looks at every error of err's tree for a status, a code or type, a message
-// and a JSON body, in the methods, exported fields and texts where errors have
-// them. A nil error is [NotOverflow].
+// Classify reports whether err refuses a request that is too large, which part
+// was too large, and the sizes in the error. It needs no SDK: it searches every
+// error of err's tree for a status, a code or type, a message and a JSON body,
+// in the methods, exported fields and texts where errors have them. A nil error
+// is [NotOverflow].
 //
-// An error that is wrapped is asked before what wraps it, which decides only if
-// the former says nothing. Codes decide before words, and refusals before matches: cancellation, rate
-// limits, quotas, expired tokens, output caps and limits on a single field are
-// not overflows though they speak of contexts, tokens and lengths. An error
-// that no rule knows is [NotOverflow].
+// A wrapped error decides before its wrappers, which count only if it is inconclusive.
+// Codes decide before words, and refusals before matches: cancellation, rate limits,
+// quotas, expired tokens, output caps and limits on a single field are not overflows
+// although they mention contexts, tokens and lengths. An error that no rule knows is
+// [NotOverflow].
 //
 // The sizes decide between [Tokens] and [TokensPlusOutput]. Without sizes the
 // words do, and Tokens stands if they do not either.
 //
-// Classify reads what an err says, so err must not be made of what a user or a
-// model wrote. It never panics on its own account, changes nothing and is safe
+// Classify reads the texts of err, so err must not be made of words of a user
+// or a model. It never panics on its own account, changes nothing and is safe
 // for several goroutines.
 func Classify(err error) Overflow { return (*Guard)(nil).Classify(err) }
 
@@ -45,15 +45,15 @@ func (g *Guard) Classify(err error) Overflow {
 }
 
 // A Pattern is a rule that an application adds to [Classify] by [Guard].Patterns,
-// for a provider or a gateway whose words nobody else knows.
+// for a provider or a gateway with words of its own.
 type Pattern struct {
 	// Name is the Rule of what the pattern decides.
 	Name string
-	// Match looks at what an error says: the HTTP status, 0 if it has none; its
-	// types and codes in lower case; its texts, one a line, without the JSON
-	// around them. It returns what was too large, or [NotOverflow] for an error
-	// that must be returned untouched; ok is false if the pattern does not know
-	// the error. Sizes are read from the texts by the rules of Classify.
+	// Match judges the evidence of an error: the HTTP status or 0; its types
+	// and codes in lower case; its texts, one per line, without the JSON around
+	// them. It returns the part that was too large, or [NotOverflow] for an
+	// error that must be returned untouched; ok is false if the pattern does
+	// not apply. Sizes are read from the texts by the rules of Classify.
 	Match func(status int, codes []string, text string) (k Kind, ok bool)
 }
 
@@ -80,8 +80,8 @@ const (
 	tokenSizes  = "tokens"
 )
 
-// maxErrors bounds the errors of a tree that are looked at, in case that one
-// wraps itself.
+// maxErrors bounds the errors examined in a tree, in case that one wraps
+// itself.
 const maxErrors = 100
 
 // walk is one pass over a tree of errors.
@@ -91,8 +91,8 @@ type walk struct {
 	stopped  string // the rule of a cancellation or a timeout, or ""
 }
 
-// chain classifies err and what it wraps. The innermost error speaks first, and
-// what wraps it only if that says nothing. Of several that are wrapped together
+// chain classifies err and the errors it wraps. The innermost error decides,
+// its wrappers only if it is inconclusive. Of several that are wrapped together
 // an overflow decides, or else the first refusal.
 func (w *walk) chain(err error) (ev evidence, o Overflow) {
 	o.Rule = none
@@ -115,7 +115,7 @@ func (w *walk) chain(err error) (ev evidence, o Overflow) {
 	if o.Rule == none {
 		said := ev.said
 		ev.addError(err)
-		if said == 0 || said < ev.said { // else the rules know no more than before
+		if said == 0 || said < ev.said { // else no rule can add anything
 			o = ev.decide(w.patterns)
 		}
 	}
@@ -141,7 +141,6 @@ func (w *walk) look(err error) {
 	}
 }
 
-// decide applies the rules in their order.
 func (ev *evidence) decide(patterns []Pattern) Overflow {
 	for _, t := range ev.texts {
 		if m := find("status").FindStringSubmatch(t); m != nil {
@@ -160,7 +159,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 	}
 	var signs []string
 	for _, c := range ev.codes {
-		signs = append(signs, "code "+c[strings.LastIndexByte(c, '#')+1:]) // behind a namespace of AWS
+		signs = append(signs, "code "+c[strings.LastIndexByte(c, '#')+1:]) // after a namespace of AWS
 	}
 	signs = append(signs, "status "+strconv.Itoa(ev.status))
 	for _, r := range known().rules {
@@ -192,7 +191,7 @@ func (ev *evidence) rateLimited(text string) Overflow {
 // sizeSorts are the sorts of sizes that errors of a kind name.
 var sizeSorts = map[Kind]string{Tokens: tokenSizes, TokensPlusOutput: tokenSizes, Bytes: "bytes", Item: "bytes", RateLimit: "allowance"}
 
-// found adds the sizes to what a rule has found, and lets them correct it.
+// found adds sizes to the result of a rule, and lets them correct it.
 func (ev *evidence) found(k Kind, rule string) Overflow {
 	o := Overflow{Kind: k, Rule: rule}
 	sort := sizeSorts[k]

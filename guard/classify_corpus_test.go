@@ -17,7 +17,7 @@ import (
 	"github.com/convolog/convolog/guard"
 )
 
-// refusalRow is one provider's error with what it is.
+// refusalRow is one provider's error with its classification.
 type refusalRow struct {
 	ID        string
 	Status    int    `json:"http_status"`

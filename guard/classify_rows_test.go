@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/guard"
 )
 
-// row is an error in the words of a family of services, made up, with what is
-// to be read from it.
+// row is an error in the words of a family of services, made up, with the
+// expected result.
 type row struct {
 	From, Type, Code, Text string
 	Status                 int
@@ -25,7 +25,7 @@ type row struct {
 	Path                   string
 }
 
-// parts are an error whose parts are in fields, as those of most SDKs are.
+// parts is an error whose parts are in fields, as in most SDKs.
 type parts struct {
 	Status              int
 	Type, Code, Message string

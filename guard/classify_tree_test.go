@@ -20,8 +20,8 @@ const tooLong = "prompt is too long: 3000 tokens > 2000 maximum"
 
 // The errors of SDKs, by the shape of their types.
 type (
-	// A status in a field and the body behind a method. Error panics on a
-	// value without its request.
+	// A status in a field and the body in a method. Error panics on a value
+	// without its request.
 	rawError struct {
 		StatusCode int
 		Request    *http.Request
@@ -44,7 +44,7 @@ type (
 		Details []map[string]any
 	}
 
-	// Parts behind pointers, and methods for them.
+	// Parts in pointers, and methods for them.
 	pointerError struct{ Message *string }
 
 	// A code of any type, and an inner error.
@@ -172,8 +172,8 @@ func TestClassifyErrors(t *testing.T) {
 	}
 }
 
-// The innermost error speaks first: what it says is not changed by the words and
-// numbers of what wraps it, which decides only if it says nothing.
+// The innermost error decides: the words and numbers of its wrappers do not
+// change its result, and count only if it is inconclusive.
 func TestClassifyInnermostFirst(t *testing.T) {
 	inner := errors.New(tooLong)
 	tests := []struct {
@@ -211,8 +211,8 @@ func TestClassifyDepth(t *testing.T) {
 	require.Equal(t, guard.NotOverflow, guard.Classify(deep(200)).Kind)
 }
 
-// The rules look at a chain of long errors only as often as one of them says
-// something new, as far as texts are read.
+// The rules look at a chain of long errors only as often as one of them adds
+// something, within the bounds for reading texts.
 func TestClassifyLongChain(t *testing.T) {
 	for _, wrap := range []func(i int, err error) error{
 		func(i int, err error) error {
@@ -237,7 +237,7 @@ func TestClassifyLongChain(t *testing.T) {
 	}
 }
 
-// Bodies are read wherever they stand in a text, and only their messages.
+// Bodies are read anywhere in a text, and only their messages.
 func TestClassifyBodies(t *testing.T) {
 	inner := `{"error":{"message":"` + tooLong + `","code":400}}`
 	quoted, err := json.Marshal(inner)

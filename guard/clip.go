@@ -11,18 +11,16 @@ import (
 )
 
 // Clip is the stage "clip", that shortens tool results: each to three tenths of the
-// window (of 180,000 tokens at most, if it is not known), and those of the last message,
-// which no compaction can leave out, to half of the room for all of them
-// together. The beginning and the end stay, at line breaks where there
-// are some near, with a note in between that says how much is left out and the
-// ID of the entry that has all of it, and the tool that reads it if the model is
-// offered one, and that a JSON text is not one any more.
-// Lines in the middle that speak of errors are quoted behind the note, as far as
-// an eighth of what stays goes. Results without an entry of their own are left
-// alone, and so is what was clipped before.
+// window (of 180,000 tokens at most, if it is not known), and results of the last
+// message, which every compaction keeps, to half of the room for all of them together.
+// The beginning and the end stay, cut at line breaks if some are near. A note in between
+// gives the size left out, the ID of the entry with the whole text, and the tool that
+// reads it if the model is offered one; it warns if the text was JSON. Lines in the
+// middle that mention errors are quoted after the note, up to an eighth of the kept
+// text. Results without an entry of their own are left alone, and so are clipped ones.
 func Clip() Stage { return editing("clip", nil, clip) }
 
-// usualWindow is the window of a model that says nothing about it, in tokens.
+// usualWindow is the assumed window of a model, in tokens.
 const usualWindow = 180_000
 
 func clip(h rebuild.History, n Need) []transcript.Clipping {
@@ -78,21 +76,20 @@ const (
 	keptResultTokens = 40_000
 
 	// worthClearing is the least gain in tokens for which Clear changes the
-	// history, and with it what a provider has cached of it.
+	// history and so invalidates a provider's cache.
 	worthClearing = 20_000
 )
 
 // Clear is the stage "clear", that replaces old tool results by a note of one
-// line with their size and the ID of the entry that has all of it. It keeps the
-// last five, and the newest ones that have 40,000 tokens together or a fifth of
-// the window, if that is less. It does nothing unless it gains 20,000 tokens, or
-// a tenth of the window.
+// line with their size and the ID of the entry with the whole text. It keeps the
+// last five, and the newest ones up to 40,000 tokens or a fifth of the window,
+// if that is less. It acts only if it gains 20,000 tokens, or a tenth of the
+// window.
 //
-// It is not one of the default stages. It costs no call of a model, and what an
-// agent can read again it need not remember; but what it has taken away no
-// summary will have seen, while a compaction carries identifiers and errors
-// over. Where results are most of the history and can be fetched again, put it
-// before [Compact].
+// It is not one of the default stages. It costs no call of a model, and an
+// agent can read results again; but summaries miss the cleared text, while a
+// compaction carries identifiers and errors over. Where results are most of the
+// history and can be fetched again, put it before [Compact].
 func Clear() Stage { return editing("clear", nil, clearResults) }
 
 func clearResults(h rebuild.History, n Need) []transcript.Clipping {
@@ -107,7 +104,7 @@ func clearResults(h rebuild.History, n Need) []transcript.Clipping {
 				keep -= size
 				continue
 			}
-			keep = 0 // what is older goes, whatever its size
+			keep = 0 // older ones go, whatever their size
 			note := fmt.Sprintf("[old result of %d characters left out; %s]", len([]rune(r.Text())), n.whole(o.Entry))
 			if saved := size - n.size(r.WithContent(transcript.TextBlock{Text: note})); saved > size/2 {
 				gain += saved

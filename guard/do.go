@@ -12,45 +12,41 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Do calls a model with the history of h, and does what it takes to get the
-// request through when it is too long: see the package comment. It returns what
-// the call returned last.
+// Do calls a model with the history of h, and makes requests fit that are too
+// long: see the package comment. It returns the result of the last call.
 //
-// Before the first call, if the window is known: while the prompt is too long
-// by estimate the stages of g run, each at most once in a Do, unless one changed
-// nothing. If it is too long even then it is sent: an estimate is no proof. The
-// window is the smaller one of g's and of that which a [Calibrated] history has
-// kept, which also knows by how much the estimate is off. A figure in an error
-// is kept if it is near enough to be the window, and taken back when a longer
-// prompt has been answered. Five percent are added to an estimate, unless the
-// provider has already counted this prompt in the same Do. Tokens that the
+// Before the first call, if the window is known: while the prompt is too long by
+// estimate the stages of g run, each at most once in a Do, unless one changed
+// nothing. If it is too long even then it is sent, because an estimate proves
+// nothing. The window is the smaller one of g's and the one that a [Calibrated]
+// history has kept, together with the error of the estimate. A figure in an
+// error is kept if it is near enough to be the window, and taken back when a
+// longer prompt has been answered. Five percent are added to an estimate, unless
+// the provider has already counted this prompt in the same Do. Tokens that the
 // provider of the last answer cleared by its own context editing do not count
 // until it refuses a request.
 //
-// After an overflow the stages that are left run, with what the error says, and
-// the model is called again; if the prompt alone fits, the output limit is
-// lowered to the room in the window, if that is enough for an answer. A
-// refused image, document or text ([Item]) is replaced by the stages that can
-// do that, once. Reasoning that is refused where it stands ([Reasoning]) is left
-// out of this request and, by what its answer says of it, of all later ones. Errors that are no overflow are returned as they are, and
-// nothing has been done.
+// After an overflow the remaining stages run, with the sizes of the error, and the model
+// is called again; if the prompt alone fits, the output limit is lowered to the room in
+// the window, if that is enough for an answer. A refused image, document or text ([Item])
+// is replaced by the stages that can do that, once. Reasoning that is refused where it
+// stands ([Reasoning]) is left out of this request and, as its answer records, of all
+// later ones. Other errors are returned unchanged, before any stage runs.
 //
-// An answer is returned at once, also one that was cut because the window is
-// full: the next Do makes room, as far as the usage in the answer tells how
-// large the window is. Only an answer with nothing in it is not, if its usage,
-// or the estimate, says that the window was full: that is an overflow of the
-// kind [Silent], and the model is called again, once.
+// An answer is returned at once, even one cut by a full window: the next Do
+// makes room, if the usage shows the size of the window. An empty answer whose
+// usage, or the estimate, shows a full window counts as an overflow of the kind
+// [Silent], and the model is called again, once.
 //
 // A stream that was cut by an error is an error like any other; the call
-// returns what there is of the answer with it. If there is another call its
-// [Call] says so: Attempt is greater than 0, and what was shown of the last
-// one is void.
+// returns the partial answer with it. A repeated call has a [Call].Attempt
+// greater than 0; text already shown of the last one is void.
 //
 // If nothing helps the error is an [*OverflowError] through which the
 // application's own error is seen. Do adds no answer to the history: append
-// what it returns. Nor does it ask whether it is the model's turn to speak: a
-// history that ends with an answer is sent as it is. A cancelled ctx leaves the
-// history at the last change that was committed whole.
+// what it returns. Nor does it check whether it is the model's turn: a history
+// that ends with an answer is sent as it is. A cancelled ctx leaves the history
+// at the last change that was committed whole.
 //
 // Do may be called by several goroutines, for different sessions.
 func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.Context, c Call) (T, error)) (T, error) {
@@ -116,20 +112,19 @@ type run struct {
 	attempt  int
 	overflow *Overflow // why there is another attempt
 
-	window  int                    // as far as it is known
-	known   transcript.Calibration // what the history says of the model
+	window  int                    // as known
+	known   transcript.Calibration // calibration of the model in the history
 	factor  float64                // the provider's tokens for one of the estimate
 	counted float64                // the same of this very prompt; 0: not known
 	left    []Stage                // that have not run
 	failed  []error                // of stages
 	lowered bool                   // whether the output limit was lowered because of an error
 	cleared int                    // tokens that the provider leaves out of the prompt by itself
-	refused bool                   // whether it has refused one: what it clears is not enough
-	again   bool                   // whether an empty answer was asked for again
+	refused bool                   // whether it has refused one: its own clearing is not enough
+	again   bool                   // whether the call after an empty answer was made
 	bare    bool                   // whether the reasoning was refused
 }
 
-// read makes the next request of the history as it is now.
 func (r *run) read(ctx context.Context) error {
 	h, err := r.h.History(ctx)
 	if err != nil {
@@ -147,7 +142,6 @@ func (r *run) read(ctx context.Context) error {
 	return nil
 }
 
-// next returns the next call, with slices of its own.
 func (r *run) next() Call {
 	c := Call{Request: r.request, Made: r.made, Attempt: r.attempt, Overflow: r.overflow}
 	c.Tools = slices.Clone(c.Tools)
@@ -170,14 +164,14 @@ func (r *run) tell(ctx context.Context, e Event) {
 // estimated is the rule of an overflow that was not waited for.
 const estimated = "estimate"
 
-// expected is the size of the prompt in the provider's tokens, as far as is
-// known, without what the provider clears.
+// expected is the best estimate of the prompt in the provider's tokens, without
+// tokens that the provider clears.
 func (r *run) expected() int { return max(r.sent()-r.cleared, 0) }
 
 // sent is expected with what the provider clears.
 func (r *run) sent() int { return int(float64(r.size) * cmp.Or(r.counted, r.factor)) }
 
-// curable reports whether something can be done about what an error says.
+// curable reports whether a stage or a lower output limit can help.
 func (r *run) curable(o Overflow) bool {
 	if o.Rule == emptyBody && r.window > 0 && r.expected() < r.window*4/5 {
 		return false
@@ -203,8 +197,8 @@ func (r *run) preflight(ctx context.Context) error {
 	return err
 }
 
-// fits reports whether the prompt and an answer go into the window, as far as
-// that is known.
+// fits reports whether the prompt and an answer fit the window; true if it is
+// unknown.
 func (r *run) fits() bool { return r.window <= 0 || r.free() >= r.answer() }
 
 // free is what the prompt leaves of the window.
@@ -225,8 +219,8 @@ func (r *run) answer() int {
 	return min(usualOutput, cmp.Or(max(r.g.MaxOutput, 0), usualOutput), max(r.window/8, 1))
 }
 
-// usualOutput is an output limit in tokens that is enough for an answer, and
-// what a call that is left to choose is taken to ask for.
+// usualOutput is an output limit in tokens that is enough for an answer. Calls
+// without a limit are assumed to use it.
 const usualOutput = 8192
 
 // cure does what the overflow asks for and reports whether it is worth another
@@ -282,8 +276,8 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 	return again, nil
 }
 
-// lowerOutput lowers the output limit to what an error says is left in the
-// window, once, if that is enough for an answer.
+// lowerOutput lowers the output limit to the room that an error names, once, if
+// that is enough for an answer.
 func (r *run) lowerOutput(o Overflow) bool {
 	if o.Kind != TokensPlusOutput || r.lowered || o.Limit == 0 || o.Prompt == 0 || o.AtLeast {
 		return false
@@ -299,7 +293,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 }
 
 func (r *run) need(o Overflow) Need {
-	// A window that is not known is less than what was sent.
+	// An unknown window is smaller than the request.
 	n := Need{Overflow: o, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == recalltool.Read })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
@@ -313,7 +307,6 @@ func (r *run) need(o Overflow) Need {
 	return n
 }
 
-// fail is the error of an overflow that nothing could cure.
 func (r *run) fail(ctx context.Context, o Overflow, err error) error {
 	e := &OverflowError{
 		Overflow: o, Attempts: r.attempt + 1, Estimate: r.size, Window: r.window, Stages: r.failed, Err: err,

@@ -23,7 +23,7 @@ type conversation struct {
 	fold   *rebuild.Fold
 	n      int
 	fail   error // of Append and CompactFor
-	relief []int // the rooms that were asked for
+	relief []int // the requested rooms
 }
 
 func newConversation(t testing.TB, items ...transcript.Item) *conversation {
@@ -72,7 +72,7 @@ func (p plain) Append(ctx context.Context, items ...transcript.Item) ([]string, 
 
 var errTooLong = errors.New("400 invalid_request_error: prompt is too long: 210000 tokens > 200000 maximum")
 
-// script is a call whose results are given, one for each attempt. It keeps the
+// script is a call with a list of results, one for each attempt. It keeps the
 // calls.
 type script struct {
 	errs  []error
@@ -160,7 +160,7 @@ func TestOverflows(t *testing.T) {
 	}
 }
 
-// errTooLongPlain says nothing about numbers.
+// errTooLongPlain has no numbers.
 var errTooLongPlain = errors.New("context_length_exceeded: Input is too long for requested model")
 
 func TestOtherErrorsAreUntouched(t *testing.T) {
@@ -307,7 +307,7 @@ func TestWindowFull(t *testing.T) {
 	}
 }
 
-// A call may change the messages that it is given.
+// A call may change its messages.
 func TestCallsOwnTheirSlices(t *testing.T) {
 	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
 	errs := []error{errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")}
@@ -328,7 +328,7 @@ func TestCallsOwnTheirSlices(t *testing.T) {
 	require.Equal(t, "t", g.Tools[0].Name)
 }
 
-// After the history has become smaller the output limit is what it was.
+// After the history has become smaller the output limit is restored.
 func TestOutputAfterCompaction(t *testing.T) {
 	full := errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")
 	c := newConversation(t, transcript.UserText(long(400_000)), transcript.AssistantText("two"), transcript.UserText("three"))
@@ -340,7 +340,7 @@ func TestOutputAfterCompaction(t *testing.T) {
 	}
 }
 
-// The room that stages are asked to make, counted by the estimate.
+// The room that stages must make, counted by the estimate.
 func TestRoom(t *testing.T) {
 	items := []transcript.Item{transcript.UserText(long(200_000)), transcript.AssistantText("two"), transcript.UserText("three")}
 	size := guardSize(newConversation(t, items...))
@@ -377,8 +377,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// A prompt that the history has in front is in its room, and stays: what is asked for
-// is a part of the messages.
+// A prompt at the top of the history counts in its room, and stays: the requested
+// part is of the messages.
 func TestRoomBesidesThePrompt(t *testing.T) {
 	said := []transcript.Item{transcript.UserText(long(200_000)), transcript.AssistantText("two"), transcript.UserText("three")}
 	size := guardSize(newConversation(t, said...))
@@ -400,8 +400,8 @@ func TestRoomBesidesThePrompt(t *testing.T) {
 	}
 }
 
-// A lower bound says nothing about the room for the output, and a limit in
-// bytes nothing about the window.
+// A lower bound does not show the room for the output, and a limit in bytes
+// does not show the window.
 func TestFiguresThatAreNone(t *testing.T) {
 	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
 	s := &script{errs: []error{errors.New("This model's maximum context length is 40000 tokens. However, you requested 20000 output tokens and your prompt contains at least 20001 input tokens, for a total of at least 40001 tokens")}}

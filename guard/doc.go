@@ -1,34 +1,53 @@
 // Package guard makes one call to a model survive the overflow of its context
 // window.
 //
-// [Do] reads the history, calls the model through a function of the
-// application, and looks at what comes back. After an overflow it reserves less
-// for the output if that is what the error is about, or runs its stages on the
-// history, one after the other until it fits, and calls again:
+// [Complete] calls a [Client] of yours with the history of a session and is all that
+// most programs need. [Do] takes a function with a result of any type instead. Both
+// return an [*OverflowError] if the conversation cannot be made to fit. With [Guard],
+// [History] and [Call] these are the names to learn first.
 //
-//   - [Media] replaces images and documents by notes, when bytes are what is too
-//     much;
-//   - [Clip] shortens tool results that are too long;
-//   - [Compact] has the older part of the history replaced by a summary.
+// Do reads the history, calls the model, and examines the error. After an overflow it
+// reserves less for the output, if the error is about that, or runs its stages one
+// after the other until the history fits, and calls again:
 //
-// [Clear], which replaces old tool results by notes, can be one of them. Notes
-// have the ID of the entry that holds all of it, so that an application can
-// offer a tool that reads it again.
+//   - [Media] replaces images and documents by notes, if there are too many bytes;
+//   - [Clip] shortens long tool results;
+//   - [Compact] replaces the older part of the history by a summary.
 //
-// Every change is committed to the history before the next call, so that a
-// restart sends the same. Other errors are returned untouched, as are
-// answers; an overflow that nothing could cure is an [*OverflowError] that
-// holds the provider's error.
+// [Clear], which replaces old tool results by notes, can be added. Each note names the
+// entry with the whole content, so an application can offer a tool that reads it.
 //
-// The same window of a model is told to the [Guard], which then looks before it
-// sends; to the trigger of a session's compactions, which then happen after a
-// turn and not in the middle of one; and to a summarizing model, which may be
-// another one. Each works without the others.
+// Every change is committed to the history before the next call, so a restart sends
+// the same request. Other errors and all answers are returned unchanged.
 //
-// If the history is [Calibrated], a Do also commits what it learns: the window of the
-// model, and by how much the estimate of tokens is off.
+// Set the window of a model in three places, each of which works without the others:
+// the Guard, which then checks requests before it sends them; the trigger of a
+// session's compactions, so that they happen after a turn and not inside one; and the
+// summarizing model, which may be another one.
 //
-// [Classify] says whether an error is an overflow, of what, and by which rule.
-// The guard needs no package of a provider and no package of this module's
-// store: [History] and [Client] are all it knows.
+// If the history is [Calibrated], Do also commits the window that it learns from errors
+// and the error of its token estimates.
+//
+// [Classify] decides whether an error is an overflow, of which limit, and by which
+// rule. The package imports no provider SDK and no storage.
 package guard
+
+// Decisions:
+//
+// The window falls with the figures in errors if they are plausible; a longer accepted
+// prompt raises it again. The factor of the estimate is committed when it is off by a
+// tenth: upwards at once, downwards by half, so that entries stay rare.
+//
+// A stage that changed nothing causes no further call. If the error has figures, stages
+// run until the request fits. A request that is too long only by estimate, and cannot
+// shrink, is sent.
+//
+// An answer cut by a full window is returned at once, because nothing may happen
+// between an answer and its append. The next Do makes room. Only an empty answer causes
+// a second call, once.
+//
+// Media are replaced only after errors about bytes, or about one image or document; the
+// window never causes it.
+//
+// OverflowError unwraps to the provider's error alone: a summarizer that timed out must
+// not look like the caller's deadline.

@@ -19,20 +19,20 @@ type evidence struct {
 	texts  []string
 	sizes  figures // of members made for them
 
-	// said counts what has become known; bodies, members and bytes count what was
-	// read, to bound the work.
+	// said counts findings; bodies, members and bytes count the input read, to
+	// bound the work.
 	said, bodies, members, bytes int
 }
 
 const (
 	// maxText is how many bytes of a text are read at its start and at its end:
-	// what matters is in the first sentences, or after a long quotation.
+	// the reason is in the first sentences, or after a long quotation.
 	maxText = 4 << 10
 
 	// maxTexts bounds all texts together, in bytes.
 	maxTexts = 16 << 10
 
-	// maxBody bounds the JSON that is looked for in a text, in bytes.
+	// maxBody bounds the JSON found in a text, in bytes.
 	maxBody = 1 << 20
 
 	maxBodies  = 24
@@ -41,8 +41,8 @@ const (
 	maxDepth   = 4
 )
 
-// addStatus notes an HTTP status. The first one stays: a wrapper's or that of
-// the answer comes before one that is read from a text.
+// addStatus notes an HTTP status. The first one stays: the status of a wrapper
+// or of the answer comes before one found in a text.
 func (ev *evidence) addStatus(n int) {
 	if ev.status == 0 && n >= 100 && n <= 599 {
 		ev.status = n
@@ -87,8 +87,8 @@ func (ev *evidence) addError(err error) {
 	if e, ok := err.(interface{ RawJSON() string }); ok {
 		ev.addText(e.RawJSON(), 0)
 	}
-	// Sprint survives an Error method that panics, as those of some SDKs do
-	// for a value without its request.
+	// Sprint survives an Error method that panics, as in some SDKs for a value
+	// without its request.
 	ev.addText(fmt.Sprint(err), 0)
 }
 
@@ -139,8 +139,8 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 	}
 }
 
-// addMembers notes what the exported members of a struct, or those of a JSON
-// object, say.
+// addMembers notes the exported members of a struct, or the members of a JSON
+// object.
 func (ev *evidence) addMembers(v reflect.Value, level int) {
 	switch v = value(v); {
 	case v.Kind() == reflect.Struct:
@@ -171,7 +171,7 @@ func value(v reflect.Value) reflect.Value {
 
 // addText notes a text of an error. The JSON in it is taken out and read
 // separately, so that only the parts made for messages are matched: a body may
-// quote the request. A text at level n stands in n JSON strings.
+// quote the request. A text at level n is nested in n JSON strings.
 func (ev *evidence) addText(s string, level int) {
 	if level > maxDepth || ev.bytes > maxBody || strings.TrimSpace(s) == "" {
 		return
@@ -187,7 +187,7 @@ func (ev *evidence) addText(s string, level int) {
 	if strings.Trim(rest, `{}[]"':, `) == "" {
 		return
 	}
-	// A wrapper's text mostly holds what it wraps.
+	// A wrapper's text mostly repeats the wrapped one.
 	if slices.ContainsFunc(ev.texts, func(had string) bool { return strings.Contains(had, rest) }) {
 		return
 	}
@@ -206,7 +206,6 @@ func (ev *evidence) addText(s string, level int) {
 // may begin.
 var bodyStart = lazy.New(`\{\s*"|\[\s*\{|"\s*\{\\`)
 
-// takeBodies reads the JSON objects in s and returns s without them.
 func (ev *evidence) takeBodies(s string, level int) string {
 	if len(s) > maxBody {
 		return s

@@ -15,14 +15,14 @@ import (
 // A longText is a text of which a part is kept.
 type longText struct {
 	text   []rune
-	note   string // on what is left out
+	note   string // on the omitted text
 	errors []errorLine
 }
 
-// An errorLine is a line that speaks of errors, from one rune to another.
+// An errorLine is a line that mentions errors, from one rune to another.
 type errorLine struct {
 	from, to int
-	text     string // what is quoted of it
+	text     string // its quotation
 }
 
 // shorten returns the text of a result, cut in the middle so that its size is at
@@ -71,7 +71,7 @@ func newLongText(text string) *longText {
 
 // excerpt keeps about n runes of a text: two thirds at the beginning, the rest
 // at the end, at line breaks where there are some near, and of these an eighth
-// for lines of the middle that speak of errors.
+// for lines in between that mention errors.
 func (l *longText) excerpt(n int) string {
 	head, tail := ends(l.text, n)
 	errors := l.errorLines(len(head), len(l.text)-len(tail), n/8)
@@ -107,7 +107,8 @@ func ends(text []rune, n int) (head, tail []rune) {
 	if i := slices.Index(tail[:len(tail)/5], '\n'); i >= 0 {
 		return head, tail[i+1:]
 	}
-	// Inside a line: what belongs to the rune before it is not begun with.
+	// Inside a line: do not begin with a rune that combines with the one before
+	// it.
 	for from := len(text) - len(tail); from < len(text) && joins(text, from); from++ {
 		tail = tail[1:]
 	}
@@ -140,7 +141,7 @@ func speaksOfErrors(line string) bool {
 	return slices.ContainsFunc(errorStems, func(s string) bool { return strings.Contains(low, s) }) && errorWords.Get().MatchString(line)
 }
 
-// errorLines returns the lines between two places that speak of errors and have
+// errorLines returns the lines between two places that mention errors and take
 // at most room runes together: the first and the last ones, in order.
 func (l *longText) errorLines(from, to, room int) (found []errorLine) {
 	if room < 40 {
@@ -148,7 +149,8 @@ func (l *longText) errorLines(from, to, room int) (found []errorLine) {
 	}
 	in := slices.DeleteFunc(slices.Clone(l.errors), func(e errorLine) bool { return e.from < from || e.to > to })
 	for len(in) > 0 {
-		// In turns from both sides: the first says why, the last how it ended.
+		// In turns from both sides: the first line has the cause, the last the
+		// outcome.
 		e, rest := in[0], in[1:]
 		if len(found)%2 == 1 {
 			e, rest = in[len(in)-1], in[:len(in)-1]

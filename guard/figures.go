@@ -21,7 +21,7 @@ type figures struct {
 
 var digit = lazy.New(`\d`)
 
-// hide takes the numbers out of what is no size, and leaves the words.
+// hide removes numbers that are not sizes, and leaves the words.
 func hide(sort, text string) string {
 	blank := func(s string) string { return digit.Get().ReplaceAllString(s, "#") }
 	text = find("name").ReplaceAllStringFunc(text, blank)
@@ -70,10 +70,10 @@ func readFigures(sort, text string) figures {
 	return f
 }
 
-// compare takes the sizes from what a prompt that is too long says by itself:
-// of two numbers the greater one is the prompt and the smaller one the limit.
-// It is for texts of which the patterns know one number or none, and does
-// nothing where there are several that it might be.
+// compare derives the sizes of a prompt that is too long: of two numbers the
+// greater one is the prompt and the smaller one the limit. It is for texts in
+// which patterns find at most one number, and does nothing if several numbers
+// qualify.
 func (f *figures) compare(text string) {
 	if f.prompt == f.limit {
 		f.prompt = 0 // one number that two patterns have read
@@ -81,7 +81,7 @@ func (f *figures) compare(text string) {
 	if f.prompt > 0 && f.limit > 0 || f.output > 0 || f.total > 0 {
 		return
 	}
-	const apart = 50 // more is no prompt that anyone sent
+	const apart = 50 // more than any prompt
 	text = hide(tokenSizes, text)
 	var found []int
 	for _, m := range find("number").FindAllStringSubmatch(text, 16) {
@@ -122,7 +122,6 @@ func (f *figures) read(re *regexp.Regexp, text string) {
 // so a smaller number is a misread one.
 const minLimit = 256
 
-// merge takes from g what f does not say.
 func (f *figures) merge(g figures) {
 	if f.prompt == 0 {
 		f.prompt, f.atLeast = g.prompt, g.atLeast

@@ -10,70 +10,70 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Guard is what there is to know about the calls to one model. The zero value
-// and nil are ready to use: nothing is done before an overflow. A Guard is
-// plain data; [Do] does not change it, and a changed copy serves a single call.
-// It may be used by several goroutines.
+// A Guard describes how to call one model. The zero value and nil are ready to
+// use: they act only after an overflow. A Guard is plain data; [Do] does not
+// change it, and a changed copy serves a single call. It may be used by several
+// goroutines.
 type Guard struct {
-	// Model, System, Tools and MaxOutput go into every [Call]; the prompt that
-	// the history keeps and its system prefix come after System. A System or
-	// Tools other than before is an edit: the provider's cache and the reasoning
-	// so far are lost. A session that keeps its prompt, as entries of the type
-	// [transcript.System], only adds to what was sent, and so does one that says
-	// which of the Tools may be called, by [transcript.Tools]. MaxOutput is in
-	// tokens; 0 leaves it to the call, unless less than 8,192 are left in the window.
+	// Model, System, Tools and MaxOutput go into every [Call]; the prompt that the
+	// history keeps and its system prefix come after System. A System or Tools other
+	// than before is an edit: the provider's cache and the reasoning so far are lost.
+	// A session that keeps its prompt, as entries of the type [transcript.System],
+	// only adds to earlier requests, and so does one that names the callable Tools,
+	// by [transcript.Tools]. MaxOutput is in tokens; 0 leaves it to the call, unless
+	// less than 8,192 are left in the window.
 	Model     string
 	System    string
 	Tools     []transcript.Tool
 	MaxOutput int
 	// Window is the context window of the model in tokens; 0: not known. If it
-	// is known, what is too long by estimate is made smaller before it is sent.
-	// A [Calibrated] history may know of a smaller one.
+	// is known, requests too long by estimate are made smaller before they are
+	// sent. A [Calibrated] history may have a smaller one.
 	Window int
-	// CutsSilently says that the server of the model drops the front of a
-	// prompt that is too long and says nothing, as Ollama does by default. A
-	// reported prompt far below the estimate is then an overflow of the kind
-	// [Silent]. Do not set it unless [Outcome].Usage has the tokens that came
-	// from a cache: without them it looks just the same.
+	// CutsSilently is for a server that drops the front of a prompt that is too
+	// long without an error, as Ollama does by default. A reported prompt far
+	// below the estimate is then an overflow of the kind [Silent]. Set it only
+	// if [Outcome].Usage includes cached tokens: without them every answer
+	// looks like that.
 	CutsSilently bool
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
 	// Stages make the history smaller, in this order; nil means Media,
 	// Clip and Compact.
 	Stages []Stage
-	// Patterns are asked about errors before the rules of [Classify].
+	// Patterns judge errors before the rules of [Classify].
 	Patterns []Pattern
-	// Inspect tells why the model stopped and what the provider counted, for
-	// an answer that is not a transcript.Response or a pointer to one; ok is
-	// false if it is not known. It must not modify the answer.
+	// Inspect returns the stop reason and the usage of an answer that is not a
+	// transcript.Response or a pointer to one; ok is false if they are unknown.
+	// It must not modify the answer.
 	Inspect func(answer any) (outcome Outcome, ok bool)
-	// Observe is told what Do does besides the call; nil is silent. It is
-	// called in Do's goroutine.
+	// Observe receives events about all steps but the call; nil is silent. It
+	// is called in Do's goroutine.
 	Observe func(ctx context.Context, e Event)
 }
 
-// Outcome is what a [Guard] wants to know about an answer.
+// Outcome describes an answer to a [Guard].
 type Outcome struct {
 	StopReason transcript.StopReason
 	Usage      transcript.Usage
-	// Empty says that there is nothing in the answer, neither a text nor a call.
+	// Empty is set if the answer contains neither a text nor a call.
 	Empty bool
 }
 
-// Call is what is to be sent.
+// Call is one request to send.
 type Call struct {
 	// Request has the history and what the [Guard] says. Its slices are the
 	// call's own, the blocks in them are shared and must not be modified.
 	transcript.Request
-	// Made says what the request holds. Do puts it into an answer that is a
-	// transcript.Response or a pointer to one; of any other answer the
+	// Made records the content of the request. Do puts it into an answer that
+	// is a transcript.Response or a pointer to one; of any other answer the
 	// application copies it into the response that it appends.
 	Made transcript.Made
 	// Attempt counts from 0.
 	Attempt int
-	// Overflow is why there is another attempt; nil for the first one. An
-	// application that streams answers then knows that what it has shown of
-	// the last attempt is void.
+	// Overflow is the reason of a further attempt; nil for the first one. An
+	// application that streams must then discard the text shown of the last
+	// attempt.
 	Overflow *Overflow
 }
 
@@ -83,23 +83,23 @@ type Event struct {
 	Attempt int // of the call
 	// Overflow is what the event is about.
 	Overflow Overflow
-	// Unsent says that nothing was sent, because it could not fit by estimate.
+	// Unsent is set if nothing was sent, because it could not fit by estimate.
 	Unsent  bool
 	Stage   string // of EventStage
 	Changed bool   // of EventStage: whether it changed the history
 	// Before and After are the size of the prompt in tokens, by estimate.
 	Before, After int
 	MaxOutput     int // of the next attempt
-	// Learned is what an EventLearned has committed.
+	// Learned is the calibration that an EventLearned committed.
 	Learned transcript.Calibration
-	// Dropped is what the provider said of an EventDropped, as JSON.
+	// Dropped is the provider's report of an EventDropped, as JSON.
 	Dropped json.RawMessage
-	// Err is why a stage failed or what was learned could not be committed; of
-	// EventFailed: what Do returns.
+	// Err is the error of a stage or of committing a calibration; of
+	// EventFailed: the error of Do.
 	Err error
 }
 
-// EventKind says what an [Event] is about.
+// EventKind is the subject of an [Event].
 type EventKind string
 
 // The kinds of events.
@@ -153,9 +153,9 @@ func (g *Guard) inspect(answer any) (Outcome, bool) {
 	return o, true
 }
 
-// Client is a model: what an application implements once, for its own model,
-// to use whatever in this module asks one. [Do] does not need it: it takes a
-// function, whose result may be of any type.
+// Client is a model. An application implements it once, for everything in this
+// module that calls a model. [Do] takes a function instead, whose result may be
+// of any type.
 type Client interface {
 	// Complete sends a request and returns the answer. An answer that was cut
 	// is returned with the error, if there is anything of it.
@@ -170,14 +170,14 @@ type History interface {
 	Append(ctx context.Context, items ...transcript.Item) ([]string, error)
 }
 
-// Calibrated is a [History] that keeps what [Do] learns about models, so that
-// the next Do knows it, also after a restart: the entries of the type
-// [transcript.Calibration] that Do appends. A session is one; what wraps a
-// session has to pass the method on. With any other history Do appends none.
+// Calibrated is a [History] that keeps the entries of the type
+// [transcript.Calibration] in which [Do] records its findings about models, for
+// later Dos and restarts. A session is one; a wrapper of a session must pass
+// the method on. With any other history Do appends none.
 type Calibrated interface {
 	History
-	// Calibration returns what the entries so far say about a model, the zero
-	// value if they say nothing.
+	// Calibration returns the findings about a model in the entries so far; the
+	// zero value without any.
 	Calibration(ctx context.Context, model string) (transcript.Calibration, error)
 }
 
@@ -187,8 +187,8 @@ type Compactor interface {
 	History
 	// CompactFor makes the history smaller, to at most n.Room tokens as n.Counter
 	// counts them if that is possible. It reports whether the history has changed.
-	// An error without a change means that it has not; with one it says what has
-	// failed on the way. One that gains too little of n.Window need not be made if
-	// the request is too long by estimate alone: an estimate is no proof.
+	// An error without a change means that it has not; with a change it reports a
+	// partial failure. A change that gains too little of n.Window may be skipped
+	// if the request is too long by estimate alone.
 	CompactFor(ctx context.Context, n Need) (changed bool, err error)
 }

@@ -2,8 +2,8 @@ package guard
 
 import "slices"
 
-// Kind says what was too large, and so which remedy helps. The zero value is
-// [NotOverflow].
+// Kind is the part that was too large, which decides the remedy. The zero value
+// is [NotOverflow].
 type Kind string
 
 const (
@@ -27,7 +27,7 @@ const (
 	// Item is one image, document or text that is larger than the provider
 	// takes, however short the rest is. Only that item can be replaced; giving
 	// up other history does not help. It is not an overflow of the window. A
-	// limit on what is no content (the length of an ID, the number of tools)
+	// limit on anything but content (the length of an ID, the number of tools)
 	// is [NotOverflow].
 	Item Kind = "item"
 
@@ -38,8 +38,8 @@ const (
 
 	// RateLimit is a single request that is larger than what the account may
 	// send in a minute. Waiting never helps and a smaller request does, though
-	// it is not an overflow of the window and says nothing about its size. A
-	// rate limit that goes away by waiting is [NotOverflow].
+	// it is not an overflow of the window and does not show its size. A rate
+	// limit that goes away by waiting is [NotOverflow].
 	RateLimit Kind = "rate_limit_single_request"
 
 	// StopReason is an answer that was cut because the window was full. Its
@@ -61,8 +61,8 @@ func (k Kind) IsOverflow() bool {
 
 // Overflow is what [Classify] found in an error.
 type Overflow struct {
-	// Kind is what was too large. Unless it is NotOverflow, a smaller request
-	// of the right sort helps.
+	// Kind is the part that was too large. Unless it is NotOverflow, a smaller
+	// request of the right sort helps.
 	Kind Kind
 
 	// Prompt is the size of the request without the output it reserves, in
@@ -82,7 +82,7 @@ type Overflow struct {
 	// Zero means none, or that the error does not say.
 	Output int
 
-	// AtLeast says that Prompt is a lower bound: the provider stopped counting
+	// AtLeast marks Prompt as a lower bound: the provider stopped counting
 	// where the request no longer fitted, so Limit less Prompt is not the room
 	// for the output.
 	AtLeast bool

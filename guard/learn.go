@@ -8,11 +8,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Do learns about a model from the provider's own figures. It keeps nothing
-// between two calls but the entries that it commits, so the transcript alone
-// decides what a request looks like.
+// A Do learns about a model from the provider's own figures. Between calls it
+// keeps only the entries that it commits, so the transcript alone decides the
+// bytes of a request.
 const (
-	// fewTokens is the size below which a prompt says nothing about estimates.
+	// fewTokens is the size below which a prompt proves nothing about
+	// estimates.
 	fewTokens = 1024
 
 	// The factor is not believed outside of these bounds. No vocabulary is that
@@ -24,7 +25,6 @@ const (
 	moved = 1.1
 )
 
-// recall takes what the history knows of the model.
 func (r *run) recall(ctx context.Context) error {
 	h, ok := r.h.(Calibrated)
 	if !ok {
@@ -44,8 +44,8 @@ func (r *run) recall(ctx context.Context) error {
 	return nil
 }
 
-// commit appends what was learned, unless the history does not keep it. Failing
-// to is no reason to give up an answer or to refuse a request.
+// commit appends a calibration if the history keeps them. A failure must not
+// lose an answer or refuse a request.
 func (r *run) commit(ctx context.Context, c transcript.Calibration) {
 	if _, keeps := r.h.(Calibrated); !keeps || c == (transcript.Calibration{}) {
 		return
@@ -61,11 +61,11 @@ func (r *run) commit(ctx context.Context, c transcript.Calibration) {
 	r.tell(ctx, Event{Kind: EventLearned, Learned: c, Before: r.size, Err: err})
 }
 
-// learn takes from what a provider refuses how large the window is, and how the
-// estimate compares with what the provider counts.
+// learn derives the window, and the ratio of the provider's count to the
+// estimate, from a refusal.
 func (r *run) learn(ctx context.Context, o Overflow) {
 	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Rule == estimated {
-		return // its limit is no window
+		return // its limit is not a window
 	}
 	var c transcript.Calibration
 	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
@@ -87,10 +87,10 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 	r.commit(ctx, c)
 }
 
-// believes reports whether the limit that an overflow names is worth keeping.
-// Errors have other figures in them too, and one that was misread would make
-// every later request small: so the error must name what was more than the
-// limit, or the limit must be of the size that the window is taken to have.
+// believes reports whether the limit in an overflow is worth keeping. Errors
+// contain other figures, and a misread one would make every later request
+// small. So the error must also name the size that exceeded the limit, or the
+// limit must be near the assumed window.
 func (r *run) believes(o Overflow) bool {
 	const far = 4
 	size := r.expected()
@@ -98,8 +98,8 @@ func (r *run) believes(o Overflow) bool {
 	return named || o.Rule == frontDropped || o.Limit >= max(size, r.g.Window)/far
 }
 
-// mirrored reports whether a count is only what the server was told, or what
-// was estimated: there are servers that count nothing.
+// mirrored reports whether a count only repeats a number sent or estimated:
+// there are servers that count nothing.
 func (r *run) mirrored(prompt int) bool {
 	return prompt == r.size || prompt == int(float64(r.size)*r.factor)
 }
@@ -107,7 +107,7 @@ func (r *run) mirrored(prompt int) bool {
 // calibrate compares the estimate of the request that was answered with what
 // the provider has counted.
 func (r *run) calibrate(prompt int, force bool) (c transcript.Calibration) {
-	if !r.mirrored(prompt) && prompt != r.known.Prompt { // the same number again is of a server that counts nothing, too
+	if !r.mirrored(prompt) && prompt != r.known.Prompt { // a repeated number is also from a server that counts nothing
 		c.Factor, c.Prompt = r.refit(prompt, force)
 	}
 	return c

@@ -61,7 +61,7 @@ func TestFiguresNotKept(t *testing.T) {
 	require.Zero(t, c.known("").Factor)
 }
 
-// An answer comes through even if what was learned from it cannot be committed.
+// An answer comes through even if its calibration cannot be committed.
 func TestLearningFails(t *testing.T) {
 	c := talked(t, 40_000)
 	c.fail = errors.New("disk full")

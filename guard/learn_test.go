@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// remembering is a conversation that keeps what is learned.
+// remembering is a conversation that keeps calibrations.
 type remembering struct{ *conversation }
 
 func (r remembering) Calibration(_ context.Context, model string) (c transcript.Calibration, err error) {
@@ -49,7 +49,7 @@ func answering(stop transcript.StopReason, text string, usages ...transcript.Usa
 }
 
 // The factor of the estimate follows the provider's counts, per model, and
-// ignores figures that are no counts.
+// ignores figures other than counts.
 func TestFactor(t *testing.T) {
 	size := guardSize(talked(t, 40_000).conversation)
 	prompt := func(f float64) transcript.Usage { return transcript.Usage{Input: int(f * float64(size)), Output: 5} }
@@ -91,7 +91,7 @@ func TestFactor(t *testing.T) {
 		}
 	}
 
-	// A prompt that is mostly images says nothing about texts.
+	// A prompt that is mostly images proves nothing about texts.
 	c := remembering{newConversation(t, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
 		transcript.TextBlock{Text: long(8_000)}, transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "x"}},
 	}})}
@@ -101,7 +101,8 @@ func TestFactor(t *testing.T) {
 	require.Zero(t, c.known("").Factor)
 }
 
-// The factor decides what is too long before it is sent, and the room.
+// The factor decides which requests are too long before they are sent, and the
+// room.
 func TestFactorInThePreflight(t *testing.T) {
 	size := guardSize(talked(t, 40_000).conversation)
 	for factor, compactions := range map[float64]int{0: 0, 1.5: 1} {
@@ -121,8 +122,8 @@ func TestFactorInThePreflight(t *testing.T) {
 	}
 }
 
-// A stream that has shown something and then overflows: the next attempt says
-// that it is void, and why; what there is of an answer comes with the error.
+// A stream that has shown something and then overflows: the next attempt
+// reports that it is void, and why; the partial answer comes with the error.
 func TestStream(t *testing.T) {
 	c := newConversation(t, toolTurn(long(300_000))...)
 	var shown []string
@@ -176,8 +177,8 @@ func TestCountedPrompt(t *testing.T) {
 	}
 }
 
-// Stages get the window that the error names. Every event says which attempt it
-// belongs to and whether anything was sent.
+// Stages get the window that the error names. Every event has the number of its
+// attempt and whether anything was sent.
 func TestNeedAndEvents(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)
 	var events []string
@@ -196,7 +197,7 @@ func TestNeedAndEvents(t *testing.T) {
 	require.Equal(t, want, events)
 	require.Equal(t, []int{size / 2, size / 2}, windows)
 
-	// Of a window that nobody knows, that of the estimate is an upper bound.
+	// The estimate is an upper bound of an unknown window.
 	events, windows = nil, nil
 	g.Window = 0
 	again := errors.New("context_length_exceeded")
@@ -267,7 +268,7 @@ func TestServerCleared(t *testing.T) {
 }
 
 // After a refusal the figures of the provider decide, without the margin of an
-// estimate and whatever it has cleared before.
+// estimate and despite earlier clearing.
 func TestFiguresOfRefusal(t *testing.T) {
 	for _, cleared := range []int{0, 10_000} {
 		c := newConversation(t, toolTurn(long(300_000))...)
@@ -290,8 +291,8 @@ func TestFiguresOfRefusal(t *testing.T) {
 	}
 }
 
-// A count that is only a lower bound is no factor, and none at all where the
-// estimate is more.
+// A count that is only a lower bound gives no factor, least of all below the
+// estimate.
 func TestLowerBound(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)
 	limit := size / 2

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A window is learned from what is refused, never up, and only where it is a
-// window; the next Do knows it.
+// A window is learned from refusals, never up, and only from figures near one;
+// the next Do uses it.
 func TestWindow(t *testing.T) {
 	tests := []struct {
 		err      string
@@ -162,8 +162,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// An answer that says nothing about the window leaves no window behind; one of
-// a server that cuts prompts does.
+// An inconclusive answer records no window; one of a server that cuts prompts
+// does.
 func TestWindowOfAnswers(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)
 	quarter := transcript.Usage{Input: size / 4, Output: 1}

@@ -15,14 +15,13 @@ import (
 
 // Media is the stage "media", that replaces images and documents by notes when
 // a request has too many bytes, or when one thing in it is refused ([Bytes],
-// [Item]). A note says what was there, its size and the ID of the entry that
-// has it.
+// [Item]). A note names the kind, the size and the entry of the original.
 //
-// Of a request with too many bytes the oldest go, until what the error asks for
-// is saved and a tenth of the limit besides, or half of their bytes if it does
-// not say. Of things that are refused it is the one that the error names, or the
-// largest, or the older half where there are too many. A tool result that is
-// refused as too long is shortened to what is allowed.
+// Of a request with too many bytes the oldest go, until the excess and a tenth
+// of the limit are saved, or half of the bytes if the error has no figures. Of
+// refused media it replaces the one that the error names, or the largest, or the
+// older half if there are too many. A tool result that is refused as too long is
+// shortened to the allowed length.
 func Media() Stage { return editing("media", []Kind{Bytes, Item}, media) }
 
 // medium is an image or a document in a history.
@@ -55,9 +54,9 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 	return clips
 }
 
-// findMedia lists the images and documents that entries hold, oldest first. Those
-// of a tool result are one: its text stays, and the notes come after it. A block of
-// a result has no place of its own, as the fold may have left out others.
+// findMedia lists the images and documents that entries hold, oldest first. Media
+// of one tool result count as one: its text stays, and the notes come after it.
+// Blocks of a result cannot be addressed, as the fold may have left out others.
 func findMedia(h rebuild.History) (all []medium) {
 	for i, m := range h.Messages {
 		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
@@ -94,7 +93,6 @@ func mediaOf(b transcript.Block) (found []transcript.Block) {
 	return found
 }
 
-// kindOf says in a note what an image or a document is.
 func kindOf(b transcript.Block) string {
 	var src transcript.Source
 	switch b := b.(type) {
@@ -109,8 +107,8 @@ func kindOf(b transcript.Block) string {
 	return b.BlockType() + " (" + src.MediaType + ")"
 }
 
-// oldestMedia takes as many as it takes to save what is too much, and a tenth of
-// the limit, so that the next message does not meet it again.
+// oldestMedia takes enough to save the excess and a tenth of the limit, so that
+// the next message does not exceed it again.
 func oldestMedia(all []medium, o Overflow) []medium {
 	save := 0
 	for _, m := range all {

@@ -108,7 +108,7 @@ func TestItemWithoutMedia(t *testing.T) {
 	}
 }
 
-// The example of what a note is good for: the ID in it leads to all of it.
+// The use of a note: the ID in it leads to the original.
 func TestClear(t *testing.T) {
 	var items []transcript.Item
 	for i := range 12 {

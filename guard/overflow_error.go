@@ -12,10 +12,10 @@ type OverflowError struct {
 	Attempts int // calls that were made
 	Estimate int // tokens of the prompt that was sent last, by estimate
 	Window   int // tokens; 0 if it is not known
-	// Largest is the ID of the entry that has most of the last message, and
-	// LargestSize its tokens by estimate. Texts of the user in a row are one
-	// message, so what was said after it makes nothing smaller. Empty if it is
-	// not known.
+	// Largest is the ID of the largest entry in the last message, and
+	// LargestSize its tokens by estimate. Consecutive texts of the user are one
+	// message, so a later text cannot make it smaller. Empty if it is not
+	// known.
 	Largest     string
 	LargestSize int
 	// Stages are the errors of stages that failed, a summarizer's for example.
@@ -26,8 +26,8 @@ type OverflowError struct {
 	Err error
 }
 
-// Error says what does not fit, with numbers, what failed and what the provider
-// says.
+// Error names the part that does not fit, with numbers, the failed step and the
+// provider's text.
 func (e *OverflowError) Error() string {
 	var sb strings.Builder
 	sb.WriteString("guard: the request is too large for the model, and nothing more could be made smaller (")

@@ -48,7 +48,7 @@ func TestPatterns(t *testing.T) {
 	require.Equal(t, guard.Classify(errTooLong), (*guard.Guard)(nil).Classify(errTooLong))
 }
 
-// An answer without a word is an overflow where the application says so, and
+// An answer without a word is an overflow if the application decides so, and
 // where the prompt takes most of the window.
 func TestEmptyBody(t *testing.T) {
 	bare := []error{

@@ -16,32 +16,32 @@ import (
 // history.
 type Stage struct {
 	Name string // one word, for events and errors
-	// Kinds are those that the stage helps with; nil means every one of which
-	// [Kind.IsOverflow] says so.
+	// Kinds are the kinds that the stage helps with; nil means every overflow
+	// by [Kind.IsOverflow].
 	Kinds []Kind
 	// Run reports whether the history has changed. An error without a change
-	// means that it has not; with one it says what has failed on the way.
+	// means that it has not; with a change it reports a partial failure.
 	Run func(ctx context.Context, h History, n Need) (changed bool, err error)
 }
 
-// Need is what a [Stage] has to make room for.
+// Need is the room that a [Stage] has to make.
 type Need struct {
 	Overflow Overflow
-	// Window is how many tokens the model takes at most, as far as it is known
-	// from the [Guard] or the error: it may be less. 0 if nothing is known.
+	// Window is the most tokens that the model takes, by the [Guard] or the
+	// error: it may be less. 0 if nothing is known.
 	Window int
-	// Room is how many tokens the history may have, with the prompt in front of it,
-	// counted by Counter: the window without the output, and the system prompt and
-	// the tools of the [Guard]. 0 if it is not known.
+	// Room limits the tokens of the history and its prompt, counted by Counter: the
+	// window without the output, and the system prompt and the tools of the
+	// [Guard]. 0 if it is not known.
 	Room int
-	// Refused says that the provider has refused the request, or has answered
-	// with nothing; otherwise it is too long by estimate.
+	// Refused is set if the provider has refused the request, or sent an empty
+	// answer; otherwise it is too long by estimate.
 	Refused bool
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Recall says that the model is offered the tool recall_read, with which it can
-	// read what a stage takes away. Do sets it by the tools of the [Guard]. Notes of a
-	// stage should then name the tool.
+	// Recall is set if the model is offered the tool recall_read, which reads texts
+	// that a stage removed. Do sets it by the tools of the [Guard]. Notes of a stage
+	// should then name the tool.
 	Recall bool
 }
 
@@ -88,7 +88,6 @@ func results(m transcript.Message) iter.Seq2[transcript.Origin, transcript.ToolR
 	}
 }
 
-// clipping replaces the block that came from there.
 func clipping(o transcript.Origin, content string) transcript.Clipping {
 	c := transcript.Clipping{Entry: o.Entry, Content: content}
 	if o.Block != transcript.WholeEntry {

@@ -23,7 +23,7 @@ func (a *asking) CompactFor(ctx context.Context, n guard.Need) (bool, error) {
 	return a.conversation.CompactFor(ctx, n)
 }
 
-// A compactor that asks is told the window of the guard, and what was refused.
+// A compactor receives the window of the guard, and the refusal.
 func TestCompactFor(t *testing.T) {
 	items := []transcript.Item{transcript.UserText(long(200_000)), transcript.AssistantText("two"), transcript.UserText("three")}
 	size := guardSize(newConversation(t, items...))

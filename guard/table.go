@@ -27,10 +27,10 @@ var known = sync.OnceValue(func() *table { return readTable(overflowText) })
 
 // A rule decides by the codes of an error, or by its words.
 type rule struct {
-	name                string // "-" for that of the sign that decides
+	name                string // "-" for the kind of the deciding sign
 	kind                Kind
 	signs               []string     // each decides: "code invalid_api_key", "status 413"
-	has                 string       // a sign that the error has besides; "": none
+	has                 string       // a second sign that the error must have, or ""
 	match, also, unless *lazy.Regexp // of the text; nil: nothing
 }
 
@@ -47,7 +47,7 @@ func (r *rule) decides(signs []string, text string) (name string, ok bool) {
 
 func find(name string) *regexp.Regexp { return known().found[name].Get() }
 
-// readTable panics if a line is none that the head of overflow.txt explains.
+// readTable panics if a line is not as the head of overflow.txt explains.
 func readTable(text string) *table {
 	t := &table{sizes: map[string][]*lazy.Regexp{}, found: map[string]*lazy.Regexp{}}
 	names := map[string][]string{} // of let

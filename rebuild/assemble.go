@@ -12,24 +12,24 @@ import (
 // for a late result, which finds its call in any earlier turn.
 type assembler struct {
 	full        bool    // compactions and clips are ignored, so no request was made of this
-	prompts     prompts // that stand in front of the messages
+	prompts     prompts // placed before the messages
 	system      string
 	prelude     []*item // the summary
 	summary     *transcript.Compaction
-	turnsBefore int             // turns that the summary stands for
+	turnsBefore int             // summarised turns
 	cutFront    bool            // the first lines may be results of calls before the cut
 	compacted   int             // the ord of the compaction, 0 for none
-	read        map[string]bool // entries that a summary stands for, wherever they are
+	read        map[string]bool // summarised entries, wherever they are
 	clips       map[string][]clipping
 
 	items   []*item            // of all turns
-	turns   []*turn            // the first one is what stands before the first user text
+	turns   []*turn            // the first one precedes the first user text
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
 	late    []int // items that have changed, see touched, or are shown no longer
 
-	displaced bool // lines stand behind the last answer because it was made without them
-	prompted  bool // the last item is a system prompt, which stays in front of the next answer
+	displaced bool // lines follow the last answer because it was made without them
+	prompted  bool // the last item is a system prompt, which stays before the next answer
 	lastUser  int  // the greatest ord of the lines since the last answer, -1 for none
 
 	// Where the parts above come from.
@@ -72,15 +72,15 @@ type item struct {
 	plain  bool // it is one line whose content is a string
 	aside  bool // it is a system prompt or shows a late result
 	ord    int  // of its first line
-	// since is the ord of the last line that has changed what is shown here, and
-	// before that of the last one that has changed what was shown in front of it.
+	// since is the ord of the last line that changed this place, and before the
+	// ord of the last line that changed an earlier place.
 	since, before int
 
 	// Of an answer.
 	made       *transcript.Answer // nil if it does not say
-	after      int                // as that of its node
+	after      int                // as of its node
 	cut        bool               // incomplete, aborted or failed
-	flat       bool               // its lines do not say that they belong together
+	flat       bool               // its lines do not record that they belong together
 	closed     bool               // a result came after one of its calls: a flat answer is over
 	api, model string
 	calls      []*call // one for each tool call in parts
@@ -106,17 +106,16 @@ type call struct {
 	id     string
 	node   *node            // its line
 	block  transcript.Block // as it is recorded
-	shown  transcript.Block // as it is shown, nil until that is asked for
+	shown  transcript.Block // as shown, nil until first used
 	item   *item
 	result *result
 	late   bool // its result is shown as a text
 
 	status status // as it is
 	told   status // as it is shown
-	since  int    // the ord of the line that says so
+	since  int    // the ord of the line that decides it
 }
 
-// recorded returns the block of the call.
 func (c *call) recorded() transcript.ToolCallBlock {
 	b, _ := c.block.(transcript.ToolCallBlock)
 	return b
@@ -127,7 +126,7 @@ type result struct {
 	block  transcript.Block
 	from   source
 	after  int  // number of items when it came
-	since  int  // as that of an item
+	since  int  // as of an item
 	moved  bool // it is not where providers want it
 
 	carried bool  // from the turn before
@@ -141,10 +140,8 @@ func newAssembler() *assembler {
 	return a
 }
 
-// last returns the running turn.
 func (a *assembler) last() *turn { return a.turns[len(a.turns)-1] }
 
-// started is how many turns a user text has started.
 func (a *assembler) started() int { return len(a.turns) - 1 }
 
 // add takes the next line of those that are not compactions or clips.
@@ -175,7 +172,6 @@ func (a *assembler) add(n *node) {
 	}
 }
 
-// source is where the i-th block of a message line comes from.
 func (n *node) source(f *transcript.Fragment, i int) source {
 	if f.Kind == transcript.TypeToolUse || f.Kind == transcript.TypeToolResult {
 		i = transcript.WholeEntry
@@ -197,7 +193,6 @@ func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 	t.repairs = append(t.repairs, repairf(rule, entry, format, args...))
 }
 
-// newItem returns an item that begins with a line, with room for some parts.
 func (a *assembler) newItem(n *node, parts int) *item {
 	it := a.itemSlab.one()
 	it.ord = n.ord
@@ -281,7 +276,6 @@ func (a *assembler) startTurn() {
 	}
 }
 
-// addAnswer adds a line to the answer it belongs to.
 func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcript.Block, since int) {
 	ans := a.answerFor(n, f, len(content))
 	ans.since = max(ans.since, since)
@@ -342,8 +336,8 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 	return ans
 }
 
-// addCall adds a call to an answer, unless it is recorded there for the second
-// time. grouped says that the line says which answer it belongs to.
+// addCall adds a call to an answer, unless it is already recorded there.
+// grouped is set if the line names its answer.
 func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
 	same := a.now.calls[b.ID]
 	if same != nil && same.recorded(ans, b, grouped) {
@@ -407,7 +401,7 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		a.note("doubled-result", from.node.id, "call %s", b.CallID)
 	default:
 		a.spare(r)
-		if a.cutFront && !a.read[from.node.id] { // its call may be one that a summary stands for
+		if a.cutFront && !a.read[from.node.id] { // its call may be summarised
 			a.addLate(r, nil)
 		}
 	}
@@ -423,8 +417,8 @@ func (it *item) shows() bool {
 	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
 }
 
-// touched notes that an answer has changed. Only that of answers before the
-// last one is kept: a Tally counts the last one anew anyway.
+// touched notes that an answer has changed. Only changes before the last answer
+// are kept: a Tally always recounts the last one.
 func (a *assembler) touched(it *item) {
 	later := false
 	for i, other := range slices.Backward(a.items) {

@@ -167,7 +167,7 @@ func conversation(b testing.TB, messages int) (lines []byte, entries []transcrip
 }
 
 // compare lets op and base take turns and reports the median time of op as
-// x-baseline, a multiple of that of base, and the allocations of op.
+// x-baseline, a multiple of base's, and the allocations of op.
 func compare(b *testing.B, op, base func()) {
 	b.Helper()
 	var times [2][]time.Duration
@@ -186,5 +186,5 @@ func compare(b *testing.B, op, base func()) {
 	b.ReportMetric(median(times[0]), "ns-p50")
 	b.ReportMetric(median(times[1]), "ns-baseline")
 	b.ReportMetric(testing.AllocsPerRun(1, op), "allocs/call")
-	b.ReportMetric(0, "ns/op") // of both together: says nothing
+	b.ReportMetric(0, "ns/op") // of both together: meaningless
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A signer is a provider that binds reasoning to what it was made from, as the
-// Messages API does: to the system prompt and the tools, to the messages in
-// front of it, and to the reasoning right in front of it.
+// A signer is a provider that binds reasoning to its request, as the Messages
+// API does: to the system prompt and the tools, to the earlier messages, and to
+// the reasoning right before it.
 type signer struct{ made int }
 
 // sign returns reasoning for an answer to a request.
@@ -30,7 +30,6 @@ func (s *signer) sign(req transcript.Request) transcript.ThinkingBlock {
 	return transcript.ThinkingBlock{Thinking: id, Signature: strings.Join([]string{id, prefix, last}, "|")}
 }
 
-// check returns what the provider says of a request.
 func (s *signer) check(req transcript.Request) error {
 	var before []string
 	last := ""
@@ -43,7 +42,7 @@ func (s *signer) check(req transcript.Request) error {
 				continue
 			}
 			parts := strings.Split(t.Signature, "|")
-			// The blocks of an answer in front of its reasoning are none here.
+			// Blocks of an answer before its reasoning do not count here.
 			if want := digest(req, before); parts[1] != want {
 				return fmt.Errorf("messages.%d.content.%d (%s): bound to a different conversation", i, j, parts[0])
 			}
@@ -92,7 +91,7 @@ type talk struct {
 	t      *testing.T
 	rng    *rand.Rand
 	fold   *Fold
-	tail   bool // the fold has only what is behind the last compaction, and what that keeps
+	tail   bool // the fold holds only the part kept by the last compaction, and later lines
 	log    []transcript.Batch
 	signer signer
 	n      int
@@ -153,7 +152,7 @@ func (k *talk) resume() {
 	k.tracef("resumed from %d", from)
 }
 
-// fork goes on for a while with a copy of the lines that were in force right
+// fork continues for a while with a copy of the lines that were in force right
 // after a batch.
 func (k *talk) fork(at int) {
 	whole := &talk{t: k.t, log: k.log[:at+1]}
@@ -356,8 +355,7 @@ func dump(req transcript.Request) string {
 }
 
 // Reasoning that a provider has signed is never sent where it would be refused,
-// whatever is written while a request is on its way, and whatever is clipped,
-// compacted or taken back.
+// despite entries written during a request, clips, compactions and rewinds.
 func TestReasoningIsNeverRefused(t *testing.T) {
 	compared, kept, sent := 0, 0, 0
 	for seed := range uint64(400) {

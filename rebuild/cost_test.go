@@ -73,8 +73,7 @@ func TestHistoryIsTheCallers(t *testing.T) {
 	require.Equal(t, want, show(fold.History()))
 }
 
-// Four times the transcript takes about four times the memory, whatever it is
-// like.
+// Four times the transcript takes about four times the memory, for every kind.
 func TestFoldGrowsWithItsInput(t *testing.T) {
 	call := func(id string) transcript.Block {
 		return transcript.ToolCallBlock{ID: id, Name: "f", Input: json.RawMessage(`{}`)}

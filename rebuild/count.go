@@ -7,15 +7,15 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Tally counts the tokens of the history of a [Fold] and keeps the count, so
-// that asking again costs what was added since. The total is the count of
-// [History.SystemPrompt] plus that of each message on its own. It depends on the history
-// alone: not on when it was asked for, nor on what was counted before.
+// Tally counts the tokens of the history of a [Fold] and keeps the count, so a later
+// count costs only the additions. The total is the count of [History.SystemPrompt] plus
+// the counts of all messages on their own. It depends on the history alone: not on the
+// time, nor on earlier counts.
 //
 // A Tally calls its Counter about once for each message. A compaction, a clip
-// and a rewind make it count the history anew; a late result makes it count
-// anew from the message with the call on. It is for one goroutine. After a panic
-// of the Counter it is what it was before.
+// and a rewind make it count the history anew; a late result makes it count anew
+// from the message with the call on. It is for one goroutine. A panic of the
+// Counter leaves it unchanged.
 type Tally struct {
 	Counter tokens.Counter
 
@@ -23,8 +23,8 @@ type Tally struct {
 	nodes int        // how many nodes the fold had then
 	late  int        // how many places of asm.late are taken into account
 	total int
-	marks []mark    // where messages begin that do not change what is before them
-	open  []counted // the messages behind the last mark
+	marks []mark    // starts of messages that do not change earlier ones
+	open  []counted // the messages after the last mark
 }
 
 // mark is an answer with which a message begins, and the tokens of all
@@ -59,7 +59,6 @@ func (t *Tally) Count(f *Fold) int {
 	return t.total
 }
 
-// count renders and counts what is behind the last mark.
 func (t *Tally) count() (total int) {
 	var r rendering
 	from, first := 0, 0

@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// bytesCounter counts the JSON of messages, and how many messages it was given.
+// bytesCounter counts the JSON of messages, and the messages.
 type bytesCounter struct{ calls int }
 
 func (c *bytesCounter) Count(system string, _ []transcript.Tool, messages []transcript.Message) int {
@@ -23,8 +23,7 @@ func (c *bytesCounter) Count(system string, _ []transcript.Tool, messages []tran
 	return n
 }
 
-// A tally that was asked at any moments gives what one gives that was never
-// asked before, whatever the lines are.
+// A tally gives the same result with and without earlier counts, for all lines.
 func TestTally(t *testing.T) {
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

@@ -6,13 +6,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Fit returns the summary of h, if it has one, and the newest whole turns behind
-// it, which together have at most budget tokens, counted message by message by
-// size. The newest turn is always there: if it alone is over the budget, or with
-// the summary is, the report says so ([OverBudget]).
+// Fit returns the summary of h, if it has one, and the newest whole turns after
+// it, together at most budget tokens, counted message by message by size. The
+// newest turn is always included: if it exceeds the budget, alone or with the
+// summary, the report has [OverBudget].
 //
-// Fit is a view and changes nothing. If it leaves something out, it leaves out
-// the reasoning too that was made behind it, as [Reasoned] does.
+// Fit is a view and changes nothing. If it leaves messages out, it also drops
+// the reasoning made after them, as [Reasoned] does.
 func Fit(h History, budget int, size func(transcript.Message) int) (History, Report) {
 	// The blocks of a summary come from an entry and from no batch of messages.
 	isSummary := func(_ transcript.Block, o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }

@@ -8,9 +8,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// ErrNewerFormat says that a transcript has an entry of a newer format that
-// must not be ignored. Nothing was written; a newer version of this module can
-// read the session.
+// ErrNewerFormat reports an entry of a newer format that must not be ignored.
+// Nothing was written; a newer version of this module can read the session.
 var ErrNewerFormat = errors.New("written by a newer version that this one cannot ignore")
 
 // Options of a [Fold]. Nil and the zero value are the defaults.
@@ -20,19 +19,19 @@ type Options struct {
 	// Full shows the whole conversation: compactions and clips are ignored,
 	// rewinds are not.
 	Full bool
-	// Tail says that the first batch is the first one that a later compaction
-	// keeps: what was appended before it is not there and not needed, unless a
-	// rewind goes back there, see [Fold.Has]. With Full, a result whose call is
-	// not there is shown as late.
+	// Tail means that the first batch is the first one that a later compaction
+	// keeps: earlier batches are missing, and needed only by a rewind to them,
+	// see [Fold.Has]. With Full, a result without its call is shown as late.
 	Tail bool
 }
 
-// SummaryForm says how a model is shown the summary of a compaction.
+// SummaryForm is the form in which a model is shown the summary of a
+// compaction.
 type SummaryForm int
 
 // The forms of a summary.
 const (
-	SummaryUser   SummaryForm = iota // a user message in front of the kept ones
+	SummaryUser   SummaryForm = iota // a user message before the kept ones
 	SummaryPair                      // the same, and an assistant message that accepts it
 	SummarySystem                    // the system prefix of the history
 )
@@ -42,8 +41,8 @@ const (
 // number of messages, not the number of entries read so far; only a rewind, a
 // compaction and a clip make it start over.
 //
-// A Fold keeps the IDs and bodies of the entries it was given and does not
-// change them. It is for one goroutine; what it returns may be given to others.
+// A Fold keeps the IDs and bodies of added entries and does not change them. It
+// is for one goroutine; its results may be passed to others.
 type Fold struct {
 	opts Options
 	err  error
@@ -56,7 +55,7 @@ type Fold struct {
 	batches  int
 	head     string
 	first    string // ID of the header: rewinding there empties the history
-	copied   bool   // the header says that the first lines were copied from another session
+	copied   bool   // the first lines are copies from another session, by the header
 	ignored  Report // what concerns no message: unknown types, rewinds
 	standing Standing
 
@@ -75,8 +74,8 @@ type node struct {
 	batch    int // ordinal of the batch
 	complete bool
 	dead     int // the ord that the retry which superseded it began with, 0 for none
-	edited   int // the dead of the superseded node right in front of it, 0 for none
-	after    int // the tip after the line that it names: coversTo, or what its request was rendered from; noAfter if none
+	edited   int // the dead of the superseded node right before it, 0 for none
+	after    int // the tip after the line of coversTo, or after the line its request was rendered from; noAfter if none
 }
 
 // tips are the tips after the batches of entries.
@@ -91,7 +90,8 @@ type ended struct {
 	tip int
 }
 
-// placing says where the entries of a fold stand, see [Fold.Where]. The maps are of IDs.
+// placing holds the places of entries in a fold, see [Fold.Where]. The maps are keyed by
+// ID.
 type placing struct {
 	live       []bool          // of the nodes
 	kept       int             // the first node that the last live compaction keeps
@@ -101,7 +101,8 @@ type placing struct {
 	rewound    map[string]bool // nodes; a rewind may be in the same batch
 }
 
-// noAfter is no index of a node and not -1, which is before all of them.
+// noAfter differs from every index of a node and from -1, which is before all
+// of them.
 const noAfter = -2
 
 // New returns a Fold that has seen nothing.
@@ -113,9 +114,9 @@ func New(opts *Options) *Fold {
 	return f
 }
 
-// Add takes the next batch. An incomplete one must be final: nobody will write
-// the rest of it (see [transcript.Batcher]). The error matches
-// [ErrNewerFormat]; it is returned by every later Add.
+// Add takes the next batch. An incomplete one must be final: no writer will
+// complete it (see [transcript.Batcher]). The error matches [ErrNewerFormat];
+// it is returned by every later Add.
 func (f *Fold) Add(b transcript.Batch) error {
 	if f.err != nil {
 		return f.err
@@ -127,7 +128,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 	f.placing = nil
 	f.standing.add(b)
 	key := b.Entries[0].Idem
-	if cut := f.cut[key]; len(cut) > 0 { // what a cut append left gives way to its retry
+	if cut := f.cut[key]; len(cut) > 0 { // the rest of a cut append gives way to its retry
 		for _, n := range cut {
 			n.dead = len(f.nodes)
 		}
@@ -201,7 +202,6 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	return nil
 }
 
-// addNode makes an entry the last live node.
 func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
 	n := f.slab.one()
 	*n = node{
@@ -226,8 +226,7 @@ func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
 	return n
 }
 
-// Head is the ID of the last message, compaction or rewind entry; empty if
-// there is none.
+// Head is the ID of the last message, compaction or rewind entry, or empty.
 func (f *Fold) Head() string { return f.head }
 
 // Has reports whether an entry with this ID was added: whether a rewind can go
@@ -238,8 +237,8 @@ func (f *Fold) Has(id string) bool {
 }
 
 // tipAt returns the tip after the batch of an entry; of several with that ID
-// the last one, but of the header's the first. Entries are indexed when one is
-// asked for: most sessions never ask.
+// the last one, but of the header's the first. Entries are indexed at the first
+// call: most sessions never need it.
 func (f *Fold) tipAt(id string) (tip int, ok bool) {
 	for _, e := range f.tips.recent {
 		if _, seen := f.tips.byID[e.id]; !seen || e.id != f.first {
@@ -271,10 +270,10 @@ func (f *Fold) liveTip(tip int) bool {
 	return i == tip
 }
 
-// renderedFrom returns the tip that a request was rendered from: -1, in front of
-// all nodes, if the line is not there or no longer in force.
+// renderedFrom returns the tip that a request was rendered from: -1, before all
+// nodes, if the line is missing or no longer in force.
 func (f *Fold) renderedFrom(after string) int {
-	const nearby = 64 // nodes that are looked at before all entries are indexed
+	const nearby = 64 // nodes searched before all entries are indexed
 	tip, ok := -1, false
 	for i := len(f.nodes) - 1; i >= max(0, len(f.nodes)-nearby) && !ok; i-- {
 		if f.nodes[i].id == after {
@@ -292,7 +291,7 @@ func (f *Fold) renderedFrom(after string) int {
 	return tip
 }
 
-// History returns the canonical history of what was added so far. The caller owns
+// History returns the canonical history of the entries so far. The caller owns
 // the slices: the messages, their content and their origins. The values inside a
 // block are shared with the fold and must not be modified.
 func (f *Fold) History() History {
@@ -311,7 +310,7 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
 	after := *f
 	after.slab, after.batches = slab[node]{}, f.batches+1
-	after.addNode(&transcript.Entry{Body: c}, true) // behind the end of f's nodes, which will write over it
+	after.addNode(&transcript.Entry{Body: c}, true) // past the end of f's nodes, which will overwrite it
 	a := after.assemble()
 	for _, p := range f.Prompts() {
 		if b, ok := p.(transcript.Body); ok {
@@ -321,8 +320,8 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	return a.history(), a.started()
 }
 
-// Prompts returns what is in force of the types [transcript.System] and
-// [transcript.Tools]: the last live entry of each.
+// Prompts returns the last live [transcript.System] and [transcript.Tools]
+// entries, which are in force.
 func (f *Fold) Prompts() (items []transcript.Item) {
 	var last prompts
 	for i := f.tip; i >= 0 && len(items) < 2; i = f.nodes[i].parent {
@@ -352,7 +351,6 @@ func (f *Fold) Turns() int {
 	return a.turnsBefore + a.started()
 }
 
-// live returns the assembler of the live path.
 func (f *Fold) live() *assembler {
 	if f.asm == nil {
 		f.asm = f.assemble()
@@ -389,7 +387,6 @@ func (f *Fold) assemble() *assembler {
 	return a
 }
 
-// path returns the indexes of the live nodes in order.
 func (f *Fold) path() []int {
 	path := make([]int, 0, f.tip+1)
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
@@ -405,9 +402,9 @@ func (f *Fold) path() []int {
 }
 
 // boundary returns the index in path of the first entry that the compaction at
-// marker keeps, and the entry that says so: firstKept, else coversTo. If neither
-// is there it is what follows the marker, and by is empty. An entry inside a batch
-// stands for the whole batch.
+// marker keeps, and the deciding entry: firstKept, else coversTo. Without either
+// it is the entry after the marker, and by is empty. An entry inside a batch means
+// the whole batch.
 func (f *Fold) boundary(path []int, marker int) (start int, by string) {
 	e := f.nodes[path[marker]]
 	c, _ := e.body.(transcript.Compaction)

@@ -301,7 +301,7 @@ func TestFoldFull(t *testing.T) {
 }
 
 // A preview of a compaction is the history after it was added, however it names
-// what it covers, and leaves the fold as it was.
+// the covered part, and leaves the fold unchanged.
 func TestPreview(t *testing.T) {
 	talk := lines(user("1", "a"), assistant("2", "b"), user("3", "c"), assistant("4", "d"), user("5", "e"))
 	for _, tt := range []struct {
@@ -326,7 +326,7 @@ func TestPreview(t *testing.T) {
 }
 
 // Names that providers accept stay as they are; every other byte becomes an
-// underscore, and what is too long is cut.
+// underscore, and long names are cut.
 func TestToolNames(t *testing.T) {
 	long := strings.Repeat("n", 64)
 	for name, want := range map[string]string{
@@ -441,7 +441,8 @@ func TestFitSummary(t *testing.T) {
 	}
 }
 
-// A message without blocks stays where it is, and is not in front of the history too.
+// A message without blocks stays where it is, and is not repeated at the top of the
+// history.
 func TestFitEmptyMessage(t *testing.T) {
 	h := rebuild.History{Messages: []transcript.Message{
 		transcript.UserText("a"), transcript.AssistantText("b"), {Role: transcript.RoleUser}, transcript.UserText("c"),
@@ -481,8 +482,8 @@ func TestFitReasoning(t *testing.T) {
 	require.Len(t, part.Messages, 2)
 }
 
-// No rewind takes back a text that was written before an answer which is shown in
-// front of it.
+// No rewind takes back a text that was written before an answer that is shown
+// before it.
 func TestBeforeTurnOfALateText(t *testing.T) {
 	made := `{"type":"assistant","id":"3","ts":"2026-11-20T08:00:00Z","after":"1","content":"b"}`
 	fold := foldLines(t, nil, lines(user("1", "a"), user("2", "c"), made)...)
@@ -493,7 +494,7 @@ func TestBeforeTurnOfALateText(t *testing.T) {
 	require.ErrorIs(t, err, rebuild.ErrFewTurns) // there is no header to go back to
 }
 
-// A turn whose beginning a compaction stands for can be taken back.
+// A turn whose beginning was summarised can be taken back.
 func TestBeforeTurnBehindCompaction(t *testing.T) {
 	compaction := func(id, kept, covers string) string {
 		return `{"type":"compaction","id":"` + id + `","ts":"2026-11-20T08:00:00Z","summary":"S","firstKeptEntryId":"` + kept + `","coversTo":"` + covers + `"}`

@@ -12,10 +12,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The session that FORMAT.md shows is one: read without damage, folded without
+// The session that docs/FORMAT.md shows is one: read without damage, folded without
 // repairs, and a provider would take it.
 func TestFormatExample(t *testing.T) {
-	text, err := os.ReadFile("../FORMAT.md")
+	text, err := os.ReadFile("../docs/FORMAT.md")
 	require.NoError(t, err)
 	_, example, ok := strings.Cut(string(text), "\n    {\"type\":\"session\"")
 	require.True(t, ok, "there is no example")

@@ -7,11 +7,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// InForce returns the IDs of the entries that the history is made of, in the
-// order of their lines: what the last live compaction keeps, what came after it,
-// and the compaction itself. Of a compaction that names no entry that it keeps it
-// also returns the last one that it covers. A transcript with the batches of these
-// entries and no others has the same history, if its header has a Base.
+// InForce returns the IDs of the entries in the history, in the order of their
+// lines: entries that the last live compaction keeps, later ones, and the
+// compaction itself. If the compaction names no kept entry it also returns the
+// last covered one. A transcript with only the batches of these entries gives the
+// same history, if its header has a Base.
 func (f *Fold) InForce() (ids []string) {
 	path := f.path()
 	start := 0

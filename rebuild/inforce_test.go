@@ -23,7 +23,7 @@ func FuzzInForce(f *testing.F) {
 		ids := whole.InForce()
 		header := transcript.Entry{ID: "s", Body: transcript.Header{Version: 1, Base: transcript.Link{Session: "base"}}}
 		copies := []transcript.Batch{{Entries: []transcript.Entry{header}, Complete: true}}
-		covers := false // the summary stands for something
+		covers := false // the summary covers something
 		for _, b := range batches {
 			covers = covers || len(copies) == 1 && slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool {
 				return !slices.Contains(ids, e.ID) && e.Type() != "custom" && whole.Live(e.ID)
@@ -45,8 +45,8 @@ func FuzzInForce(f *testing.F) {
 	})
 }
 
-// madeFromNothing reports whether an answer says that it was made from a line that
-// no request is rendered from.
+// madeFromNothing reports whether an answer names a line that no request is
+// rendered from.
 func madeFromNothing(batches []transcript.Batch) bool {
 	shapes := map[string]bool{"": true}
 	for _, b := range batches {

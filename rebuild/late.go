@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// tooLate reports whether a result comes too late to be shown right behind its
+// tooLate reports whether a result comes too late to be shown right after its
 // call: the request of an answer that is shown between the two held the call
 // without it.
 func (a *assembler) tooLate(c *call, result *node) bool {

@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// IsBlank reports whether providers take a text for empty: nothing but white
-// space and the separators U+001C to U+001F.
+// IsBlank reports whether providers take a text for empty: only white space and
+// the separators U+001C to U+001F.
 func IsBlank(s string) bool {
 	if s != "" && ' ' < s[0] && s[0] < utf8.RuneSelf {
 		return false // as nearly every text
@@ -62,9 +62,9 @@ func ContextText(b transcript.ContextBlock) transcript.TextBlock {
 	return transcript.TextBlock{Text: text}
 }
 
-// normaliseResult leaves in a result what a model can be shown in one: text,
-// images and documents, and blocks we do not know. It returns block, which is
-// b, if that is all there is.
+// normaliseResult reduces a result to blocks that a model accepts there: text,
+// images, documents, and unknown blocks. It returns block, which is b, if
+// nothing changes.
 func (a *assembler) normaliseResult(entry string, block transcript.Block, b transcript.ToolResultBlock) transcript.Block {
 	var out []transcript.Block
 	changed := false
@@ -84,7 +84,7 @@ func (a *assembler) normaliseResult(entry string, block transcript.Block, b tran
 }
 
 // normaliseCall gives a call a name and an input that providers accept, and
-// reports whether it had to change them. It notes what it changes.
+// reports whether it had to change them. It notes changes.
 func (r *rendering) normaliseCall(b transcript.ToolCallBlock, entry string) (shown transcript.ToolCallBlock, changed bool) {
 	if name := ToolName(b.Name); name != b.Name {
 		r.note("bad-name", entry, "%q became %q", b.Name, name)
@@ -115,9 +115,9 @@ func isObject(input json.RawMessage) bool {
 	return jsontext.IsObject(input) && jsontext.Valid(input)
 }
 
-// inputObject makes an object of an input that is none: nothing becomes an
-// empty object, an object inside a string is taken out, anything else becomes
-// the member "input".
+// inputObject turns other inputs into objects: nothing becomes an empty object,
+// an object inside a string is taken out, anything else becomes the member
+// "input".
 func inputObject(input json.RawMessage) json.RawMessage {
 	if jsontext.IsNull(input) {
 		return json.RawMessage("{}")

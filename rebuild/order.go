@@ -6,14 +6,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// feed gives the message lines of a part of the live path to an assembler in the
-// order in which they are shown: that of the file, but for answers that say what
-// they were made from. Such an answer stands in front of the texts and results that
-// were written while it was being made, because its request did not have them.
-// It never moves past another answer.
+// feed passes the message lines of a part of the live path to an assembler in
+// display order. That is file order, except for answers that recorded their
+// request. Such an answer precedes texts and results written while it was made,
+// because its request lacked them. It never moves past another answer.
 //
-// A system prompt stands behind the texts and results that were written after it
-// and before the next answer. Of those in front of the compaction, or of the first
+// A system prompt follows the texts and results that were written after it and
+// before the next answer. Of all prompts before the compaction, or the first
 // message, the last one is the prompt of the history.
 func (f *Fold) feed(a *assembler, path []int) {
 	shown := make([]*node, 0, len(path))
@@ -55,8 +54,8 @@ func (f *Fold) feed(a *assembler, path []int) {
 	}
 }
 
-// splitAt puts the lines up to ord in front of the others, each in their order,
-// and returns how many they are.
+// splitAt moves the lines up to ord before the others, each in their order, and
+// returns their number.
 func splitAt(lines []*node, ord int) int {
 	behind := slices.DeleteFunc(slices.Clone(lines), func(n *node) bool { return n.ord <= ord })
 	n := len(slices.DeleteFunc(lines, func(n *node) bool { return n.ord > ord }))
@@ -72,8 +71,8 @@ func (n *node) continues(last *node) bool {
 	return n.batch == last.batch || own.Of != "" && (own.Of == last.id || own.Of == other.Of)
 }
 
-// displaces reports whether a line is not shown behind all lines that the
-// assembler was given.
+// displaces reports whether a line is shown before any line that was already
+// fed.
 func (a *assembler) displaces(n *node) bool {
 	switch b := n.body.(type) {
 	case transcript.System, transcript.Tools:

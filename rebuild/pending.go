@@ -7,25 +7,25 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Pending is what is unfinished at the end of a history: after a restart an
-// application resumes or closes it. The zero value says that nothing is.
+// Pending is the unfinished work at the end of a history: after a restart an
+// application resumes or closes it. The zero value means that all is finished.
 type Pending struct {
-	// Owed says that it is the model's turn to speak: the history ends with a
-	// user message. The fields below say more.
+	// Owed is set if it is the model's turn: the history ends with a user
+	// message. The fields below have details.
 	Owed bool `json:"owed,omitempty"`
 	// User is the text of the user that has no answer yet.
 	User string `json:"user,omitempty"`
-	// Calls are the calls of the last answer that have no result, behind older
-	// ones of which a dispatch or a decision speaks. The history shows an error
-	// result for each until the real one is appended.
+	// Calls are the calls of the last answer without a result, after older ones
+	// with a dispatch or a decision. The history shows an error result for each
+	// until the real one is appended.
 	Calls []PendingCall `json:"calls,omitempty"`
 	// Queued are texts of the user that wait for the end of the turn.
 	Queued []Queued `json:"queued,omitempty"`
-	// Cut says that the last answer was aborted, failed or not written whole.
+	// Cut is set if the last answer was aborted, failed or not written whole.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// Pending says what is unfinished at the end of the history.
+// Pending returns the unfinished work at the end of the history.
 func (f *Fold) Pending() Pending {
 	a, p := f.live(), Pending{Queued: f.standing.Queued}
 	msgs := a.render(nil)
@@ -57,12 +57,12 @@ func (f *Fold) Pending() Pending {
 	return p
 }
 
-// CallState says how far a call without a result has come.
+// CallState is the progress of a call without a result.
 type CallState string
 
 // The states of a call.
 const (
-	NotStarted CallState = "not_started" // nobody has said anything about it
+	NotStarted CallState = "not_started" // without a dispatch or a decision
 	Held       CallState = "held"        // a person is to decide
 	Approved   CallState = "approved"    // it may be started and was not
 	Rejected   CallState = "rejected"    // it must not be started
@@ -74,18 +74,18 @@ type PendingCall struct {
 	Entry string                   `json:"entry"` // ID of its entry
 	Call  transcript.ToolCallBlock `json:"call"`
 	State CallState                `json:"state"`
-	// By and Reason are those of the decision on it.
+	// By and Reason come from the decision on it.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// status is what dispatches and decisions say of a call.
+// status combines the dispatches and decisions on a call.
 type status struct {
 	state      CallState // empty if nothing was said
 	by, reason string
 }
 
-// allows reports whether what is said next counts. A dispatch always does, since
+// allows reports whether the next statement counts. A dispatch always does, since
 // the tool may have run, and is the last word; of decisions the first approval or
 // rejection counts.
 func (s status) allows(next CallState) bool {
@@ -100,7 +100,6 @@ var decided = map[transcript.Verdict]CallState{
 	transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
 }
 
-// addStatus takes what a dispatch or a decision says of a call.
 func (a *assembler) addStatus(n *node, callID, entry string, said status) {
 	c := a.unanswered(callID, entry)
 	if c == nil || said.state == "" || !c.status.allows(said.state) {
@@ -119,7 +118,6 @@ func (a *assembler) addStatus(n *node, callID, entry string, said status) {
 	}
 }
 
-// unanswered returns the call of an entry if it has no result.
 func (a *assembler) unanswered(callID, entry string) *call {
 	var open []*call
 	if same := a.now.calls[callID]; same != nil {
@@ -142,8 +140,8 @@ func (s status) text() string {
 	return text
 }
 
-// pendingCalls returns the calls of which something was said and which have no
-// result, and those of the last answer without one, in their order.
+// pendingCalls returns the calls without a result that have a status or belong
+// to the last answer, in their order.
 func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
 	for _, it := range a.items {
 		for _, c := range it.calls {

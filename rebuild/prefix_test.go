@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// transcriptOf writes a conversation as a store does. The text of every line
-// is unique, so that what is missing can be seen.
+// transcriptOf writes a conversation as a store does. The text of every line is
+// unique, so that missing ones can be seen.
 func transcriptOf(t testing.TB) []byte {
 	t.Helper()
 	n := 0

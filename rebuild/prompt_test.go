@@ -9,9 +9,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A system prompt and the tools that may be called stand at the top as long as nothing
-// was said in front of them, and are a text of the user in front of the next answer
-// from then on. The last ones are in force, until a rewind takes them back.
+// A system prompt and the tools that may be called are at the top as long as no
+// message precedes them, and are a text of the user before the next answer from then
+// on. The last ones are in force, until a rewind takes them back.
 func TestPrompts(t *testing.T) {
 	const first = `{"type":"system","id":"s1","ts":"2026-11-20T08:00:00Z","text":"Be brief."}`
 	const tools = `{"type":"tools","id":"t1","ts":"2026-11-20T08:00:00Z","tool_names":["fs.read","write"]}`

@@ -75,7 +75,7 @@ func script(data []byte) []transcript.Batch {
 			stop := []string{"end_turn", "aborted", "error", "tool_use"}[next()%4]
 			api := []string{"anthropic", "openai", ""}[next()%3]
 			made := ""
-			if b := next(); b%2 == 1 { // most of them name what is near
+			if b := next(); b%2 == 1 { // most of them name near entries
 				after := entryID()
 				if b%4 == 1 {
 					after = fmt.Sprint("e", max(0, n-1-int(b/4)%4))
@@ -128,7 +128,7 @@ func foldAll(t testing.TB, opts *rebuild.Options, batches []transcript.Batch) *r
 	return f
 }
 
-// The properties of design and FORMAT.md, over any sequence of entries.
+// The properties of design and docs/FORMAT.md, over any sequence of entries.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x02\x00\x00\x05\x00\x06\x00\x00"))
 	f.Add([]byte{0, 0, 0, 1, 2, 3, 0, 5, 2, 4, 1, 0, 0, 0, 0, 6, 0, 0, 0, 9, 0, 1, 2, 0, 8, 3})
@@ -166,7 +166,8 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// checkCanonical holds what every canonical history has, whatever the target.
+// checkCanonical checks the properties of every canonical history, for all
+// targets.
 func checkCanonical(t testing.TB, h rebuild.History) {
 	t.Helper()
 	for i, m := range h.Messages {

@@ -9,8 +9,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// PromptHash is the hash of what stands in front of the messages of a request,
-// for [transcript.Made].
+// PromptHash is the hash of the system prompt and tools of a request, for
+// [transcript.Made].
 func PromptHash(system string, tools []transcript.Tool) string {
 	type tool struct {
 		Name, Description string
@@ -29,16 +29,15 @@ func PromptHash(system string, tools []transcript.Tool) string {
 }
 
 // Reasoned returns messages of a [History] as a request with that [PromptHash]
-// can hold them, and the entry ID of the first answer whose reasoning is among
-// them, for [transcript.Made]; thought is empty if there is none.
+// can hold them, and the entry ID of the first answer whose reasoning is
+// included, for [transcript.Made]; thought may be empty.
 //
-// Providers that sign reasoning accept it only where it was made: behind the
-// same prompt and messages, and behind the same reasoning. So of the answers
-// that say what they were made from, the reasoning is left of those that end the
-// conversation, are [transcript.Answer.Intact], have that prompt hash, and were
-// each made with the reasoning of all of them that came before. It is left out of
-// the others. Reasoning that is not signed in this way, and that of answers that
-// do not say what they were made from, stays for the renderer to decide.
+// Providers that sign reasoning accept it only where it was made: after the same
+// prompt, messages and reasoning. So among answers that recorded their request,
+// reasoning stays in the last ones that are [transcript.Answer.Intact], have that
+// prompt hash, and were each made with the reasoning of all of these before it.
+// It is dropped from the others. Reasoning that is not signed in this way, and
+// reasoning of answers without a recorded request, is left to the renderer.
 //
 // Reasoned of its own result returns the same. The
 // messages given are not modified.
@@ -85,29 +84,28 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 	return Without(messages, func(b transcript.Block, o transcript.Origin) bool { return isBound(b, o) && !keep[o.Answer] }), thought
 }
 
-// signs reports whether the reasoning that an API gives is bound to what it was
-// made from.
+// signs reports whether an API binds reasoning to its request.
 func signs(api string) bool { return api == "anthropic" || api == "bedrock" }
 
-// isBound reports whether a block is reasoning that is signed and whose answer says
-// what it was made from.
+// isBound reports whether a block is signed reasoning of an answer that recorded
+// its request.
 func isBound(b transcript.Block, o transcript.Origin) bool {
 	return transcript.IsReasoning(b) && o.Answer != nil && signs(o.API)
 }
 
 // WithoutReasoning returns messages without reasoning that is signed. It is for a
-// request that a provider has refused because of it. That of APIs which do not
-// bind it to what it was made from stays: they miss it where it was.
+// request that a provider has refused because of it. Reasoning of APIs that do
+// not bind it stays: they would miss it.
 func WithoutReasoning(messages []transcript.Message) []transcript.Message {
 	return Without(messages, func(b transcript.Block, o transcript.Origin) bool {
 		return transcript.IsReasoning(b) && (o.API == "" || signs(o.API))
 	})
 }
 
-// Without returns messages without the blocks that drop holds for, which is asked
-// with a zero origin where there is none. A message of which nothing is left goes
-// too, and the messages around it are joined if they have one role. The messages
-// given are not modified.
+// Without returns messages without the blocks that drop holds for, which gets a
+// zero origin for blocks without one. An emptied message goes as well, and the
+// messages around it are joined if they have one role. The messages given are not
+// modified.
 func Without(messages []transcript.Message, drop func(transcript.Block, transcript.Origin) bool) []transcript.Message {
 	out := make([]transcript.Message, 0, len(messages))
 	gone := false // a message, right before

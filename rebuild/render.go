@@ -6,14 +6,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// history puts the messages of all turns together.
 func (a *assembler) history() History {
 	h := a.front()
 	h.Messages = a.render(nil)
 	return h
 }
 
-// front is the history without its messages.
 func (a *assembler) front() History {
 	own, _ := a.prompts.system.(transcript.System)
 	prompt := History{Prompt: promptText(a.prompts.tools)}.SystemPrompt(own.Text)
@@ -22,17 +20,17 @@ func (a *assembler) front() History {
 
 // rendering makes the messages of a history. Neighbours of one role become one
 // message, and the first one is the user's. The blocks of all messages lie one
-// after the other, so that a message grows by taking in those behind it.
+// after the other, so that a message grows by taking in the next blocks.
 type rendering struct {
 	msgs    []transcript.Message
 	blocks  []transcript.Block
 	origins []transcript.Origin
 	start   int     // of the blocks of the last message
 	results bool    // the last message begins with results
-	inTurn  bool    // the turn has a message
+	inTurn  bool    // a message of the turn exists
 	judge   bool    // the first item is the history's, so answers can be judged
-	changed int     // the ord of the last line that has changed what is shown so far
-	rep     *Report // nil if nobody asks
+	changed int     // the ord of the last line that changed the messages so far
+	rep     *Report // nil if not needed
 	front   Report  // what joins the turn to those before it
 }
 
@@ -95,7 +93,6 @@ func (r *rendering) turn(t *turn, items []*item) {
 	}
 }
 
-// item makes the messages of a text or an answer.
 func (r *rendering) item(it *item) {
 	r.follow(it)
 	at, calls, plain, role := len(r.blocks), it.calls, it.plain, transcript.RoleUser
@@ -142,12 +139,12 @@ func (r *rendering) item(it *item) {
 	}
 }
 
-// follow decides whether an answer stands behind what its request held, and goes
-// on to what is behind the item.
+// follow decides whether an answer still follows the content of its request, and
+// continues after the item.
 func (r *rendering) follow(it *item) {
 	r.changed = max(r.changed, it.before)
 	if intact := r.changed <= it.after; r.judge && it.made != nil && it.made.Intact != intact {
-		made := *it.made // the old one may be in a history that somebody holds
+		made := *it.made // a caller's history may contain the old one
 		made.Intact = intact
 		it.made = &made
 	}
@@ -164,8 +161,8 @@ func (r *rendering) follow(it *item) {
 	}
 }
 
-// call returns what is shown of a call, nil if nothing is, and notes what had
-// to be repaired of it and of its result.
+// call returns the visible form of a call, or nil, and notes repairs of it and
+// of its result.
 func (r *rendering) call(c *call, entry string) transcript.Block {
 	if !c.kept() {
 		r.note("unfinished-call", entry, "call %s", c.id)
@@ -192,10 +189,9 @@ func (r *rendering) put(b transcript.Block, from transcript.Origin) {
 // plainMessage is a message whose content is a string.
 var plainMessage = transcript.UserText("")
 
-// message makes a message of the blocks from at on, or adds them to the
-// message before it if that has the same role. plain says that they are one
-// text that was recorded as a string. A user text after results is
-// steering, not a repair.
+// message makes a message of the blocks from at on, or adds them to the message
+// before it if that has the same role. plain is set for one text that was
+// recorded as a string. A user text after results is steering, not a repair.
 func (r *rendering) message(role transcript.Role, at int, plain bool) {
 	entry, last := r.origins[at].Entry, len(r.msgs)-1
 	m := transcript.Message{Role: role}

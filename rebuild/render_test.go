@@ -12,7 +12,7 @@ import (
 
 // checkRendered renders a history that ends with a user message, with thinking
 // off and on, for the model that made it and for another one, and lets the
-// referee look at what a provider would get.
+// referee judge the requests.
 func checkRendered(t testing.TB, h rebuild.History) {
 	t.Helper()
 	for _, format := range []anthropic.Format{{}, {Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}} {

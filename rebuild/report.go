@@ -2,7 +2,7 @@ package rebuild
 
 import "fmt"
 
-// Report lists what was repaired, in the order of the history.
+// A Report lists repairs, in the order of the history.
 type Report []Repair
 
 // Repair is one deviation of a history from the entries it was made of.
@@ -24,7 +24,7 @@ func (r Repair) String() string {
 	return s
 }
 
-// Rule names a repair. Those of the fold are
+// A Rule names a repair. The rules of the fold are
 //
 //	missing-result       a call never got its result: an error result was made up
 //	orphan-result        a result without a call was left out
@@ -49,7 +49,7 @@ func (r Repair) String() string {
 //	unknown-entry        an entry of an unknown type was ignored
 //	over-budget          of Fit: the newest turn alone is too long
 //
-// and those of a renderer, for what one provider does not take:
+// and the rules of a renderer, for one provider:
 //
 //	dropped-thinking     reasoning of another model or an earlier turn
 //	dropped-block        an opaque block of another provider

@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// ErrFewTurns says that a history has fewer turns than are to be taken back.
+// ErrFewTurns reports that a history has fewer turns than the caller wants to
+// take back.
 var ErrFewTurns = errors.New("there are fewer turns")
 
-// BeforeTurn returns the ID of the entry that a rewind goes to in order to take
-// back the last n turns. Turns that a compaction stands for count as far as their
-// lines were added: the rewind undoes the compaction. The error is [ErrFewTurns],
-// or names the entry that is in the way: an answer that is shown in front of the
-// turn and was written behind its beginning would be taken back too.
+// BeforeTurn returns the entry ID to which a rewind must go to take back the last
+// n turns. Summarised turns count if their lines were added: the rewind undoes
+// the compaction. The error is [ErrFewTurns], or names the entry that prevents
+// it: an answer that is shown before the turn but was written after its beginning
+// would be taken back as well.
 func (f *Fold) BeforeTurn(n int) (id string, err error) {
 	a := f.live()
 	if n > a.started() && a.turnsBefore > 0 {
@@ -26,7 +27,7 @@ func (f *Fold) BeforeTurn(n int) (id string, err error) {
 	first := a.items[t.first]
 	for _, it := range a.items[:t.first] {
 		if it.answer && it.ord > first.ord {
-			return "", fmt.Errorf("the answer %s was written after the turn that begins with entry %s, which it is shown in front of: rewind to an entry instead", it.entry, first.entry)
+			return "", fmt.Errorf("the answer %s is shown before the turn that begins with entry %s but was written after it: rewind to an entry instead", it.entry, first.entry)
 		}
 	}
 	before := f.nodes[first.ord].parent

@@ -29,7 +29,6 @@ func newRunning() running {
 	return running{byID: map[string]*item{}, calls: map[string]*calls{}, waits: map[string][]*result{}}
 }
 
-// reset empties r for the next turn.
 func (r *running) reset() {
 	const large = 256
 	if len(r.byID)+len(r.calls)+len(r.waits) > large { // clearing these would cost every later turn
@@ -65,7 +64,6 @@ func (c *calls) recorded(ans *item, b transcript.ToolCallBlock, grouped bool) bo
 	return false
 }
 
-// takeSpare returns the first spare result for a call; nil if there is none.
 func (r *running) takeSpare(id string) *result {
 	list := r.waits[id]
 	if len(list) == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // Of several calls of one answer with one ID, the first gets the first result, even
-// if another answer with such a call came in between and has got its own.
+// if another answer with such a call intervened and got its own.
 func TestFirstCallGetsFirstResult(t *testing.T) {
 	var batches []transcript.Batch
 	add := func(id string, f transcript.Fragment) {

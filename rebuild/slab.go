@@ -18,5 +18,4 @@ func (s *slab[T]) take(n int) []T {
 	return taken
 }
 
-// one returns one value.
 func (s *slab[T]) one() *T { return &s.take(1)[0] }

@@ -19,10 +19,10 @@ type Standing struct {
 	Pins   []transcript.Carried // in the order in which they were set
 	State  []Value              // ordered by when they were set last
 
-	// Calibrations are one a model, the one that was added last at the end. Entries
-	// leaves them to the caller, who knows which a compaction refutes.
+	// Calibrations holds one per model, the last added at the end. Entries leaves
+	// them to the caller, because a compaction may refute some.
 	Calibrations []transcript.Calibration
-	Compacted    int // TokensAfter of the last compaction, 0 if there was none or it does not say
+	Compacted    int // TokensAfter of the last compaction, 0 if unknown
 	Cleared      int // as in [History]
 
 	copied int // lines to come that a fork was made with: its header holds their state
@@ -35,8 +35,7 @@ type Queued struct {
 	Message transcript.Message `json:"message"`
 }
 
-// Draft is what was written of an answer that was streamed and has not come to
-// its end.
+// Draft is the text so far of a streamed answer that has not ended.
 type Draft struct {
 	Entry string // of the first part
 	transcript.Draft
@@ -128,7 +127,6 @@ func (s *Standing) restore(standing []transcript.Entry) {
 	}
 }
 
-// set sets a value or removes it.
 func (s *Standing) set(id string, at time.Time, v transcript.State) {
 	s.State = without(s.State, func(old Value) bool { return old.Name == v.Name })
 	if v.Value != nil {
@@ -136,7 +134,7 @@ func (s *Standing) set(id string, at time.Time, v transcript.State) {
 	}
 }
 
-// calibrate takes what is said about a model; what that leaves out stays.
+// calibrate merges a calibration of a model; unset fields keep their values.
 func (s *Standing) calibrate(c transcript.Calibration) {
 	ofModel := func(k transcript.Calibration) bool { return k.Model == c.Model }
 	if i := slices.IndexFunc(s.Calibrations, ofModel); i >= 0 {

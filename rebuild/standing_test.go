@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A compaction that was cut has repeated what stands; nothing stands twice for
-// that, nor after the compaction that follows.
+// A compaction that was cut has repeated the state; nothing is doubled by that,
+// nor after the next compaction.
 func TestStandingAfterACutCompaction(t *testing.T) {
 	n := 0
 	f := rebuild.New(nil)

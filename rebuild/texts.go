@@ -21,10 +21,10 @@ const (
 	denied     = "denied, not run"
 	// lateResult is the first line of a tool result that is shown as a text,
 	// because a request was answered that showed the call without it; the verbs
-	// stand for "result" or "error", and for the call and its tool.
+	// are "result" or "error", the call and its tool.
 	lateResult = "[late %s of tool call %s]"
-	// Opening is the user message put in front of a history that would start
-	// with an assistant message.
+	// Opening is the user message put before a history that would start with an
+	// assistant message.
 	Opening = "[conversation continues]"
 	// promptHeading stands on the line before a system prompt that is shown as a
 	// text of the user, because the conversation began with another one.
@@ -34,15 +34,14 @@ const (
 	toolsHeading = "[Only these tools may be called from here on]"
 	// SummaryHeading stands on the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
-	// CarriedHeading is the first line of what a compaction carries besides its
-	// summary.
+	// CarriedHeading is the first line of the items that a compaction carries.
 	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
 	// summaryReply is the assistant's part of a summary shown as a pair.
 	summaryReply = "Understood, I have the context from our previous conversation."
 )
 
-// promptText is what is shown of an entry that says what holds from there on: of a
-// system prompt, or of tools. It is empty for others.
+// promptText is the visible text of a system prompt or tools entry. It is empty
+// for others.
 func promptText(b transcript.Body) string {
 	switch b := b.(type) {
 	case transcript.System:
@@ -57,8 +56,8 @@ func promptText(b transcript.Body) string {
 	return ""
 }
 
-// CarriedText is what is shown behind the summary of a compaction; empty if it
-// carries nothing. Tool output is quoted as JSON strings, so that it cannot pass for
+// CarriedText is the text after the summary of a compaction; empty if it carries
+// nothing. Tool output is quoted as JSON strings, so that it cannot pass for
 // anything else.
 func CarriedText(c transcript.Compaction) string {
 	var sb strings.Builder
@@ -87,5 +86,4 @@ func CarriedText(c transcript.Compaction) string {
 	return CarriedHeading + sb.String()
 }
 
-// quoted is a text as a JSON string.
 func quoted(s string) string { return string(jsontext.AppendString(nil, s)) }

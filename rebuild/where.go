@@ -6,16 +6,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Where is where an entry stands in the history. The zero value says that the
-// entry is live and shown as it was appended.
+// Where is the place of an entry in the history. The zero value means that the
+// entry is live and shown unchanged.
 type Where struct {
 	// Rewound: a rewind has taken the entry back.
 	Rewound bool `json:"rewound,omitempty"`
 	// Superseded: a crash has cut the append of the entry, and the append was
 	// repeated.
 	Superseded bool `json:"superseded,omitempty"`
-	// Compacted: a summary replaces the entry. Clipped: the history has a shorter
-	// content. An entry that is rewound or superseded is neither.
+	// Compacted: a summary replaces the entry. Clipped: the history shows a
+	// shorter content. An entry that is rewound or superseded is neither.
 	Compacted bool `json:"compacted,omitempty"`
 	Clipped   bool `json:"clipped,omitempty"`
 }
@@ -43,7 +43,6 @@ func (f *Fold) Where(id string) (w Where, ok bool) {
 	return w, true
 }
 
-// place looks at the lines that say where others stand.
 func (f *Fold) place() *placing {
 	p := &placing{live: make([]bool, len(f.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {

@@ -12,11 +12,11 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// ErrArchived says that a session is archived: it can be read, and appended to
-// after [Store.SetState] has made it [Live].
+// ErrArchived reports that a session is archived: it can be read, and appended
+// to after [Store.SetState] has made it [Live].
 var ErrArchived = driver.ErrArchived
 
-// State says whether a session is in use, expired or archived.
+// A State of a session is live, expired or archived.
 type State string
 
 // The states.
@@ -28,15 +28,15 @@ const (
 )
 
 // SetState archives a session, or restores it if to is [Live]. It changes nothing if
-// the session has the state already. At is the [Info.End] that the caller has seen:
-// if the log of a session to archive does not end there, the error matches
+// the session is in that state. At is the [Info.End] that the caller has seen: if
+// the log of a session to archive does not end there, the error matches
 // [ErrConflict] and nothing was done; less than 0 is any place. If a turn is running
 // on the session, the error matches ErrConflict and [ErrBusy].
 //
 // When the error is nil, the session is on stable storage in its new form; after an
 // error or a crash it is there once, in one of the two. If the driver is not a
 // [driver.Archiver], the error matches [errors.ErrUnsupported]. See package
-// session/retain for what an archived session can do.
+// session/retain about archived sessions.
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
 	err = cmp.Or(err, st.check(ctx, ref))
@@ -60,10 +60,10 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 
 // DeleteAt deletes a session like [Store.Delete], archived or not, if its log still
 // ends at the [Info.End] that the caller has seen. Otherwise, and if a turn is running
-// on the session, the error matches [ErrConflict], that of a turn [ErrBusy] too, and
+// on the session, the error matches [ErrConflict], and for a turn also [ErrBusy], and
 // nothing was deleted: a message that was stored in between is never lost. A session
 // that does not exist gives an error that matches [fs.ErrNotExist]; the filters have
-// removed what an interrupted delete may have left of it. If the driver is not a
+// removed leftovers of an interrupted delete. If the driver is not a
 // [driver.Archiver], the error matches [errors.ErrUnsupported].
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
@@ -101,7 +101,7 @@ func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error
 }
 
 // expires returns when a TTL is over that counts from the last user message, or
-// from the creation if there is none. The zero time is never.
+// else from the creation. The zero time is never.
 func expires(row driver.Row, ttl time.Duration) time.Time {
 	switch {
 	case ttl <= 0:
@@ -112,8 +112,8 @@ func expires(row driver.Row, ttl time.Duration) time.Time {
 	return row.LastUserAt.Add(ttl)
 }
 
-// ttlOf returns the TTL of a row. One that is negative, or too long for a Duration,
-// centuries, is none.
+// ttlOf returns the TTL of a row. Negative ones, and ones too long for a Duration,
+// centuries, are ignored.
 func ttlOf(row driver.Row) time.Duration {
 	if row.TTL < 0 || row.TTL > int64(math.MaxInt64/time.Second) {
 		return 0
@@ -121,7 +121,8 @@ func ttlOf(row driver.Row) time.Duration {
 	return time.Duration(row.TTL) * time.Second
 }
 
-// stateOf returns the state of a session. The clock is asked if it matters.
+// stateOf returns the state of a session. It reads the clock only if that
+// matters.
 func stateOf(row driver.Row, now func() time.Time) State {
 	if row.Archived {
 		return Archived

@@ -12,20 +12,20 @@ import (
 
 // Follow yields the names of sessions that have changed: entries were appended,
 // or it was created, replaced or deleted, in this process or another. It is a
-// hint and not a log: one hint may stand for many changes, some are about
-// nothing, and there is no cursor.
+// hint and not a log: one hint may cover many changes, some have no cause, and
+// there is no cursor.
 //
-// The zero Ref says that anything may have changed: list the sessions. It is the
-// first one of every loop, so that a program that lists at each zero Ref misses
-// nothing:
+// The zero Ref means that anything may have changed: list the sessions. It is
+// the first one of every loop, so that a program that lists at each zero Ref
+// misses nothing:
 //
 //	for ref, err := range store.Follow(ctx) {
 //		if ref == (session.Ref{}) { // list all of them
 //
-// The loop waits while nothing changes, and ends with an error, that of ctx or
-// [ErrClosed] for example. A slow loop holds up nobody: what happens meanwhile is
-// collected, each session once, and becomes a zero Ref if it is too much. Without
-// inotify the loop lists the sessions from time to time and compares.
+// The loop waits while nothing changes, and ends with an error, of ctx or
+// [ErrClosed] for example. A slow loop delays no writer: changes are collected,
+// each session once, and become a zero Ref if there are too many. Without inotify
+// the loop lists the sessions from time to time and compares.
 func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
 		c := changes{pending: map[Ref]bool{{}: true}}
@@ -70,7 +70,7 @@ func (st *Store) shown(ctx context.Context, ref Ref) (hint Ref, ok bool) {
 // maxChanges is how many changed sessions are kept for a slow loop.
 const maxChanges = 1024
 
-// changes are the sessions that have changed since the loop was told last.
+// changes are the sessions that have changed since the last step of the loop.
 type changes struct {
 	mu      sync.Mutex // guards the field below
 	pending map[Ref]bool
@@ -84,7 +84,7 @@ func (c *changes) add(ref Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ref == (Ref{}) || len(c.pending) == maxChanges {
-		clear(c.pending) // the zero one stands for all
+		clear(c.pending) // the zero one means all
 		ref = Ref{}
 	}
 	if !c.pending[Ref{}] {
@@ -100,7 +100,7 @@ func (c *changes) take() (refs []Ref) {
 	return refs
 }
 
-// A glance is what is compared of a row.
+// A glance holds the compared fields of a row.
 type glance struct {
 	size, gen int64
 	lastID    string

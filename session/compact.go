@@ -28,35 +28,34 @@ type Compacted struct {
 }
 
 // Compact replaces the older part of the history by a summary, whether that is
-// due or not. Zero fields of opts are those of the store's options; nil opts
-// are those of the store.
+// due or not. Zero fields of opts default to the store's options, and so do nil
+// opts.
 //
-// The summary is made while nothing is locked: others append meanwhile, and
-// what they append stays in the history. If the error is nil, either the
-// compaction is committed, as durable as any append, or there was nothing to
-// do. After an error the transcript and the history are what they were: it is a
-// [*compact.Error] if the summarizer failed or its summary was refused, and matches
-// [ErrConflict] if there was another compaction or a rewind while the summary was made,
-// or a result came in for a call without one. One compaction at a time runs on a session
-// in a process; others wait for it, and one that a summarizer or an observer asks for is
-// an error.
+// The summary is made without a lock: concurrent appends continue, and stay in the
+// history. If the error is nil, either the compaction is committed, as durable as any
+// append, or there was nothing to do. After an error the transcript and the history are
+// unchanged: it is a [*compact.Error] if the summarizer failed or its summary was
+// refused, and matches [ErrConflict] if there was another compaction or a rewind while
+// the summary was made, or a result came in for a call without one. One compaction at a
+// time runs on a session in a process; others wait for it, and one that a summarizer or
+// an observer asks for is an error.
 //
 // A call that waits for a person, or was approved and not started, is not
-// summarised: the cut is in front of it.
+// summarised: the cut is before it.
 func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted, error) {
 	return s.compact(ctx, &work{Options: s.compactOptions(opts)})
 }
 
-// AfterTurn is to be called after each turn. It compacts the history if the
-// trigger of [Options].Compact says that it is due, in the caller's time, and
-// brings the index up to date. If there is nothing to compact it costs what was
-// added since the last call, however long the history is. Errors are those of
-// Compact.
+// AfterTurn is to be called after each turn. It compacts the history if that is
+// due by the trigger of [Options].Compact, in the caller's time, and brings the
+// index up to date. If there is nothing to compact its cost depends on the
+// additions since the last call, not on the length of the history. Errors are
+// as of Compact.
 //
-// AfterTurn takes into account what the entries say about the model: a window
-// that is smaller than that of the trigger, and how its count differs from the
-// estimate. It does nothing right after a compaction, see [TooSoon], and after
-// three failures of the summarizer, see [CoolingDown].
+// AfterTurn takes the calibration of the model into account: a window that is
+// smaller than the trigger's, and the error of the estimate. It does nothing
+// right after a compaction, see [TooSoon], and after three failures of the
+// summarizer, see [CoolingDown].
 //
 // Before the compaction it calls the functions of [Options].AfterTurn, all of them and in
 // their order. The error joins theirs.
@@ -70,7 +69,6 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	return done, errors.Join(append(errs, err)...)
 }
 
-// compactIfDue compacts the history if the trigger says so.
 func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 	w := &work{Options: s.compactOptions(nil)}
 	if w.Trigger.Limit() == 0 {
@@ -100,22 +98,22 @@ func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 
 // CompactFor implements the Compactor of package guard: it compacts the history
 // to at most n.Room tokens as n.Counter counts them, if that is possible; room 0
-// says that it is not known how small it must be. It reports whether the history
-// has changed. Nil n.Counter is the store's counter.
+// means that the necessary size is unknown. It reports whether the history has
+// changed. Nil n.Counter is the store's counter.
 //
 // If the summarizer fails, [compact.Extractive] writes the summary in its place,
 // with a deadline of its own, and the error of the summarizer is returned although
 // the history has changed. After three failures in a row the summarizer is not
-// asked, until AfterTurn or Compact have had a summary of it; where nobody calls
-// these it is asked again at every eighth compaction.
+// asked, until AfterTurn or Compact have had a summary of it; without these calls
+// it is tried again at every eighth compaction.
 //
 // A call that waits for a person is summarised only if that is the only way to
 // make the room; then it is no longer pending.
 //
 // If the provider has refused the request no compaction comes too soon. If the
 // request is too long by estimate alone one that does, see [TooSoon], and would
-// gain less than a fifth of the window, is not made, and that is no error: an
-// estimate is no proof, so the request can be sent.
+// gain less than a fifth of the window, is skipped without an error: an
+// estimate proves nothing, so the request can be sent.
 func (s *Session) CompactFor(ctx context.Context, n guard.Need) (changed bool, err error) {
 	first, cancel := firstPart(ctx)
 	done, err := s.compactFor(first, n, false)
@@ -130,8 +128,8 @@ func (s *Session) CompactFor(ctx context.Context, n guard.Need) (changed bool, e
 	return done.Entry != "", err
 }
 
-// firstPart returns a context that leaves a quarter of the time for what is done
-// afterwards.
+// firstPart returns a context that leaves a quarter of the time for the later
+// steps.
 func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithTimeout(ctx, time.Until(deadline)*3/4)
@@ -139,12 +137,12 @@ func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() {}
 }
 
-// compactFor makes the room that is needed, by the summarizer or by the one that
-// stands in for it, which costs no call and never comes too soon.
+// compactFor makes the needed room, by the summarizer or by its substitute,
+// which costs no call and never comes too soon.
 func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (Compacted, error) {
 	o := s.compactOptions(nil)
 	trigger := o.Trigger
-	trigger.Threshold = 0 // says nothing about the window
+	trigger.Threshold = 0 // does not affect the window
 	o.Trigger = compact.Trigger{}
 	o.Room, o.Window = max(n.Room, 0), cmp.Or(o.Window, smallest(n.Window, trigger.Window))
 	if n.Counter != nil {
@@ -188,7 +186,7 @@ func smallest(windows ...int) (least int) {
 	return least
 }
 
-// compactOptions returns opts with what the store says where they say nothing.
+// compactOptions returns opts with the store's options for zero fields.
 func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	o, d := compact.Options{}, s.store.opts.Compact
 	if opts != nil {
@@ -230,13 +228,12 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 
 // work is one compaction.
 type work struct {
-	compact.Options // after look, Check refuses cuts behind calls that wait for a person or were approved
+	compact.Options // after look, Check refuses cuts after calls that wait for a person or were approved
 	// see, if set, is called with the state that is planned for. It may change the
 	// options, and say in the cut why nothing is to be done, before a history is made.
 	see func(*state, learned) (compact.Cut, error)
 	// adjust, if set, returns the plan to follow instead of cut. It may change the
-	// options, and say that another summarizer stands in for the one that was
-	// asked for.
+	// options, and report that another summarizer replaces the requested one.
 	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
@@ -315,8 +312,8 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 }
 
 // alone waits until no other compaction of this process runs on the session, and keeps
-// others out until free is called. Compactions that are asked for with the context would
-// wait for this one, and fail.
+// others out until free is called. Compactions requested with the context would wait for
+// this one, and fail.
 func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
 	if ctx.Value(working{s.store, s.ref}) != nil {
 		return ctx, nil, s.store.wrap(op, s.ref, errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards"))
@@ -337,8 +334,8 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 	}
 }
 
-// look reads what a compaction is planned for, or says in the cut why there is to
-// be none.
+// look reads the history to plan for, or sets the reason for no compaction in the
+// cut.
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
 	err = s.view(ctx, op, func(v *View) (err error) {
 		t := v.t
@@ -356,10 +353,10 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 }
 
 // CompactOptions returns the options with which [Session.Compact] compacts the history of
-// the View. Zero fields of opts are those of [Options].Compact. Pins has the pins in force,
-// too; Room is what they leave; and Check also refuses cuts that an Update would refuse, and
-// those that take a call from the history that waits for a person or was approved. Check is
-// to be called after the View.
+// the View. Zero fields of opts are those of [Options].Compact. Pins also has the pins in
+// force; Room is reduced by them; and Check also refuses cuts that an Update would refuse,
+// and cuts that take a call from the history that waits for a person or was approved. Check
+// is to be called after the View.
 func (v *View) CompactOptions(opts *compact.Options) (compact.Options, error) {
 	o := v.s.compactOptions(opts)
 	err := v.plan(&o)
@@ -390,14 +387,14 @@ type working struct {
 	ref   Ref
 }
 
-// stands reports whether what a cut replaces is still what the compaction was planned
-// for. The caller holds t.mu.
+// stands reports whether the replaced part of a cut is unchanged since the plan. The
+// caller holds t.mu.
 func (w *work) stands(t *state, cut compact.Cut) bool {
 	now := t.fold.History().Messages
 	return t.moved <= w.base && cut.At <= len(now) && slices.Equal(places(now[:cut.At]), places(w.history.Messages[:cut.At]))
 }
 
-// complete fills in the compaction among items, if there is one, and returns it, too. The
+// complete fills in the compaction among items, if there is one, and also returns it. The
 // system prompt and the tools go before it.
 func (v *View) complete(items []transcript.Item) ([]transcript.Item, *transcript.Compaction, error) {
 	i := slices.IndexFunc(items, func(item transcript.Item) bool { _, ok := item.(transcript.Compaction); return ok })
@@ -442,7 +439,7 @@ func (s *state) measure(c *transcript.Compaction) bool {
 	return true
 }
 
-// countHistory is what a [rebuild.Tally] counts for a history.
+// countHistory is the count of a [rebuild.Tally] for a history.
 func countHistory(c tokens.Counter, h rebuild.History) (n int) {
 	n = c.Count(h.SystemPrompt(""), nil, nil)
 	for i := range h.Messages {

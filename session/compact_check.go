@@ -8,15 +8,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// keeps reports whether the fold would keep exactly what a cut of the present
-// history is to keep.
+// keeps reports whether the fold would keep exactly the kept part of a cut of
+// the present history.
 func (s *Session) keeps(c compact.Cut) bool {
 	ok := false
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	_ = t.locked(func() error { // reads nothing, so it cannot fail
 		if t.fold == nil {
-			return nil // forgotten meanwhile, and so is the history that was planned for
+			return nil // forgotten in between, and so is the planned history
 		}
 		after, _ := t.fold.Preview(transcript.Compaction{Summary: "-", FirstKept: c.FirstKept, CoversTo: c.CoversTo, Read: c.Read})
 		now := t.fold.History().Messages
@@ -27,7 +27,7 @@ func (s *Session) keeps(c compact.Cut) bool {
 }
 
 // firstWaiting returns the index of the first message with a call that waits for a
-// person or was approved, and the number of messages if there is none.
+// person or was approved, and the number of messages without one.
 func firstWaiting(fold *rebuild.Fold) int {
 	waiting := map[string]bool{}
 	for _, c := range fold.Pending().Calls {

@@ -1,57 +1,72 @@
-// Package session keeps conversations: it composes transcripts, the fold and a
-// storage driver into a [Store] that applications wire into their own agent
-// loop.
+// Package session stores the conversations of agents. A [Store] opens a folder, a
+// [Key] names a conversation, and a [Session] appends to it and returns its history.
 //
-//	store, err := session.Open(dir, nil)
-//	defer store.Close()
-//	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
-//	_, err = s.Append(ctx, transcript.UserText(input)) // on disk before the model is called
-//	history, err := s.History(ctx)                     // what to send
-//	_, err = s.Append(ctx, response)                   // the answer, whole or not at all
-//	_, err = s.AfterTurn(ctx)                          // compacts the history when it is due
+// Most programs need ten calls, in this order:
 //
-// A [Key] says where a conversation belongs; it points at its current
-// [Session], which is made when it is first loaded. A Session is a thin handle
-// without Close: the Store holds the state of a session, which all of its handles
-// share. All of it may be used by several goroutines, and several processes may have
-// the same store open.
+//	store, err := session.Open(dir, nil)                  // a folder, or OpenDriver
+//	s, err := store.Load(ctx, key)                        // restored, or created once
+//	pending, err := s.Pending(ctx)                        // unfinished work after a restart
+//	_, err = s.Append(ctx, transcript.UserText(input))    // on disk before the model runs
+//	history, err := s.History(ctx)                        // the next request
+//	_, err = s.Append(ctx, response)                      // the answer, whole or not at all
+//	_, err = s.AfterTurn(ctx)                             // compacts when that is due
+//	for entry, err := range s.Entries(ctx, "") { ... }    // the stored conversation
+//	for entry, err := range s.Follow(ctx, after) { ... }  // then what any process appends
+//	err = store.Close()
 //
-// [Session.Pending] says after a restart what is unfinished. [Session.Entries] and
-// [Session.Follow] read a conversation, and continue after an entry ID; [Store.Follow]
-// says which sessions have changed. [Session.Fork] makes a session that begins with the
-// history after an entry.
+// Package guard calls History and the model for you, and turn.RunTools appends the
+// results of tools. A Session is a handle without Close; all handles of a session share
+// its state in the Store. All types may be used by several goroutines, and several
+// processes may open one store.
 //
 // # Several users
 //
-// [Store.Scope] returns a store with the sessions and keys of one owner. Make one for
-// each request, and no call can leave the owner. [Store.List] filters by parts
-// of the key, owner, label, state and time, a page at a time.
+// A web backend with conversations by ID needs eight more calls. [Store.Scope] returns
+// a store limited to one owner and its keys; make one per request. [Store.Create] makes a
+// conversation, under a Key whose Peer is unique. [Session.Ref] and [Store.Get] name
+// and find it, [Store.List] pages through conversations by owner, label, state and
+// time, and [Store.Delete] leaves no word of one in the store. [Session.AppendIf] makes
+// repeated requests harmless, and [Session.SetMeta] sets titles and labels.
+//
+// With [Options], [Info], [Ref], [Cond], [ListOptions] and [CreateOptions] these are
+// all names of this package that a newcomer needs. The docs of transcript and guard
+// list theirs; of rebuild they are History, Pending and PendingCall, of turn RunTools.
 //
 // # Failures
 //
-// [Store], [Session.Append] and FORMAT.md say what a nil error means, which errors
-// there are, and what survives which crash. After a failed sync a session refuses appends
-// with a [*NotDurableError] until [Session.Recover] has copied its transcript to new
-// blocks. [Store.Delete] leaves no word of a session behind.
+// A nil error of Append means that the entries are stored, by the policy of
+// [Options].Sync. [Session.Append] lists the errors, and docs/FORMAT.md what survives
+// which crash. After a failed sync a session refuses appends with a
+// [*NotDurableError] until [Session.Recover] has copied its transcript to new blocks.
+//
+// # Change the history
+//
+// [Session.Rewind] goes back to an entry, and [Session.Fork] begins a new session
+// there. [Session.Compact] replaces older messages by a summary.
 //
 // # Features
 //
-// The packages below this one are written over [Session.View], [Session.Update],
-// [Session.Scan] and the other exported names, as any program may be:
+// These packages use the exported names of this one alone, [Session.View] and
+// [Session.Update] above all, as any program may:
 //
-//   - turn runs one turn at a time and the tools of a turn, holds calls for a person, keeps
-//     answers that are being streamed, pins texts, keeps values and takes turns back;
-//   - search finds words in whole transcripts, and gives a model tools to do so;
-//   - retain archives and deletes old sessions; nothing is removed by itself;
-//   - erase removes a person, sessions or entries from every place. Call its Resume after
-//     [Open]: it finishes an erase that a kill has interrupted;
-//   - memory archives what was said as chapters, and learns from them;
-//   - blobs is a [Filter] that keeps the bytes of media beside the transcripts;
-//   - exchange imports sessions of other programs, exports and copies;
-//   - serve is an HTTP handler.
+//   - turn: one turn at a time, tools, approvals, streamed drafts, pins, values, undo;
+//   - search: words in whole transcripts, and recall tools for a model;
+//   - retain: retention plans and archives; nothing is removed by itself;
+//   - erase: removal of a person, sessions or entries. Call its Resume after [Open];
+//   - memory: chapters of conversations, and memories made of them;
+//   - blobs: a [Filter] that stores media outside of the transcripts;
+//   - exchange: import, export and copies;
+//   - serve: an HTTP handler.
 //
-// [Redact] is a [Filter] that masks texts before they are written, and package
-// transcript/redact has a hook that knows the common secrets. Requests are made of the
-// written entries, so models do not see the secrets either. [transcript.WithApp] puts data
-// of the application on a message.
+// [Redact] is a [Filter] that masks texts before they are written, and the hook of
+// transcript/redact knows common secrets. [transcript.WithApp] attaches data of the
+// application to a message.
 package session
+
+// Decisions:
+//
+// Follow keeps an offset after the last whole batch and reads from there when woken. It
+// buffers nothing, so it neither delays writers nor misses entries.
+//
+// A compaction resets the calibrations: its batch repeats those in force. The failures
+// of a summarizer are calibrations as well; its cooldown counts tokens, never time.

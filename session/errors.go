@@ -15,17 +15,18 @@ import (
 var (
 	// ErrClosed is returned by every call after Close.
 	ErrClosed = driver.ErrClosed
-	// ErrBusy says that another turn is running on the session.
+	// ErrBusy reports that another turn is running on the session.
 	ErrBusy = driver.ErrBusy
-	// ErrConflict says that a condition of [Session.AppendIf] does not hold, or
-	// that an answer was made from entries that a rewind has taken back.
+	// ErrConflict reports that a condition of [Session.AppendIf] does not hold,
+	// or that an answer was made from entries that a rewind has taken back.
 	ErrConflict = driver.ErrConflict
-	// ErrIdemMismatch says that an idempotency key was used for other content.
+	// ErrIdemMismatch reports that an idempotency key was used for other
+	// content.
 	ErrIdemMismatch = errors.New("the idempotency key was used for other content: use a new key")
-	// ErrReplaced says that another goroutine or process deleted or replaced the
-	// session. The next call reads it anew.
+	// ErrReplaced reports that another goroutine or process deleted or replaced
+	// the session. The next call reads it anew.
 	ErrReplaced = driver.ErrReplaced
-	// ErrNewerFormat says that a newer version wrote what this one must not
+	// ErrNewerFormat reports entries of a newer version that this one must not
 	// ignore, or must not append to.
 	ErrNewerFormat = rebuild.ErrNewerFormat
 )
@@ -60,8 +61,8 @@ var errNotFound = fmt.Errorf("there is no such session: list the sessions to see
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// wrap adds which session an error is about, and which file if nothing below has said
-// so. With a zero ref it is about several, and what it is made of says which.
+// wrap adds the session of an error, and the file if it is missing. With a zero ref
+// the error is about several sessions, and its parts name them.
 func (st *Store) wrap(op string, ref Ref, err error) error {
 	if err == nil {
 		return nil

@@ -11,22 +11,22 @@ import (
 // Event is an operation of a [Store], for [Options].Observe.
 type Event struct {
 	Kind    EventKind     `json:"kind"`
-	Session Ref           `json:"session"`       // an index if it has no ID
+	Session Ref           `json:"session"`       // an index if the ID is empty
 	Took    time.Duration `json:"took,omitzero"` // 0 for what takes no time; in JSON nanoseconds
-	// Entries and Bytes are what an EventAppend has written; 0 if it was
+	// Entries and Bytes count the writes of an EventAppend; 0 if it was
 	// repeated. Bytes is also the size of an EventSync, from the first to the
 	// last byte that this process had written since the sync before.
 	Entries int `json:"entries,omitempty"`
 	Bytes   int `json:"bytes,omitempty"`
-	// Lock is what an EventWait waited for: "append" for the append lock of a transcript
-	// or of an index, "turn" for the turn lock.
+	// Lock is the lock that an EventWait waited for: "append" for the append lock of a
+	// transcript or of an index, "turn" for the turn lock.
 	Lock string `json:"lock,omitempty"`
 	// Tail is the unfinished line that an EventRepair is about. Superseded is
 	// the number of entries of a cut append that an EventRepair is about, which
 	// its retry under the same idempotency key replaces. One of both is set.
 	Tail       Tail `json:"tail,omitzero"`
 	Superseded int  `json:"superseded,omitempty"`
-	// Damage is what an EventDamage is about.
+	// Damage is the damage of an EventDamage.
 	Damage transcript.Damage `json:"damage,omitzero"`
 	// Cut is the plan of an EventCompaction..., with sizes in tokens, and Compaction its
 	// result, as in [Compacted].
@@ -34,9 +34,9 @@ type Event struct {
 	Compaction transcript.Compaction `json:"compaction,omitzero"`
 	// Step is a report of the summarizer, for EventCompactionStep.
 	Step compact.Step `json:"step,omitzero"`
-	// Failures is how many summaries in a row the summarizer has failed to
-	// write, that of an EventCompactionFailed included, or was not asked for
-	// because of that. From three on it is left alone, see [CoolingDown].
+	// Failures counts the summaries in a row that the summarizer has failed to
+	// write, including the one of an EventCompactionFailed, or that were
+	// skipped because of that. From three on it rests, see [CoolingDown].
 	Failures int `json:"failures,omitempty"`
 	// StandIn reports that compact.Extractive writes the summary of an
 	// EventCompaction..., because the summarizer fails.
@@ -56,7 +56,7 @@ type Tail struct {
 	Error    string `json:"error,omitempty"`    // why it could not be read back; Complete is false then
 }
 
-// EventKind says what an [Event] is about.
+// EventKind is the subject of an [Event].
 type EventKind string
 
 // The kinds of events.
@@ -70,7 +70,7 @@ const (
 	EventCompactionStep    EventKind = "compaction-step"    // the summarizer reads on, or gives up and leaves it to another one
 	EventCompactionDone    EventKind = "compaction-done"    // the history is compacted
 	EventCompactionFailed  EventKind = "compaction-failed"  // the history was not changed
-	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or asked for by a guard, and is not tried: Cut says why, TooSoon or CoolingDown
+	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or requested by a guard, and is not tried: the reason in Cut is TooSoon or CoolingDown
 )
 
 // tell gives the observer events, after those that the driver has reported. No

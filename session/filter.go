@@ -18,21 +18,21 @@ import (
 // A Filter changes entries before they are stored and before they leave the store, and
 // may keep parts of them elsewhere: see [Options].Filters. [Redact] is one, and package
 // session/blobs has another. Nil fields do nothing. The functions are called by several
-// goroutines, must not modify what they are given except where it says so, and return as
-// many entries as they get. An error fails the call.
+// goroutines, must not modify their arguments unless documented, and return as many
+// entries as they get. An error fails the call.
 type Filter struct {
-	// Write returns entries as they are to be stored. The entries are those of one append
-	// or of a new session. A new session begins with its header, and the next Base.Lines
+	// Write returns entries as they are to be stored. The entries belong to one append or
+	// to a new session. A new session begins with its header, and the next Base.Lines
 	// entries are copies from the session that the header calls Base; they are stored as
 	// they are, whatever Write returns. The session gets its name after Write, which
-	// copies the parts of Base that the lines need. Then ctx ends, also if the session was
+	// copies the parts of Base that the lines need. Then ctx ends, even if the session was
 	// not made.
 	//
 	// Write is called again when a call is retried, with entries that it has returned,
-	// and with entries that are not stored in the end. So its result depends on nothing
-	// but the entries, it changes nothing that it has returned, and it removes nothing. A
-	// filter that can change texts returns another slice each time, even if it has
-	// changed nothing: drafts then hold back text, see [Redact].
+	// and with entries that are not stored in the end. So its result depends on the
+	// entries alone, and it never changes or removes earlier results. A filter that can
+	// change texts returns another slice each time, even if it has changed nothing:
+	// drafts then hold back text, see [Redact].
 	Write func(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error)
 	// Model changes a history before a request is made from it. It may replace the
 	// Content of messages, and must not modify it.
@@ -47,12 +47,12 @@ type Filter struct {
 }
 
 // Redact returns a Filter that stores and exports the texts of entries as hook returns
-// them. Package transcript/redact has a ready hook, redact.Secrets, and its Entries says
-// which strings are texts. An answer that hook changes is stored without its reasoning.
-// Lines that were written before, and their copies in a fork, stay as they are; exports
-// mask them.
+// them. Package transcript/redact has a ready hook, redact.Secrets, and its Entries
+// defines which strings are texts. An answer that hook changes is stored without its
+// reasoning. Lines that were written before, and their copies in a fork, stay as they
+// are; exports mask them.
 //
-// Hook must depend on nothing but the text, so that an append that is repeated under its
+// Hook must depend on the text alone, so that an append that is repeated under its
 // idempotency key is the same, and must not change text that it has returned. A draft
 // holds back its last line until that is complete, and text that hook would mask together
 // with text after it: where a secret of several lines has no end, hook must mask it up to
@@ -87,8 +87,8 @@ func copiesIn(entries []transcript.Entry) int {
 }
 
 // FilterWrite returns entries of one append as [Session.Append] would store them. It
-// stores no entry and does not modify entries. If no filter can change their texts, it
-// returns entries itself.
+// neither stores nor modifies entries. If no filter can change their texts, it returns
+// entries itself.
 func (s *Session) FilterWrite(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	entries, err := s.store.filterWrite(ctx, s.ref, entries)
 	return entries, s.store.wrap("filter", s.ref, err)
@@ -108,9 +108,9 @@ func (s *Session) FilterModel(ctx context.Context, h *rebuild.History) error {
 	return nil
 }
 
-// FilterExport returns entries of the session as other programs are to have them: every
-// program that passes entries on should call it, as those of package exchange do. They
-// are whole appends, or whole answers. It does not modify entries.
+// FilterExport returns entries of the session for other programs: every program that
+// passes entries on should call it, as package exchange does. They are whole appends,
+// or whole answers. It does not modify entries.
 func (s *Session) FilterExport(ctx context.Context, entries []transcript.Entry) (_ []transcript.Entry, err error) {
 	for _, f := range slices.Backward(s.store.opts.Filters) {
 		if entries, err = filtered(ctx, s.ref, entries, f.Export); err != nil {
@@ -201,7 +201,6 @@ func (st *Store) sweeps() bool {
 	return slices.ContainsFunc(st.opts.Filters, func(f Filter) bool { return f.Sweep != nil })
 }
 
-// sweepDeleted has the filters remove what they keep of sessions that are not there.
 func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
 	if !st.sweeps() {
 		return nil

@@ -12,29 +12,27 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// ErrNoEntry reports that no entry of the session has the ID. Nothing was
+// ErrNoEntry reports that the ID is unknown in the session. Nothing was
 // written.
-var ErrNoEntry = errors.New("the session has no such entry: use an ID that Entries, Follow or Append gives")
+var ErrNoEntry = errors.New("there is no such entry in the session: use an ID that Entries, Follow or Append gives")
 
-// Follow yields the entries behind the entry with the ID after, in the order of
+// Follow yields the entries after the entry with the ID after, in the order of
 // their lines, and then each new one as anyone appends it, in this process or
-// another. It yields an append when all of its entries are there; those of one
-// that a crash has cut off are left out. No entry is yielded twice and none is
-// missed, whatever becomes of the session meanwhile: compactions, rewinds and
-// [Session.Recover] add to it and take nothing away.
+// another. It yields an append when all of its entries are there; entries of a
+// cut append are left out. Every entry is yielded once, despite concurrent
+// changes: compactions, rewinds and [Session.Recover] only add to the session.
 //
-// An entry ID is the cursor: to go on after a restart, follow from the ID of the
-// last entry that was dealt with. An empty after begins with the header, the
-// session's own ID behind it. An ID that is not there gives an error that matches
+// An entry ID is the cursor: to continue after a restart, follow from the ID of
+// the last entry that was dealt with. An empty after begins with the header, the
+// session's own ID after it. An ID that is not there gives an error that matches
 // [ErrNoEntry].
 //
-// The loop waits while there is nothing new. It ends with an error: that of ctx;
+// The loop waits while there is nothing new. It ends with an error: of ctx;
 // [ErrClosed] after [Store.Close]; one that matches fs.ErrNotExist when the
-// session is deleted, even if another one has its ID now; or that of a
-// failed read, after which the loop may be started again. [ErrReplaced] reports
-// that the transcript was cut by hand. Appends are on stable
-// storage as far as [Options].Sync says so when they return, which may be after
-// they are yielded.
+// session is deleted, even if another one has its ID now; or of a failed read,
+// after which the loop may be started again. [ErrReplaced] reports that the
+// transcript was cut by hand. Appends are on stable storage, by [Options].Sync,
+// when they return, which may be after they are yielded.
 //
 // Entries are read from the transcript when the loop asks for them, so a slow
 // loop costs memory for one append at most, and no writer waits for it. Nothing
@@ -55,7 +53,7 @@ func (s *Session) following(ctx context.Context, op, after string, waits bool) i
 // A follower is one loop over [Session.Follow].
 type follower struct {
 	s       *Session
-	ctx     context.Context //nolint:containedctx // that of the loop
+	ctx     context.Context // nolint:containedctx // the loop's
 	scan    scan
 	yield   func(transcript.Entry, error) bool
 	stopped bool // the loop was left
@@ -63,19 +61,19 @@ type follower struct {
 	first string        // what the first line says, which tells sessions with one ID apart
 	next  driver.Cursor // the line to read on at
 	seen  int64         // the offset of the first record after next that was not given
-	after string        // the entry to begin behind, until it was passed
+	after string        // the entry to begin after, until it was passed
 	at    int64         // where that is
 }
 
 var errDeleted = fmt.Errorf("the session was deleted while it was followed: %w", fs.ErrNotExist)
 
-// run yields what is there, and what comes if it waits for that.
+// run yields present entries, and later ones if it waits.
 func (f *follower) run(waits bool) error {
 	if err := f.s.store.check(f.ctx, f.s.ref); err != nil {
 		return err
 	}
 	var bell *bell
-	if waits { // for what comes after the first look, too
+	if waits { // also for entries after the first look
 		bell = f.s.store.watch(f.s.ref, func(driver.Ref) {})
 		defer bell.stop()
 	}
@@ -106,7 +104,7 @@ func (f *follower) begin() (err error) {
 }
 
 // replacedTries is how often in a row a read is tried again because the
-// transcript was replaced. More often than that it has lost what was read.
+// transcript was replaced. More often than that it has lost its place.
 const replacedTries = 4
 
 func (f *follower) firstLine() (string, error) {
@@ -119,7 +117,6 @@ func (f *follower) firstLine() (string, error) {
 	return "", nil
 }
 
-// readOn yields what is new.
 func (f *follower) readOn() error {
 	for try := 1; ; try++ {
 		before := f.next
@@ -220,7 +217,7 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 	return nil
 }
 
-// indexOf returns the index of the entry with an ID, -1 if there is none.
+// indexOf returns the index of the entry with an ID, or -1.
 func indexOf(entries []transcript.Entry, id string) int {
 	return slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == id })
 }

@@ -20,18 +20,18 @@ import (
 // options and zero fields are the defaults of [Store.Create], but an empty Owner
 // is that of this session. A fork for another owner is set Aside.
 //
-// When the error is nil, the new session has the same history as this one had
-// after the entry. Its lines are copies, byte for byte, of those that are in
-// force there: what the last compaction keeps, the compaction, and what came
-// after it. Rewound lines, and those that a summary stands for, are not copied,
-// so a fork costs what its history has, and its history cannot be rewound to
-// what was not copied. Metadata is not copied either. It has the pins and values
-// that were in force there, and none of the queued texts and drafts.
+// When the error is nil, the history of the new session equals this one's after
+// the entry. Its lines are copies, byte for byte, of the lines in force there:
+// the part that the last compaction keeps, the compaction, and later lines.
+// Rewound and summarised lines are not copied, so the cost of a fork depends on
+// its history, and a rewind cannot reach them. Metadata is not copied either.
+// Pins and values in force there are taken over, queued texts and drafts are
+// not.
 //
 // A fork never begins inside an append or between calls and their results: it
-// ends in front of an answer with a call that has no result after the entry.
+// ends before an answer with a call that has no result after the entry.
 //
-// [Info].Base says where the copies came from. Nothing depends on it: either
+// [Info].Base names the origin of the copies. Nothing depends on it: either
 // session may be deleted, and a fork can be forked. Copied entries keep their
 // IDs and idempotency keys, so an append that was made before the fork is found
 // as repeated in both sessions, and one that was made after it in one of them

@@ -27,7 +27,7 @@ type Info struct {
 	Labels      []string      `json:"labels,omitempty"`
 	CreatedAt   time.Time     `json:"createdAt"`
 	UpdatedAt   time.Time     `json:"updatedAt"`             // of the last message, compaction or rewind
-	LastUserAt  time.Time     `json:"lastUserAt,omitzero"`   // of the last user message; zero if there is none
+	LastUserAt  time.Time     `json:"lastUserAt,omitzero"`   // of the last user message; zero without one
 	Messages    int           `json:"messages"`              // user messages and answers, rewound ones included
 	Turns       int           `json:"turns"`                 // of the conversation as it stands
 	Tokens      int           `json:"tokens"`                // estimate of the history
@@ -49,7 +49,7 @@ type Info struct {
 	Cursor string `json:"-"`
 
 	// Base is the place that a fork was copied from, see [Session.Fork]; Parent is
-	// that of [CreateOptions].
+	// as in [CreateOptions].
 	Base   transcript.Link `json:"base,omitzero"`
 	Parent transcript.Link `json:"parent,omitzero"`
 }
@@ -80,8 +80,8 @@ func (s *Session) Info(ctx context.Context) (info Info, err error) {
 }
 
 // look finds out whether the session is the current one of its key, and whether it
-// is archived. That is looked up again when a call of this process may have found
-// or made a difference. The caller holds s.mu.
+// is archived. It looks again when a call of this process may have found or made a
+// difference. The caller holds s.mu.
 func (s *state) look(ctx context.Context) {
 	seen := s.store.looks.Load()
 	if s.looks == seen {
@@ -123,8 +123,8 @@ func parseCursor(s string) (p cursor, err error) {
 	}
 	p.ID, p.agent = parts[2], parts[3]
 	p.UpdatedAt, err = time.Parse(time.RFC3339Nano, parts[1])
-	// The ID may be one that no session is made with: that of a transcript whose header
-	// cannot be read is the name of its file.
+	// The ID may be unusual: a transcript whose header cannot be read has the name of
+	// its file.
 	if err != nil || p.ID == "" || p.agent == "" || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return p, fmt.Errorf("%w: %q", ErrCursor, s)
 	}

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Key says where a conversation belongs: which agent talks with whom, and
-// through which channel. Different keys never share a history.
+// A Key names the place of a conversation: an agent, a channel and a peer.
+// Different keys never share a history.
 //
-// Agent, Channel and Peer are required. The name of an agent must not begin with '_':
-// such agents belong to the library, see [Store.Create]. Kind tells what the peer is (direct,
+// Agent, Channel and Peer are required. The name of an agent must not begin with '_': such
+// agents belong to the library, see [Store.Create]. Kind is the kind of the peer (direct,
 // group, ...); it is required if Account or Thread is set.
 type Key struct {
 	Agent   string `json:"agent,omitempty"`
@@ -23,10 +23,9 @@ type Key struct {
 	Thread  string `json:"thread,omitempty"`
 }
 
-// ErrKey says that a key or the text of one is not valid.
+// ErrKey reports an invalid key or text of one.
 var ErrKey = errors.New("not a session key")
 
-// check returns an error that says what is wrong with the key.
 func (k Key) check() error {
 	for _, p := range []struct{ name, value string }{
 		{"Agent", k.Agent},
@@ -51,7 +50,7 @@ func (k Key) check() error {
 	return nil
 }
 
-// ofLibrary reports whether an agent has the sessions of the library itself.
+// ofLibrary reports whether an agent holds sessions of the library itself.
 func ofLibrary(agent string) bool { return strings.HasPrefix(agent, "_") }
 
 // String returns the printed form of the key: agent:channel:peer, or with a

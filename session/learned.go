@@ -11,9 +11,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Calibration implements the Calibrated of package guard: it returns what the
-// entries of the session say about a model, the zero value if they say nothing.
-// A compaction that is made by this package keeps it in force.
+// Calibration implements the Calibrated of package guard: it returns the
+// calibration of a model in the entries of the session, or the zero value.
+// Compactions of this package keep it in force.
 func (s *Session) Calibration(ctx context.Context, model string) (c transcript.Calibration, err error) {
 	err = s.View(ctx, func(v *View) error {
 		for _, known := range v.Fold().Standing().Calibrations {
@@ -28,19 +28,19 @@ func (s *Session) Calibration(ctx context.Context, model string) (c transcript.C
 
 // Why nothing is done though a compaction is due, or asked for by a guard.
 const (
-	// TooSoon: what came in since the last compaction is less than a fifth of
+	// TooSoon: the additions since the last compaction are less than a fifth of
 	// the window, so that the next one would gain little and cost as much.
 	//
-	// It is counted with the counter of the store: the history as it is, less
-	// what it was after that compaction. The window is the smallest of that of the
-	// trigger, what the entries say of the model in use and what the guard says; if
-	// none is known it is the limit of the trigger.
+	// They are counted with the counter of the store: the present history, less its
+	// size after that compaction. The window is the smallest one of the trigger, of
+	// the calibration of the model in use and of the guard; if none is known it is
+	// the limit of the trigger.
 	//
-	// AfterTurn makes no compaction that is too soon. Others may come sooner:
-	// those of [Session.Compact]; and those of [Session.CompactFor] that gain a
-	// fifth of the window, or for which the provider has refused a request. A
-	// compaction that a rewind has taken back is not waited for, as the history
-	// is as large as before it.
+	// AfterTurn makes no compaction that is too soon. Other compactions may
+	// come sooner: by [Session.Compact]; and by [Session.CompactFor] if they
+	// gain a fifth of the window, or if the provider has refused a request. A
+	// compaction that a rewind has taken back does not count, as the history is
+	// as large as before it.
 	TooSoon compact.Reason = "too soon after the last compaction: less than a fifth of the window has come in since"
 	// CoolingDown: three summaries or more have failed in a row, and less than
 	// a fifth of the window has come in since the last of them.
@@ -51,14 +51,13 @@ const (
 // left alone for a while.
 const breaksAt = 3
 
-// learned is what the entries say that decides about compactions. All of it is
-// in the transcript, so that a restart changes nothing.
+// learned holds the data of the entries that decides about compactions. All of
+// it is in the transcript, so that a restart changes nothing.
 type learned struct {
 	rebuild.Standing
 	// The figures of the model in use, which the last answer names; requests that
 	// name no model have figures of their own. If the answer names none these are
-	// the figures that were learned last. Those of two models are never put
-	// together.
+	// the figures learned last. Figures of two models are never mixed.
 	window int // 0 if not known
 	factor float64
 	// How many summaries have failed in a row, and the size of the history at the
@@ -83,8 +82,8 @@ func (s *state) learned() learned {
 	return l
 }
 
-// fits is how well the name of a request fits that of the last answer: 0 if it
-// is another model.
+// fits is how well the name of a request fits the name in the last answer: 0
+// for another model.
 func fits(model, answered string) int {
 	version, ok := strings.CutPrefix(answered, model)
 	switch {
@@ -122,8 +121,8 @@ func (l learned) due(t compact.Trigger, size int) bool {
 // estimated converts tokens of the model to tokens of the estimate, roughly.
 func (l learned) estimated(n int) int { return int(float64(n) / l.factor) }
 
-// fifth is a fifth of the smallest window that is known: that of the trigger, of
-// the model, of the caller. If none is, it is a fifth of the limit of the trigger.
+// fifth is a fifth of the smallest known window, of the trigger, the model or the
+// caller, or else of the limit of the trigger.
 func (l learned) fifth(t compact.Trigger, asked int) int {
 	t = l.trigger(t)
 	return cmp.Or(smallest(t.Window, l.estimated(l.window), l.estimated(asked)), t.Limit()) / 5
@@ -146,8 +145,8 @@ func (l learned) broken() bool {
 	return l.failures >= breaksAt && l.failures%again != 0
 }
 
-// failures returns what a compaction is to hold about summaries that have failed: they
-// count on if the summary is not the work of the summarizer.
+// failures returns the record of failed summaries for a compaction: they still count
+// if the summary is not the work of the summarizer.
 func (w *work) failures(l learned) []transcript.Entry {
 	if !w.standIn {
 		return nil
@@ -180,8 +179,8 @@ func (l learned) carried(done transcript.Compaction) (all []transcript.Entry) {
 	return all
 }
 
-// failed notes that a summary has failed, and returns how many have in a row.
-// That it could not be noted is no failure of its own: the next one will.
+// failed records a failed summary, and returns the number of failures in a row.
+// If recording fails it is only logged.
 func (s *Session) failed(ctx context.Context, h rebuild.History) (n int) {
 	size := countHistory(s.store.opts.Counter, h)
 	_, err := s.Update(context.WithoutCancel(ctx), "compact", func(v *View) ([]transcript.Item, error) {

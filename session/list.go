@@ -23,18 +23,18 @@ import (
 // the sessions of every owner and of none. A program with several users uses a
 // [Store.Scope] for each of them.
 type ListOptions struct {
-	// Key has the parts of the key to list; empty parts match all. An empty Agent lists
-	// those of all agents but the ones whose names begin with '_', which have the
-	// library's own sessions. A session whose key is not one that [ParseKey] reads fits
-	// no other part.
+	// Key holds the parts of the key to list; empty parts match all. An empty Agent
+	// lists all agents except names that begin with '_', which hold the library's own
+	// sessions. A session whose key is not one that [ParseKey] reads fits no other
+	// part.
 	Key
 	// Current lists the current sessions of keys alone. With a Key that [Store.Load]
 	// takes, that is the session that Load would return, or none: its empty parts do not
 	// match others, and an empty Owner is no owner.
 	Current bool `json:"current,omitempty"`
 
-	// State is that of the sessions to list. The zero value is [Live]; [AnyState]
-	// lists all of them.
+	// State selects sessions by state. The zero value is [Live]; [AnyState] lists
+	// all of them.
 	State State `json:"state,omitempty"`
 
 	Owner string `json:"owner,omitempty"` // exactly
@@ -50,7 +50,7 @@ type ListOptions struct {
 	Until time.Time `json:"until,omitzero"`
 
 	// After is the Cursor of the [Info] of the last session of the page before; empty
-	// begins at the front. A session that nobody touches between two pages is on
+	// begins at the front. A session that does not change between two pages is on
 	// exactly one of them.
 	After string `json:"after,omitempty"`
 	// Limit is the size of a page; 0 means all.
@@ -59,9 +59,9 @@ type ListOptions struct {
 
 // List describes sessions, the one with the newest message first. It reads the
 // index, and only those transcripts that the index does not know as they are:
-// those in use by other processes, and those of killed ones. Its cost is that of
-// the page and of the rows that the filter skips. A malformed cursor gives an
-// error that matches [ErrCursor], an unknown state one that matches
+// sessions in use by other processes, and sessions of killed ones. Its cost
+// depends on the page and the rows that the filter skips. A malformed cursor
+// gives an error that matches [ErrCursor], an unknown state one that matches
 // [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	now := sync.OnceValue(st.opts.Now)
@@ -158,20 +158,20 @@ func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.
 }
 
 // A page begins small, as most agents add little to a list over all of them,
-// and grows with what is asked for.
+// and grows with the request.
 const (
 	firstPage = 16
 	lastPage  = 1024
 )
 
-// rows yields the rows of an agent that fit a filter at a time, behind a cursor, the
+// rows yields the rows of an agent that fit a filter at a time, after a cursor, the
 // newest first.
 func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *ListOptions, now func() time.Time) iter.Seq2[driver.Row, error] {
 	place := after.Place
 	if agent > after.agent && after.agent != "" {
-		place.ID += "\x00" // a session with the same time and ID comes behind
+		place.ID += "\x00" // a session with the same time and ID comes after it
 	}
-	// No row of a session that was updated at Until or later is behind its place.
+	// No row of a session that was updated at Until or later is after its place.
 	if until := (driver.Place{UpdatedAt: opts.Until}); !opts.Until.IsZero() && (after.agent == "" || until.Compare(place) > 0) {
 		place = until
 	}

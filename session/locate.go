@@ -48,7 +48,7 @@ func locate(scan scan, id string) (p located, err error) {
 	return p, nil
 }
 
-// joined reports whether a record is of the batch of the one in front of it.
+// joined reports whether a record belongs to the batch of the one before it.
 func joined(rec, next transcript.Record) bool {
 	return rec.HasEntry() && next.HasEntry() && next.Entry.Part > 1 && next.Entry.Part == max(rec.Entry.Part, 1)+1
 }

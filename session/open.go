@@ -43,7 +43,7 @@ var (
 // session refuses appends until [Session.Recover] has succeeded.
 type NotDurableError = driver.NotDurableError
 
-// namesFile reports whether an error says which file it is about.
+// namesFile reports whether an error names its file.
 func namesFile(err error) bool {
 	_, named := errors.AsType[*filelog.Error](err)
 	_, synced := errors.AsType[*NotDurableError](err)
@@ -72,8 +72,8 @@ func Open(dir string, opts *Options) (*Store, error) {
 	return st, nil
 }
 
-// observe passes on an event of a file. Locks are held, unless nobody has asked
-// for what happened.
+// observe passes on an event of a file. Locks are held, except in background
+// work.
 func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
 	event, background := Event{Session: ref}, false
 	switch e := e.(type) {
@@ -93,7 +93,7 @@ func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
 	if st.opts.Observe == nil {
 		return
 	}
-	if st.keep(ctx, event); background { // no call of the application will tell it
+	if st.keep(ctx, event); background { // no call of the application will report it
 		st.tellKept()
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Where returns where entries stand in the history. Entries that are not in the
-// transcript are not in the map.
+// Where returns the places of entries in the history. Entries that are not in
+// the transcript are not in the map.
 //
 // If the session is in memory with all of the entries, that is enough. Otherwise Where
-// reads the transcript, but decodes little more than IDs and types, and may keep them
-// for the next call. So it is no method of [View]: reading a long transcript takes longer
+// reads the transcript, but decodes little more than IDs and types, and may keep them for
+// the next call. So it is not a method of [View]: reading a long transcript takes longer
 // than the lock of the session may be held.
 func (s *Session) Where(ctx context.Context, entryIDs ...string) (where map[string]rebuild.Where, err error) {
 	if s.store.table.has(s.ref) {
@@ -57,12 +57,13 @@ func entriesOf(pins []transcript.Carried) (entryIDs []string) {
 	return entryIDs
 }
 
-// unrewound returns the pins without those of entries that a rewind has taken back.
+// unrewound returns the pins except of entries that a rewind has taken back.
 func unrewound(pins []transcript.Carried, where map[string]rebuild.Where) []transcript.Carried {
 	return slices.DeleteFunc(pins, func(p transcript.Carried) bool { return where[p.Entry].Rewound })
 }
 
-// placesIn asks a fold where entries stand, and reports whether it has all of them.
+// placesIn asks a fold for the places of entries, and reports whether it holds all
+// of them.
 func placesIn(fold *rebuild.Fold, entryIDs []string) (where map[string]rebuild.Where, all bool) {
 	where = make(map[string]rebuild.Where, len(entryIDs))
 	for _, id := range entryIDs {
@@ -106,8 +107,8 @@ type outline struct {
 	last   transcript.Record // of the fold
 }
 
-// mostPasses is how often a transcript is looked at without making a fold of it, which
-// costs about as much as that many passes.
+// mostPasses limits the passes over a transcript before a fold of it is made, which
+// costs about as much.
 const mostPasses = 2
 
 // mostOutlines is how many outlines are kept.
@@ -134,8 +135,8 @@ func (all *outlines) of(ref Ref) *outline {
 	return o
 }
 
-// plainPlaces looks whether a transcript has all of the entries and no line that places
-// another. Then all of them are live; otherwise it does not know.
+// plainPlaces checks whether a transcript holds all of the entries and no line that
+// places another. Then all of them are live; otherwise their places are unknown.
 func plainPlaces(sift sifting, entryIDs []string) (where map[string]rebuild.Where, all bool, err error) {
 	wanted, keys := setOf(entryIDs), map[string]bool{}
 	where, plain, began := make(map[string]rebuild.Where, len(wanted)), true, false
@@ -183,7 +184,7 @@ func plainPlaces(sift sifting, entryIDs []string) (where map[string]rebuild.Wher
 	return where, plain && len(where) == len(wanted), nil
 }
 
-// placing is in the lines that may say where others stand.
+// placing is in the lines that may place others.
 var placing = words.NewLiterals(`"rewind"`, `"compaction"`, `"clip"`, `"idem"`)
 
 // linesBackward yields the lines of a text at a place, each with its own.
@@ -267,7 +268,7 @@ func (o *outline) add(recs []transcript.Record) (err error) {
 // readOutline returns the records of the lines from a place on, without their words and
 // in order.
 func readOutline(sift sifting, from int64) (recs []transcript.Record, err error) {
-	low := int64(-1)            // of the lines that were looked at
+	low := int64(-1)            // of the examined lines
 	damaged := map[int64]bool{} // lines that the scan must look at
 	keep := func(at driver.Cursor, lines []byte) (wanted bool) {
 		if low < 0 {
@@ -308,8 +309,8 @@ func readOutline(sift sifting, from int64) (recs []transcript.Record, err error)
 	return recs, nil
 }
 
-// outlineOf decodes of a line what says where its entry and others stand. It leaves
-// lines that may be damaged to a scan.
+// outlineOf decodes the members of a line that place its entry and others. It
+// leaves lines that may be damaged to a scan.
 func outlineOf(line []byte) (e transcript.Entry, ok bool) {
 	for name, value := range jsontext.Members(line) {
 		switch name {

@@ -19,8 +19,8 @@ import (
 // [Cond].
 //
 // If another process has archived, restored, erased or deleted the session since the
-// sync failed, the first call that would say that all is well, [Session.Flush]
-// included, fails with a [*NotDurableError] instead: what this process acknowledged
+// sync failed, the first call that would report success, [Session.Flush] included,
+// fails with a [*NotDurableError] instead: entries that this process acknowledged
 // before a sync, under an interval, may be missing there. The error also matches
 // [ErrArchived], [ErrReplaced] or fs.ErrNotExist. The next call is about the session
 // as it is then.
@@ -28,10 +28,10 @@ import (
 // A last line that a dead writer has left without its line break gets one, as the next
 // append would give it.
 //
-// The state is read anew, so that the next call sees what is there. In the worst
-// case the transcript was replaced by a copy of itself; other processes then
-// get [ErrReplaced] once, and so does this one if it holds a turn, which should
-// begin anew. If the driver cannot recover sessions the error matches
+// The state is read again, so that the next call sees the present file. In the
+// worst case the transcript was replaced by a copy of itself; other processes
+// then get [ErrReplaced] once, and so does this one if it holds a turn, which
+// should begin anew. If the driver cannot recover sessions the error matches
 // [errors.ErrUnsupported].
 func (s *Session) Recover(ctx context.Context) error {
 	const op = "recover"

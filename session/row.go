@@ -37,8 +37,8 @@ func readOf(known driver.Row, scan scan, opts *Options) (*reader, error) {
 	return &r, err
 }
 
-// describe returns the row, which must be filled. It counts the tokens of what
-// was added since the last time.
+// describe returns the row, which must be filled. It counts the tokens added
+// since the last time.
 func (r *reader) describe() driver.Row {
 	row := r.row
 	row.Size, row.Turns, row.TokenEstimate = int64(r.next), r.fold.Turns(), r.stored.Count(r.fold)
@@ -50,10 +50,10 @@ func (r *reader) note(e transcript.Entry) error {
 	switch b := e.Body.(type) {
 	case transcript.Header:
 		if r.version != 0 {
-			return nil // a second header says nothing
+			return nil // a second header is ignored
 		}
 		if e.ID != r.row.ID {
-			return fmt.Errorf("its header says that it is session %q: the file was renamed or copied; give it back its name", e.ID)
+			return fmt.Errorf("its header names session %q: the file was renamed or copied; give it back its name", e.ID)
 		}
 		r.version, r.copiedLeft = b.Version, b.Base.Lines
 		r.row.Owner, r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Owner, b.Key, b.Created, e.Time
@@ -80,7 +80,7 @@ func (r *reader) note(e transcript.Entry) error {
 		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
 			r.row.Messages++
 		}
-		if r.copiedLeft == 0 { // the base has the others
+		if r.copiedLeft == 0 { // the base counts the others
 			spent(&r.row, b)
 		}
 		if b.Kind == transcript.TypeUser {
@@ -170,8 +170,8 @@ const (
 
 // putRow puts the row of a session if the index lacks an append of this process.
 // If fill is not set, a row for which older lines would have to be read is left
-// for later. A failure is logged: a row says nothing that the transcript does
-// not say. It reports whether the index was locked all the time.
+// for later. A failure is only logged: the transcript contains all data of a
+// row. It reports whether the index was locked all the time.
 func (st *Store) putRow(ctx context.Context, s *state, fill bool) (locked bool) {
 	ctx = context.WithoutCancel(ctx)
 	row, ok, err := s.takeRow(ctx, fill)
@@ -196,7 +196,7 @@ func (st *Store) putRow(ctx context.Context, s *state, fill bool) (locked bool) 
 // putRows is putRow for all sessions of an agent, or of all agents if agent is
 // empty. It waits once for an index that is locked, not once for each row.
 func (st *Store) putRows(ctx context.Context, agent string, fill bool) {
-	locked := map[string]bool{} // by agent, which has an index of its own
+	locked := map[string]bool{} // by agent; each has an index of its own
 	for _, s := range st.table.due(agent) {
 		if !locked[s.ref.Agent] {
 			locked[s.ref.Agent] = st.putRow(ctx, s, fill)

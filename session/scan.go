@@ -13,18 +13,19 @@ import (
 // ScanOptions of [Session.Scan]. The zero value yields every record in order.
 type ScanOptions struct {
 	// From and To limit the scan to records that begin at or after From and before To,
-	// places as [View.End] and [transcript.Record].Offset give them; 0 is no limit.
+	// places as [View.End] and [transcript.Record].Offset give them; 0 means
+	// unlimited.
 	From, To int64
 	// Backward yields the last record first.
 	Backward bool
 	// Own leaves out the lines that Fork has copied, and the header.
 	Own bool
-	// Keep, if not nil, says which lines are decoded. It is called with one line or
+	// Keep, if not nil, selects the lines to decode. It is called with one line or
 	// several whole ones, without the newline of the last, and must accept several if it
 	// accepts one of them. It must not retain or modify them. A scan with Keep that
 	// refuses most lines costs little more than reading, if it is Backward.
 	Keep func(lines []byte) bool
-	// ID leaves out all records but those of entries with this ID. Few others are
+	// ID leaves out all records except of entries with this ID. Few others are
 	// decoded if the scan is Backward.
 	ID string
 }
@@ -105,7 +106,7 @@ func (o *ScanOptions) scan(ctx context.Context, drv driver.Driver, ref Ref) iter
 	})
 }
 
-// wants reports whether a record that was decoded is one of those that are asked for.
+// wants reports whether a decoded record is a requested one.
 func (o *ScanOptions) wants(rec transcript.Record) bool {
 	switch {
 	case o.ID != "":

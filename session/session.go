@@ -14,9 +14,9 @@ import (
 type Ref = driver.Ref
 
 // Session is a handle on one conversation. It is safe for several goroutines,
-// costs nothing and need not be closed. Handles stay good until the session is
-// deleted or the store is closed.
-// Methods that read first read the entries that any process has added since.
+// is cheap and needs no Close. Handles stay good until the session is deleted
+// or the store is closed. Methods that read first read the entries that any
+// process has added since.
 type Session struct {
 	store *Store
 	ref   Ref
@@ -25,11 +25,11 @@ type Session struct {
 // Ref returns the name of the session.
 func (s *Session) Ref() Ref { return s.ref }
 
-// History returns the messages of the next model request: the canonical history
-// of the session, by the rules of package rebuild. The slices are the caller's; the
-// blocks are shared and must not be modified. While calls are running it has an
-// error result for each that has no result yet. The filters of [Options] change it for
-// the model.
+// History returns the messages of the next model request: the canonical history of the
+// session, by the rules of package rebuild. The slices are the caller's; the blocks
+// are shared and must not be modified. While calls are running it shows an error
+// result for each that has no result yet. The filters of [Options] change it for the
+// model.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 	err = s.View(ctx, func(v *View) error {
 		h = v.Fold().History()
@@ -43,10 +43,10 @@ func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 
 // Entries yields the stored entries after the entry with the ID after, in the order of
 // their lines, and ends where the transcript ends. An empty after yields all of them: the
-// rewound and the compacted ones, the header, and those of appends that a crash has cut.
-// After an entry those are left out, as [Session.Follow] leaves them out, and the cost
-// does not depend on the lines before the entry if that is near the end. An ID that is
-// not there gives an error that matches [ErrNoEntry].
+// rewound and the compacted ones, the header, and entries of cut appends. After an entry
+// it leaves the latter out, like [Session.Follow], and the cost does not depend on the
+// lines before the entry if that is near the end. An ID that is not there gives an error
+// that matches [ErrNoEntry].
 //
 // The sequence may be ranged over several times and keeps no more lines in memory than
 // [transcript.Scan]. Damage is left out: see [Session.Health].
@@ -82,9 +82,9 @@ func (s *Session) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
-// Pending says what is unfinished at the end of the history, so that an
-// application can resume or close it after a restart. While calls are running
-// they are pending too.
+// Pending returns the unfinished work at the end of the history, so that an
+// application can resume or close it after a restart. Running calls are also
+// pending.
 func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 	err = s.View(ctx, func(v *View) error {
 		p = v.Fold().Pending()
@@ -93,7 +93,7 @@ func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 	return p, err
 }
 
-// Rewind takes the history back to what it was right after an entry. Rewound
+// Rewind takes the history back to its state right after an entry. Rewound
 // entries stay in the transcript; rewinding to one of them undoes the rewind. The
 // session's own ID is the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
@@ -114,8 +114,8 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 	return s.store.done(ctx, "make current", s.ref, err)
 }
 
-// SetMeta changes what describes the session; nil fields stay as they are. A
-// title set here is never replaced by an automatic one. The index has the change
+// SetMeta changes the metadata of the session; nil fields stay unchanged. A
+// title set here is never replaced by an automatic one. The index is updated
 // when SetMeta returns.
 func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 	if m.Title == nil && m.Labels == nil && m.TTL == nil && m.Pinned == nil {

@@ -22,20 +22,20 @@ import (
 // Options of [Open] and [OpenDriver]. Nil and zero fields are the defaults:
 // durable, private, no model needed.
 type Options struct {
-	// Sync says when an append is on stable storage. The zero value,
-	// [SyncAlways], means: when it returns. BENCHMARKS.md has the cost of each
+	// Sync decides when an append is on stable storage. The zero value,
+	// [SyncAlways], means: when it returns. docs/BENCHMARKS.md has the cost of each
 	// policy. Open only.
 	//
 	// Processes that share a store should have one policy. Nothing tells a process
 	// which lines of a [SyncNever] process are not on stable storage yet: if one that
 	// syncs them, for a [Session.Flush] or an append of its own, is killed while the
-	// disk fails, the next process may say that they are durable though they are not.
+	// disk fails, the next process may report them as durable though they are not.
 	Sync SyncPolicy
 	// NoChecksum writes lines without a checksum. Lines without one are read
 	// like all others, but a changed letter in one of them goes unnoticed.
 	NoChecksum bool
 	// ReadOnly opens without writing anything. Lines that a dead writer left
-	// unfinished are taken for final; those of a living one are left out until they
+	// unfinished are taken for final; lines of a living one are left out until they
 	// are whole. Open only.
 	ReadOnly bool
 	// SingleProcess allows network and unknown file systems, on which locks
@@ -45,9 +45,9 @@ type Options struct {
 	Summary rebuild.SummaryForm
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Compact says how histories are made smaller, and its Trigger when AfterTurn
-	// does it. The zero value keeps the newest 20,000 tokens and needs no model
-	// for the summary.
+	// Compact configures compactions, and its Trigger when AfterTurn runs one.
+	// The zero value keeps the newest 20,000 tokens and needs no model for the
+	// summary.
 	Compact compact.Options
 	// Filters see entries before they are stored, in this order, and histories and
 	// entries before they leave, in the reverse order. A filter that moves words out of
@@ -65,7 +65,7 @@ type Options struct {
 	// It runs in the goroutine of that call, of another one or of a background
 	// sync, and no lock is held. Nil is silent.
 	Observe func(ctx context.Context, e Event)
-	// Logger receives what a person should know; nil is silent.
+	// Logger receives warnings for a person; nil is silent.
 	Logger *slog.Logger
 }
 
@@ -130,8 +130,8 @@ func newStore(opts *Options) *Store {
 }
 
 // Close brings the index up to date, waits for the calls that are under way,
-// syncs what was not synced, and releases everything. Every later call fails
-// with [ErrClosed].
+// syncs the rest, and releases everything. Every later call fails with
+// [ErrClosed].
 func (st *Store) Close() error {
 	if st.owner != "" {
 		return nil
@@ -140,9 +140,9 @@ func (st *Store) Close() error {
 	return st.done(context.Background(), "close", Ref{}, st.drv.Close())
 }
 
-// Load returns the current session of a key, and makes one if there is none.
-// Two goroutines or processes that load a new key get the same session. The
-// session has been read when the error is nil.
+// Load returns the current session of a key, and makes a missing one. Two
+// goroutines or processes that load a new key get the same session. The session
+// has been read when the error is nil.
 func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
 	const op = "load"
 	var row driver.Row
@@ -171,7 +171,7 @@ func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err
 }
 
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
-// next call says so.
+// next call reports it.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	row, err := st.get(ctx, ref)
 	if err != nil {
@@ -210,7 +210,7 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 	look := func() error { return s.view(ctx, op, func(*View) error { return nil }) }
 	err := look()
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
-		err = look() // the state was that of an earlier session with the same ID
+		err = look() // the state belonged to an earlier session with the same ID
 	}
 	if err != nil {
 		return nil, err
@@ -222,14 +222,14 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 type CreateOptions struct {
 	ID     string   `json:"id,omitempty"`    // of the session; empty makes a UUIDv7
 	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
-	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty is that of the parent
+	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty means the parent's
 	Labels []string `json:"labels,omitempty"`
 	// TTL is how long after its last user message the session is [Expired], in whole
 	// seconds, rounded up; 0 is for ever. Only package session/retain removes
 	// sessions, when it is called. In JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
-	// empty Agent is that of the session. It is recorded and not checked, unless its
+	// empty Agent means the session's. It is recorded and not checked, unless its
 	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
 	// Aside leaves the current session of the key as it is: the new session is not
@@ -281,8 +281,7 @@ func (st *Store) create(ctx context.Context, agent, key string, opts *CreateOpti
 	return st.createWith(ctx, agent, st.header(agent, key, o), nil, driver.Row{Aside: o.Aside})
 }
 
-// ownerBy returns the owner of a new session: that of its parent, if none is
-// given.
+// ownerBy returns the owner of a new session, by default its parent's.
 func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (string, error) {
 	if o.Parent.Session == "" || o.Owner != "" && st.owner == "" {
 		return o.Owner, nil
@@ -371,7 +370,7 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	return st.done(ctx, "delete", refs[0], err)
 }
 
-// isGone reports whether an error says that a session is no longer there.
+// isGone reports whether an error means that a session no longer exists.
 func isGone(err error) bool {
 	return errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)
 }

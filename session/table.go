@@ -13,8 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// state is what this process knows of a session. All handles of the session
-// share it.
+// state is the cached state of a session. All handles of the session share it.
 type state struct {
 	store *Store
 	ref   Ref
@@ -25,7 +24,7 @@ type state struct {
 	compacting chan struct{} // holds a value while a compaction runs
 	queue      queue[*job]   // of appends
 
-	rowDue atomic.Bool // the index lacks an append of this process, or says that one is coming
+	rowDue atomic.Bool // the index lacks an append of this process, or announces one
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader
@@ -45,7 +44,7 @@ type fresh struct {
 	entries []transcript.Entry
 }
 
-// reset forgets what was read, so that the next call reads the session anew.
+// reset forgets the lines read, so that the next call reads the session again.
 // The caller holds s.mu.
 func (s *state) reset() { s.reader, s.fresh = newReader(&s.store.opts), nil }
 
@@ -61,7 +60,7 @@ func (s *state) forget() {
 func (s *state) absorb() {
 	for _, b := range s.fresh {
 		if err := s.own(b.Result, b.entries); err != nil {
-			s.reset() // the next read says why
+			s.reset() // the next read reports it
 		}
 	}
 	clear(s.fresh)
@@ -77,8 +76,8 @@ func (st *Store) scan(ctx context.Context, ref Ref) scan {
 	}
 }
 
-// sync reads what was appended since the last time, by any process. The caller
-// holds s.mu.
+// sync reads all appends since the last time, by any process. The caller holds
+// s.mu.
 func (s *state) sync(ctx context.Context) error { return s.syncFrom(ctx, false) }
 
 // syncFrom is sync; if whole is set and not every line was read, it reads all of
@@ -115,8 +114,8 @@ func (s *state) catchUp(ctx context.Context) error {
 func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 	first := s.fold == nil
 	defer func() {
-		// Half of a beginning cannot be continued, and what this program does not
-		// understand must not be skipped.
+		// Half of a beginning cannot be continued, and unknown entries must not
+		// be skipped.
 		if err != nil && (first || errors.Is(err, ErrNewerFormat)) {
 			s.reset()
 		}
@@ -159,8 +158,8 @@ type table struct {
 
 	mu     sync.Mutex // guards the fields below
 	states map[Ref]*state
-	order  *list.List // of *state: among those that nobody uses, the one released last comes first
-	unused int        // how many of them nobody uses
+	order  *list.List // of *state: among idle ones, the one released last comes first
+	unused int        // the number of idle ones
 }
 
 func newTable(st *Store) *table {
@@ -244,7 +243,6 @@ func (t *table) due(agent string) (all []*state) {
 	return all
 }
 
-// forget drops what is known about a session.
 func (t *table) forget(ref Ref) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,10 +17,10 @@ type View struct {
 	held bool            // the driver holds the log, and takes no call but a scan
 }
 
-// View calls f with the session as it stands and holds the lock of the session
-// in this process meanwhile. So f should copy the values that it needs and leave
-// longer work for afterwards. f must not call a method of the session or of its
-// handles, except [Session.Scan]: it would wait for itself.
+// View calls f with the present session and holds the lock of the session in
+// this process during the call. So f should copy the values that it needs and
+// leave longer work for afterwards. f must not call a method of the session or
+// of its handles, except [Session.Scan]: it would wait for itself.
 //
 // An error of f is returned with the name of the session. If f panics, the session
 // stays usable.
@@ -61,8 +61,8 @@ func (s *state) locked(f func() error) error {
 	return f()
 }
 
-// takeNews returns the damage and repairs that were found since the last call, in what
-// this process has appended too.
+// takeNews returns the damage and repairs found since the last call, even in this
+// process's appends.
 func (s *state) takeNews() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ func (s *state) takeNews() []Event {
 	return news
 }
 
-// Fold returns the fold of the lines since the last compaction, or of all lines if
-// there is none. It must only be read: History, Pending, Standing, Head, Turns.
+// Fold returns the fold of the lines since the last compaction, or of all lines
+// without one. It must only be read: History, Pending, Standing, Head, Turns.
 func (v *View) Fold() *rebuild.Fold { return v.t.fold }
 
 // End returns the place after the last line that was read.
@@ -106,7 +106,8 @@ func (v *View) row() (driver.Row, error) {
 // compaction.
 func (v *View) readAll() error { return v.t.readAll(v.ctx) }
 
-// readTo makes sure that the fold has the line of an entry, if there is one.
+// readTo makes sure that the fold includes the line of an entry, if there is
+// one.
 func (v *View) readTo(entryID string) error {
 	if v.t.fold.Has(entryID) {
 		return nil

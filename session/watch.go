@@ -37,7 +37,7 @@ func (st *Store) watch(ref Ref, changed func(Ref)) *bell {
 		if err == nil {
 			changed(ref)
 		} else {
-			b.polls.Store(true) // and the next look says whether the store was closed
+			b.polls.Store(true) // and the next look shows whether the store was closed
 		}
 		select {
 		case b.rang <- struct{}{}:
@@ -52,7 +52,7 @@ func (st *Store) watch(ref Ref, changed func(Ref)) *bell {
 	return b
 }
 
-// wait returns when it is time to look again. Busy says that the last look found
+// wait returns when it is time to look again. busy is set if the last look found
 // something.
 func (b *bell) wait(ctx context.Context, busy bool) error {
 	var tick <-chan time.Time

@@ -62,7 +62,7 @@ func TestScanGivesWhatItReadBeforeAnError(t *testing.T) {
 		}
 		require.ErrorIs(t, failed, errBroken)
 		require.Equal(t, want[:len(recs)], recs)
-		const block = 64 << 10 // what a scan reads at a time
+		const block = 64 << 10 // the size of one read of a scan
 		for _, rec := range want[len(recs):] {
 			require.Greater(t, rec.End, bad/block*block, "%d bytes, an error at %d", size, bad)
 		}

@@ -56,8 +56,7 @@ func FuzzNewBatch(f *testing.F) {
 	})
 }
 
-// A value that a line cannot hold deeply enough is refused, not written for
-// nobody to read.
+// A value nested too deeply for a line is refused, not written unreadably.
 func TestNewBatchRefusesUnreadable(t *testing.T) {
 	nested := raw(strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000))
 	for _, item := range []transcript.Item{
@@ -80,7 +79,7 @@ var texts = []string{
 
 const itemKinds = 25
 
-// dice makes items of what a fuzzer chooses.
+// dice makes items from the choices of a fuzzer.
 type dice []byte
 
 func (d *dice) roll(n int) int {

@@ -48,7 +48,7 @@ func (b *Batcher) Take(r Record) []Batch {
 	return b.Break()
 }
 
-// Break ends the current batch: damage follows, or nobody will write the rest.
+// Break ends the current batch: damage follows, or no writer will complete it.
 // It returns that batch as incomplete, or nothing if no batch is open. The
 // slice is valid until the next call of a method.
 func (b *Batcher) Break() []Batch {

@@ -139,7 +139,7 @@ func TestNewBatch(t *testing.T) {
 	}
 }
 
-// A block comes back from its line as it was, whatever its extras are called.
+// A block comes back from its line unchanged, for all names of extras.
 func TestNewBatchKeepsBlocks(t *testing.T) {
 	odd := extra{}
 	for _, name := range []string{"id", "ts", "batch", "part", "idem", "idemHash", "mid", "extra", "tool_use_id", "model", "é\n"} {
@@ -214,7 +214,7 @@ func TestWithIdem(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A line with a key is held to what a reader takes, as one without is.
+// A line with a key must be readable, as one without.
 func TestWithIdemThatNoReaderTakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many samples in one goroutine")

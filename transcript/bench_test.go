@@ -195,7 +195,7 @@ func BenchmarkLoad(b *testing.B) {
 			b.ReportMetric(median(times[0])/median(times[1]), "x-baseline")
 			b.ReportMetric(median(times[0])/messages, "ns/message")
 			b.ReportMetric(testing.AllocsPerRun(1, bench.op)/messages, "allocs/message")
-			b.ReportMetric(0, "ns/op") // of both together: says nothing
+			b.ReportMetric(0, "ns/op") // of both together: meaningless
 		})
 	}
 }

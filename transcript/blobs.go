@@ -49,11 +49,10 @@ func blobsOf(blocks []Block, yield func(Blob) bool) bool {
 	return true
 }
 
-// BlobDepth is how many objects inside of one another are looked through for the
-// blobs of an opaque block. They are members with the name data.
+// BlobDepth limits the nesting of objects that are searched for the blobs of an
+// opaque block. They are members with the name data.
 const BlobDepth = 4
 
-// blobsIn is blobsOf for the JSON of an opaque block.
 func blobsIn(depth int, v []byte, yield func(Blob) bool) bool {
 	if depth == 0 || !jsontext.IsObject(v) {
 		return true

@@ -18,10 +18,10 @@ type Block interface {
 }
 
 // Extra holds the members of a block's JSON that have no field of their own,
-// cache_control and citations among them. The member "ext" holds what one api
-// wants back from us and no other may see (item IDs, thought signatures).
-// Nil is none. A member called "type" or named like a field has no place here:
-// "type" is left out, and a reader may take either of two equal names.
+// cache_control and citations among them. The member "ext" holds data for one
+// API that no other may see (item IDs, thought signatures). It may be nil. Do
+// not name members "type" or like a field: "type" is left out, and a reader may
+// take either of two equal names.
 type Extra map[string]json.RawMessage
 
 // TextBlock is text.
@@ -44,9 +44,9 @@ type DocumentBlock struct {
 	Extra   Extra
 }
 
-// Source is where the bytes of an image or a document are: in the block
-// (Type "base64", Data in base64; Type "text", Data as plain text), at a URL
-// (Type "url"), at the provider (Type "file") or beside the transcript (Type
+// Source locates the bytes of an image or a document: in the block (Type
+// "base64", Data in base64; Type "text", Data as plain text), at a URL (Type
+// "url"), at the provider (Type "file") or outside of the transcript (Type
 // "blob").
 type Source struct {
 	Type      string
@@ -58,11 +58,11 @@ type Source struct {
 	Extra     Extra
 }
 
-// Blob names bytes that are kept beside a transcript.
+// Blob names bytes stored outside of a transcript.
 type Blob struct {
 	SHA256 string `json:"sha256"` // of the bytes, in lower-case hexadecimal digits
 	Bytes  int    `json:"bytes"`
-	// Width and Height are those of an image, in pixels; 0 if they are not known.
+	// Width and Height of an image are in pixels; 0 if unknown.
 	Width  int `json:"width,omitempty"`
 	Height int `json:"height,omitempty"`
 }
@@ -141,8 +141,8 @@ type ContextBlock struct {
 	Extra    Extra
 }
 
-// RawBlock is a block of a type this package does not know, or one it knows
-// whose members it cannot make sense of: its JSON, kept as it is.
+// RawBlock is a block of an unknown type, or of a known type with unusable
+// members: its JSON, unchanged.
 type RawBlock struct {
 	JSON json.RawMessage // a valid object with a string member "type"
 	kind string
@@ -172,7 +172,7 @@ func (RedactedThinkingBlock) BlockType() string { return "redacted_thinking" }
 // BlockType implements [Block].
 func (ContextBlock) BlockType() string { return "context" }
 
-// BlockType implements [Block]. It is empty if the JSON has no type.
+// BlockType implements [Block]. It is empty if the JSON lacks a type.
 func (b RawBlock) BlockType() string {
 	if b.kind != "" {
 		return b.kind

@@ -29,7 +29,6 @@ func typeMember(obj []byte) string {
 	return s
 }
 
-// decodeBlock decodes a block from valid JSON.
 func decodeBlock(data []byte, inResult bool) (Block, error) {
 	data = jsontext.Trim(data)
 	kind := typeMember(data)

@@ -109,7 +109,7 @@ func TestBlockJSON(t *testing.T) {
 
 func typeOf(text string) string {
 	var v struct{ Type string }
-	_ = json.Unmarshal([]byte(text), &v) // the caller compares what it finds
+	_ = json.Unmarshal([]byte(text), &v) // the caller compares the blocks
 	return v.Type
 }
 

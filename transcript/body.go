@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The types of the lines that can be the head of a session, see [IsHead]. Those of
-// messages are the Kind of a [Fragment]. FORMAT.md lists the other types, each of
-// which has a [Body] of its own.
+// The types of the lines that can be the head of a session, see [IsHead]. The types of
+// messages are the Kind of a [Fragment]. docs/FORMAT.md lists the other types, each
+// with its own [Body].
 const (
 	TypeUser       = "user"
 	TypeAssistant  = "assistant"
@@ -17,10 +17,10 @@ const (
 	TypeRewind     = "rewind"
 )
 
-// Body is what an entry says. The set is closed: Header, Fragment, Compaction,
-// Clip, Rewind, System, Tools, Meta, Current, Calibration, ToolStatus, Used, Commit,
-// Extracted, Dispatch, Decision, Interrupt, Queued, Draft, Pin, State, Erasure, Custom and
-// Unknown. All are values.
+// Body is the content of an entry. The set is closed: Header, Fragment, Compaction, Clip,
+// Rewind, System, Tools, Meta, Current, Calibration, ToolStatus, Used, Commit, Extracted,
+// Dispatch, Decision, Interrupt, Queued, Draft, Pin, State, Erasure, Custom and Unknown.
+// All are values.
 type Body interface {
 	kind() string // the "type" member of the line, see [Entry.Type]
 }
@@ -40,15 +40,15 @@ type Header struct {
 	// Standing is the state that a fork begins with, as in a [Compaction]. Lines of
 	// state among its copied lines do not count.
 	Standing []Entry
-	// Base is the place that a fork was copied from: the session, the entry that
-	// was asked for, and how many of the lines behind the header are copies.
+	// Base is the origin of a fork: the session, the requested entry, and the
+	// number of lines after the header that are copies.
 	Base Link
 	// Parent is the entry of the call that started the session of a sub-agent.
 	Parent Link
 }
 
-// Link names a place in another session. Nothing depends on what it names: the
-// session may be deleted.
+// Link names a place in another session. Nothing depends on it: that session
+// may be deleted.
 type Link struct {
 	Agent   string `json:"agent,omitempty"`
 	Session string `json:"session,omitempty"`
@@ -56,8 +56,8 @@ type Link struct {
 	Lines   int    `json:"lines,omitempty"` // of a Base
 }
 
-// Fragment is what one line of type user, assistant, tool_use or tool_result
-// adds to a message.
+// A Fragment is the part of a message in one line of type user, assistant,
+// tool_use or tool_result.
 type Fragment struct {
 	Kind    string // the type of the line
 	Role    Role
@@ -102,17 +102,17 @@ func (q Queued) Message() Message {
 // Compaction replaces the older part of the history by a summary.
 type Compaction struct {
 	Summary   string `json:"summary"`
-	FirstKept string `json:"firstKeptEntryId,omitempty"` // entry ID: the history goes on here after the summary
+	FirstKept string `json:"firstKeptEntryId,omitempty"` // entry ID: the history continues here after the summary
 	CoversTo  string `json:"coversTo,omitempty"`         // entry ID of the last entry the summary read
-	// Read are the IDs of entries behind FirstKept that the summary has read
-	// too: results that were shown behind a call in front of it.
+	// Read are the IDs of entries after FirstKept that the summary covers as
+	// well: results of calls before FirstKept.
 	Read         []string `json:"read,omitempty"`
 	TurnsBefore  int      `json:"turnsBefore,omitempty"`  // turns of the conversation before FirstKept
 	TokensBefore int      `json:"tokensBefore,omitempty"` // estimated size of the history before and after
 	TokensAfter  int      `json:"tokensAfter,omitempty"`
 
-	// The items that code carries over from the part that the summary stands
-	// for, the oldest first. They are shown behind the summary.
+	// The items that code carries over from the summarised part, the oldest
+	// first. They follow the summary.
 	Said   []Carried `json:"said,omitempty"`   // texts of the user
 	Files  []Carried `json:"files,omitempty"`  // paths that calls have read or modified
 	Errors []Carried `json:"errors,omitempty"` // of tools
@@ -120,9 +120,9 @@ type Compaction struct {
 	Pins   []Carried `json:"pins,omitempty"`   // texts that were pinned, whole
 
 	// Standing is the state in force after the compaction: calibrations, pins, values,
-	// queued texts, drafts. Each is the entry that has set it, with its
-	// ID and time; a draft has all of its text. A reader needs no older line for it. It
-	// is nil in compactions of other programs and in those that a fork has copied.
+	// queued texts, drafts. Each is the entry that set it, with its ID and time; drafts
+	// contain all of their text. So readers need no older line. It is nil in
+	// compactions of other programs and in those that a fork has copied.
 	Standing []Entry `json:"-"`
 }
 
@@ -141,7 +141,7 @@ func (e Entry) Standing() []Entry {
 type Carried struct {
 	Entry string `json:"entry,omitempty"` // ID of the entry that it comes from
 	Text  string `json:"text"`
-	// Open says of a text of the user that its turn goes on behind the cut.
+	// Open marks a text of the user whose turn continues after the cut.
 	Open     bool   `json:"open,omitempty"`
 	Modified bool   `json:"modified,omitempty"` // of a file
 	Tool     string `json:"tool,omitempty"`     // of an error
@@ -161,7 +161,7 @@ type Clipping struct {
 	Content string // what the model is shown instead, verbatim
 }
 
-// Rewind takes the history back to what it was right after the entry To.
+// Rewind takes the history back to its state right after the entry To.
 type Rewind struct {
 	To string
 }
@@ -174,14 +174,14 @@ type System struct {
 // Tools are the names of the tools that may be called from here on, of all that
 // requests define. The zero value allows none of them. A model may still call
 // another one, which is for the application to refuse. The definitions stay with
-// the requests: a tool that comes or goes there is an edit, while this only adds to
-// what was sent.
+// the requests: adding or removing a tool there is an edit, while this entry only
+// adds to earlier requests.
 type Tools struct {
 	Names []string
 }
 
-// Meta describes the session. A nil field says nothing; of several entries
-// the last value of a field wins.
+// Meta describes the session. A nil field is unset; of several entries the last
+// value of a field wins.
 type Meta struct {
 	Title *string
 	// TitleBy is [ByModel] if a model has made the Title. It is empty for one that
@@ -200,14 +200,14 @@ type Current struct {
 	Gen int64
 }
 
-// Calibration is what was learned about a model, or about the summarizer of
-// the session. A zero field says nothing: of several entries for one model the
-// last value of a field holds, Prompt going with Factor and FailedAt with
-// Failures. An append with a [Compaction] starts all of it over: what is to
-// stay in force is appended with it, in front of it.
+// Calibration records findings about a model, or about the summarizer of the
+// session. A zero field is unset: of several entries for one model the last
+// value of a field holds, Prompt together with Factor and FailedAt with
+// Failures. An append with a [Compaction] resets all of them; calibrations that
+// stay in force are repeated in it, before the compaction.
 type Calibration struct {
 	Model  string  `json:"model,omitempty"`  // as requests name it; empty if they do not
-	Window int     `json:"window,omitempty"` // tokens; below 0: what was said before is wrong, and the window not known
+	Window int     `json:"window,omitempty"` // tokens; below 0: an earlier value was wrong, and the window is unknown
 	Factor float64 `json:"factor,omitempty"` // reported / estimated tokens
 	Prompt int     `json:"prompt,omitempty"` // reported tokens of the request that Factor was taken from
 
@@ -225,23 +225,23 @@ type ToolStatus struct {
 	Status string // pending, running, completed or error
 }
 
-// Dispatch says that the tool of a call is about to be started. From then on
-// nobody can know whether it has run, until there is a result.
+// Dispatch records that the tool of a call is about to start. From then on it
+// may have run, until there is a result.
 type Dispatch struct {
 	Call   string // entry ID of the call
 	CallID string // its tool_use_id, which may occur more than once
 }
 
-// Decision says whether a call may be run. The first one that approves or
-// rejects it holds.
+// Decision approves, rejects or holds a call. The first one that approves or
+// rejects it counts.
 type Decision struct {
-	Call, CallID string // as those of a Dispatch
+	Call, CallID string // as of a Dispatch
 	Verdict      Verdict
 	By           string // who has decided
-	Reason       string // why; the model is told why a call was rejected
+	Reason       string // the reason; the model sees why a call was rejected
 }
 
-// Verdict is what a [Decision] says.
+// Verdict is the outcome of a [Decision].
 type Verdict string
 
 // The verdicts.
@@ -251,16 +251,16 @@ const (
 	Reject  Verdict = "reject"
 )
 
-// Interrupt asks whoever answers to stop, in any process, or says that an answer
-// has ended without one. Neither shapes a history.
+// Interrupt asks the process that answers to stop, or records that a turn ended
+// without an answer. Neither shapes a history.
 type Interrupt struct {
 	By string // who asks; empty if Ended is set
-	// Ended says why there is no answer to what was said before: a code, such as
+	// Ended is the reason why earlier texts get no answer: a code, such as
 	// stopped or failed. Empty asks to stop.
 	Ended string
 }
 
-// Queued is what a user says while a turn is running. No model sees it before a
+// Queued is a text of the user during a running turn. No model sees it before a
 // user line takes it over, see [Fragment].
 type Queued struct {
 	Content []Block
@@ -276,14 +276,14 @@ type Draft struct {
 	Text string
 	Off  bool // the draft is over without an answer
 
-	// Of the first part, as those of a [Fragment].
+	// Of the first part, as in a [Fragment].
 	API   string
 	Model string
 	Made  Made
 }
 
-// Pin says that the text of an entry is to survive every compaction whole, or
-// with Off that it need not any more.
+// Pin makes the text of an entry survive every compaction whole; with Off it
+// ends that.
 type Pin struct {
 	Entry string
 	Text  string
@@ -296,7 +296,8 @@ type State struct {
 	Value json.RawMessage // nil removes it
 }
 
-// Erasure records that what these entries said was erased, see [Entry.Erase].
+// Erasure records that the content of these entries was erased, see
+// [Entry.Erase].
 type Erasure struct {
 	Entries []string
 }
@@ -310,8 +311,7 @@ type Custom struct {
 // Unknown is an entry of a type this package does not know. Its line is kept.
 type Unknown struct {
 	Kind string
-	// Critical says that a reader that does not know the type must not go on
-	// as if the line were not there.
+	// Critical forbids readers that do not know the type to ignore the line.
 	Critical bool
 }
 

@@ -24,12 +24,12 @@ type codec struct {
 	name  string // the member at hand
 	value []byte
 	taken bool   // a call took it
-	found bool   // a block has the member that it cannot lack
+	found bool   // a block has its required member
 	bad   string // the first member whose value has the wrong type
 
 	// Decoding a line.
 	typed  bool // its type is settled
-	retype bool // it has a second type
+	retype bool // a second type follows
 	valid  bool // it is valid JSON to its end
 }
 
@@ -55,7 +55,6 @@ func (c *codec) require(ok bool) {
 // omits reports whether an optional member is not to be written.
 func (c *codec) omits(empty bool) bool { return c.encoding && empty }
 
-// isNull reports whether the member at hand is null.
 func (c *codec) isNull() bool { return !c.encoding && jsontext.IsNull(c.value) }
 
 func (c *codec) str(name string, p *string) {
@@ -142,7 +141,7 @@ func (c *codec) optFlag(name string, p *bool) {
 	}
 }
 
-// optTrue ignores what is not a boolean.
+// optTrue ignores other values than booleans.
 func (c *codec) optTrue(name string, p *bool) {
 	if c.encoding {
 		c.out.OptBool(name, *p)
@@ -151,8 +150,7 @@ func (c *codec) optTrue(name string, p *bool) {
 	}
 }
 
-// optTime ignores a time that it cannot read: a wrong clock is no reason to lose
-// a message.
+// optTime ignores an unreadable time: a wrong clock must not lose a message.
 func (c *codec) optTime(name string, p *time.Time) {
 	if c.encoding {
 		if !p.IsZero() {
@@ -181,7 +179,6 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, '"')
 }
 
-// optRaw carries a JSON value as it is.
 func (c *codec) optRaw(name string, p *json.RawMessage) {
 	if c.encoding {
 		c.out.OptValue(name, *p)
@@ -285,7 +282,6 @@ func (c *codec) needSource(name string, p *Source) {
 	}
 }
 
-// list carries a list of objects.
 func list[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 	if c.encoding {
 		c.out.Func(name, func(dst []byte) []byte {
@@ -322,7 +318,7 @@ func optList[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 }
 
 // optEntries carries entries inside of a line, each an object like a line of its own
-// without a checksum. Nil is no member; an empty list is one.
+// without a checksum. Nil writes no member; an empty list does.
 func (c *codec) optEntries(name string, p *[]Entry) {
 	switch {
 	case c.omits(*p == nil):
@@ -373,7 +369,6 @@ func (c *codec) lineExtra(kind string, p *Extra) {
 	}
 }
 
-// object decodes an object: it calls members for each of its members.
 func (c *codec) object(data []byte, members func()) {
 	for c.name, c.value = range jsontext.Members(data) {
 		c.taken = false

@@ -18,27 +18,26 @@ type SkillUse struct {
 // Commit records that entries were archived. The archive is the entries
 // themselves: nothing is copied or moved.
 //
-// A Commit without an Archive archives nothing. It says that the commits and
-// the usage in front of it are those of another session, of which this one is a
-// fork.
+// A Commit without an Archive archives nothing. It marks the commits and the
+// usage before it as copies from another session, of which this one is a fork.
 type Commit struct {
 	Archive    string // its name, such as "archive_001"
 	N          int    // the ordinal of the commit in its session, from 1; 0 if a program does not say
 	FirstEntry string // the first entry of Runs, and the last one
 	LastEntry  string
-	Runs       []Run  // what was archived, in the order of the lines
+	Runs       []Run  // the archived ranges, in the order of the lines
 	Messages   int    // how many messages these are: texts of the user and answers
 	Abstract   string // one line about it
 	Overview   string
 	Stats      CommitStats // of the session up to this commit, which is counted
 	// Open are the entry IDs of earlier commits from which no memories have been
-	// extracted. That of the commit itself is never among them.
+	// extracted, never the commit's own.
 	Open  []string
 	Owner string // of the session at that time
 }
 
-// Run is a range of lines: from the batch of one entry up to that of another,
-// both included.
+// Run is a range of lines: from the batch of one entry through the batch of
+// another.
 type Run struct {
 	First string `json:"first"`
 	Last  string `json:"last"`
@@ -58,8 +57,8 @@ type Extracted struct {
 	Commit string                    // entry ID of the commit
 	Counts map[string]ExtractedCount // by category
 	Diff   string                    // names the record of the changes
-	// Err says why the extraction has failed, or is to be made again: with an Err
-	// the commit is still open.
+	// Err is the reason why the extraction failed or must be repeated: with an
+	// Err the commit is still open.
 	Err string
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// DamageKind says what is wrong with bytes of a transcript.
+// DamageKind is the kind of a damage.
 type DamageKind string
 
 // The kinds of damage.
@@ -21,7 +21,7 @@ const (
 	DamageUTF8      DamageKind = "utf8"       // invalid UTF-8
 	DamageNotJSON   DamageKind = "not-json"   // something else that is not JSON
 	DamageNotObject DamageKind = "not-object" // JSON, but a scalar or an array
-	DamageMalformed DamageKind = "malformed"  // an object that is no entry: no type, or unusable members
+	DamageMalformed DamageKind = "malformed"  // an object without a type or with unusable members
 	DamageTooLong   DamageKind = "too-long"   // longer than the reader's limit; not looked at
 	DamageCRC       DamageKind = "crc"        // an entry, but not the bytes that its checksum was taken of
 )
@@ -58,7 +58,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("transcript: line is no entry: %s", e.Kind)
 }
 
-// classify says why line is not a JSON object in UTF-8; empty if it is one.
+// classify returns the reason why line is not a JSON object in UTF-8, or "".
 func classify(line []byte) DamageKind {
 	switch {
 	case len(jsontext.Trim(line)) == 0:
@@ -85,7 +85,7 @@ func classify(line []byte) DamageKind {
 }
 
 // isTorn reports whether line, less NUL bytes at its end, is the beginning of an object.
-// An object in which a byte was changed is not, also if that is the last one.
+// An object with a changed byte is not torn, even if it is the last byte.
 func isTorn(line []byte) bool {
 	text := bytes.TrimRight(line, "\x00")
 	if !jsontext.IsObject(text) {

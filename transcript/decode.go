@@ -8,7 +8,7 @@ import (
 
 // ParseEntry decodes one line of a native transcript, given without its
 // newline. The entry retains line; the caller must not modify it afterwards.
-// The error is a *[DamageError] that says why the line is not an entry.
+// The error is a *[DamageError] with the reason why the line is not an entry.
 // ParseEntry does not verify checksums; [Scan] does.
 //
 // An entry is a JSON object in valid UTF-8 with a string member "type". A known
@@ -55,8 +55,8 @@ func decodeEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// line decodes the members of an entry: what every line may have into e, the
-// others by calling members.
+// line decodes the members of an entry: common members into e, the others by
+// calling members.
 func (c *codec) line(kind string, e *Entry, mid *string, members func()) {
 	w := jsontext.NewWalk(e.line)
 	for w.Next() {
@@ -82,7 +82,7 @@ func (c *codec) line(kind string, e *Entry, mid *string, members func()) {
 }
 
 // decodeBody decodes the members of a line of the given type into e and returns
-// the body. Each member is looked for in one body only, so bodies stay on the
+// the body. Members are matched against one body only, so bodies stay on the
 // stack until they are returned.
 func decodeBody(c *codec, kind string, e *Entry) Body {
 	switch kind {

@@ -1,23 +1,38 @@
 // Package transcript holds the record of a conversation: its entries, one JSON
 // object per line, and the messages and blocks they are made of.
 //
-// A [Message] is one role-tagged item of the list that is sent to a model, a
-// [Block] one element of its content. Their JSON is the shape of the Anthropic
-// Messages API, string content included; members and block types that this
-// package does not know are kept and written again.
+// A [Message] is one item with a role in the list that a model receives, and a [Block]
+// one element of its content. Their JSON is the shape of the Anthropic Messages API,
+// string content included. Unknown members and block types are kept and written again.
 //
-// An [Entry] is one line of a transcript. Entries that belong to messages
-// carry a [Fragment]; the others say what happened to the conversation
-// ([Compaction], [Clip], [Rewind]) or describe it ([Header], [Meta], [Used]
-// ...). [NewBatch] turns messages, responses and entries into the lines of one
-// append; [Scan] and [ScanBackward] read lines back from an io.ReaderAt and
-// report every byte that is not an entry as [Damage]; [Batcher] puts lines
-// together into the batches they were written in.
+// Learn these names first: [UserText], [AssistantText] and [ToolResult] make messages
+// of [TextBlock] and other blocks; [Message.ToolCalls] returns each [ToolCallBlock]; a
+// client takes a [Request] with [Tool] definitions and returns a [Response] with
+// [Usage] and a [StopReason]. All of these are an [Item], which a session appends.
 //
-// The package does no I/O of its own. Values are plain data: blocks, messages
-// and entries are not changed once made, may be shared by goroutines, and
-// slices handed in or out are not copied; do not modify them.
+// An [Entry] is one line of a transcript. Entries of messages contain a [Fragment];
+// the others change the conversation ([Compaction], [Clip], [Rewind]) or describe it
+// ([Header], [Meta], [Used] ...). [NewBatch] turns items into the lines of one append.
+// [Scan] and [ScanBackward] read lines from an io.ReaderAt and report all other bytes
+// as [Damage]. [Batcher] groups lines into the batches they were written in.
 //
-// The meaning of the lines together, which messages a model is shown, is the
-// business of package rebuild. Every record type is listed in FORMAT.md.
+// The package does no I/O of its own. Values are plain data: messages, blocks and
+// entries never change once made and may be shared by goroutines. Slices passed in or
+// out are not copied; do not modify them.
+//
+// Package rebuild decides which messages a model is shown. docs/FORMAT.md lists all
+// entry types.
 package transcript
+
+// Decisions:
+//
+// One kind of message line: the four line types of messages decode into a Fragment, so
+// the fold and the dialects handle one form.
+//
+// A checksum is the last member of its line. It can be verified without parsing. A line
+// that fails it is reported as damage, and its entry is kept if it parses: dropping a
+// message for one flipped letter loses more than showing it.
+//
+// Message.Origins names the entry and the model of each block. Renderers use it to
+// return opaque blocks to their maker alone. A history reorders lines (results move to
+// their calls), so Origin.Batch marks where both orders agree; compaction cuts there.

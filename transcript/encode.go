@@ -22,7 +22,6 @@ func (e Entry) appendLine(dst []byte) []byte {
 	return c.out.End()
 }
 
-// encodeBody writes the members of a body.
 func encodeBody(c *codec, body Body) {
 	switch b := body.(type) {
 	case Fragment:
@@ -112,7 +111,6 @@ func checkLine(line []byte, max int) error {
 // MarshalBlock returns the JSON of b.
 func MarshalBlock(b Block) json.RawMessage { return appendBlock(nil, b) }
 
-// appendBlock appends the JSON of a block.
 func appendBlock(dst []byte, block Block) []byte {
 	if raw, ok := block.(RawBlock); ok && len(raw.JSON) > 0 {
 		return jsontext.AppendValue(dst, raw.JSON)
@@ -162,7 +160,7 @@ func appendContent(dst []byte, blocks []Block, plain bool) []byte {
 	return append(dst, ']')
 }
 
-// writeLineExtra writes the extras of the block that a line stands for.
+// writeLineExtra writes the extras of the block that a line contains.
 func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
 	var inner Extra
 	for name := range extra {
@@ -184,7 +182,6 @@ func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
 	writeExtra(o, rest)
 }
 
-// writeExtra writes the members of extra in the order of their names.
 func writeExtra(o *jsontext.Object, extra Extra) {
 	if len(extra) == 0 {
 		return

@@ -18,7 +18,7 @@ const Version = 1
 // Copying an entry copies the line.
 type Entry struct {
 	ID   string
-	Time time.Time // zero if the line has none
+	Time time.Time // zero if the line lacks one
 	// Batch is the number of lines of the batch that this line starts, or 0
 	// for a line on its own; Part is the place of a later line, counted from 2.
 	Batch, Part int
@@ -31,7 +31,7 @@ type Entry struct {
 	// App is data of the application that belongs to the entry: any JSON. Models
 	// never see it.
 	App json.RawMessage
-	// Erased says that what the entry said was erased, see [Entry.Erase].
+	// Erased is set if the content of the entry was erased, see [Entry.Erase].
 	Erased bool
 	Body   Body
 	line   []byte
@@ -108,8 +108,8 @@ func (e Entry) WithSource(line []byte) Entry {
 	return e
 }
 
-// Source returns the line that [Entry.WithSource] stored; ok is false if there
-// is none.
+// Source returns the line that [Entry.WithSource] stored; ok is false without
+// one.
 func (e Entry) Source() (line []byte, ok bool) {
 	v, ok := jsontext.Member(e.line, "src")
 	if !ok {

@@ -6,8 +6,8 @@ import "encoding/json"
 const ErasedText = "[erased]"
 
 // ErasedHash is the IdemHash of a batch from which something was erased, because a
-// short text can be guessed from its hash. A retry under the key of the batch is found
-// as repeated, whatever its own hash is.
+// short text can be guessed from its hash. A retry under the key of the batch counts
+// as repeated, with any hash.
 const ErasedHash = "erased"
 
 // Erase returns the entry without the words of people, models and tools, and with a
@@ -17,8 +17,8 @@ const ErasedHash = "erased"
 // media, blocks of types that this package does not know, sources and application
 // data are dropped. A history with the entry is as valid as before.
 //
-// Names that an application gives stay: those of tools, values and custom
-// entries, keys, owners and idempotency keys. Seal the entry afterwards.
+// Names that an application gives stay: of tools, values and custom entries,
+// keys, owners and idempotency keys. Seal the entry afterwards.
 func (e Entry) Erase() Entry {
 	out := Entry{ID: e.ID, Time: e.Time, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Of: e.Of, Erased: true}
 	if e.Idem != "" {

@@ -2,12 +2,13 @@ package transcript
 
 import "context"
 
-// Subject says what an [Eraser] is to erase. The zero value selects nothing.
+// Subject selects the data that an [Eraser] erases. The zero value selects
+// nothing.
 type Subject struct {
-	// Owner is the person whose data it is; empty is nobody.
+	// Owner is the person whose data it is; empty selects no person.
 	Owner string
-	// Match reports whether a text goes, which it is given as an entry. With an
-	// Owner it selects from the data of that person, and nil selects all of it.
+	// Match reports whether a text, passed as an entry, must go. With an Owner
+	// it selects from the data of that person, and nil selects all of it.
 	Match func(Entry) bool
 }
 
@@ -15,9 +16,9 @@ type Subject struct {
 type Place struct {
 	// Kind is the type of an entry, or one of: transcript, all of a session, its
 	// row included; archive and blob, files of a session; summary, carried, clip,
-	// abstract, reasoning, source and damage, parts of a session that may say
-	// again what an entry has said; channel, entries of a channel log; memory and
-	// diff, files of a store of memories.
+	// abstract, reasoning, source and damage, parts of a session that may repeat
+	// an entry; channel, entries of a channel log; memory and diff, files of a
+	// store of memories.
 	Kind    string `json:"kind"`
 	Agent   string `json:"agent,omitempty"`
 	Session string `json:"session,omitempty"`

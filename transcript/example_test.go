@@ -47,7 +47,7 @@ func Example() {
 }
 
 // A record that was torn, here by a process that died, does not hide the one
-// that was written behind it.
+// that was written after it.
 func ExampleScan() {
 	file := `{"type":"user","id":"e1","ts":"2026-11-20T08:00:00Z","content":"hel` +
 		`{"type":"user","id":"e2","ts":"2026-11-20T08:00:09Z","content":"hello"}` + "\n"

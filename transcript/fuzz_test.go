@@ -69,7 +69,7 @@ func FuzzScan(f *testing.F) {
 func equalRecords(a, b transcript.Record) bool { return reflect.DeepEqual(a, b) }
 
 // A transcript that ends anywhere has lost no line that was complete, and a
-// record written behind it is found.
+// record written after it is found.
 func FuzzPrefix(f *testing.F) {
 	f.Add("hello", "你好", `{"path": "a.go"}`, "out\n", uint(300))
 	f.Add(`{"type":"user"}`, "\u2028\xff", `{"type":"user","id":"0","ts":"2026-11-20T08:00:00Z"}`, `{"`, uint(700))
@@ -126,8 +126,8 @@ func FuzzPrefix(f *testing.F) {
 	})
 }
 
-// No byte of a sealed line becomes another one in silence, and what is put
-// behind a flipped line is found.
+// No byte of a sealed line becomes another one in silence, and a line after a
+// flipped one is found.
 func FuzzSealed(f *testing.F) {
 	f.Add("hello", `{"path": "a.go"}`, uint(40), byte('x'))
 	f.Add(`,"crc":"00000000"}`, `{"crc":"00000000"}`, uint(90), byte('"'))
@@ -209,8 +209,8 @@ func FuzzParseEntry(f *testing.F) {
 	})
 }
 
-// Any bytes: a line read as a whole is what a decoder that is called with one
-// record after the other makes of it.
+// Any bytes: a line read as a whole gives the same as a decoder that is called
+// with one record after the other.
 func FuzzScanRecords(f *testing.F) {
 	for _, l := range lines {
 		f.Add([]byte(l.line + "\n" + lineA + "\r\n \xef\xbb\xbf" + l.line))
@@ -231,7 +231,7 @@ func FuzzScanRecords(f *testing.F) {
 	})
 }
 
-// Any JSON: what an entry says is what the line made from it says.
+// Any JSON: an entry equals the one read from its line.
 func FuzzEntry(f *testing.F) {
 	for _, l := range lines {
 		f.Add([]byte(l.line))
@@ -317,8 +317,7 @@ func plainValues(t *testing.T, b transcript.Body) transcript.Body {
 	return b
 }
 
-// Any JSON: a block has the JSON it was made of, but for members that say
-// nothing.
+// Any JSON: a block keeps its JSON, without empty members.
 func FuzzBlock(f *testing.F) {
 	for _, b := range blocks {
 		f.Add([]byte(b.json))

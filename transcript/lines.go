@@ -26,7 +26,7 @@ func (l line) size() int64 {
 }
 
 // readFull reads len(p) bytes at off. A file that became shorter while it was
-// read is an error: what is missing must not look like the end.
+// read is an error: the gap must not look like the end.
 func readFull(r io.ReaderAt, p []byte, off int64) error {
 	n, err := r.ReadAt(p, off)
 	if n == len(p) {
@@ -91,9 +91,9 @@ func linesBackward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line,
 	return func(yield func(line, error) bool) {
 		var (
 			chunk = make([]byte, min(chunkSize, max(size-from, 0)))
-			buf   []byte  // what was read into it
+			buf   []byte  // the bytes read into it
 			pos   = size  // offset of its first byte
-			end   = size  // of the line being looked for
+			end   = size  // of the line in search
 			term  = false // whether it ends with a newline
 		)
 		emit := func(offset int64) bool {

@@ -61,7 +61,6 @@ func (f *Fragment) answer(c *codec) {
 // message carries the content of a user or an assistant line.
 func (f *Fragment) message(c *codec) { c.content("content", &f.Content, &f.plain, false) }
 
-// user carries the members of a user line.
 func (f *Fragment) user(c *codec) {
 	c.optStr("queued", &f.Queued)
 	f.message(c)
@@ -76,7 +75,6 @@ func (b *ToolCallBlock) line(c *codec) {
 	c.lineExtra(TypeToolUse, &b.Extra)
 }
 
-// line carries the members of a tool_result line.
 func (b *ToolResultBlock) line(c *codec) {
 	c.str("tool_use_id", &b.CallID)
 	b.content(c)
@@ -124,7 +122,7 @@ func (b *System) members(c *codec) { c.str("text", &b.Text) }
 
 func (b *Tools) members(c *codec) { c.optStrs("tool_names", &b.Names) }
 
-// members carries what a header may have too.
+// members also writes the members that a header shares.
 func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {
 		c.str("title", b.Title)
@@ -160,7 +158,7 @@ func (b *Used) members(c *codec) {
 	b.skill(c)
 }
 
-// skill ignores what is no object: earlier programs were free to write anything.
+// skill ignores other values than objects: earlier programs wrote anything.
 func (b *Used) skill(c *codec) {
 	switch {
 	case c.encoding && b.Skill != nil:
@@ -371,7 +369,6 @@ func (b *ToolResultBlock) members(c *codec) {
 	c.extra(&b.Extra)
 }
 
-// content carries what the tool returned.
 func (b *ToolResultBlock) content(c *codec) {
 	if !c.omits(len(b.Content) == 0) {
 		c.content("content", &b.Content, &b.plain, true)

@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Role says who speaks in a message.
+// Role is the author of a message.
 type Role string
 
 // The roles. Tool results are part of user messages.
@@ -21,7 +21,7 @@ const (
 type Message struct {
 	Role    Role
 	Content []Block
-	// Origins says where each block of Content came from; it is nil or as long
+	// Origins holds the origin of each block of Content; it is nil or as long
 	// as Content. It is never rendered: it lets a renderer give reasoning and
 	// opaque blocks back only to the model that made them.
 	Origins []Origin
@@ -35,34 +35,34 @@ type Origin struct {
 	// greater Batch was appended later. It is 0 for a synthetic block and for
 	// a summary.
 	Batch int
-	// Block is the index of the block in the content of its entry,
-	// [WholeEntry] or [PromptEntry]. That of a synthetic block tells what it was
-	// made up for.
+	// Block is the index of the block in the content of its entry, [WholeEntry]
+	// or [PromptEntry]. In a synthetic block it names the block that it
+	// replaces.
 	Block int
 	API   string // of the answer it is part of, as in [Response]
 	Model string
-	// Answer is that answer, if it says what it was made from; nil otherwise.
+	// Answer is that answer, if it recorded its request (see [Made]); nil
+	// otherwise.
 	Answer *Answer
 }
 
-// Answer is an answer in a history that says what it was made from.
+// Answer is an answer in a history that recorded its request.
 type Answer struct {
 	Entry string // ID of its first line
 	Made  Made
-	// Intact says that what its request showed, reasoning aside, still stands in
-	// front of it, block for block. Only then its reasoning can be given back to
-	// a provider that checks this.
+	// Intact is set if the blocks of its request, reasoning aside, still precede
+	// it unchanged. Only then can its reasoning return to a provider that checks
+	// this.
 	Intact bool
 }
 
-// The values of [Origin.Block] that are no index.
+// The values of [Origin.Block] that are not indexes.
 const (
-	// WholeEntry is that of a block which is all that its entry holds: a call or
-	// a result on a line of its own.
+	// WholeEntry is for a block that fills its entry: a call or a result on its
+	// own line.
 	WholeEntry = -1
-	// PromptEntry is that of a text of the user which is a [System] or a [Tools]
-	// entry behind the beginning. A renderer may give it the role that the provider
-	// has for it.
+	// PromptEntry is for a text of the user made of a later [System] or [Tools]
+	// entry. A renderer may give it the role that the provider has for it.
 	PromptEntry = -2
 )
 
@@ -81,7 +81,8 @@ func ToolResult(callID, output string) Message {
 	return Message{Role: RoleUser, Content: []Block{textResult(callID, output, false)}}
 }
 
-// ToolError returns a user message that says why the call with that ID failed.
+// ToolError returns a user message with the reason why the call with that ID
+// failed.
 func ToolError(callID, reason string) Message {
 	return Message{Role: RoleUser, Content: []Block{textResult(callID, reason, true)}}
 }
@@ -114,10 +115,10 @@ func isPlain(content []Block) bool {
 // JSON string and not as an array of one block.
 func (m Message) Plain() bool { return m.plain && len(m.Content) == 1 }
 
-// Text returns the text blocks of the message. A blank line stands between texts
-// that were said apart: those of the user, and those of two answers that became
-// one message. The texts of one answer follow each other as the model wrote them,
-// which may be in the middle of a sentence.
+// Text returns the text blocks of the message. A blank line separates texts of
+// the user, and texts of two answers that became one message. The texts of one
+// answer follow each other as the model wrote them, which may be in the middle of
+// a sentence.
 func (m Message) Text() string {
 	var sb strings.Builder
 	last := -1

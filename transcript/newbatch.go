@@ -21,7 +21,7 @@ import (
 // [Repeat] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
-// annotated is an item and what its first line has besides.
+// annotated is an item plus extra members of its first line.
 type annotated struct {
 	Item
 	app        json.RawMessage
@@ -64,7 +64,7 @@ func (Custom) isItem()      {}
 // NewBatch encodes items as the entries of one append. now becomes the time of
 // every entry; newID is called once per entry and returns its ID.
 //
-// FORMAT.md defines how a message is split into lines: a user message into its
+// docs/FORMAT.md defines how a message is split into lines: a user message into its
 // tool results and then the rest, an assistant message into a line of type
 // assistant and then its calls and the blocks between them. The error names the
 // item that cannot be written and the reason; no entries are returned with it.
@@ -82,7 +82,7 @@ func NewSealedBatch(now time.Time, newID func() string, items ...Item) ([]Entry,
 	return newBatch(now, newID, true, items)
 }
 
-// newBatch has a closure where a struct of what it refers to would let newID escape.
+// newBatch has a closure because a struct of its variables would let newID escape.
 func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]Entry, error) {
 	entries := make([]Entry, 0, len(items))
 	now = now.UTC().Truncate(time.Microsecond)
@@ -134,8 +134,8 @@ func (a annotated) annotate(e *Entry) error {
 }
 
 // makeLine encodes the line of e and then sets e to the result of [ParseEntry] for
-// it, because the value of the caller may differ from that and may change later.
-// Most entries need no parsing. The error says that no reader would accept the line.
+// it, because the value of the caller may differ from it and may change later. Most
+// entries need no parsing. An error means that readers would reject the line.
 func (e *Entry) makeLine(sealed bool) error {
 	e.line = e.appendLine(make([]byte, 0, lineSize(e.Body)))
 	if sealed {
@@ -178,11 +178,10 @@ func lineSize(b Body) int {
 // WithIdem puts an idempotency key and the hash of the batch on its first entry
 // and encodes the line of that entry again. The line ends with a checksum if
 // the old one did. The entries equal the result of [ParseEntry] for their
-// lines, as those of [NewBatch] do.
+// lines, as after [NewBatch].
 //
-// The error says that a reader would not find the key, because it is not valid
-// UTF-8 or makes the line too long. The entries must not be used after an
-// error.
+// It fails if a reader would not find the key, because it is not valid UTF-8 or
+// makes the line too long. The entries must not be used after an error.
 func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
 	if !utf8.ValidString(key) || !utf8.ValidString(hash) {
 		return nil, fmt.Errorf("transcript: the idempotency key %q is not valid UTF-8", key)
@@ -246,14 +245,14 @@ func addItem(add func(Body) string, item Item) error {
 		add(it.(Body))
 		return nil
 	case annotated:
-		return errors.New("WithApp, Repeat or Dequeued of what is one already")
+		return errors.New("nested WithApp, Repeat or Dequeued")
 	case nil:
 		return errors.New("nil item")
 	}
 	return fmt.Errorf("a %T cannot be appended: give the value, not a pointer to it", item)
 }
 
-// The closed sets of what is written. A reader tolerates other values.
+// The closed sets of written values. A reader tolerates others.
 var (
 	toolStatuses = []string{"pending", "running", "completed", "error"}
 	contextKinds = []string{"resource", "memory", "skill"}
@@ -404,7 +403,7 @@ func addAssistant(add func(Body) string, r Response) error {
 	return nil
 }
 
-// replacement is in a line where a text of the caller was no UTF-8, and in few others.
+// replacement is in lines whose text was invalid UTF-8, and in few others.
 var replacement = []byte("\uFFFD")
 
 // settled reports whether e equals the result of ParseEntry for its line and

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 )
 
-// Request is what is asked of a model, in no provider's form: see package
-// rebuild/wire for those.
+// A Request to a model is independent of providers; package rebuild/wire
+// renders it.
 type Request struct {
 	Model     string    `json:"model,omitempty"`
 	System    string    `json:"system,omitempty"`

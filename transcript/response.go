@@ -8,9 +8,9 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Response is one answer of a model. Appended to a session it is one batch, so
-// a crash never leaves the answer without the calls it made. Its members in JSON
-// are named as those of an assistant line.
+// Response is one answer of a model. Appended to a session it is one batch, so a
+// crash never leaves the answer without the calls it made. Its JSON members are
+// named as in an assistant line.
 type Response struct {
 	Message    Message    `json:"message"`
 	API        string     `json:"api,omitempty"` // the wire format it came in, "anthropic" for example
@@ -21,26 +21,25 @@ type Response struct {
 	Made       Made       `json:"made,omitzero"`        // what the request held
 }
 
-// Made says what the request held that an answer was made from. guard.Do sets
-// it; an application that renders requests itself takes After from its
+// Made records the content of the request of an answer. guard.Do sets it; an
+// application that renders requests itself takes After from its
 // rebuild.History, and the others from rebuild.PromptHash and rebuild.Reasoned.
-// The zero value says nothing. Providers refuse reasoning behind a changed
-// prefix, and steering text and late results must not be shown in front of an
-// answer that was made without them; Made is how later requests tell.
+// The zero value records nothing. Providers refuse reasoning after a changed
+// prefix, and steering texts and late results must not precede an answer that
+// was made without them; later requests use Made to prevent both.
 type Made struct {
 	// After is the entry ID of the last line that the request was rendered
 	// from, of those that a history is made of.
 	After string `json:"after,omitempty"`
 	// Thought is the entry ID of the first answer whose reasoning the request
-	// held; empty if there was none.
+	// held; or empty.
 	Thought string `json:"thought,omitempty"`
-	// PromptHash is the hash of what stood in front of the messages: the system
-	// prompt and the tools.
+	// PromptHash is the hash of the system prompt and the tools.
 	PromptHash string `json:"promptHash,omitempty"`
 }
 
-// StopReason says why a model stopped. Values of a provider that are not
-// listed here are kept as they are.
+// StopReason is the reason why a model stopped. Values of a provider that are
+// not listed here are kept as they are.
 type StopReason string
 
 // The stop reasons. Aborted and Error are ours: the answer was cut by a
@@ -64,7 +63,7 @@ type Usage struct {
 	Output     int
 	CacheRead  int
 	CacheWrite int
-	Extra      Extra // members of the provider's object that are no field, or no number
+	Extra      Extra // other members of the provider's object, or non-numbers
 }
 
 // Prompt is the size of the whole prompt in tokens.

@@ -13,7 +13,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 const blanks = " \t\r\n"
 
 // maxRecords limits the records taken from one line. One is normal and two or
-// three occur; more would cost memory and help nobody.
+// three occur; more would only cost memory.
 const maxRecords = 1000
 
 // salvage appends the records of a line that is not one native entry and nothing
@@ -84,11 +84,11 @@ func (s *scanner) salvage(recs []Record, l line) []Record {
 	return recs
 }
 
-// glued returns the index of a whole record at the end of text, behind a torn
-// one, or 0 if there is none. It searches from the right, where a candidate
-// inside the record fails at its first bracket, and tries candidates that begin
-// as records do first. It gives up after reading the text a few times over, so
-// a hostile line costs linear time.
+// glued returns the index of a whole record at the end of text, after a torn
+// one, or 0. It searches from the right, where a candidate inside the record
+// fails at its first bracket, and tries candidates that begin as records do
+// first. It gives up after reading the text a few times over, so a hostile line
+// costs linear time.
 func (s *scanner) glued(text []byte) int {
 	if !bytes.HasSuffix(text, []byte("}")) {
 		return 0
@@ -118,12 +118,12 @@ func (s *scanner) glued(text []byte) int {
 	return 0
 }
 
-// apart reports whether record was written after torn, the record in front of
-// it, and is not a value inside it. This is certain unless torn ends where a
-// value begins. Programs that fence torn records with a newline, as this module
-// does, then leave a fragment of the torn record more often than a record glued
-// to it. A value inside a record existed before the record, so the order of
-// times and IDs decides.
+// apart reports whether record was written after torn, the record before it,
+// and is not a value inside it. This is certain unless torn ends where a value
+// begins. Programs that fence torn records with a newline, as this module does,
+// then leave a fragment of the torn record more often than a record glued to
+// it. A value inside a record existed before the record, so the order of times
+// and IDs decides.
 func (s *scanner) apart(torn, record []byte) bool {
 	if !s.native || !endsBeforeValue(torn) {
 		return true
@@ -161,7 +161,7 @@ func endsBeforeValue(torn []byte) bool {
 		case '"':
 			end := jsontext.Skip(torn, i)
 			if end == len(torn) {
-				return false // in a string, or right behind it
+				return false // in a string, or right after it
 			}
 			i = end - 1
 		case '{', '[':

@@ -19,7 +19,7 @@ type ScanOptions struct {
 	// From is the offset of a line. A forward scan starts there; a backward
 	// scan ends before it.
 	From int64
-	// Final says that nobody is writing, so the bytes after the last newline
+	// Final means that no writer is active, so the bytes after the last newline
 	// are an entry or damage. Without it they may be a write in progress and
 	// are skipped.
 	Final bool
@@ -52,7 +52,7 @@ type Record struct {
 	Damage *Damage
 }
 
-// HasEntry reports whether the record has an entry.
+// HasEntry reports whether the record holds an entry.
 func (r Record) HasEntry() bool { return r.Damage == nil || r.Damage.Kind == DamageCRC }
 
 // Scan reads the size bytes of r from front to back, line by line. Only '\n'
@@ -63,12 +63,11 @@ func (r Record) HasEntry() bool { return r.Damage == nil || r.Damage.Kind == Dam
 //
 // An object inside a torn record may look like a record glued to it if the tear
 // is where a value begins. Scan takes such an object for an entry only if its
-// ts and id are greater than those of the torn record.
+// ts and id exceed the ones of the torn record.
 //
-// The sequence may be ranged over several times. It ends after the first pair
-// with an error, which is an error of r. Lines of the native format are read and
-// decoded ahead of the loop, by several goroutines: 256 lines at most, and no further
-// one once they have 256 KiB.
+// The sequence may be ranged over several times. It ends after the first pair with an
+// error, which is an error of r. Lines of the native format are read and decoded
+// ahead of the loop, by several goroutines: 256 lines at most, up to about 256 KiB.
 func Scan(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
 	return o.records(linesForward(r, o.From, size, o.MaxLine), false)
@@ -80,8 +79,8 @@ func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record
 	return o.records(linesBackward(r, o.From, size, o.MaxLine), true)
 }
 
-// records yields the records of lines; reversed says that those of one line come from
-// the last to the first. A caller's Decode is called by the loop alone.
+// records yields the records of lines; with reversed set, records of one line come
+// from the last to the first. A caller's Decode is called by the loop alone.
 func (s *scanner) records(lines iter.Seq2[line, error], reversed bool) iter.Seq2[Record, error] {
 	decode := func(recs []Record, l line) []Record {
 		n := len(recs)
@@ -97,7 +96,6 @@ func (s *scanner) records(lines iter.Seq2[line, error], reversed bool) iter.Seq2
 	return ahead.Map(lines, most, func(l line) int { return len(l.text) }, decode)
 }
 
-// appendRecords appends the records of a line in order.
 func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	if !l.terminated && !s.Final {
 		return recs

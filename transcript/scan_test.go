@@ -17,7 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// collect reads data in both directions and returns what a forward scan found.
+// collect reads data in both directions and returns the records of a forward
+// scan.
 func collect(t testing.TB, data string, opts *transcript.ScanOptions) []transcript.Record {
 	t.Helper()
 	var forward, backward []transcript.Record
@@ -157,8 +158,8 @@ func checkCovered(t testing.TB, data string, recs []transcript.Record) {
 	gap(len(data))
 }
 
-// Wherever a record is torn, the one written behind it is found, and nothing
-// is made of the first.
+// Wherever a record is torn, the one written after it is found, and the first
+// gives no entry.
 func TestScanGlued(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many samples in one goroutine")
@@ -192,8 +193,8 @@ func TestScanGlued(t *testing.T) {
 	}
 }
 
-// Salvage finds a record behind many things that look like one, and gives up
-// on a line that is made to cost time.
+// Salvage finds a record after many things that look like one, and gives up on
+// a line that is made to cost time.
 func TestScanGluedHard(t *testing.T) {
 	code := strings.Repeat(`"func f() {","if x {",`, 500) + `"}"`
 	second := `{"type":"tool_use","id":"z","ts":"2026-11-20T08:00:02Z","input":{"code":[` + code + `]}}`

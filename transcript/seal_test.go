@@ -44,7 +44,7 @@ func scanLine(t testing.TB, line []byte) (recs []transcript.Record) {
 	return recs
 }
 
-// The checksum is what FORMAT.md says, and the entry is the one without it.
+// The checksum is what docs/FORMAT.md says, and the entry is the one without it.
 func TestSealed(t *testing.T) {
 	for _, line := range sealed(t) {
 		n := len(line) - len(`,"crc":"00000000"}`)
@@ -90,8 +90,8 @@ func TestSealedIdem(t *testing.T) {
 	}
 }
 
-// Whichever byte of a sealed line becomes whichever other, it is reported; and
-// what is still an entry is kept.
+// Every change of a byte in a sealed line is reported; and an entry that still
+// parses is kept.
 func TestSealedFlips(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many samples in one goroutine")
@@ -100,8 +100,8 @@ func TestSealedFlips(t *testing.T) {
 		require.Nil(t, scanLine(t, line)[0].Damage)
 		for i := range line {
 			for b := range 256 {
-				// Of the bytes in front of the checksum the flips of one bit
-				// and the bytes that mean something in a line.
+				// Of the bytes before the checksum the flips of one bit and the
+				// special bytes of a line.
 				one := bits.OnesCount8(byte(b)^line[i]) == 1
 				if byte(b) == line[i] || !one && i < len(line)-20 && !strings.ContainsRune("\x00\n ,:\"\\{}[]", rune(b)) {
 					continue
@@ -126,8 +126,8 @@ func TestSealedFlips(t *testing.T) {
 	}
 }
 
-// A crc that is not the last member, or that no reader of lines takes for one,
-// says nothing.
+// A crc that is not the last member, or that readers of lines do not take for
+// one, is ignored.
 func TestSealedElsewhere(t *testing.T) {
 	for _, line := range []string{
 		`{"type":"user","crc":"00000000","content":"a"}`,

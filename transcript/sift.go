@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// siftBlock is how many bytes are read at a time where lines are not longer. Of a
-// block that keep accepts it is given parts of about siftPart before single lines.
+// siftBlock is the size of a read, in bytes, unless a line is longer. If keep
+// accepts a block, it is tried on parts of about siftPart bytes and then on single
+// lines.
 const (
 	siftBlock = 256 << 10
 	siftPart  = 8 << 10
@@ -24,11 +25,11 @@ var newline = []byte("\n")
 // Sift yields the records of [ScanBackward] whose lines keep accepts. Where keep
 // refuses most lines it costs little more than reading, as those are not decoded.
 //
-// Keep is given one line or several whole ones, without the newline of the last,
+// Keep is called with one line or several whole ones, without the last newline,
 // and the offset of the first. It must accept several lines if it accepts one of
-// them; each of these is then given to keep alone. Lines come from the last to the
-// first, each only when the loop has taken the records behind it. Keep must not
-// retain or modify them. Lines above ScanOptions.MaxLine are left out.
+// them; it is then called for each alone. Lines come from the last to the first,
+// each only when the loop has taken the later records. Keep must not retain or
+// modify them. Lines above ScanOptions.MaxLine are left out.
 func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		s := sifter{scanner: *opts.resolve(), r: r, keep: keep}
@@ -104,7 +105,8 @@ func (s *sifter) read(offset, n int64) ([]byte, error) {
 	return s.buf[:n], readFull(s.r, s.buf[:n], offset)
 }
 
-// sift yields what is kept of a block. It reports whether the loop goes on.
+// sift yields the accepted lines of a block. It reports whether the loop
+// continues.
 func (s *sifter) sift(block []byte, start int64, yield func(Record, error) bool) bool {
 	if !s.wants(block, start) {
 		return true
@@ -138,8 +140,8 @@ func partOf(block []byte) int {
 	return bytes.LastIndexByte(block[:i-1], '\n') + 1
 }
 
-// lines yields what is kept of lines that keep has accepted together. It reports
-// whether the loop goes on.
+// lines yields the accepted ones of lines that keep has accepted together. It
+// reports whether the loop continues.
 func (s *sifter) lines(block []byte, start int64, yield func(Record, error) bool) bool {
 	single := bytes.IndexByte(block[:len(block)-1], '\n') < 0
 	for len(block) > 0 {

@@ -12,8 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Sift yields what ScanBackward yields, of the lines that it was asked to keep,
-// whatever the lines are.
+// Sift yields the same as ScanBackward for the kept lines, for all lines.
 func TestSift(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range few(40) {

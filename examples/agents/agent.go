@@ -28,8 +28,8 @@ type agent struct {
 	out     io.Writer // of one goroutine
 }
 
-// turn answers a text, or if that is empty what has no answer yet. Whatever
-// happens is on disk before the next step begins, so it can be killed anywhere.
+// turn answers a text, or if that is empty the unanswered rest. Each step is on
+// disk before the next one begins, so it can be killed anywhere.
 func (a *agent) turn(ctx context.Context, s *session.Session, text string) error {
 	t, err := turn.TryBegin(ctx, s) // one at a time, in all processes
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 		if err != nil || !p.Owed {
 			return err
 		}
-		a.say("Going on with the last turn.")
+		a.say("Continuing the last turn.")
 	} else if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, &a.guard, s, a.ask)
-		// An answer that was cut is kept as far as it came. If nothing came it
-		// says that the turn was ended, and not killed: see run.
+		// The received part of a cut answer is kept. An empty one records that
+		// the turn was ended, and not killed: see run.
 		if resp == nil {
 			resp = &transcript.Response{StopReason: transcript.StopAborted, Message: transcript.Message{Role: transcript.RoleAssistant}}
 		}
@@ -86,13 +86,13 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the model asked for tools %d times: an empty line lets it go on", maxRounds)
+	return fmt.Errorf("the model asked for tools %d times: an empty line lets it continue", maxRounds)
 }
 
 // ask is one call of the model, with its answer shown as it comes.
 func (a *agent) ask(ctx context.Context, call guard.Call) (*transcript.Response, error) {
 	if call.Attempt > 0 {
-		a.say("The request did not fit (%s) and is sent again; what was shown of its answer is void.", call.Overflow.Kind)
+		a.say("The request did not fit (%s) and is sent again; the answer shown so far is void.", call.Overflow.Kind)
 	}
 	resp, err := a.service.complete(ctx, call.Request, false, func(d wire.Delta) {
 		_, _ = io.WriteString(a.out, printable(d.Text))

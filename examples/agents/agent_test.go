@@ -59,7 +59,7 @@ func newTool(name string, run func(ctx context.Context, input json.RawMessage) (
 	return tool{transcript.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, run}
 }
 
-// drive runs the program on lines of input and returns what it printed.
+// drive runs the program on lines of input and returns its output.
 func drive(t *testing.T, c config, lines ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -144,7 +144,7 @@ func withSession(t *testing.T, c config, f func(*session.Session)) {
 }
 
 // The program is run twice on one store: the first request of the second run
-// begins with what was sent and answered in the first, byte for byte.
+// begins with the request and the answer of the first, byte for byte.
 func TestRestart(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		first := &guardtest.Model{Answer: guardtest.Script(
@@ -170,7 +170,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// The name of an API that is none is an error.
+// An unknown name of an API is an error.
 func TestUnknownAPI(t *testing.T) {
 	c := testConfig(t, "anthropic", &guardtest.Model{})
 	c.api = "nobody"
@@ -179,7 +179,7 @@ func TestUnknownAPI(t *testing.T) {
 	}
 }
 
-// The conversation goes on over another API, and over the first one again.
+// The conversation continues over another API, and over the first one again.
 func TestAnotherAPI(t *testing.T) {
 	m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Call(guardtest.Tool("read", "{}")), guardtest.Say("It is alpha."))}
 	c := testConfig(t, "anthropic", m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
@@ -193,7 +193,7 @@ func TestAnotherAPI(t *testing.T) {
 	})
 }
 
-// What a killed program left is gone on with at the next start.
+// The next start continues the work of a killed program.
 func TestResume(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{}
@@ -209,7 +209,7 @@ func TestResume(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		contains(t, drive(t, c), "1 previous turns", "Going on with the last turn.", "two")
+		contains(t, drive(t, c), "1 previous turns", "Continuing the last turn.", "two")
 		contains(t, string(m.Requests()[0].Body), "interrupted", `two"`)
 		if out := drive(t, c, ""); strings.Contains(out, "Going on") || m.Stats().Requests != 1 {
 			t.Errorf("it goes on again: %d requests\n%s", m.Stats().Requests, out)
@@ -276,8 +276,8 @@ func (w *onText) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Ctrl-C ends an answer and not the program. What was said is kept, the next
-// request is valid, and a restart does not go on with what was cancelled.
+// Ctrl-C ends an answer and not the program. The conversation is kept, the next
+// request is valid, and a restart does not continue the cancelled turn.
 func TestCancel(t *testing.T) {
 	long := guardtest.Say(strings.Repeat("one two three four ", 20))
 	tests := []struct {
@@ -321,7 +321,7 @@ func TestCancel(t *testing.T) {
 			if err := run(t.Context(), c, strings.NewReader("hello\n"), cancelled); err != nil {
 				t.Fatal(err)
 			}
-			contains(t, cancelled.out.String(), "Cancelled. What was said so far is kept.", "> ")
+			contains(t, cancelled.out.String(), "Cancelled. The answer so far is kept.", "> ")
 			all := answers(t, c)
 			if last := all[len(all)-1]; last.StopReason != transcript.StopAborted {
 				t.Errorf("the answer is %+v", last)
@@ -338,14 +338,14 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A turn that failed is gone on with when the user says so.
+// A failed turn continues when the user wants it.
 func TestEmptyLine(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Unauthorized())}
 		c := testConfig(t, api, m)
 		contains(t, drive(t, c, "hello"), "> ", "Error: ", "401")
 		contains(t, drive(t, c), "The last turn has no answer.", "> \n")
-		contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Going on with the last turn.", "hello\n")
+		contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Continuing the last turn.", "hello\n")
 		if out := drive(t, c, "", ""); strings.Contains(out, "no answer") || m.Stats().Requests != 2 {
 			t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
 		}
@@ -353,8 +353,8 @@ func TestEmptyLine(t *testing.T) {
 	})
 }
 
-// An answer that its limit cuts in the middle of a call is gone on with: the
-// call fails.
+// After an answer that its limit cuts in the middle of a call, the turn
+// continues: the call fails.
 func TestCutCall(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		if api == "gemini" {
@@ -397,15 +397,15 @@ func TestBusy(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	contains(t, drive(t, c), "Going on with the last turn.", "hello\n")
+	contains(t, drive(t, c), "Continuing the last turn.", "hello\n")
 	if body := string(m.Requests()[0].Body); strings.Contains(body, "never sent") {
 		t.Errorf("sent is %s", body)
 	}
 	valid(t, m)
 }
 
-// A stream that fails is said so, what came is kept, and the next request is
-// valid.
+// A failed stream is reported, the received part is kept, and the next request
+// is valid.
 func TestCutStream(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		say := guardtest.Say(strings.Repeat("one two three four ", 20))
@@ -439,8 +439,7 @@ func TestCutStream(t *testing.T) {
 	})
 }
 
-// What fails before an answer begins is tried again by the SDK. The clock is
-// that of synctest.
+// The SDK retries failures before an answer begins. The clock is synctest's.
 func TestRetry(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		if api == "gemini" {

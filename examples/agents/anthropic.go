@@ -17,11 +17,10 @@ import (
 
 // anthropicSDK is the Messages API through anthropic-sdk-go.
 //
-// The body goes out as it was rendered and the events are read as they came,
-// since the types of the SDK lose what they do not know. The SDK does the rest:
-// credentials, headers, connections, and trying again what failed before an
-// answer began. Refusals are an [anthropic.Error], which package guard
-// understands.
+// The body goes out as rendered and the events are read as received, since the
+// types of the SDK lose unknown members. The SDK does the rest: credentials,
+// headers, connections, and retries before an answer begins. Refusals are an
+// [anthropic.Error], which package guard understands.
 type anthropicSDK struct {
 	sdk    anthropic.Client
 	format messagesapi.Format
@@ -37,7 +36,7 @@ func openAnthropic(_ context.Context, at *endpoint, thinking json.RawMessage) (s
 	}
 	return &anthropicSDK{
 		sdk: anthropic.NewClient(opts...),
-		// The service finds by itself what it can take from its cache.
+		// The service finds cached parts by itself.
 		format: messagesapi.Format{Stream: true, Thinking: thinking, Params: map[string]json.RawMessage{
 			"cache_control": json.RawMessage(`{"type":"ephemeral"}`),
 		}},
@@ -68,7 +67,7 @@ func (a *anthropicSDK) complete(ctx context.Context, req transcript.Request, bac
 	}
 	err = events.Err()
 	if refusal, ok := errors.AsType[*anthropic.Error](err); ok {
-		_, _ = stream.Add([]byte(refusal.RawJSON())) // err says it too
+		_, _ = stream.Add([]byte(refusal.RawJSON())) // also in err
 	}
 	resp := stream.Response()
 	if header != nil {

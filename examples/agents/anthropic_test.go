@@ -145,7 +145,7 @@ func TestAnthropicThinking(t *testing.T) {
 	valid(t, m)
 }
 
-// The errors of the SDK are told apart by the guard.
+// The guard classifies the errors of the SDK.
 func TestAnthropicErrors(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -15,9 +15,9 @@ import (
 
 // geminiSDK is the API of Gemini through google.golang.org/genai.
 //
-// The body goes out as it was rendered, since the types of the SDK take no
-// signature that is not base64. Events are read from its types, which keep all
-// but the spelling of inputs. The SDK does the rest: credentials, headers and
+// The body goes out as it was rendered, since the types of the SDK take
+// signatures in base64 only. Events are read from its types, which keep all but
+// the spelling of inputs. The SDK does the rest: credentials, headers and
 // connections. Refusals are a [genai.APIError], which package guard understands.
 type geminiSDK struct {
 	sdk    *genai.Client
@@ -51,7 +51,7 @@ func (a *geminiSDK) complete(ctx context.Context, req transcript.Request, backgr
 	stream := format.NewStream()
 	for chunk, err := range a.sdk.Models.GenerateContentStream(ctx, req.Model, nil, config) {
 		if refusal, ok := errors.AsType[genai.APIError](err); ok {
-			_, _ = stream.Add(eventOf(map[string]any{"error": refusal})) // err says it too
+			_, _ = stream.Add(eventOf(map[string]any{"error": refusal})) // also in err
 		}
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -102,7 +102,7 @@ func requestConfig(format gemini.Format, req transcript.Request) (*genai.Generat
 func eventOf(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil // the stream says that it is no event
+		return nil // the stream reports a bad event
 	}
 	return data
 }

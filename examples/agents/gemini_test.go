@@ -44,8 +44,8 @@ func everyGemini(t *testing.T) transcript.Request {
 }
 
 // throughTypes decodes a rendered request into the SDK's types and encodes it
-// back. The one text that they cannot hold is that which stands for signatures:
-// it is not base64, and goes through as if it were.
+// back. The one text that they cannot hold replaces signatures: it is not
+// base64, and goes through as if it were.
 func throughTypes(t *testing.T, body []byte) {
 	t.Helper()
 	var req struct {
@@ -107,7 +107,7 @@ func TestGeminiRequestTypes(t *testing.T) {
 	}
 }
 
-// Whatever a transcript holds, what is rendered of it goes through the types.
+// The rendering of every transcript goes through the types.
 func TestGeminiRandomTypes(t *testing.T) {
 	var blocks []string
 	for _, m := range everyGemini(t).Messages {
@@ -219,7 +219,7 @@ func TestGeminiAnswer(t *testing.T) {
 	valid(t, m)
 }
 
-// The errors of the SDK are told apart by the guard.
+// The guard classifies the errors of the SDK.
 func TestGeminiErrors(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -66,7 +66,7 @@ func main() {
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
 	flag.StringVar(&c.api, "api", "anthropic", "`API` to use: "+strings.Join(slices.Sorted(maps.Keys(apis)), ", "))
 	flag.StringVar(&c.model, "model", "", "`name` of the model; empty for one that the API has")
-	flag.IntVar(&c.window, "window", 0, "context window of the model in `tokens`; 0 for that of the API's model")
+	flag.IntVar(&c.window, "window", 0, "context window of the model in `tokens`; 0 for the usual one of the API's model")
 	flag.IntVar(&c.maxOutput, "max-output", wire.DefaultMaxOutput, "longest answer in `tokens`")
 	reasoning := flag.String("reasoning", "", "how the model is to reason, as `JSON` of the API: {\"type\":\"adaptive\"}, {\"effort\":\"medium\"}, {\"includeThoughts\":true}")
 	work := flag.String("work", ".", "`folder` that the model's tools may read")
@@ -116,14 +116,14 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	}
 	a.say("Session %s, %d previous turns. Ctrl-C cancels an answer, Ctrl-D ends.", key, info.Turns)
 
-	// What a killed run left is gone on with at once; what was cancelled or
-	// failed waits for the user.
+	// Work of a killed run continues at once; cancelled and failed turns wait
+	// for the user.
 	pending, err := s.Pending(ctx)
 	if err != nil {
 		return err
 	}
 	if pending.Owed && pending.Cut {
-		a.say("The last turn has no answer. An empty line lets the model go on.")
+		a.say("The last turn has no answer. An empty line lets the model continue.")
 	} else if pending.Owed {
 		a.handle(ctx, s, "")
 	}
@@ -143,8 +143,8 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	}
 }
 
-// handle runs a turn that Ctrl-C cancels, and says how it failed: the program
-// goes on.
+// handle runs a turn that Ctrl-C cancels, and prints failures: the program
+// continues.
 func (a *agent) handle(ctx context.Context, s *session.Session, text string) {
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
@@ -152,13 +152,12 @@ func (a *agent) handle(ctx context.Context, s *session.Session, text string) {
 	case errors.Is(err, session.ErrBusy):
 		a.say("Another program is in the middle of a turn on this session; nothing was sent.")
 	case errors.Is(err, context.Canceled):
-		a.say("Cancelled. What was said so far is kept.")
+		a.say("Cancelled. The answer so far is kept.")
 	case err != nil:
 		a.say("Error: %v", err)
 	}
 }
 
-// newAgent puts together what a turn needs.
 func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 	api, ok := apis[c.api]
 	if !ok {
@@ -178,8 +177,8 @@ func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 	return a, nil
 }
 
-// compaction says when and how the conversation is made smaller: by the model,
-// and if that fails without it.
+// compaction decides when and how the conversation is made smaller: by the
+// model, and if that fails without it.
 func (a *agent) compaction() compact.Options {
 	model := compact.Model{Name: a.model, Window: a.window, Complete: a.summarize}
 	return compact.Options{
@@ -194,7 +193,7 @@ func (a *agent) summarize(ctx context.Context, req transcript.Request) (*transcr
 	return a.service.complete(ctx, req, true, func(wire.Delta) {})
 }
 
-// observe tells what the library does to the conversation.
+// observe prints actions of the library on the conversation.
 func (a *agent) observe(_ context.Context, e session.Event) {
 	switch e.Kind {
 	case session.EventCompactionDone:
@@ -205,12 +204,10 @@ func (a *agent) observe(_ context.Context, e session.Event) {
 	}
 }
 
-// say prints one line that is not the conversation.
 func (a *agent) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.out, "  %s\n", printable(fmt.Sprintf(format, args...)))
 }
 
-// printable takes out of a text what a terminal would obey.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -34,7 +34,7 @@ func reply(r guardtest.Request) string {
 	text := r.UserText()
 	switch results := r.Results(); {
 	case strings.HasPrefix(r.System, "You summarise"):
-		return "The user tried out what a scripted model can do."
+		return "The user tried out a scripted model."
 	case len(results) > 0:
 		var sb strings.Builder
 		sb.WriteString("This is what I found:")

@@ -20,10 +20,10 @@ import (
 
 // openaiSDK is one of two APIs through openai-go.
 //
-// The body goes out as it was rendered and the events are read as they came,
-// since the types of the SDK lose what they do not know. The SDK does the rest:
-// credentials, headers, connections, and trying again what failed before an
-// answer began. Refusals are an [openai.Error], which package guard understands.
+// The body goes out as rendered and the events are read as received, since the
+// types of the SDK lose unknown members. The SDK does the rest: credentials,
+// headers, connections, and retries before an answer begins. Refusals are an
+// [openai.Error], which package guard understands.
 type openaiSDK struct {
 	sdk     openai.Client
 	path    string
@@ -62,7 +62,7 @@ func (a *openaiSDK) complete(ctx context.Context, req transcript.Request, _ bool
 	var answer *http.Response
 	err = a.sdk.Post(ctx, a.path, nil, &answer, option.WithRequestBody("application/json", body))
 	if refusal, ok := errors.AsType[*openai.Error](err); ok {
-		return nil, fmt.Errorf("%w: %s", err, refusal.Message) // the SDK does not say it
+		return nil, fmt.Errorf("%w: %s", err, refusal.Message) // the SDK does not report it
 	}
 	if err != nil {
 		return nil, err

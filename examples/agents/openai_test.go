@@ -67,8 +67,7 @@ func everyOpenAI() transcript.Request {
 	}
 }
 
-// What is rendered decodes into the types of the SDK and encodes back to the
-// same.
+// A rendering decodes into the types of the SDK and encodes back to the same.
 func TestOpenAIRequestTypes(t *testing.T) {
 	chat, _, err := openaichat.Format{SystemRole: "developer"}.Request(everyOpenAI())
 	if err != nil {
@@ -212,7 +211,7 @@ var talk = guardtest.Answer{
 }
 
 // The typed methods of the SDK talk to the strict server over a port, whole and
-// streamed; what they return converts to the same answer as what we read.
+// streamed; their results convert to the same answer as ours.
 func TestOpenAITypedClient(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Name: "scripted-2026-01-01", Answer: guardtest.Always(talk)}
@@ -242,7 +241,7 @@ func TestOpenAITypedClient(t *testing.T) {
 	})
 }
 
-// plain returns what an answer says, without IDs of items.
+// plain returns the content of an answer, without IDs of items.
 func plain(resp *transcript.Response) string {
 	var sb strings.Builder
 	for _, b := range resp.Message.Content {
@@ -339,7 +338,7 @@ func TestOpenAIReasoning(t *testing.T) {
 		`"type":"reasoning"`, `"Wait."`, `"function_call"`, `"function_call_output"`, `"type":"reasoning"`, `"Alpha."`, "thanks")
 	valid(t, m)
 
-	// The other API goes on with the conversation.
+	// The other API continues the conversation.
 	c.api = "chat"
 	m = &guardtest.Model{}
 	c.at = offline(m)
@@ -351,7 +350,7 @@ func TestOpenAIReasoning(t *testing.T) {
 	valid(t, m)
 }
 
-// The errors of the SDK are told apart by the guard.
+// The guard classifies the errors of the SDK.
 func TestOpenAIErrors(t *testing.T) {
 	tests := []struct {
 		name   string

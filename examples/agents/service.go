@@ -16,8 +16,8 @@ import (
 type service interface {
 	// complete sends a request through the SDK and puts the answer together;
 	// show is called for each piece of it. An answer that was cut is returned
-	// with the error. A request in the background is none of the conversation:
-	// it asks for no reasoning, and no later one begins with it.
+	// with the error. A request in the background is outside of the
+	// conversation: it wants no reasoning, and no later request begins with it.
 	complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error)
 }
 

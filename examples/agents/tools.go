@@ -18,14 +18,14 @@ import (
 // maxFile is how many bytes of a file a model is shown.
 const maxFile = 20_000
 
-// tool is what a model may call.
+// A tool can be called by the model.
 type tool struct {
 	transcript.Tool
 	run func(ctx context.Context, input json.RawMessage) (string, error)
 }
 
-// recallTools are the tools with which the model reads what its history no longer
-// has. Their definitions do not depend on the session.
+// recallTools are the tools with which the model reads entries no longer in its
+// history. Their definitions do not depend on the session.
 func recallTools(s *session.Session) (list []tool) {
 	for _, t := range search.RecallTools(s) {
 		list = append(list, tool{t.Tool, t.Call})

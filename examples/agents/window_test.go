@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 )
 
-// The conversation goes on in a window that is far too small for it, whether
+// The conversation continues in a window that is far too small for it, whether
 // the window is known or is learned from the refusals that the SDK passes on,
 // and whether the model can summarise or not.
 func TestSmallWindow(t *testing.T) {

@@ -1,5 +1,5 @@
-// Loop is the smallest agent whose conversation survives everything: kill it at
-// any point, and start it again.
+// Loop is the smallest agent whose conversation survives everything. Kill it at any
+// point and start it again.
 package main
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// model is yours: any type with this method. This one repeats what it is told.
+// model is a placeholder for your client: any type with this method.
 type model struct{}
 
 func (model) Complete(_ context.Context, req transcript.Request) (*transcript.Response, error) {
-	said := req.Messages[len(req.Messages)-1].Text()
-	return &transcript.Response{Message: transcript.AssistantText("You said: " + said)}, nil
+	text := req.Messages[len(req.Messages)-1].Text()
+	return &transcript.Response{Message: transcript.AssistantText("You said: " + text)}, nil
 }
 
-// maxRounds is how often the model may speak for one line of the user.
+// maxRounds limits the calls of the model for one line of the user.
 const maxRounds = 30
 
 func main() {
@@ -41,7 +41,7 @@ func run(ctx context.Context, dir string, m guard.Client, in io.Reader, out io.W
 		return err
 	}
 	defer store.Close()
-	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"}) // restored, or made
+	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"}) // restored, or created
 	if err != nil {
 		return err
 	}
@@ -52,32 +52,36 @@ func run(ctx context.Context, dir string, m guard.Client, in io.Reader, out io.W
 	fmt.Fprintln(out, "Restored:", info.Turns, "previous turns")
 	g := &guard.Guard{System: "You are a helpful assistant.", Window: 200_000}
 	for lines := bufio.NewScanner(in); lines.Scan() && lines.Text() != ""; {
-		if _, err := s.Append(ctx, transcript.UserText(lines.Text())); err != nil { // on disk before the model is asked
+		if err := reply(ctx, s, g, m, lines.Text(), out); err != nil {
 			return err
-		}
-		for range maxRounds {
-			answer, err := guard.Complete(ctx, g, s, m) // a valid request that fits, whatever happened
-			if answer != nil {                          // also the part of one that came before an error
-				if _, saveErr := s.Append(context.WithoutCancel(ctx), answer); saveErr != nil {
-					return errors.Join(err, saveErr)
-				}
-				fmt.Fprintln(out, answer.Message.Text())
-			}
-			if err != nil {
-				return err
-			}
-			if len(answer.Message.ToolCalls()) == 0 {
-				break
-			}
-			if err := turn.RunTools(ctx, s, 4, runTool); err != nil { // four at a time; each result is on disk at once
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// runTool is yours, too.
+// reply answers one line of the user.
+func reply(ctx context.Context, s *session.Session, g *guard.Guard, m guard.Client, line string, out io.Writer) error {
+	if _, err := s.Append(ctx, transcript.UserText(line)); err != nil { // on disk before the model runs
+		return err
+	}
+	for range maxRounds {
+		answer, err := guard.Complete(ctx, g, s, m) // sends a valid request that fits the window
+		if answer != nil {                          // complete, or cut by an error
+			_, saveErr := s.Append(context.WithoutCancel(ctx), answer)
+			fmt.Fprintln(out, answer.Message.Text())
+			err = errors.Join(err, saveErr)
+		}
+		if err != nil || len(answer.Message.ToolCalls()) == 0 {
+			return err
+		}
+		if err := turn.RunTools(ctx, s, 4, runTool); err != nil { // stores each result at once
+			return err
+		}
+	}
+	return nil
+}
+
+// runTool is yours as well.
 func runTool(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 	return transcript.Message{}, fmt.Errorf("there is no tool %s", c.Call.Name)
 }

@@ -139,12 +139,13 @@ func TestRounds(t *testing.T) {
 	require.Equal(t, maxRounds, asked)
 }
 
-// README shows this program.
+// README shows the function reply.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	program, err := os.ReadFile("main.go")
 	require.NoError(t, err)
-	_, code, _ := strings.Cut(string(program), "package main")
-	require.Contains(t, string(readme), "```go\npackage main"+code+"```", "the program in README.md is another one: copy it from main.go")
+	_, code, _ := strings.Cut(string(program), "\nfunc reply(")
+	code, _, _ = strings.Cut(code, "\n}\n")
+	require.Contains(t, string(readme), "```go\nfunc reply("+code+"\n}\n```", "README.md shows another function: copy it from main.go")
 }

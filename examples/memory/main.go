@@ -1,15 +1,15 @@
-// Memory has two conversations. The second one knows what the first one learned.
+// Memory has two conversations. The second one uses memories of the first.
 //
 //	go run ./examples/memory
 //
-// Without -url it needs no network: a scripted model in the program takes what is
-// said about the user for worth remembering, and answers with what it is shown. With
-// -url (and a key in ANTHROPIC_API_KEY) both are up to a real model, at any
+// Without -url it needs no network: a scripted model in the program remembers
+// statements about the user, and answers with the memories it is shown. With -url
+// (and a key in ANTHROPIC_API_KEY) both are up to a real model, at any
 // Anthropic-compatible endpoint.
 //
 // At the end the files of the memories are printed. Change them, run the program
-// again with the same -dir, and it goes by what they say then. A run that was killed
-// is learned from by the next one.
+// again with the same -dir, and it uses the new texts. The next run learns from one
+// that was killed.
 package main
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The owner of the conversations and of what is learned from them.
+// The owner of the conversations and of their memories.
 const owner = "ana"
 
 var key = session.Key{Agent: "main", Channel: "cli", Peer: owner}
@@ -95,7 +95,7 @@ type program struct {
 	out      io.Writer
 }
 
-// conversation is one, from the first line of the user to what was learned from it.
+// conversation runs one, from the first line of the user to its memories.
 func (p *program) conversation(ctx context.Context, lines []string) error {
 	s, err := p.store.Create(ctx, key, &session.CreateOptions{Owner: owner})
 	if err != nil {
@@ -110,8 +110,7 @@ func (p *program) conversation(ctx context.Context, lines []string) error {
 	return p.learn(ctx, s)
 }
 
-// learn archives what was said in a session and learns from every archive that is
-// still pending.
+// learn archives the messages of a session and learns from every pending archive.
 func (p *program) learn(ctx context.Context, s *session.Session) error {
 	if _, err := memory.Commit(ctx, s, nil); err != nil {
 		return err
@@ -155,10 +154,10 @@ func (p *program) catchUp(ctx context.Context) error {
 func (p *program) turn(ctx context.Context, s *session.Session, line string) error {
 	_, _ = fmt.Fprintln(p.out, "user:", line)
 	known, err := p.memories.Context(ctx, s, line, 2_000, nil)
-	if err != nil { // what could be read is there
+	if err != nil { // the readable part is there
 		_, _ = fmt.Fprintln(p.out, err)
 	}
-	said := append(known.Blocks(), transcript.TextBlock{Text: line}) // data in front of the question
+	said := append(known.Blocks(), transcript.TextBlock{Text: line}) // data before the question
 	if _, err := s.Append(ctx, transcript.Message{Role: transcript.RoleUser, Content: said}); err != nil {
 		return err
 	}

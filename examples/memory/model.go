@@ -9,9 +9,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// scripted is a model that needs no network. Asked for an answer, it repeats what it
-// is shown of memories. Asked what is worth remembering, it takes the sentences in
-// which the user speaks about himself.
+// scripted is a model that needs no network. As an answer, it repeats the memories
+// it is shown. As memories, it takes the user's sentences about himself.
 type scripted struct{}
 
 func (scripted) Complete(_ context.Context, req transcript.Request) (*transcript.Response, error) {
@@ -38,7 +37,7 @@ func quoted(m transcript.Message) (lines []string) {
 	return lines
 }
 
-// candidates returns what is worth remembering of a conversation, as JSON.
+// candidates returns the memories from a conversation, as JSON.
 func candidates(conversation string) string {
 	type candidate struct {
 		Category string `json:"category"`

@@ -32,15 +32,15 @@ type agent struct {
 	out   *terminal
 }
 
-// answer runs one turn on a session whose history ends with what is to be
-// answered, and prints it as it comes. Whatever happens is on disk before the
-// next step begins, so it can be killed at any point.
+// answer runs one turn on a session whose history ends with an unanswered
+// message, and prints it as it comes. Each step is on disk before the next one
+// begins, so it can be killed at any point.
 func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, a.guard, s, a.ask())
 		a.out.end()
 		if resp != nil {
-			// A cancelled answer is kept too, as far as it came.
+			// The received part of a cancelled answer is kept as well.
 			if _, saveErr := s.Append(context.WithoutCancel(ctx), resp); saveErr != nil {
 				return errors.Join(saveErr, err)
 			}
@@ -61,7 +61,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the model asked for tools %d times: /continue lets it go on", maxRounds)
+	return fmt.Errorf("the model asked for tools %d times: /continue lets it continue", maxRounds)
 }
 
 // ask returns the call of the model for one [guard.Do]. It prints the answer.

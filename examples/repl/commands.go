@@ -28,20 +28,20 @@ func commands() []command {
 		{"/sessions", "", "list the sessions, newest first (also /list)", listSessions},
 		{"/list", "", "", listSessions},
 		{"/switch", "<key, title, ID, n>", "go to a session; n is its number in the list", switchSession},
-		{"/fork", "[label]", "go on in a copy of this session", fork},
-		{"/search", "<words>", "find what was said, in all sessions", searchWords},
+		{"/fork", "[label]", "continue in a copy of this session", fork},
+		{"/search", "<words>", "find words in all sessions", searchWords},
 		{"/history", "", "show the messages of this session", showHistory},
 		{"/context", "", "show how full the context window is", showContext},
 		{"/compact", "[n]", "summarise the history, all but the last n turns", compactNow},
 		{"/rewind", "[n]", "take back the last n turns (1)", rewind},
-		{"/continue", "", "let the model go on with what is pending", resume},
+		{"/continue", "", "let the model continue pending work", resume},
 		{"/export", "[file]", "write it to a new .md, .html or .jsonl file", export},
 		{"/title", "<text>", "give this session a title", setTitle},
 		{"/delete", "<session>", "delete another session", deleteSession},
 		{"/archive", "<session>", "put another session away; /search still finds it", archive},
 		{"/restore", "<session>", "bring an archived session back", restore},
 		{"/expire", "<days> [apply]", "archive sessions unused for that many days", expire},
-		{"/erase", "[words]", "show what has the words; then, alone, erase it", eraseWords},
+		{"/erase", "[words]", "show places of words; then erase them", eraseWords},
 		{"/help", "", "", help},
 		{"/quit", "", "end the program (or Ctrl-D)", nil},
 	}
@@ -55,7 +55,7 @@ func help(_ context.Context, r *repl, _ string) error {
 	}
 	r.out.say("%-30s%s", "Ctrl-C", "stop the answer; twice at the prompt, leave")
 	if r.console != nil {
-		r.out.say("%-30s%s", `Alt-Enter, or \ at the end`, "go on in another line")
+		r.out.say("%-30s%s", `Alt-Enter, or \ at the end`, "continue in another line")
 	}
 	return nil
 }
@@ -87,7 +87,6 @@ func listSessions(ctx context.Context, r *repl, _ string) error {
 	return nil
 }
 
-// row describes a session on one line.
 func (r *repl) row(i session.Info) string {
 	title := i.Title
 	if title == "" {
@@ -104,8 +103,8 @@ func (r *repl) row(i session.Info) string {
 		shortID(i.ID), i.Key, cut(title, 40), i.Turns, i.Messages, i.UpdatedAt.Format("2006-01-02T15:04:05"), mark)
 }
 
-// find returns the session that a person means; nil if the answer was to say
-// why there is none.
+// find returns the session that a person means, or nil after explaining why
+// not.
 func (r *repl) find(ctx context.Context, query, usage string) (*session.Session, error) {
 	if query == "" {
 		r.out.say("Usage: %s", usage)

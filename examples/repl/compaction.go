@@ -13,10 +13,10 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// overhead is what every request has besides the history, in tokens.
+// overhead is the size of a request without the history, in tokens.
 var overhead = tokens.Estimator{}.Count(system, toolDefinitions, nil)
 
-// compaction says when and how histories are made smaller: after a turn that
+// compaction decides when and how histories are made smaller: after a turn that
 // leaves too little of the window for another answer.
 func (c *config) compaction(model guard.Client) (compact.Options, error) {
 	o := compact.Options{Trigger: compact.Trigger{Window: c.window, Overhead: overhead}, Recall: true}
@@ -35,8 +35,8 @@ func (c *config) compaction(model guard.Client) (compact.Options, error) {
 	return o, nil
 }
 
-// storeEvent prints what the store does besides what it is asked for. Failures
-// are returned to the callers, who print them.
+// storeEvent prints further actions of the store. Failures are returned to the
+// callers, who print them.
 func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 	switch e.Kind {
 	case session.EventCompactionStart:
@@ -59,9 +59,8 @@ func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 	}
 }
 
-// guardEvent prints what the guard does besides calling the model. The stage
-// that compacts is told by the store, a retry by the call, and the end by the
-// error.
+// guardEvent prints actions of the guard other than calls. The store reports
+// compactions, the call a retry, and the error the end.
 func (t *terminal) guardEvent(_ context.Context, e guard.Event) {
 	switch o := e.Overflow; {
 	case e.Kind == guard.EventOverflow && e.Unsent:
@@ -83,7 +82,6 @@ func (t *terminal) guardEvent(_ context.Context, e guard.Event) {
 	}
 }
 
-// compactionFailed prints why a compaction did not happen.
 func (t *terminal) compactionFailed(err error) {
 	if errors.Is(err, context.Canceled) {
 		t.note("compact", "cancelled; nothing was changed")

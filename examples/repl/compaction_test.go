@@ -93,8 +93,7 @@ func TestCompactCommand(t *testing.T) {
 	contains(t, driveConfig(t, c), "Restored: 4 previous turns")
 }
 
-// A model that fails to summarise is replaced; where nobody succeeds nothing is
-// changed.
+// A model that fails to summarise is replaced; if all fail nothing is changed.
 func TestSummarizerFails(t *testing.T) {
 	dir := t.TempDir()
 	c := smallConfig(t, dir, forSummaries(guardtest.Always(guardtest.Unauthorized())))
@@ -109,7 +108,7 @@ func TestSummarizerFails(t *testing.T) {
 	contains(t, out, "[compact] no summary from the model, extracting one: ", "[compact] 6 messages -> summary")
 }
 
-// An interrupt ends a compaction, and it has no effect.
+// An interrupt ends a compaction without effect.
 func TestInterruptCompaction(t *testing.T) {
 	asked := make(chan struct{})
 	c := smallConfig(t, t.TempDir(), forSummaries(func(guardtest.Request) guardtest.Answer {
@@ -135,8 +134,8 @@ func TestInterruptCompaction(t *testing.T) {
 	require.Equal(t, before, history(t, c))
 }
 
-// An overflow in the middle of an answer is cured too; what was shown is said
-// to be void, and is not kept.
+// An overflow in the middle of an answer is also cured; the text shown so far
+// is declared void, and is not kept.
 func TestOverflowInAnswer(t *testing.T) {
 	dir := t.TempDir()
 	driveConfig(t, smallConfig(t, dir, nil), strings.Repeat("one ", 2500), strings.Repeat("two ", 1500))

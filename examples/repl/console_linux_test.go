@@ -61,7 +61,7 @@ type screen struct {
 
 	mu     sync.Mutex
 	output strings.Builder
-	from   int // what is before it was awaited
+	from   int // the earlier part was awaited
 }
 
 func startScreen(t *testing.T, dir string, columns uint16, env ...string) *screen {
@@ -110,8 +110,8 @@ func (s *screen) send(text string) {
 	require.NoError(s.t, err)
 }
 
-// await returns what was printed since the last call, with and after the end
-// of text, and without escapes.
+// await returns the output since the last call, through the end of text, and
+// without escapes.
 func (s *screen) await(text string) string {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -202,8 +202,8 @@ func TestPaste(t *testing.T) {
 	require.NotContains(t, s.raw(), "\x1b[31m", "an escape of a text was printed")
 }
 
-// Ctrl-C keeps what there is of an answer and brings the prompt back. An impatient
-// second one does not leave; two at the prompt do. The next start shows what there was, and the user's
+// Ctrl-C keeps the answer so far and brings the prompt back. An impatient second one does
+// not leave; two at the prompt do. The next start shows the conversation, and the user's
 // texts are its history.
 func TestStopKillRestart(t *testing.T) {
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 )
 
 // eraseWords shows which places in all sessions contain the words; without words it erases
-// what was shown last.
+// the places shown last.
 func eraseWords(ctx context.Context, r *repl, words string) error {
 	switch {
 	case words != "":
@@ -51,7 +51,6 @@ func (r *repl) planErase(ctx context.Context, words string) error {
 	return nil
 }
 
-// counted says how many places there are of each kind.
 func counted(places []transcript.Place) string {
 	n := map[string]int{}
 	for _, p := range places {
@@ -64,7 +63,7 @@ func counted(places []transcript.Place) string {
 	return strings.Join(list, ", ")
 }
 
-// said returns what an entry says, without the names of its members.
+// said returns the texts of an entry, without the names of its members.
 func said(e transcript.Entry) string {
 	f, ok := e.Body.(transcript.Fragment)
 	if !ok {

@@ -41,7 +41,7 @@ func export(ctx context.Context, r *repl, name string) (err error) {
 	return nil
 }
 
-// fork goes on in a copy of the session; this one stays as it is.
+// fork continues in a copy of the session; this one stays unchanged.
 func fork(ctx context.Context, r *repl, label string) error {
 	var head string
 	err := r.session.View(ctx, func(v *session.View) error {

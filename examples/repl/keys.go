@@ -14,8 +14,8 @@ const (
 	keySuspend = 26 // Ctrl-Z as it is typed
 )
 
-// sequences are what terminals send for a key, and what the editor knows it
-// as. Those that are not here do nothing.
+// sequences maps the bytes that terminals send for a key to the editor's. All
+// others do nothing.
 var sequences = map[string]string{
 	"\x1b[A": "\x1b[A", "\x1b[B": "\x1b[B", "\x1b[C": "\x1b[C", "\x1b[D": "\x1b[D", // arrows
 	"\x1bOA": "\x1b[A", "\x1bOB": "\x1b[B", "\x1bOC": "\x1b[C", "\x1bOD": "\x1b[D",
@@ -33,8 +33,8 @@ var (
 	pasteEnd   = []byte("\x1b[201~")
 )
 
-// keys is what is typed, as the editor reads it: a paste is one text, however
-// many lines it has and pieces it comes in.
+// keys is the input as the editor reads it: a paste is one text, regardless of
+// its lines and pieces.
 type keys struct {
 	ctx     context.Context // its end is the end of the input
 	tty     io.Reader
@@ -43,7 +43,7 @@ type keys struct {
 
 	raw     []byte // read and not looked at
 	paste   bool   // raw is in a paste
-	looked  int    // how much of it has no end of a paste
+	looked  int    // the length without the end of a paste
 	ready   []byte // for the editor
 	closed  bool   // after Ctrl-C
 	chunks  chan chunk
@@ -71,7 +71,6 @@ func (k *keys) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads what there is.
 func (k *keys) fill() error {
 	if !k.waiting {
 		k.waiting = true
@@ -94,8 +93,8 @@ func (k *keys) fill() error {
 	}
 }
 
-// next hands one key, text or paste of raw on. It returns false if there is none, or
-// a part of one.
+// next passes one key, text or paste of raw on. It returns false if raw is empty or
+// incomplete.
 func (k *keys) next() bool {
 	switch {
 	case len(k.raw) == 0:

@@ -30,9 +30,9 @@ func (p *piped) read(prompt string) (string, error) {
 	return p.in.ReadString('\n')
 }
 
-// console edits lines on a terminal, which it has from open to close. It is raw
-// only while a line is read. In between Ctrl-C is an interrupt, and what is typed
-// waits, without being shown.
+// console edits lines on a terminal, from open to close. The terminal is raw only
+// while a line is read. In between Ctrl-C is an interrupt, and input waits,
+// unseen.
 type console struct {
 	in, out *os.File
 	color   bool
@@ -41,7 +41,7 @@ type console struct {
 	editor  *term.Terminal
 	keys    *keys
 	shelf   shelf
-	past    []string // what was read, oldest first
+	past    []string // the lines read, oldest first
 	stopped bool     // nothing was read since a Ctrl-C at the prompt
 
 	mu      sync.Mutex // guards reading, closed and the modes of the terminal
@@ -73,7 +73,6 @@ func openConsole(in io.Reader, out io.Writer) (*console, error) {
 	return c, nil
 }
 
-// width is that of the terminal, in columns.
 func (c *console) width() int {
 	width, _, err := term.GetSize(int(c.out.Fd()))
 	if err != nil || width <= 0 {
@@ -82,8 +81,8 @@ func (c *console) width() int {
 	return width
 }
 
-// enter sets the modes for reading a line or for what is in between. Errors
-// are those of a terminal that is gone, which reading reports.
+// enter sets the modes for reading a line or for the time in between. Errors
+// concern a closed terminal, which reading reports.
 func (c *console) enter(reading bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +121,7 @@ func (c *console) resume() {
 	}
 }
 
-// suspend is for Ctrl-Z at the prompt. It returns when the program goes on.
+// suspend is for Ctrl-Z at the prompt. It returns when the program continues.
 func (c *console) suspend() {
 	c.leave(false)
 	suspend()

@@ -13,13 +13,13 @@
 //
 //	go run ./examples/repl -window 4000
 //
-// Summaries are put together from what was said, or with -url written by the
+// Summaries are extracts of the conversation, or with -url written by the
 // model.
 //
 // On a terminal, lines can be edited and recalled, a paste of any length is one
 // text, Alt-Enter or a backslash at the end of a line continues it, and Ctrl-C
-// stops an answer and keeps what there is of it. NO_COLOR leaves out colour;
-// with TERM=dumb, or through a pipe, it reads and prints plain lines.
+// stops an answer and keeps its beginning. NO_COLOR leaves out colour; with
+// TERM=dumb, or through a pipe, it reads and prints plain lines.
 package main
 
 import (
@@ -51,7 +51,7 @@ type config struct {
 	url    string
 	model  string
 	apiKey string
-	window int // tokens; 0 is none
+	window int // tokens; 0 means none
 
 	summarizer string // "model" or "extract"; empty is model if there is a URL
 
@@ -65,7 +65,7 @@ func main() {
 	flag.StringVar(&c.work, "work", ".", "`folder` that the model's tools may read")
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
 	flag.StringVar(&c.url, "url", "", "base `URL` of an Anthropic-compatible service, with its key in ANTHROPIC_API_KEY; empty for the scripted model")
-	flag.StringVar(&c.model, "model", "", "`name` of the model, as the service of -url knows it")
+	flag.StringVar(&c.model, "model", "", "`name` of the model at the service of -url")
 	flag.IntVar(&c.window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
 	flag.StringVar(&c.summarizer, "summarizer", "", "who writes summaries, `model or extract`; default extract, with -url model")
 	flag.Parse()
@@ -80,8 +80,8 @@ func main() {
 	}
 }
 
-// checkModel gives the model without a service its name; a service needs to be
-// asked for one.
+// checkModel names the model without a service; with a service the name is
+// required.
 func (c *config) checkModel() error {
 	switch {
 	case c.model != "":

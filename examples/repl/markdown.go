@@ -24,7 +24,7 @@ type markdown struct {
 	inList  bool   // indented lines belong to a list
 }
 
-// feed takes more of the text and returns what can be shown of it by now.
+// feed takes more of the text and returns the part that can be shown now.
 func (m *markdown) feed(s string) string {
 	if m.width <= 0 && !m.color {
 		return s
@@ -54,7 +54,6 @@ func (m *markdown) show(final bool) {
 	}
 }
 
-// consume takes n bytes of what is pending.
 func (m *markdown) consume(n int) string {
 	s := m.pending[:n]
 	m.pending = m.pending[n:]
@@ -114,7 +113,6 @@ func (m *markdown) styled(style string) string {
 	return ""
 }
 
-// code shows a line of a block of code, or a fence.
 func (m *markdown) code(line, text string) bool {
 	style := m.styled(cyan)
 	switch {
@@ -126,7 +124,6 @@ func (m *markdown) code(line, text string) bool {
 	return m.whole(line, style)
 }
 
-// whole shows a line as it is.
 func (m *markdown) whole(line, style string) bool {
 	m.endWord()
 	m.out.WriteString(paint(line, style))
@@ -139,7 +136,6 @@ func (m *markdown) whole(line, style string) bool {
 	return true
 }
 
-// listMarker returns the length of a text's "- " or "1. ", 0 if it has none.
 func listMarker(text string) int {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	rest := text[digits:]
@@ -155,7 +151,6 @@ func listMarker(text string) int {
 // longestSpan is for how many bytes the end of emphasis is waited for.
 const longestSpan = 1000
 
-// prose shows the next piece of a line. It returns false if it needs more.
 func (m *markdown) prose(final bool) bool {
 	line, _, ended := strings.Cut(m.pending, "\n")
 	ended = ended || final
@@ -190,8 +185,8 @@ func (m *markdown) prose(final bool) bool {
 }
 
 // span finds emphasis or code at the beginning of a line: its length, the
-// length of its mark and its style. Without an end of it in the line, inner is
-// 0 and length that of the mark; without a mark both are 0.
+// length of its mark and its style. Without an end in the line, inner is 0 and
+// length the mark's; without a mark both are 0.
 func span(line string, before rune) (length, inner int, style string) {
 	if line[0] != '*' && line[0] != '`' {
 		return 0, 0, ""

@@ -43,8 +43,8 @@ func TestMarkdown(t *testing.T) {
 	require.Equal(t, sample, render(sample, 0, false, 7))
 }
 
-// It does not matter in what pieces an answer comes, and without colour nothing
-// is lost but spaces at the ends of lines.
+// The pieces of an answer do not matter, and without colour only spaces at the
+// ends of lines are lost.
 func TestMarkdownPieces(t *testing.T) {
 	for _, width := range []int{0, 10, 34, 80} {
 		for _, color := range []bool{false, true} {
@@ -60,8 +60,7 @@ func TestMarkdownPieces(t *testing.T) {
 	}
 }
 
-// Without colour, nothing but spaces ever changes. With it nothing is added but
-// styles.
+// Without colour, only spaces change. With it, only styles are added.
 func FuzzMarkdown(f *testing.F) {
 	f.Add(sample, 34)
 	f.Add("* *\n**`*`** ``` \xe2\n~~~\n1. 2) >", 3)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// breakMark stands for a line break in a line that is being edited.
+// breakMark shows a line break in a line that is being edited.
 const breakMark = "␤"
 
 // Limits of a line that is being edited; a longer paste is kept aside. The editor cuts
@@ -28,7 +28,7 @@ type shelf struct {
 
 var chip = regexp.MustCompile("\\[(?:pasted|recalled|typed)\u00a0(\\d+):[^\\[\\]]*\\]")
 
-// put returns what stands for a text in a line: the text itself if it is short.
+// put returns the form of a text in a line: the text itself if it is short.
 func (s *shelf) put(text, how string) string {
 	lines, size := 1+strings.Count(text, "\n"), utf8.RuneCountInString(text)
 	odd := strings.Contains(text, breakMark) || strings.ContainsFunc(text, func(r rune) bool {
@@ -58,7 +58,6 @@ func (s *shelf) keep(text, how string) string {
 	return c
 }
 
-// expand returns the text that a line stands for.
 func (s *shelf) expand(line string) string {
 	line = strings.ReplaceAll(line, breakMark, "\n")
 	return chip.ReplaceAllStringFunc(line, func(c string) string {

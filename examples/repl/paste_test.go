@@ -23,7 +23,7 @@ func TestShelf(t *testing.T) {
 	require.Equal(t, "[pasted 9: x]", s.expand("[pasted 9: x]"))
 }
 
-// Whatever is put aside comes back, and its chip can be edited.
+// Every stored text comes back, and its chip can be edited.
 func FuzzShelf(f *testing.F) {
 	for _, text := range []string{"", "a\nb\nc\nd", "\t", "␤", "\x1b[201~", strings.Repeat("é", 1001)} {
 		f.Add(text)

@@ -33,24 +33,23 @@ type repl struct {
 	erasure *erase.Plan   // what /erase has shown
 
 	mu     sync.Mutex         // guards cancel
-	cancel context.CancelFunc // of what is running; nil at the prompt
+	cancel context.CancelFunc // of the running turn; nil at the prompt
 }
 
-// fail prints an error. The conversation goes on.
 func (r *repl) fail(err error) {
 	if errors.Is(err, fs.ErrNotExist) && errors.Is(err, session.ErrReplaced) {
 		r.out.say("This session was deleted by another program; what you typed was not saved. /new starts another one.")
 		return
 	}
-	if _, ok := errors.AsType[*guard.OverflowError](err); ok { // the guard has said of what size
+	if _, ok := errors.AsType[*guard.OverflowError](err); ok { // the guard has printed its size
 		r.out.note("guard", "given up, there is nothing left to shorten; /rewind takes the turn back")
 		return
 	}
 	r.out.say("Error: %v", err)
 }
 
-// watch cancels what is running at each interrupt. The function it returns
-// ends it.
+// watch cancels the running turn at each interrupt. The returned function ends
+// it.
 func (r *repl) watch(interrupts <-chan os.Signal) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -107,7 +106,6 @@ func (r *repl) showLast(ctx context.Context) {
 	r.showMessages(h.Messages[max(0, len(h.Messages)-2):])
 }
 
-// showPending says what was left unfinished.
 func (r *repl) showPending(ctx context.Context) {
 	p, err := r.session.Pending(ctx)
 	if err != nil {
@@ -115,7 +113,7 @@ func (r *repl) showPending(ctx context.Context) {
 		return
 	}
 	if p.Cut {
-		r.out.print("Pending: the last answer was cut off; what there is of it was kept\n")
+		r.out.print("Pending: the last answer was cut off; its beginning was kept\n")
 	}
 	for _, c := range p.Calls {
 		r.out.print("Pending: the tool call %s(%s) has no result: %s\n", c.Call.Name, cut(string(c.Call.Input), 60), c.State)
@@ -124,7 +122,7 @@ func (r *repl) showPending(ctx context.Context) {
 		r.out.print("Pending: %q has no answer yet\n", cut(p.User, 60))
 	}
 	if p.Owed {
-		r.out.print("Pending: /continue lets the model go on\n")
+		r.out.print("Pending: /continue lets the model continue\n")
 	}
 }
 
@@ -149,7 +147,6 @@ func (r *repl) loop(ctx context.Context) error {
 	}
 }
 
-// handle does what one line says. It returns false to end the program.
 func (r *repl) handle(ctx context.Context, line string) bool {
 	if !strings.HasPrefix(line, "/") {
 		r.turn(ctx, func(ctx context.Context) error {
@@ -176,9 +173,9 @@ func (r *repl) handle(ctx context.Context, line string) bool {
 	return true
 }
 
-// turn runs the agent after begin has appended what it is to answer, and
-// compacts the history if that is due. One turn at a time runs on a session, in
-// whatever program.
+// turn runs the agent after begin has appended a message, and compacts the
+// history if that is due. One turn at a time runs on a session, in whatever
+// program.
 func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 	t, err := turn.TryBegin(ctx, r.session)
 	switch {
@@ -208,7 +205,7 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 	})
 	switch {
 	case errors.Is(err, context.Canceled):
-		r.out.say("Cancelled. What was said so far is kept.")
+		r.out.say("Cancelled. The answer so far is kept.")
 	case err != nil:
 		r.fail(err)
 	}

@@ -31,14 +31,14 @@ func testConfig(t *testing.T, dir string) config {
 	return c
 }
 
-// drive runs the program on lines of input and returns what it printed.
+// drive runs the program on lines of input and returns its output.
 func drive(t *testing.T, dir string, lines ...string) string {
 	t.Helper()
 	return driveConfig(t, testConfig(t, dir), lines...)
 }
 
-// driveConfig is drive with flags. Whatever happens, the model is never sent
-// what it must refuse as invalid.
+// driveConfig is drive with flags. The model never receives a request that it
+// must refuse as invalid.
 func driveConfig(t *testing.T, c config, lines ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -96,7 +96,7 @@ func TestCommands(t *testing.T) {
 	require.NotContains(t, out, "never read", "it went on after /quit")
 }
 
-// The number of a session in the last list stands for it, after key and title.
+// The number of a session in the last list names it, after key and title.
 func TestNumberForkExport(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "out.md")
@@ -112,7 +112,7 @@ func TestNumberForkExport(t *testing.T) {
 	contains(t, string(text), "two", "three")
 }
 
-// A number is that of the list, also where an ID begins with it.
+// A number means the list, even if an ID begins with it.
 func TestNumberBeforePrefix(t *testing.T) {
 	dir := t.TempDir()
 	store, err := session.Open(filepath.Join(dir, "store"), nil)
@@ -146,7 +146,7 @@ func TestModelOfService(t *testing.T) {
 	require.NoError(t, run(t.Context(), c, strings.NewReader(""), io.Discard, nil))
 }
 
-// Sessions are put away and brought back, and what nobody uses is found by its age.
+// Sessions are put away and brought back, and idle ones are found by their age.
 func TestArchive(t *testing.T) {
 	out := drive(t, t.TempDir(),
 		"one about walruses", "/archive main:", "/new second", "/archive one", "/list", "/search walruses", "/switch one",
@@ -157,7 +157,7 @@ func TestArchive(t *testing.T) {
 		"archive 0 of 2 sessions, 0 bytes", "Archived: 0 session(s)", "Deleted: ", "1 session(s):")
 }
 
-// A word that was said is erased wherever it is, and the conversation goes on.
+// A word is erased wherever it is, and the conversation continues.
 func TestErase(t *testing.T) {
 	dir := t.TempDir()
 	out := drive(t, dir, "my secret is xyzzy", "/erase", "/erase walrus", "/erase xyzzy", "/erase", "/search xyzzy", "and now?")
@@ -188,7 +188,7 @@ func TestPending(t *testing.T) {
 	contains(t, got, "Restored: 2 previous turns", `Pending: "are you there" has no answer yet`, "/continue", `You said "are you there".`)
 }
 
-// An interrupt cancels the running answer, not the program, and what was said
+// An interrupt cancels the running answer, not the program, and the text so far
 // is kept.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
@@ -223,7 +223,7 @@ func TestInterrupt(t *testing.T) {
 	contains(t, drive(t, dir, "/history"), "[user] hello", `[assistant] You said`, "[user] again", `[assistant] You said "again"`)
 }
 
-// watched hands on what is printed.
+// watched passes the output on.
 type watched struct{ texts chan string }
 
 func (w *watched) Write(p []byte) (int, error) {
@@ -231,7 +231,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// await reads what is printed until it has text.
+// await reads the output until it contains text.
 func (w *watched) await(t *testing.T, text string) {
 	t.Helper()
 	for {

@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// scripted is a model that needs no network. It has a window and refuses every
-// request that the real service would refuse.
+// scripted is a model that needs no network. It enforces a window and refuses
+// every request that the real service would refuse.
 func scripted(window int) *guardtest.Model {
 	return &guardtest.Model{Window: window, Answer: reply, Pace: pace}
 }
@@ -27,8 +27,8 @@ func pace(ctx context.Context) error {
 	}
 }
 
-// reply is what the model says: it calls tools when it is asked about files or
-// the time.
+// reply is the model's rule: it calls tools for questions about files or the
+// time.
 func reply(r guardtest.Request) guardtest.Answer {
 	if len(r.Tools) == 0 {
 		return summary(r)
@@ -87,7 +87,7 @@ func callsFor(text string) (calls []transcript.ToolCallBlock) {
 	return calls
 }
 
-// remember shows that the model was given the whole conversation.
+// remember proves that the model received the whole conversation.
 func remember(r guardtest.Request, text string) string {
 	var said []string
 	for _, m := range r.Messages {

@@ -14,9 +14,8 @@ const (
 	spinAfter = 300 * time.Millisecond // without output
 )
 
-// spin shows that something is going on, and for how long, where nothing is
-// printed for a moment and no line is unfinished. The function it returns ends
-// it.
+// spin shows activity, and for how long, when nothing is printed for a moment
+// and no line is unfinished. The returned function ends it.
 func (t *terminal) spin() (stop func()) {
 	if !t.moves {
 		return func() {}

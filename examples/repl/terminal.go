@@ -9,12 +9,11 @@ import (
 	"unicode"
 )
 
-// terminal is what everything is printed on: the answer, the tools, which run
-// at the same time, and lines about what goes on besides. Nothing that is
-// printed reaches it with control characters in it.
+// terminal prints everything: the answer, the tools, which run at the same
+// time, and notes. It strips control characters from all texts.
 //
-// The zero values are those of a file or a pipe: lines are not broken and
-// there is neither colour nor a spinner.
+// The zero values fit a file or a pipe: lines are not broken and there is
+// neither colour nor a spinner.
 type terminal struct {
 	w     io.Writer
 	width func() int // in columns
@@ -42,7 +41,6 @@ func (t *terminal) write(s string) {
 	_, _ = io.WriteString(t.w, s)
 }
 
-// columns is the width, 0 if there is none.
 func (t *terminal) columns() int {
 	if t.width == nil {
 		return 0
@@ -50,14 +48,12 @@ func (t *terminal) columns() int {
 	return t.width()
 }
 
-// print prints a text that is not an answer.
 func (t *terminal) print(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.write(wrap(clean(fmt.Sprintf(format, args...)), t.columns(), ""))
 }
 
-// stream prints a piece of an answer.
 func (t *terminal) stream(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +67,7 @@ func (t *terminal) stream(text string) {
 // its own even if an answer is in the middle of one.
 func (t *terminal) say(format string, args ...any) { t.sayIn("", format, args...) }
 
-// note says what somebody other than user and model did.
+// note prints an action of neither user nor model.
 func (t *terminal) note(who, format string, args ...any) {
 	t.sayIn(dim, "%-9s %s", "["+who+"]", fmt.Sprintf(format, args...))
 }
@@ -88,7 +84,6 @@ func (t *terminal) sayIn(style, format string, args ...any) {
 	t.write(text + "\n")
 }
 
-// end ends an answer, and the line that it is in the middle of.
 func (t *terminal) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,8 +108,7 @@ func (t *terminal) entered() {
 	t.inLine = false
 }
 
-// clean takes out of a text what a terminal would obey: control characters
-// other than line breaks and tabs.
+// clean removes control characters other than line breaks and tabs.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -124,7 +118,6 @@ func clean(s string) string {
 	}, s)
 }
 
-// cut shortens a text to n runes, on one line.
 func cut(s string, n int) string {
 	s = strings.Join(strings.Fields(clean(s)), " ")
 	if runes := []rune(s); len(runes) > n {

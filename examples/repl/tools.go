@@ -34,8 +34,8 @@ var toolDefinitions = append(recallDefinitions(), []transcript.Tool{
 	},
 }...)
 
-// recallDefinitions are the tools with which the model reads what its history no
-// longer has. They are the same for every session.
+// recallDefinitions are the tools with which the model reads entries no longer
+// in its history. They are the same for every session.
 func recallDefinitions() (list []transcript.Tool) {
 	for _, t := range search.RecallTools(nil) {
 		list = append(list, t.Tool)

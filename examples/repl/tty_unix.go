@@ -41,9 +41,9 @@ func suspend() {
 	time.Sleep(100 * time.Millisecond) // the signal may take a moment
 }
 
-// quieter returns a function that makes a terminal keep what is typed, byte by
-// byte and unseen, until it is read. In its usual mode a terminal cuts lines at
-// 4,095 bytes.
+// quieter returns a function that makes a terminal keep input, byte by byte and
+// unseen, until it is read. In its usual mode a terminal cuts lines at 4,095
+// bytes.
 func quieter(tty *os.File, before *term.State) func() {
 	fd := int(tty.Fd())
 	modes, err := unix.IoctlGetTermios(fd, getTermios)

@@ -16,7 +16,7 @@ type flow struct {
 	col   int // columns used of the last line of out
 	word  strings.Builder
 	wide  int    // columns of word
-	gap   int    // spaces in front of word
+	gap   int    // spaces before word
 	style string // that word ends in
 }
 
@@ -36,7 +36,6 @@ func (f *flow) text(s, style string) {
 	}
 }
 
-// paint changes the style of the word.
 func (f *flow) paint(style string) {
 	if style == f.style {
 		return
@@ -72,7 +71,6 @@ func (f *flow) newline() {
 	f.col, f.gap, f.hang = 0, 0, ""
 }
 
-// take returns what is ready to be printed, once.
 func (f *flow) take() string {
 	s := f.out.String()
 	f.out.Reset()
@@ -124,7 +122,6 @@ var doubleWidth = [][2]rune{
 	{0x20000, 0x3fffd},
 }
 
-// columns is how many columns a text takes on a terminal.
 func columns(s string) (n int) {
 	for _, r := range s {
 		if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {

@@ -1,5 +1,5 @@
-// Server puts conversations behind HTTP, and their answers survive it: kill it while
-// it answers, start it again, and clients go on where they were.
+// Server serves conversations over HTTP, and answers survive it: kill it while it
+// answers, start it again, and clients continue where they were.
 //
 //	go run ./examples/server
 //	curl -N localhost:8080/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json'

@@ -6,15 +6,15 @@
 //	go -C examples/shared run . -database postgres:///convolog -addr localhost:8082 &
 //	curl -N localhost:8081/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json'
 //
-// Cut curl off, or kill the first replica, and go on at the other one with the
-// session and the last ID that were seen:
+// Cut curl off, or kill the first replica, and continue at the other one with
+// the session and the last ID seen:
 //
 //	curl -N 'localhost:8082/api/agents/main/chat/stream?sessionId=SESSION' -H 'Last-Event-ID: ID'
 //
-// An answer belongs to the replica that has begun it, and goes on when no client
-// listens. If that replica is killed, the others take over its conversations when its
-// lease has ended: the answer ends where it was cut, and queued messages are answered.
-// A load balancer in front of the replicas needs no sticky sessions.
+// An answer belongs to the replica that has begun it, and continues without clients.
+// If that replica is killed, the others take over its conversations when its lease has
+// ended: the answer ends where it was cut, and queued messages are answered. A load
+// balancer before the replicas needs no sticky sessions.
 package main
 
 import (
@@ -34,7 +34,7 @@ import (
 func main() {
 	var c server.Config
 	c.Flags(flag.CommandLine)
-	database := flag.String("database", "", "`URL` of the database; what it leaves out comes from the variables that psql knows, such as PGHOST")
+	database := flag.String("database", "", "`URL` of the database; missing parts come from the variables of psql, such as PGHOST")
 	schema := flag.String("schema", "", "`name` of the schema for the tables; empty for convolog")
 	lease := flag.Duration("lease", 15*time.Second, "`time` after which a replica that does not answer is taken for dead")
 	flag.Parse()

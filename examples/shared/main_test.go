@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m, &database))
 }
 
-// lease is short, so that a test does not wait long for what a killed replica has left.
+// lease is short, so that a test does not wait long for the lease of a killed replica.
 const lease = time.Second
 
 // A model is the service that the replicas of a test ask.
@@ -78,7 +78,7 @@ func (m *model) pace(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hold makes the model stop in the middle of its next answer, or go on.
+// hold makes the model stop in the middle of its next answer, or continue.
 func (m *model) hold(on bool) {
 	m.sent.Store(0)
 	m.held.Store(0)
@@ -125,12 +125,12 @@ func (r *replica) run() {
 
 // kill kills it as a crash of its machine would.
 func (r *replica) kill() {
-	_ = r.cmd.Process.Kill() // the second time there is none
+	_ = r.cmd.Process.Kill() // not the second time
 	_ = r.cmd.Wait()
 }
 
-// A client says one thing, wherever it can, and goes on there or elsewhere until its
-// turn is over.
+// A client sends one text, wherever it can, and continues there or elsewhere until
+// its turn is over.
 type client struct {
 	replicas              []*replica
 	session, key, message string
@@ -158,7 +158,7 @@ func (c *client) run(ctx context.Context) error {
 	return fmt.Errorf("client %s has seen %q: %w", c.key, c.text, ctx.Err())
 }
 
-// once talks to a replica until the connection breaks. A failed connection is no error.
+// once talks to a replica until the connection breaks. It ignores failed connections.
 func (c *client) once(ctx context.Context, url string, left int) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -245,15 +245,15 @@ func create(t *testing.T, store *session.Store, peer string) string {
 	return s.Ref().ID
 }
 
-// A client that is cut off goes on at the other replica in the middle of a sentence,
-// while the first one goes on answering, and when it was killed.
+// A client that is cut off continues at the other replica in the middle of a
+// sentence, while the first one still answers, and after a kill.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	const schema = "reconnect"
 	store := open(t, schema)
 	m := newModel(t)
 	replicas := []*replica{start(t, m, schema), start(t, m, schema)}
-	// One says something to a replica, and goes on at the other one.
+	// One sends a text to a replica, and continues at the other one.
 	talk := func(first int, kill bool) {
 		m.hold(true)
 		defer m.hold(false)

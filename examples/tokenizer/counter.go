@@ -12,13 +12,13 @@ import (
 )
 
 // An exact is a [tokens.Counter] that counts texts with the vocabulary itself,
-// and what is no text (images, documents, the frame of a message) as the
+// and everything else (images, documents, the frame of a message) as the
 // estimator does. It is the Counter of session.Options, guard.Guard and
 // compact.Options.
 //
-// It counts some MB a second, a hundred times slower than an estimate: what it
-// has counted is remembered, up to maxKnown bytes of text, so that a message of
-// the conversations in use is counted once.
+// It counts some MB a second, a hundred times slower than an estimate: it
+// remembers counts, for up to maxKnown bytes of text, so that a message of the
+// conversations in use is counted once.
 type exact struct {
 	codec tokenizer.Codec
 	rest  tokens.Estimator

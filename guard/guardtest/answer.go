@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Answer is what a model says to a request. The zero value is an answer
-// without content, which models do give. Nothing in it is checked: it may be
-// what no real model would say.
+// Answer is the answer of a model to a request. The zero value is an answer
+// without content, which real models send at times. It is not checked, so
+// impossible answers can be tested.
 type Answer struct {
 	// Text comes first, as a block of its own, unless it is empty.
 	Text string
@@ -24,7 +24,7 @@ type Answer struct {
 	// Stop is the stop reason. Empty: tool_use if there are calls, else
 	// end_turn. An answer that is cut by a limit has that limit's.
 	Stop transcript.StopReason
-	// Usage is what the answer says it cost. Nil: what was counted.
+	// Usage is the reported cost. Nil: the counted cost.
 	Usage *transcript.Usage
 
 	fault fault
@@ -36,9 +36,9 @@ func Say(text string) Answer { return Answer{Text: text} }
 // Call returns an answer that calls tools.
 func Call(calls ...transcript.ToolCallBlock) Answer { return Answer{Calls: calls} }
 
-// Tool returns a call without an ID, for [Call]. The input is JSON, or meant to
-// be none: a text that is no JSON object is sent to the client all the same,
-// over a stream as it is, else as a JSON string.
+// Tool returns a call without an ID, for [Call]. The input is JSON, or broken
+// on purpose: other texts are sent as well, over a stream unchanged, else as a
+// JSON string.
 func Tool(name, input string) transcript.ToolCallBlock {
 	return transcript.ToolCallBlock{Name: name, Input: json.RawMessage(input)}
 }

@@ -95,7 +95,7 @@ func TestUnknownBlocks(t *testing.T) {
 	}
 }
 
-// The events have the order and the names of the real ones.
+// Events have the order and the names of the real ones.
 func TestEvents(t *testing.T) {
 	m := &guardtest.Model{Counter: counter{}, Answer: guardtest.Always(guardtest.Answer{Text: "Hi.", Calls: []transcript.ToolCallBlock{guardtest.Tool("f", `{"a":1}`)}})}
 	body, _, err := anthropic.Format{Stream: true}.Request(hello())
@@ -144,7 +144,7 @@ data: {"type":"message_stop"}
 	require.Equal(t, "req_000001", resp.Header.Get("Request-Id"))
 }
 
-// IDs that the model makes are not those of calls in the history.
+// IDs that the model makes differ from the IDs of calls in the history.
 func TestFreshIDs(t *testing.T) {
 	req := hello()
 	for _, id := range []string{"toolu_1_3_0", "toolu_1_3_1"} {

@@ -11,26 +11,25 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Binding says what a model does about reasoning that comes back behind
-// something else than what it was made from.
+// Binding is the reaction of a model to reasoning that returns after a changed
+// prefix.
 type Binding int
 
 // Reasoning that a model with a binding signs is bound to the system prompt, the tools,
-// all blocks in front of it but cache marks, and the reasoning right in front of
-// it.
+// all earlier blocks but cache marks, and the reasoning right before it.
 const (
 	// BindNone signs nothing and takes any signature.
 	BindNone Binding = iota
 	// BindError refuses such reasoning, and reasoning that it did not sign.
 	BindError
-	// BindDrop answers without it and all that is behind it, and says so.
+	// BindDrop answers without it and all later blocks, and reports that.
 	BindDrop
 )
 
 // A binder goes through the blocks of a conversation.
 type binder struct {
-	hash []byte // of all in front of the block, but reasoning
-	last string // the signature of the reasoning in front of it
+	hash []byte // of all earlier blocks but reasoning
+	last string // the signature of the reasoning before it
 }
 
 func newBinder(req transcript.Request) *binder {
@@ -50,7 +49,7 @@ func digest(data []byte) []byte {
 	return sum[:]
 }
 
-// pass goes on behind a block.
+// pass continues after a block.
 func (b *binder) pass(role transcript.Role, block transcript.Block) {
 	if t, ok := block.(transcript.ThinkingBlock); ok {
 		b.last = t.Signature
@@ -62,8 +61,8 @@ func (b *binder) pass(role transcript.Role, block transcript.Block) {
 	b.add(string(role), members)
 }
 
-// A signature has as many bytes, or characters of base64, for each of three: the blocks in
-// front of it, the reasoning before and its own text.
+// A signature has as many bytes, or characters of base64, for each of three: the earlier
+// blocks, the reasoning before and its own text.
 const boundBytes, bound = 9, 12
 
 // signature is what reasoning in this place is signed with.
@@ -72,8 +71,8 @@ func (b *binder) signature(text string) string {
 	return base64.RawStdEncoding.EncodeToString(sum)
 }
 
-// made reports whether reasoning was made in this place. The reasoning in front of the
-// first that is sent does not matter.
+// made reports whether reasoning was made in this place. Reasoning before the first in
+// the request does not matter.
 func (b *binder) made(t transcript.ThinkingBlock, first bool) bool {
 	want, got := b.signature(t.Thinking), t.Signature
 	if first && len(got) == len(want) {
@@ -104,8 +103,8 @@ func (m *Model) sign(req transcript.Request, content []transcript.Block) []trans
 	return content
 }
 
-// checkBinding checks the reasoning of a request. With [BindDrop] it leaves out
-// what it finds, and says what.
+// checkBinding checks the reasoning of a request. With [BindDrop] it drops
+// foreign reasoning and reports it.
 func (m *Model) checkBinding(form wiretest.Form, req *transcript.Request) (out []wiretest.Dropped, no *wiretest.Refusal) {
 	if m.Bind == BindNone || !form.Signs {
 		return nil, nil

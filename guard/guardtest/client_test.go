@@ -79,7 +79,7 @@ func (c client) refused(t *testing.T, body string) *wire.APIError {
 	return wire.NewAPIError(status, answer)
 }
 
-// ask sends a request and returns the answer as far as it came.
+// ask sends a request and returns the received part of the answer.
 func (c client) ask(ctx context.Context, stream bool, req transcript.Request) (*transcript.Response, error) {
 	format := anthropic.Format{Stream: stream}
 	body, _, err := format.Request(req)
@@ -89,7 +89,7 @@ func (c client) ask(ctx context.Context, stream bool, req transcript.Request) (*
 	return c.answer(ctx, "/v1/messages", body, stream, format.NewStream(), format.Response)
 }
 
-// answer posts a body and returns the answer as far as it came.
+// answer posts a body and returns the received part of the answer.
 func (c client) answer(ctx context.Context, path string, body []byte, stream bool, in wire.Stream, whole func([]byte) (*transcript.Response, error)) (*transcript.Response, error) {
 	resp, err := c.send(ctx, path, body)
 	if err != nil {

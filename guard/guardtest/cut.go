@@ -39,8 +39,7 @@ func cuttable(b transcript.Block) (text string, with func(string) transcript.Blo
 	return "", nil
 }
 
-// head returns the first n bytes of s, less those of a character that does not
-// end there.
+// head returns the first n bytes of s, without a partial character at the end.
 func head(s string, n int) string {
 	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
 		n--

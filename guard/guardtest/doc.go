@@ -4,10 +4,10 @@
 // A [Model] speaks five APIs over HTTP, each on its own paths, streamed and not:
 // Anthropic's Messages, where it counts tokens too, OpenAI's Chat Completions and
 // Responses, Gemini's generateContent and Bedrock's Converse. It refuses every
-// request that the provider would refuse, in the provider's words; it has a
-// context window and enforces it; it fails, stalls, cuts streams and answers
-// nonsense when it is told to; and it remembers what it was sent. Use it over a
-// port with [NewServer], or without one as an [net/http.RoundTripper]:
+// request that the provider would refuse, in the provider's words; it enforces a
+// context window; it fails, stalls, cuts streams and answers nonsense on demand;
+// and it records requests. Use it over a port with [NewServer], or without one as
+// an [net/http.RoundTripper]:
 //
 //	m := &guardtest.Model{
 //		Window: 8000,
@@ -23,7 +23,7 @@
 // [Say] and [Call] make answers; [Fail], [StallAfter], [CutAfter] and their like
 // make those that go wrong; [Script], [When] and [Start] make rules of them.
 //
-// # What is refused
+// # Refusals
 //
 // In this order, with the status and the error type of the provider:
 //
@@ -44,7 +44,7 @@
 // pages of documents, signatures of reasoning without [Model.Bind], and rate
 // limits.
 //
-// # What an answer costs
+// # The cost of answers
 //
 // A prompt and an output have as many tokens as [Model.Counter] says. An output
 // that is longer than max_tokens is cut there, with the stop reason max_tokens;

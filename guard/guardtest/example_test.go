@@ -14,7 +14,7 @@ import (
 )
 
 // A model with a small window answers twice, is overloaded once and refuses
-// what is too long for it.
+// requests that are too long.
 func Example() {
 	m := &guardtest.Model{
 		Window: 100,

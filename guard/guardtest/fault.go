@@ -8,11 +8,11 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 )
 
-// A fault is what goes wrong with an answer.
+// A fault is a defect of an answer.
 type fault struct {
 	kind       faultKind
 	after      int              // events of the stream before it
-	no         wiretest.Refusal // of an error; its status is that of a body too
+	no         wiretest.Refusal // of an error, and of a body
 	retryAfter time.Duration
 	// Of a body that is sent as it is.
 	mime string // empty: as the request asks for
@@ -75,9 +75,8 @@ func Page(status int, html string) Answer {
 	return a
 }
 
-// Raw answers with status 200 and a body as it is: no JSON, none at all, or an
-// answer made by hand. It has the content type of the answer that was asked
-// for.
+// Raw answers with status 200 and an unchanged body: broken JSON, an empty one,
+// or an answer made by hand. The content type is the one of a good answer.
 func Raw(body string) Answer {
 	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: http.StatusOK}, body: body}}
 }

@@ -89,7 +89,7 @@ func TestBrokenStreams(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer guardtest.Answer
-		text   string // of the answer as far as it came
+		text   string // of the received part of the answer
 		input  string
 		err    string // "" for none, "cut", or the message of an error event
 		plain  string // the same when it is not streamed
@@ -213,8 +213,8 @@ func TestClose(t *testing.T) {
 	require.Equal(t, true, err != nil)
 }
 
-// The clock of a test bubble is what a stalled call waits for; the bubble ends
-// only when all goroutines have.
+// A stalled call waits for the clock of a test bubble; the bubble ends only
+// when all goroutines have.
 func TestTimeoutInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &guardtest.Model{

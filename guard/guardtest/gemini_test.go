@@ -122,7 +122,7 @@ func eachWay(t *testing.T, speakers []speaker, f func(t *testing.T, s speaker, s
 	}
 }
 
-// An answer comes as it was said, whole and streamed, with what it cost.
+// An answer comes unchanged, whole and streamed, with its cost.
 func TestProviderAnswers(t *testing.T) {
 	call := guardtest.Tool("read", `{"path": "a b c d e f g h i j k l m n", "n": 1.0}`)
 	call.ID = "tool_1"
@@ -194,7 +194,7 @@ func TestProviderErrors(t *testing.T) {
 	eachWay(t, providers, func(t *testing.T, s speaker, stream bool) {
 		m := &guardtest.Model{Window: 300, MaxOutput: 50}
 		_, err := s.ask(t.Context(), inProcess(m), transcript.Request{Model: s.model, MaxOutput: 50, Messages: []transcript.Message{long}}, stream)
-		if o := guard.Classify(err); o.Kind != guard.Tokens || s.name != "openai-responses" && (o.Limit != 300 || o.Prompt <= 300) { // that says no sizes
+		if o := guard.Classify(err); o.Kind != guard.Tokens || s.name != "openai-responses" && (o.Limit != 300 || o.Prompt <= 300) { // without sizes
 			t.Errorf("%v is %+v", err, o)
 		}
 		if len(m.Overflows()) != 1 {
@@ -234,7 +234,7 @@ func TestProviderLimits(t *testing.T) {
 	})
 }
 
-// A model sees what a request says, in blocks, and says what blocks it likes.
+// A model sees a request in blocks, and answers with any blocks.
 func TestOtherBlocks(t *testing.T) {
 	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}}
 	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "AAAA"}}

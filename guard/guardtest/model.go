@@ -24,7 +24,7 @@ type Model struct {
 	// for. Requests may ask for any.
 	Name string
 	// Window is the size of the context window in tokens: a longer prompt is
-	// refused. 0: there is none.
+	// refused. 0: unlimited.
 	Window int
 	// MaxOutput is how many output tokens a request may ask for at most.
 	// 0: any number.
@@ -39,30 +39,30 @@ type Model struct {
 	// RequireTools also refuses tool calls and results in the messages of a
 	// request that defines no tools, as some deployments do.
 	RequireTools bool
-	// Bind makes the Messages API and Converse sign the reasoning of their answers,
-	// where that has no signature, and check that of requests. Of what is left out,
-	// Converse says nothing in its answer; see Dropped of a [Request].
+	// Bind makes the Messages API and Converse sign unsigned reasoning of their
+	// answers, and check the reasoning in requests. Converse does not report
+	// dropped reasoning; see Dropped of a [Request].
 	Bind Binding
 	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
 	Counter tokens.Counter
-	// Answer says what the model answers to a request that was not refused.
-	// It may be called from several goroutines at once. Nil: [Echo].
+	// Answer is the rule for requests that are not refused. It may be called
+	// from several goroutines at once. Nil: [Echo].
 	Answer Rule
 	// Pace is called before each event of a streamed answer with the context
 	// of the request, to wait or to watch. An error of it breaks the
 	// connection. Nil: events follow each other at once.
 	Pace func(ctx context.Context) error
-	// Observe is called with what was recorded of a request when its answer
-	// has ended, before the client can see that it has. Nil: it is not.
+	// Observe is called with the record of a request when its answer has ended,
+	// before the client can see that.
 	Observe func(Recorded)
 	// Keep is how many requests [Model.Requests], [Model.Invalid] and
 	// [Model.Overflows] remember, each of them the last. 0: 100; negative: all.
 	Keep int
 
 	ids   atomic.Int64 // of answers of any kind
-	mu    sync.Mutex   // guards what follows
+	mu    sync.Mutex   // guards the fields below
 	stats Stats
-	last  map[Outcome][]*Recorded // those of all outcomes are under ""
+	last  map[Outcome][]*Recorded // the sums over all outcomes are under ""
 }
 
 // ServeHTTP implements [net/http.Handler]: POST /v1/messages and
@@ -91,7 +91,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// counting is the API that is asked for counts of tokens.
+// counting is the API that counts tokens.
 var counting wiretest.API = wiretest.Anthropic{Counting: true}
 
 // An exchange is one HTTP request and its answer.
@@ -140,7 +140,6 @@ func (m *Model) tokens(system string, tools []transcript.Tool, messages []transc
 	return cmp.Or[tokens.Counter](m.Counter, tokens.Estimator{}).Count(system, tools, messages)
 }
 
-// outputTokens counts the content of an answer.
 func (m *Model) outputTokens(content []transcript.Block) int {
 	if len(content) == 0 {
 		return 0

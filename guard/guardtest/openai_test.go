@@ -53,7 +53,7 @@ func eachOpenAI(t *testing.T, f func(t *testing.T, format openAIFormat)) {
 	}
 }
 
-// ask sends a request and returns the answer as far as it came.
+// ask sends a request and returns the received part of the answer.
 func (f openAIFormat) ask(ctx context.Context, c client, stream bool, req transcript.Request) (*transcript.Response, error) {
 	body, _, err := f.request(stream, req)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestOpenAIFaults(t *testing.T) {
 	}
 }
 
-// A stream that is cut keeps what came, and one that fails says so.
+// A stream that is cut keeps the received part, and one that fails reports it.
 func TestOpenAIBrokenStreams(t *testing.T) {
 	answer := guardtest.Answer{
 		Text:  "Let me read all of these files.",

@@ -19,7 +19,6 @@ var errClosed = errors.New("guardtest: server closed")
 // errBreak asks for the connection to be broken.
 var errBreak = errors.New("guardtest: connection broken on purpose")
 
-// play gives an answer to an accepted request.
 func (x *exchange) play(rec *Recorded, a Answer) error {
 	f := a.fault
 	said := x.worded(&f.no)
@@ -103,10 +102,9 @@ func midInput(events []wiretest.Event) int {
 		return len(events) / 2
 	}
 	n := slices.IndexFunc(events[first:], func(e wiretest.Event) bool { return !e.Input })
-	return first + (n+1)/2 // every stream has an end behind its inputs
+	return first + (n+1)/2 // every stream ends after its inputs
 }
 
-// sendEvent sends an event, or a part of one, at the model's pace.
 func (x *exchange) sendEvent(data []byte) error {
 	ctx := x.r.Context()
 	if x.m.Pace != nil {
@@ -141,12 +139,11 @@ func (x *exchange) sendFaulty(body []byte, f fault) error {
 	return errBreak
 }
 
-// sendError sends an error that is worded.
 func (x *exchange) sendError(no *wiretest.Refusal) error {
 	return x.send(no.Status, x.contentType(false), no, x.api.Refuse(no, x.requestID()))
 }
 
-// send sends a whole body; no is nil if it is no error.
+// send sends a whole body; no is nil or an error.
 func (x *exchange) send(status int, contentType string, no *wiretest.Refusal, body []byte) error {
 	x.head(status, contentType, no)
 	_, err := x.w.Write(body)

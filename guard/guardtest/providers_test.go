@@ -64,7 +64,7 @@ func TestProviders(t *testing.T) {
 			for i, call := range resp.Message.ToolCalls() {
 				c.say(transcript.ToolResultBlock{CallID: call.ID}.WithContent(shown[(step+i)%len(shown)], transcript.TextBlock{Text: "See."}))
 			}
-			resp = c.ask(s, stream) // it goes on from its own reasoning
+			resp = c.ask(s, stream) // it continues its own reasoning
 			for _, call := range resp.Message.ToolCalls() {
 				c.say(transcript.ToolResult(call.ID, "ok").Content...)
 			}
@@ -138,7 +138,7 @@ func (c *conversation) say(content ...transcript.Block) {
 	c.record(transcript.Message{Role: transcript.RoleUser, Content: content})
 }
 
-// ask sends what there is to a model and records its answer, as far as it came.
+// ask sends the history to a model and records the received part of its answer.
 func (c *conversation) ask(s speaker, stream bool) *transcript.Response {
 	c.t.Helper()
 	h := c.fold.History()
@@ -155,7 +155,7 @@ func (c *conversation) ask(s speaker, stream bool) *transcript.Response {
 	return resp
 }
 
-// record appends what a session would read back.
+// record appends entries as a session would read them back.
 func (c *conversation) record(item transcript.Item) {
 	c.t.Helper()
 	newID := func() string { c.ids++; return fmt.Sprint("e", c.ids) }
@@ -168,8 +168,8 @@ func (c *conversation) record(item transcript.Item) {
 	require.NoError(c.t, c.fold.Add(transcript.Batch{Entries: entries, Complete: true}))
 }
 
-// check checks that nothing was refused and that what a model signed was sent to
-// no other. It returns how often each was sent its own, which is least at least.
+// check checks that nothing was refused and that signed reasoning was sent to
+// its maker alone. It returns how often, which is least at least.
 func (c *conversation) check(least int) map[string]int {
 	c.t.Helper()
 	back := map[string]int{}
@@ -193,7 +193,7 @@ func (c *conversation) check(least int) map[string]int {
 	return back
 }
 
-// signature is what a model signs its reasoning with.
+// signature is the signature of a model's reasoning.
 func signature(model string) string {
 	return base64.StdEncoding.EncodeToString([]byte("signed by " + model + ".."))
 }
@@ -268,7 +268,7 @@ func randomAnswer(rnd *rand.Rand, r guardtest.Request) guardtest.Answer {
 	case 1:
 		a.Stop = transcript.StopMaxTokens
 	}
-	if !r.Stream { // half of it is no answer
+	if !r.Stream { // half of it is not an answer
 		return a
 	}
 	switch rnd.IntN(8) {

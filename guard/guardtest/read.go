@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// read reads a request and judges it. A refused request is returned as far as it
-// could be read. An error means that the client went away while it sent.
+// read reads a request and judges it. Of a refused request it returns the
+// readable part. An error means that the client went away while it sent.
 func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	m := x.m
 	req = Request{Header: x.r.Header.Clone()}
@@ -51,7 +51,6 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 
 func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.Form().MaxBody) }
 
-// worded returns an error as the provider says it.
 func (x *exchange) worded(no *wiretest.Refusal) *wiretest.Refusal {
 	if no == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 )
 
-// Outcome says what became of a request.
+// Outcome is the result of a request.
 type Outcome string
 
 // The outcomes. Every request for a message has one of them.
@@ -21,8 +21,7 @@ const (
 	// [Model.ReserveOutput] a prompt and its output, or a body of too many
 	// bytes.
 	Overflow Outcome = "overflow"
-	// Failed requests were valid; their answer went wrong because the [Rule]
-	// said so.
+	// Failed requests were valid; the [Rule] made their answer fail.
 	Failed Outcome = "failed"
 )
 
@@ -31,37 +30,35 @@ const (
 // error in the provider's words.
 type Violation = wiretest.Violation
 
-// Recorded is a request for a message and what became of it. The request, as
-// far as it could be read, is shared: nothing in it may be changed.
+// Recorded is a request for a message and its outcome. The readable part of the
+// request is shared and must not be changed.
 type Recorded struct {
 	Request
 	Outcome Outcome
 	// Status is the HTTP status; 0 if no answer was begun.
 	Status int
-	// Refused is the message of the error that was answered, in a stream too;
-	// empty if there was none.
+	// Refused is the message of the error in the answer or stream, or empty.
 	Refused string
 	// Violations are the rules that the messages of an invalid request break;
 	// Refused is the text of the first.
 	Violations []Violation
-	// Done says that the answer has ended, in whatever way.
+	// Done is set once the answer has ended, in whatever way.
 	Done bool
-	// Gone says that the client went away before all of it was sent. Bytes in the
+	// Gone is set if the client went away before all of it was sent. Bytes in the
 	// buffers of a connection count as sent.
 	Gone bool
 }
 
-// Stats counts what a Model was sent since it was made, however much of it is
-// still remembered. Requests is the sum of Answered, Invalid, Overflows and
-// Failed, see [Outcome]; a request whose answer is not known yet counts as
-// answered.
+// Stats counts the requests to a Model since it was made, including forgotten
+// ones. Requests is the sum of Answered, Invalid, Overflows and Failed, see
+// [Outcome]; a request whose answer is not known yet counts as answered.
 type Stats struct {
 	Requests  int // requests for a message
 	Answered  int
 	Invalid   int
 	Overflows int
 	Failed    int
-	Gone      int // those of Requests whose client went away before the end
+	Gone      int // requests whose client went away before the end
 	Counts    int // requests to count tokens, valid or not
 }
 
@@ -73,8 +70,7 @@ func (m *Model) Stats() Stats {
 }
 
 // Requests returns the last requests for a message, at most [Model.Keep], in
-// the order they came: those that were refused, and those that are still being
-// answered, too.
+// the order they came, including refused and unfinished ones.
 func (m *Model) Requests() []Recorded { return m.recorded("") }
 
 // Invalid returns the last requests whose outcome is [Invalid]. A test that
@@ -94,7 +90,6 @@ func (m *Model) recorded(outcome Outcome) []Recorded {
 	return out
 }
 
-// remember adds a record to the last ones of an outcome.
 func (m *Model) remember(outcome Outcome, rec *Recorded) {
 	if m.last == nil {
 		m.last = map[Outcome][]*Recorded{}
@@ -106,7 +101,6 @@ func (m *Model) remember(outcome Outcome, rec *Recorded) {
 	m.last[outcome] = last
 }
 
-// begin records a request, and its refusal if it has one.
 func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +122,6 @@ func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 	return rec
 }
 
-// settle records what the answer to an accepted request is.
 func (m *Model) settle(rec *Recorded, outcome Outcome, status int, refused string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -104,8 +104,8 @@ func TestSeveralGoroutines(t *testing.T) {
 	})
 }
 
-// An agent that sends back what it was answered sends valid requests, whatever
-// tools the model calls, and is stopped by the window and by nothing else.
+// An agent that sends answers back sends valid requests, for all tool calls,
+// and only the window stops it.
 func TestConversation(t *testing.T) {
 	m := &guardtest.Model{
 		Window: 2010, // it ends between two answers and not within one

@@ -19,16 +19,16 @@ type Request struct {
 	// N counts the requests for a message to one Model, from 1, refused ones
 	// too.
 	N int
-	// Stream says that the answer was asked for as server-sent events.
+	// Stream is set if the client wants server-sent events.
 	Stream bool
 	// Tokens is the size of the prompt. It is 0 in the recording of a request
 	// that was refused before it was counted.
 	Tokens int
 	// Dropped is the reasoning that was left out of Messages; see [BindDrop].
 	Dropped []Dropped
-	// Body is what was sent. It is nil if that was too large.
+	// Body is the body as sent, or nil if it was too large.
 	Body []byte
-	// Header is what was sent with it.
+	// Header is the header as sent.
 	Header http.Header
 }
 

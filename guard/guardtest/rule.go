@@ -10,12 +10,12 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 )
 
-// Rule says what a model answers. A rule may be called from several goroutines
-// at once; those that this package makes can be, and keep their state for
-// themselves: one rule should not be given to two models.
+// A Rule makes the answers of a model. It must be safe for several goroutines,
+// as the rules of this package are. They have state: give each to one model
+// only.
 type Rule func(Request) Answer
 
-// Echo says what the user said last, or what the tools returned.
+// Echo repeats the last text of the user, or the results of the tools.
 func Echo(r Request) Answer {
 	if text := r.UserText(); text != "" {
 		return Say(text)
@@ -33,15 +33,15 @@ func Echo(r Request) Answer {
 func Always(a Answer) Rule { return func(Request) Answer { return a } }
 
 // Script gives the answers one after the other. Every request after the last
-// fails with status 400 and a message that says so: clients do not try again
-// after that, and it does not count as invalid, see [Failed].
+// fails with status 400 and a message about it: clients do not try again after
+// that, and it does not count as invalid, see [Failed].
 func Script(answers ...Answer) Rule {
 	over := Fail(http.StatusBadRequest, wiretest.KindInvalid, "guardtest: the script has no more answers")
 	return Start(Always(over), answers...)
 }
 
-// Start gives the answers one after the other and then goes on by a rule; nil
-// is [Echo].
+// Start gives the answers one after the other and then follows a rule; nil is
+// [Echo].
 func Start(then Rule, answers ...Answer) Rule {
 	var asked atomic.Int64
 	answers = slices.Clone(answers)
@@ -65,7 +65,7 @@ func When(cond func(Request) bool, then, otherwise Rule) Rule {
 }
 
 // SystemHas is a condition for [When]: the system prompt contains a text, as
-// that of a summarizer does.
+// prompts of summarizers do.
 func SystemHas(text string) func(Request) bool {
 	return func(r Request) bool { return strings.Contains(r.System, text) }
 }

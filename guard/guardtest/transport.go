@@ -10,7 +10,7 @@ import (
 // RoundTrip implements [net/http.RoundTripper] without a network: it serves a
 // request to any host over a connection in memory. Streaming works. The body of
 // the response must be read to its end or closed, or the context of the request
-// cancelled, else goroutines stay behind.
+// cancelled, else goroutines leak.
 func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 	client, server := net.Pipe()
 	s := &http.Server{Handler: m}

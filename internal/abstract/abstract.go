@@ -1,4 +1,4 @@
-// Package abstract finds the line of an overview that stands for all of it.
+// Package abstract finds the line that sums up an overview.
 package abstract
 
 import (
@@ -7,8 +7,8 @@ import (
 )
 
 // Of returns the abstract of an overview, by OpenViking's rule: the text after the
-// first label, as in "**Overview**: text", or else the first line that is no heading.
-// It is empty if there is neither.
+// first label, as in "**Overview**: text", or else the first line other than a
+// heading. It is empty without either.
 func Of(overview string) (first string) {
 	for line := range strings.Lines(overview) {
 		line = strings.TrimSpace(line)
@@ -22,8 +22,7 @@ func Of(overview string) (first string) {
 	return first
 }
 
-// labelled returns the text of a line of the form "**Label**: text", empty if it has
-// another form.
+// labelled returns the text of a line of the form "**Label**: text", else "".
 func labelled(line string) string {
 	line, ok := strings.CutPrefix(line, "**")
 	label, text, found := strings.Cut(line, "**:")

@@ -12,7 +12,7 @@ import (
 // Most is how many values Map takes ahead of a loop at most.
 const Most = groups * groupSize
 
-// A group is what one goroutine does at a time. A loop begins with one value and
+// A group is the work of one goroutine at a time. A loop begins with one value and
 // doubles that, so one that ends early has cost little. So there are no more of them
 // at work than keep the processors busy, either.
 const (

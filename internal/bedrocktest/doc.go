@@ -1,8 +1,8 @@
-// Package bedrocktest holds what package rebuild/wire/bedrock is tested with:
-// the official SDK, aws-sdk-go-v2. It is a module of its own so that nobody
-// else needs that.
+// Package bedrocktest tests package rebuild/wire/bedrock against the official
+// SDK, aws-sdk-go-v2. It is a module of its own so that no other package needs
+// that.
 //
-// The SDK has no raw bodies, so both ways are through its types: a rendered
+// The SDK takes no raw bodies, so both ways are through its types: a rendered
 // request is decoded into them and sent by the official client, whose request
 // must mean the same; what the client has read of an answer is encoded again
 // and read by [bedrock.Format].

@@ -1,6 +1,6 @@
 // Package blockgzip writes gzip files that can be read from any place: the
-// content is compressed in blocks, each a gzip member of its own that says how
-// long it is. Every program that unpacks gzip reads the whole content of one.
+// content is compressed in blocks, each a gzip member of its own with its
+// length. Every program that unpacks gzip reads the whole content of one.
 package blockgzip
 
 import (
@@ -92,7 +92,7 @@ type Reader struct {
 	blocks []block
 	size   int64
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	zip   *gzip.Reader
 	cache [2]cached // the one read last comes first
 }
@@ -104,7 +104,7 @@ type block struct {
 }
 
 type cached struct {
-	block   int // its number from 1; 0 says that there is none
+	block   int // its number from 1; 0 for none
 	content []byte
 }
 
@@ -148,7 +148,7 @@ func readBlock(r io.ReaderAt, at, size int64) (block, error) {
 	return block{at: at, length: length, holds: content}, nil
 }
 
-// readFull reads all of p; a file that ends before is no file of blocks.
+// readFull reads all of p; a file that ends before is not a file of blocks.
 func readFull(r io.ReaderAt, p []byte, at int64) error {
 	n, err := r.ReadAt(p, at)
 	switch {
@@ -160,7 +160,7 @@ func readFull(r io.ReaderAt, p []byte, at int64) error {
 	return err
 }
 
-// ReadNote returns the note of a file, nil if it has none.
+// ReadNote returns the note of a file, or nil.
 func ReadNote(r io.ReaderAt) ([]byte, error) {
 	var head [noteAt]byte
 	if err := readFull(r, head[:headSize], 0); err != nil {
@@ -232,7 +232,7 @@ func (z *Reader) content(i int) ([]byte, error) {
 	return content, nil
 }
 
-// unpack fills content with what a member holds, which must be as much.
+// unpack fills content with the content of a member, whose length must match.
 func (z *Reader) unpack(content []byte, member io.Reader) (err error) {
 	if z.zip == nil {
 		z.zip = new(gzip.Reader)

@@ -10,7 +10,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A session that is deleted while it is open stays in sight, and the page says so.
+// A session that is deleted while it is open stays in sight, and the page reports
+// it.
 func TestDeletedWhileOpen(t *testing.T) {
 	url, store := served(t, &serve.Options{})
 	s := talk(t, store, "gone", transcript.UserText("Keep me in sight."))
@@ -21,11 +22,11 @@ func TestDeletedWhileOpen(t *testing.T) {
 	tb.until(`document.getElementById("facts").textContent.includes("no longer there")`)
 	require.Equal(t, []string{"Keep me in sight."}, tb.texts())
 	tb.until(`!source`)
-	tb.errors() // the console has the answer 404
+	tb.errors() // the console shows the answer 404
 }
 
-// While the server cannot be reached the page says so, and what was asked for is
-// shown once it can.
+// The page reports an unreachable server, and shows the requested view once it
+// is reachable.
 func TestServerAway(t *testing.T) {
 	url, store := served(t, &serve.Options{})
 	talk(t, store, "one", transcript.UserText("One."))
@@ -42,7 +43,7 @@ func TestServerAway(t *testing.T) {
 	tb.until(`document.getElementById("say").textContent.includes("cannot be reached")`)
 	away(false)
 	tb.until(`document.querySelector("#feed .text").textContent === "Two."`)
-	tb.errors() // the console has the failed requests
+	tb.errors() // the console shows the failed requests
 }
 
 // The document stays bounded for someone who reads above while much is said below.

@@ -55,8 +55,7 @@ func TestMain(m *testing.M) {
 // object is one of JSON.
 type object = map[string]any
 
-// A tab is a page that is looked at. At the end of the test nothing may be in its
-// console.
+// A tab is an open page. At the end of the test its console must be empty.
 type tab struct {
 	*testing.T
 	session string
@@ -89,7 +88,7 @@ func newTab(t *testing.T, width int, scheme string) *tab {
 	return tb
 }
 
-// hear keeps what matters of an event.
+// hear keeps the needed part of an event.
 func (tb *tab) hear(m message) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -103,7 +102,7 @@ func (tb *tab) hear(m message) {
 	}
 }
 
-// errors returns what is in the console, and empties it.
+// errors returns the content of the console, and empties it.
 func (tb *tab) errors() []string {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -184,7 +183,7 @@ func (tb *tab) press(keys string) {
 	}
 }
 
-// click clicks what a selector finds.
+// click clicks the element of a selector.
 func (tb *tab) click(selector string) {
 	tb.Helper()
 	tb.js(fmt.Sprintf("document.querySelector(%q).click()", selector))

@@ -14,7 +14,7 @@ import (
 
 const chromium = "/usr/bin/chromium"
 
-// patience is how long a page may take to become what a test waits for.
+// patience is how long a page may take to reach an expected state.
 const patience = 60 * time.Second
 
 // A devtools is a Chromium that is driven through pipes, by its DevTools protocol.

@@ -54,7 +54,7 @@ func TestLong(t *testing.T) {
 		t.Helper()
 		require.LessOrEqual(t, tb.js(`document.querySelectorAll("#feed article").length`), 300.0)
 	}
-	// Upwards a little; what is looked at stays in its place while pages are loaded.
+	// Upwards a little; the visible part stays in its place while pages are loaded.
 	for _, want := range []string{"answer 9801", "answer 9501", "answer 9001"} {
 		tb.until(`(scroll.scrollTop -= 3000, ` + has(want) + `)`)
 		bounded()
@@ -65,12 +65,12 @@ func TestLong(t *testing.T) {
 	tb.press("g")
 	tb.until(has("question 0"))
 	require.Equal(t, 0.0, tb.js(`scroll.scrollTop`))
-	// Every message comes once and in order on the way down, as far as the test goes.
+	// Every message comes once and in order on the way down, to the end of the test.
 	tb.js(`window.seen = []; window.look = () => { for (const e of document.querySelectorAll("#feed .text")) { const n = +e.textContent.match(/\d+/)[0]; if (n > (seen.at(-1) ?? -1)) seen.push(n); } }; look()`)
 	tb.until(`(look(), scroll.scrollTop += 2500, seen.at(-1) > 1500)`)
 	require.Equal(t, true, tb.js(`seen.every((n, i) => n === i)`))
 	bounded()
-	// Loading a page moves nothing that is looked at.
+	// Loading a page moves nothing in sight.
 	moved := tb.js(`new Promise(done => {
 		const a = [...feed.children].find(a => a.getBoundingClientRect().top > 100), before = a.getBoundingClientRect().top;
 		more(false).then(() => more(true)).then(() => done(a.isConnected ? Math.abs(a.getBoundingClientRect().top - before) : 99));
@@ -82,8 +82,8 @@ func TestLong(t *testing.T) {
 	tb.shot("long")
 }
 
-// An answer grows while it is written; a page that is loaded anew in the middle shows
-// what there is, goes on, and shows nothing twice.
+// An answer grows while it is written; a page that is reloaded in the middle shows
+// the text so far, continues, and shows nothing twice.
 func TestLive(t *testing.T) {
 	url, store := served(t, &serve.Options{})
 	s := talk(t, store, "live", transcript.UserText("Tell me a story."))
@@ -119,7 +119,8 @@ func TestLive(t *testing.T) {
 	_, err = s.Append(t.Context(), transcript.UserText("And then?"))
 	require.NoError(t, err)
 	tb.until(`document.querySelectorAll("#feed article").length === 3`)
-	// A title by somebody else arrives, too, and in the list; a rewind takes back.
+	// A title by another client also arrives, and in the list; a rewind takes
+	// back.
 	title := "A story"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
 	tb.until(`document.getElementById("title").textContent === "A story"`)
@@ -289,8 +290,8 @@ func TestKeyboard(t *testing.T) {
 	require.Equal(t, true, tb.js(`document.querySelectorAll("nav[aria-label], main[aria-label], [role=feed], [aria-live=polite]").length >= 4`))
 }
 
-// Without a key nothing is seen; with one, what is its owner's; the key is kept where
-// no script reads it.
+// Without a key nothing is visible; with one, its owner's sessions; the key is kept
+// where no script reads it.
 func TestSignIn(t *testing.T) {
 	url, store := served(t, &serve.Options{
 		Auth:        serve.Keys(map[string]serve.Principal{"alice-key": {Owner: "alice"}, "bob key ü;": {Owner: "bob"}, "root": {Admin: true}}),

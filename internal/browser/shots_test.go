@@ -45,7 +45,7 @@ func logsOf(t *testing.T) func(context.Context, serve.ChannelQuery) (any, error)
 	}
 }
 
-// trip is a session to be looked at.
+// trip is a session for the screenshots.
 func trip(t *testing.T, store *session.Store) *session.Session {
 	t.Helper()
 	for i, title := range []string{"Why is the build red on Windows?", "Minutes of the Tuesday meeting", "Recipe for twelve people", "Rename the config keys", "旅行の計画", "تلخيص التقرير"} {
@@ -105,7 +105,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// contrast is the lowest of the contrasts of texts on what is behind them.
+// contrast is the lowest of the contrasts of texts and their backgrounds.
 const contrast = `(() => {
 	const c = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const rgb = s => { c.clearRect(0, 0, 1, 1); c.fillStyle = s; c.fillRect(0, 0, 1, 1); return c.getImageData(0, 0, 1, 1).data; };

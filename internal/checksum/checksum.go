@@ -2,7 +2,7 @@
 //
 // A checksum is the last member of a line: `,"crc":"`, eight lower-case
 // hexadecimal digits and `"}`. The digits are the CRC-32C (Castagnoli) of all
-// bytes of the line in front of that comma.
+// bytes of the line before that comma.
 package checksum
 
 import (

@@ -35,7 +35,7 @@ func Grow(ctx context.Context, st *session.Store, seed uint64, n int) error {
 	return newFiller(ctx, st, seed).fill(n, false)
 }
 
-// Fill is Grow, and deletes sessions and erases entries, too.
+// Fill is Grow, and also deletes sessions and erases entries.
 func Fill(ctx context.Context, st *session.Store, seed uint64, n int) error {
 	return newFiller(ctx, st, seed).fill(n, true)
 }
@@ -228,7 +228,7 @@ func (f *filler) commit() error {
 	})
 }
 
-// stand appends what stands beside the conversation: pins, values, queued texts.
+// stand appends state outside of the conversation: pins, values, queued texts.
 func (f *filler) stand() error {
 	return f.at(func(s *session.Session, id string) error {
 		_, err := turn.SetValue(f.ctx, s, fmt.Sprint("name", f.r.IntN(3)), json.RawMessage(`{"a": 1}`), "")

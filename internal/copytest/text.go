@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Text returns all that users of a store can see in it: lists, lines, histories,
-// requests and exports. Stores that are copies of each other have the same text.
+// Text returns everything visible to users of a store: lists, lines, histories,
+// requests and exports. Copies of a store give the same text.
 func Text(ctx context.Context, st *session.Store) (string, error) {
 	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
 	if err != nil {
@@ -63,7 +63,7 @@ func request(ctx context.Context, s *session.Session, w io.Writer) error {
 	return err
 }
 
-// kept writes the files of another program behind one another.
+// kept writes the files of another program one after the other.
 type kept struct{ io.Writer }
 
 func (kept) Close() error { return nil }
@@ -86,7 +86,7 @@ func foreign(ctx context.Context, s *session.Session, w io.Writer) error {
 	return err
 }
 
-// standing writes what stands beside the conversation.
+// standing writes the state outside of the conversation.
 func standing(ctx context.Context, s *session.Session, w io.Writer) error {
 	pins, err := turn.Pins(ctx, s)
 	if err != nil {

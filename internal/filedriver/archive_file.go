@@ -38,20 +38,19 @@ func (a *agent) hasArchive(id string) (bool, error) {
 	return info.Mode().IsRegular(), nil
 }
 
-// archivedError says that a session is archived.
 func (a *agent) archivedError(id string) error {
 	return a.d.wrap("write session "+id, filepath.Join(a.dir, archiveName(id)), driver.ErrArchived, "nothing was written; restore it first")
 }
 
-// sizeOf returns the size of a transcript. That of an archived one is what its archive
-// says, 0 if that is not known.
+// sizeOf returns the size of a transcript; of an archived one the size in its archive,
+// 0 if unknown.
 func (a *agent) sizeOf(f found) int64 {
 	if !f.archived {
 		return f.size
 	}
 	o, err := a.open(f)
 	if err != nil {
-		return 0 // whoever reads it learns what is wrong
+		return 0 // readers get the error
 	}
 	o.close()
 	return o.row.Size
@@ -90,8 +89,9 @@ func (p *packed) holds(r io.ReaderAt, row driver.Row) bool {
 	return p != nil && p.size == row.Size && p.Named() && same(r, row.Size, p.size, p.sum) == nil
 }
 
-// pack writes the archive of a transcript as large as its row says. When the error
-// is nil, the archive has the same bytes and is on stable storage, but for its name.
+// pack writes the archive of a transcript up to the size in its row. When the error
+// is nil, the archive holds the same bytes and is on stable storage, except for its
+// name.
 func (a *agent) pack(p *packed, r io.ReaderAt, row driver.Row) error {
 	row.Archived = true
 	note, _ := json.Marshal(storable(row)) // never fails
@@ -166,15 +166,14 @@ func same(r io.ReaderAt, size, want int64, sum []byte) error {
 	return nil
 }
 
-// removeBeside removes the archive of a session that has a transcript, unless it has
-// lines that the transcript lacks, as when somebody has restored one of the two from
-// a backup or a copy of the folder was cut short. The archive may be all that is on the
-// disk: the process that was to replace it was killed before it had synced the name of
-// the transcript.
+// removeBeside removes the archive of a session that has a transcript, unless it
+// contains lines that the transcript lacks, as after a partial restore from a backup or
+// a partial copy of the folder. The archive may be the only durable copy: the process
+// that was to replace it was killed before it had synced the name of the transcript.
 func (a *agent) removeBeside(id string) error {
 	f, err := a.stat(id)
 	if err != nil || f.archived {
-		return nil // nobody knows that there is a transcript
+		return nil // the transcript was not announced
 	}
 	has, err := a.hasArchive(id)
 	if has {
@@ -219,9 +218,9 @@ func (a *agent) supersedes(transcript, archive found) error {
 }
 
 // removeArchive removes the archive of a session, if there is one, and any other one
-// in the making. It syncs nothing: beside a transcript an archive that is there again
-// after a power cut does not count. The caller holds the lock of the index: a process
-// that packs ahead finds out before it installs its archive.
+// in the making. It syncs nothing: an archive that returns after a power cut does not
+// count next to a transcript. The caller holds the lock of the index: a process that
+// packs ahead finds out before it installs its archive.
 func (a *agent) removeArchive(id string) error {
 	name := archiveName(id)
 	for _, err := range []error{a.root.Remove(name), filelog.RemoveDrafts(a.root, name)} {

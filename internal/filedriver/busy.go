@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A busyMark says that a writer may have appended to a session since its last
-// row of it. The transcript up to from is on stable storage.
+// A busyMark records that a writer may have appended to a session since its
+// last row of it. The transcript up to from is on stable storage.
 type busyMark struct{ by, from int64 }
 
 // busyWait is how long an append waits for the lock of the index, and how long
@@ -22,8 +22,8 @@ type busyMark struct{ by, from int64 }
 const busyWait = 500 * time.Millisecond
 
 // putRow writes the row of a session whose transcript has a size. The row ends
-// the busy lines that it makes superfluous: of an archived session those of all
-// writers, because none of them can append, else those of dead ones whose bytes
+// the busy lines that it makes superfluous: of an archived session the lines of
+// all writers, because none of them can append, else of dead ones whose bytes
 // were found to be safe. The caller holds the lock of the index.
 func (x *index) putRow(row driver.Row, size int64) error {
 	rec := record{By: x.by, Row: &row}
@@ -49,8 +49,8 @@ func (x *index) putChecked(ref driver.Ref) error {
 	return err
 }
 
-// stillBusy reports whether this process must go on saying that it is busy with
-// a session whose row it is about to write. The log is nil if it is not open.
+// stillBusy reports whether this process must stay marked as busy with a
+// session whose row it is about to write. The log is nil if it is not open.
 func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 	if row.Archived {
 		return 0, false
@@ -74,13 +74,13 @@ func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 	return from, still
 }
 
-// tell makes sure that others know that this process is busy with a session
-// before it appends to it. The first append to an open log comes this way.
+// tell announces to others that this process is busy with a session before it
+// appends to it. The first append to an open log comes this way.
 func (x *index) tell(ctx context.Context, o *openLog) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error {
-		if !x.remake { // else everybody compares the index with the folder, until it is rewritten
+		if !x.remake { // else all processes compare the index with the folder, until it is rewritten
 			if err := x.compare(ctx); err != nil {
 				return err
 			}
@@ -93,11 +93,11 @@ func (x *index) tell(ctx context.Context, o *openLog) error {
 	switch {
 	case ctx.Err() == nil && errors.Is(err, driver.ErrBusy):
 		// Lists of other processes are behind until this one has put a row. If it is
-		// killed inside a failing sync before that, nobody suspects what it has left.
+		// killed inside a failing sync before that, its bytes are not suspected.
 		x.a.d.log.Warn("the index is locked by a process that does not go on", "folder", x.a.dir, "err", err)
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // the append says what has become of the session
+		return nil // the append reports the fate of the session
 	}
 	return err
 }
@@ -110,7 +110,7 @@ func (x *index) markBusy(o *openLog) error {
 	}
 	f, err := x.a.live(o.ref.ID)
 	if errors.Is(err, driver.ErrArchived) {
-		return nil // the log fails, and says what has become of its lines
+		return nil // the log fails, and reports the fate of its lines
 	}
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (x *index) alive(by int64) bool {
 
 // unsyncedByOthers is [filelog.Options.UnsyncedByOthers] for the log of a session: the
 // first byte that another writer with a busy line may have left unsynced. After another
-// boot there is none, since the cache holds what the disk has.
+// boot there are no such bytes, since the cache equals the disk.
 func (x *index) unsyncedByOthers(ref driver.Ref) (from int64, err error) {
 	from = math.MaxInt64
 	x.mu.Lock()
@@ -181,9 +181,9 @@ func (o *openLog) suspect(m busyMark) bool {
 	return true
 }
 
-// isSafe reports whether what a dead writer left is known to be on stable storage. If
-// the writer has died since the log learned of others, the next call that says something
-// is durable finds out; under [driver.SyncNever] that is a Flush. The caller holds
+// isSafe reports whether bytes of a dead writer are known to be on stable storage. If
+// the writer has died since the log learned of others, the next call that reports
+// durability finds out; under [driver.SyncNever] that is a Flush. The caller holds
 // index.mu.
 func (o *openLog) isSafe(m busyMark) bool { return !o.suspect(m) && !o.log.Suspects() }
 

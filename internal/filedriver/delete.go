@@ -17,9 +17,9 @@ import (
 // for each session, by the same name as its transcript.
 const blobFolder = "blobs"
 
-// delete removes sessions for good: their lines in the index come first, so
-// that whoever finds one of these finishes what a kill has left. Remove removes the
-// files of one.
+// delete removes sessions for good: their lines in the index come first, so that
+// any process that finds one finishes a killed deletion. Remove removes the files
+// of one.
 func (x *index) delete(ids []string, remove func(id string) error) error {
 	recs := make([]record, len(ids))
 	for i, id := range ids {
@@ -39,9 +39,9 @@ const (
 	deleteMode             = indexMode | fs.ModeSticky
 )
 
-// announce marks an index and writes the lines of deletions or of an erase. The file
-// that a rewrite puts in its place has the mark only while there is a deletion to
-// finish. If the lines must be synced and that fails, fix says what to do.
+// announce marks an index and writes the lines of deletions or of an erase. A
+// rewritten index keeps the mark only while there is a deletion to finish. If the
+// lines must be synced and that fails, fix is the way out.
 func (x *index) announce(op, fix string, sync bool, recs ...record) error {
 	_ = x.a.root.Chmod(indexName, deleteMode)
 	x.a.d.at("index: marked")
@@ -59,8 +59,8 @@ func (x *index) isDeleting(id string) bool {
 	return x.refresh() == nil && x.deletes[id]
 }
 
-// finishDeletes removes the files of sessions of which the index has a deletion,
-// and every line that speaks of them.
+// finishDeletes removes the files of sessions that the index lists as deleted,
+// and every line about them.
 func (x *index) finishDeletes(ids []string, remove func(id string) error) error {
 	const again = "delete it again when the cause is gone, so that no word of it stays"
 	all, left := x.deletes, maps.Clone(x.deletes)
@@ -101,9 +101,9 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	return errors.Join(errs...)
 }
 
-// remove removes the files of a session. It waits for the append lock and holds it
-// meanwhile, so that nobody puts a copy in the place of the transcript. It makes
-// none itself, whatever has become of a sync: a full disk must not keep the file.
+// remove removes the files of a session. It holds the append lock, so that no copy
+// replaces the transcript. It makes no copy itself, even after a failed sync: a
+// full disk must not keep the file.
 func (a *agent) remove(id string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
@@ -112,7 +112,7 @@ func (a *agent) remove(id string, wait time.Duration) error {
 		if err != nil {
 			info, statErr := a.sess.Lstat(fileName(id))
 			if statErr == nil && info.Mode().IsRegular() && !errors.Is(err, fs.ErrPermission) {
-				return err // somebody may hold its lock
+				return err // another process may hold its lock
 			}
 			return a.unlink(id)
 		}
@@ -128,8 +128,8 @@ func (a *agent) remove(id string, wait time.Duration) error {
 	}
 }
 
-// unlink removes the transcript and the archive of a session, as far as they are
-// there, and what a killed process has left of copies of them.
+// unlink removes the transcript and the archive of a session, if they exist, and
+// leftover copies of killed processes.
 func (a *agent) unlink(id string) error {
 	name := fileName(id)
 	err := a.sess.Remove(name)
@@ -137,7 +137,7 @@ func (a *agent) unlink(id string) error {
 		err = nil
 	}
 	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
-	if err == nil { // what is kept beside the transcript; package blobs relies on the order
+	if err == nil { // files next to the transcript; package blobs relies on the order
 		blobs := blobFolder + "/" + EncodeName(id)
 		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), a.root.RemoveAll(blobs), "")
 	}

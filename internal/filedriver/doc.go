@@ -7,18 +7,17 @@
 //	<dir>/agents/<agent>/sessions.lock           empty; its bytes are locks
 //
 // The transcripts are the only source of truth, and archives where there is no
-// transcript. The index is a log of rows, of
-// which the last one of a session counts. It is a cache: lost, corrupt or stale,
-// it is made again from the transcripts. Only who was busy when it was lost is
-// forgotten, so what a process that was killed inside a failing sync has left is
-// not compared with the disk. The names of folders and files are
+// transcript. The index is a log of rows, of which the last one of a session
+// counts. It is a cache: lost, corrupt or stale, it is made again from the
+// transcripts. Only the list of busy writers is lost with it; their last bytes
+// are then not compared with the disk. The names of folders and files are
 // injective encodings of agents and IDs, see [EncodeName].
 //
 // A row is written when a session is made, deleted, described or made current,
 // when a turn ends, and some seconds after the last row, not at every append. A
-// busy line stands before the first append of a process since its last row, and
+// busy line precedes the first append of a process since its last row, and
 // readers look at the transcripts of busy sessions alone. A deletion and an erase
-// rewrite the log, so that no word of what they remove remains in the folder.
+// rewrite the log, so that no removed word remains in the folder.
 //
 // [Open] refuses the folder of another program with [driver.ErrForeign].
 //
@@ -27,3 +26,30 @@
 // appends and syncs, on sessions.lock for turns, writers and the index. They end
 // with the process that holds them.
 package filedriver
+
+// Decisions:
+//
+// The index is a log: the last row of an ID counts. There is no snapshot and no mark of
+// an orderly end, so writers and readers need one rule each. It is rewritten when over
+// half of it is useless, and at every delete and erase.
+//
+// A row is written for promises: creation, the current session, metadata, the end of a
+// turn, Close, and an append some seconds after the last row. One row per append cost
+// as much as the append. A busy line marks missing rows, so a list reads its page and
+// the busy sessions. A locked index delays an append by half a second at most.
+//
+// The first line names the boot. After a reboot every transcript is compared with its
+// row once: a power cut may take a busy line and leave its file.
+//
+// Turn locks and the index lock are bytes of sessions.lock. A lock on a transcript
+// would be lost when a copy takes its name.
+//
+// A folder of another program is refused (driver.ErrForeign): its index has our name
+// for it, and rewriting it would lose sessions. A transcript with an unreadable header
+// blocks new keys of its agent: an empty session in its place would look like a loss.
+//
+// The files decide whether a session is archived, and a transcript always beats an
+// archive.
+//
+// A list cursor is the time and ID of its last row, so an untouched session is on
+// exactly one page. Every open makes the folders private.

@@ -26,10 +26,10 @@ import (
 
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
-	// Sync says when appended lines are on stable storage. The zero value is
+	// Sync decides when appended lines are on stable storage. The zero value is
 	// driver.SyncAlways. Under driver.SyncNever a row ends the busy line of a session
-	// though its lines are not synced; session.Options says what that means for
-	// processes that share a store.
+	// though its lines are not synced; see session.Options about processes that share
+	// a store.
 	Sync driver.SyncPolicy
 	// ReadOnly opens without writing anything: no repair, no index. A line that
 	// a dead writer left unfinished is taken for final; one that may still be in the
@@ -38,23 +38,22 @@ type Options struct {
 	// SingleProcess allows file systems on which locks between processes
 	// cannot be relied on.
 	SingleProcess bool
-	// Describe makes the row of a session that is not in the index, or not as
-	// it is now, from its records. The row it is given holds for the records
-	// before its Size; a Size of 0 means that it holds ID and Agent alone. Scan
-	// yields the records from a cursor on, or backward down to it, and may be
-	// called several times. Size need not be set in what Describe returns. If
-	// it fails the session keeps its key and shows nothing else. Nil leaves
-	// everything empty but the ID, the key, the gen and the times.
+	// Describe makes the row of a session that is missing or outdated in the
+	// index, from its records. Its argument row holds for the records before
+	// its Size; a Size of 0 means that it holds ID and Agent alone. Scan yields
+	// the records from a cursor on, or backward down to it, and may be called
+	// several times. Size need not be set in what Describe returns. If it fails
+	// the session keeps its key and shows nothing else. Nil leaves everything
+	// empty but the ID, the key, the gen and the times.
 	Describe func(row driver.Row, scan Scan) (driver.Row, error)
-	// OpenFiles is how many transcripts stay open while nobody uses them; 0
-	// means 128.
+	// OpenFiles is how many idle transcripts stay open; 0 means 128.
 	OpenFiles int
 	// Observe receives every event of a transcript, as [filelog.Options] says, every
 	// long wait for its turn lock, and those for an agent's index, whose ID is empty.
 	// It is called while locks may be held and must not use the driver.
 	Observe func(ctx context.Context, ref driver.Ref, e filelog.Event)
-	// Logger is told what a person should know: a corrupt index, a transcript
-	// that cannot be read. Nil is silent.
+	// Logger receives warnings for a person: a corrupt index, a transcript that
+	// cannot be read. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -71,7 +70,7 @@ type Driver struct {
 
 	watches *watches
 
-	mu      sync.Mutex            // guards what follows
+	mu      sync.Mutex            // guards the fields below
 	agents  map[string]*agent     // by their names
 	ids     map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
 	closing context.Context       //nolint:containedctx // done when Close begins
@@ -118,8 +117,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 	return d, nil
 }
 
-// prepare makes what is missing of the folders that every store has, and checks
-// those that are there.
+// prepare makes the missing folders of a store, and checks the others.
 func (d *Driver) prepare() error {
 	if d.opts.ReadOnly {
 		return nil
@@ -135,10 +133,10 @@ func (d *Driver) prepare() error {
 	return d.folder("agents", true)
 }
 
-// finishDeletes opens the agents of which somebody was deleting a session when
-// a kill came in between: no word of it is to stay. If nothing in a folder says which
-// agent it is of, as its name is hashed and its index is damaged, the first call for
-// that agent finishes it: an index is not written without the name.
+// finishDeletes opens the agents with a deletion that a kill has cut short: no word
+// of the session may stay. If nothing in a folder names its agent, as its name is
+// hashed and its index is damaged, the first call for that agent finishes it: an
+// index is not written without the name.
 func (d *Driver) finishDeletes() error {
 	agents, err := d.agentFolders()
 	if err != nil || d.opts.ReadOnly {
@@ -177,8 +175,8 @@ func (d *Driver) wrap(op, path string, err error, fix string) error {
 	return &filelog.Error{Op: op, Path: path, Err: err, Fix: fix}
 }
 
-// rewrap is wrap, but if err names a file already it gets another way out: its own says
-// what became of one step, not of the whole call.
+// rewrap is wrap, but if err names a file already it gets another way out: its own is
+// about one step, not the whole call.
 func (d *Driver) rewrap(op, path string, err error, fix string) error {
 	if e, ok := errors.AsType[*filelog.Error](err); ok {
 		return &filelog.Error{Op: op, Path: e.Path, Err: e.Err, Fix: fix}
@@ -210,8 +208,8 @@ func (d *Driver) enter(ctx context.Context) error {
 	return nil
 }
 
-// Close implements [driver.Driver]. It brings the indexes up to date; what
-// fails there loses nothing and is not reported.
+// Close implements [driver.Driver]. It brings the indexes up to date; failures
+// there lose nothing and are not reported.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.closing.Err() != nil {
@@ -226,9 +224,9 @@ func (d *Driver) Close() error {
 	d.watches.close()
 	d.logs.interrupt()
 	d.ops.Wait()
-	// The lock that says that this writer lives goes first: whoever waits for the sync
-	// lock of a transcript, which a failed sync keeps if it could not be marked, finds a
-	// dead writer then, and its busy line.
+	// The lock that proves this writer alive is released first: waiters for the sync
+	// lock of a transcript, which a failed sync keeps if it could not be marked, then
+	// find a dead writer, and its busy line.
 	var errs []error
 	for _, a := range d.agents {
 		errs = append(errs, a.idx.close())
@@ -261,7 +259,7 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 			continue
 		}
 		name, err := d.agentName(ctx, folder.Name())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it is gone meanwhile
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it was just removed
 			return nil, err
 		}
 		if name != "" {
@@ -285,7 +283,7 @@ func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
 func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
 	_, ours := DecodeName(agent.Name())
 	if !ours && !filename.IsHashed(agent.Name()) || !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
-		return false, nil // it is somebody else's
+		return false, nil // it belongs to another process
 	}
 	folder := "agents/" + agent.Name() + "/"
 	has, err := d.hasFiles(folder+"sessions", extension)
@@ -361,9 +359,9 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 	return "", err
 }
 
-// agent returns an agent's folder, which callers that ask for it at the same
-// time open once. It does not exist before the agent has a session: the error
-// then matches fs.ErrNotExist.
+// agent returns an agent's folder, which concurrent callers open once. It does
+// not exist before the agent has a session: the error then matches
+// fs.ErrNotExist.
 func (d *Driver) agent(name string) (*agent, error) {
 	d.mu.Lock()
 	a := d.agents[name]

@@ -18,13 +18,13 @@ const extension = ".jsonl"
 
 // EncodeName returns the file name of an agent or a session ID: lower-case
 // letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
-// the first one of what is a device on Windows, "con" for example. Names over
-// 120 bytes become a prefix, '-' and their SHA-256. So two names never share a
+// the first byte of a device name of Windows, "con" for example. Names over 120
+// bytes become a prefix, '-' and their SHA-256. So two names never share a
 // file, and no name leaves its folder.
 func EncodeName(name string) string { return filename.Encode(name) }
 
 // DecodeName is the inverse of EncodeName; ok is false for a hashed name and
-// for what is no name at all.
+// for an invalid one.
 func DecodeName(enc string) (name string, ok bool) { return filename.Decode(enc) }
 
 // agent is the folder of one agent.
@@ -89,7 +89,7 @@ func (a *agent) close() error {
 	return errors.Join(errs...)
 }
 
-// folder makes sure that a folder below that of the store is one, and closed to
+// folder makes sure that a folder below the store's is a folder, and closed to
 // other users. A link is refused, although it could not lead out of the store.
 // If create is set, the folder is made; see [agent.syncFolders].
 func (d *Driver) folder(name string, create bool) error {
@@ -112,7 +112,7 @@ func (d *Driver) folder(name string, create bool) error {
 
 // transcriptFolder is folder for the transcripts of an agent. Where all sessions are
 // archived it is empty, and a program that copies files alone leaves it out: it is made
-// again beside archives, so that they are found.
+// again next to archives, so that they are found.
 func (d *Driver) transcriptFolder(agent string) error {
 	name := agent + "/sessions"
 	err := d.folder(name, false)
@@ -126,14 +126,14 @@ func (d *Driver) transcriptFolder(agent string) error {
 	case !archives:
 		return err
 	case d.opts.ReadOnly:
-		return d.wrap("open folder", filepath.Join(d.dir, name), errors.New("it is missing beside archives"), "make an empty folder of this name, or open the store without ReadOnly")
+		return d.wrap("open folder", filepath.Join(d.dir, name), errors.New("it is missing, although there are archives"), "make an empty folder of this name, or open the store without ReadOnly")
 	}
 	return d.folder(name, true)
 }
 
 // syncFolders puts the names of an agent's folders on stable storage, before anything
-// in them is promised to be there. Each process syncs them once, also if another one
-// has made them: that one may have been killed before it came here.
+// in them is promised to be there. Each process syncs them once, even if another one
+// has made them: that one may have been killed before its syncs.
 func (a *agent) syncFolders() error {
 	if a.synced {
 		return nil
@@ -154,15 +154,14 @@ const (
 	others      fs.FileMode = 0o077
 )
 
-// shut takes permissions from the other users of a folder. If that cannot be
-// done, because it is somebody else's, it is an error that others may write to
-// it, and a warning that they may read it. Files need no such care: they are
-// made with mode 0600, and nobody reaches one through a folder that is closed,
-// whatever its own mode.
+// shut takes permissions from the other users of a folder. If that fails,
+// because another user owns it, it is an error if others may write to it, and a
+// warning if they may read it. Files need no such care: they are made with mode
+// 0600, and a closed folder protects its files in any mode.
 func (d *Driver) shut(name string, info fs.FileInfo, bits fs.FileMode) error {
 	mode := info.Mode()
 	if d.opts.ReadOnly || runtime.GOOS == "windows" || mode&bits == 0 {
-		return nil // on Windows a folder has the permissions of the one it is in
+		return nil // on Windows a folder inherits the permissions of its parent
 	}
 	err := d.root.Chmod(name, mode&^bits)
 	path := filepath.Join(d.dir, name)
@@ -174,8 +173,8 @@ func (d *Driver) shut(name string, info fs.FileInfo, bits fs.FileMode) error {
 }
 
 // shutStore does the same for the folder of the store, in which others may be
-// welcome to read. In one that has the sticky bit, as /tmp has, nobody can move
-// what is another's.
+// welcome to read. With the sticky bit, as on /tmp, no user can move another's
+// files.
 func (d *Driver) shutStore() error {
 	info, err := d.root.Stat(".")
 	if err == nil && info.Mode()&fs.ModeSticky == 0 {
@@ -190,9 +189,9 @@ const (
 	oldJournal  = `{"generation":`
 )
 
-// refuseForeign fails if the folder is another program's: if an index of
-// sessions lies where this package has none. Opening it would show its sessions
-// without names, and start new ones beside them.
+// refuseForeign fails if the folder is another program's: if it holds an index
+// of sessions where this package writes none. Opening it would show its
+// sessions without names, and mix new ones with them.
 func (d *Driver) refuseForeign() error {
 	agents, err := d.agentFolders()
 	if err != nil {
@@ -229,8 +228,7 @@ func (a *agent) clean() error {
 }
 
 // sweep removes what killed processes have left of transcripts and archives in the
-// making, by the name of an agent's folder. It needs no line of the index that speaks
-// of them.
+// making, by the name of an agent's folder. It needs no line of the index about them.
 func (d *Driver) sweep(folder string) error {
 	var errs []error
 	for name, ext := range map[string]string{"sessions": extension, archiveFolder: extension + gzipExtension} {
@@ -257,8 +255,8 @@ func (d *Driver) sweepAll() error {
 	return err
 }
 
-// begins reports whether a file begins with a text. The error says that it is
-// no file that can be read.
+// begins reports whether a file begins with a text. It fails for unreadable
+// files.
 func begins(root *os.Root, name, text string) (bool, error) {
 	f, _, err := filelog.OpenFile(root, name)
 	if err != nil {

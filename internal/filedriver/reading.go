@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A reading yields the decided records of a transcript: those of whole batches, and the
-// records that damage or a kill has left of one. A batch that may still be written, or
+// A reading yields the decided records of a transcript: records of whole batches, and
+// the rest of a batch after damage or a kill. A batch that may still be written, or
 // that a failed append takes back, is not decided.
 //
 // Whole batches are believed as they are read. Everything else is read again before it
@@ -35,8 +35,8 @@ type reading struct {
 
 var (
 	errStopped = errors.New("the loop was left")
-	// errOdd says that a record is neither of a whole batch nor of one that may become
-	// whole with the next record.
+	// errOdd reports a record that is neither of a whole batch nor of one that the
+	// next record may complete.
 	errOdd = errors.New("a batch is not whole")
 )
 

@@ -34,7 +34,7 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	}
 	err = filelog.SyncDir(x.a.sess, ".")
 	if err == nil {
-		err = x.a.removeArchive(ref.ID) // what a killed process has left, with words that are to go
+		err = x.a.removeArchive(ref.ID) // leftovers of a killed process, with words to erase
 	}
 	if err == nil {
 		// Restoring the session need not have synced that its archive was removed.
@@ -66,7 +66,7 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 // removes the old ones.
 func (x *index) finishErases() error {
 	for id := range x.erases {
-		x.doubt(id) // a row that was made meanwhile may be of the old lines
+		x.doubt(id) // a concurrent row may be of the old lines
 		x.check(id)
 		f, err := x.a.stat(id)
 		for i := range x.busy[id] {

@@ -89,7 +89,7 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 	}, nil
 }
 
-// A source is what lines are read from: a log, or what was opened to be read.
+// A source of lines is a log, or a file opened to be read.
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
@@ -103,9 +103,9 @@ type opened struct {
 	io.ReaderAt
 	file *os.File
 	size int64      // of the transcript, when it was opened
-	row  driver.Row // of an archive; the ID is empty if it has none
+	row  driver.Row // of an archive; the ID may be empty
 	a    *agent
-	id   string // of a transcript; empty if nobody can be writing
+	id   string // of a transcript; empty without possible writers
 }
 
 // Size implements [source].

@@ -21,7 +21,8 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 		}
 		defer f.close()
 		keepLines := func(offset int64, lines []byte) bool {
-			// Once the search must end, the next line is kept: scanTo returns the error in front of it.
+			// Once the search must end, the next line is kept: scanTo returns the error
+			// before it.
 			return ctx.Err() != nil || d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
 		}
 		scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {

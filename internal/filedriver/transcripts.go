@@ -465,7 +465,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 			return errNoHeader
 		}
 		if gen = max(gen, row.Gen, h.Gen); e.ID != f.id {
-			err = cmp.Or(err, fmt.Errorf("its header says that it is session %q", e.ID))
+			err = cmp.Or(err, fmt.Errorf("its header names session %q", e.ID))
 			gen = 0 // a copy never comes before the original
 		}
 		if err != nil {

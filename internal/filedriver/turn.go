@@ -27,7 +27,7 @@ func turnByte(id string) int64 {
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
 	entering := ctx
 	if wait {
-		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and says that it was one
+		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and reports it as a wait
 	}
 	if err := d.enter(entering); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ var _ driver.Watcher = (*Driver)(nil)
 
 // Watch implements [driver.Watcher] on Linux, by inotify. One descriptor and one
 // goroutine serve all watches of a driver, and end with the last one. Where the
-// system refuses them, or has none, the error says why.
+// system refuses or lacks them, the error has the reason.
 func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
 	folder := ""
 	if ref != (driver.Ref{}) {
@@ -30,15 +30,15 @@ type watch struct {
 	changed      func(driver.Ref, error)
 }
 
-// watches are those of a driver. It calls their functions with mu held, so that
-// none is called after its watch has ended.
+// watches are the watches of a driver. It calls their functions with mu held,
+// so that none is called after its watch has ended.
 type watches struct {
 	d       *Driver
 	running sync.WaitGroup // the goroutines of notes
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	all   map[*watch]bool
-	notes *notes // what the system reports; nil while nobody watches
+	notes *notes // reports of the system; nil without watches
 }
 
 func (ws *watches) add(w *watch) (stop func(), err error) {
@@ -68,7 +68,7 @@ func (ws *watches) remove(w *watch) {
 	ws.end()
 }
 
-// end closes the notes if nobody watches. The caller holds ws.mu.
+// end closes the notes without watches. The caller holds ws.mu.
 func (ws *watches) end() {
 	if ws.notes != nil && len(ws.all) == 0 {
 		ws.notes.close()
@@ -102,7 +102,7 @@ func (ws *watches) tell(folder, file string) {
 	if !ok {
 		return
 	}
-	var ref driver.Ref // what a hashed name stands for cannot be told
+	var ref driver.Ref // the meaning of a hashed name is unknown
 	if agent, ok := DecodeName(folder); ok {
 		if id, ok := DecodeName(enc); ok {
 			ref = driver.Ref{Agent: agent, ID: id}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Events that a follower needs to know of: a transcript grows, gets its name,
-// loses it; and a folder for others to be watched in is made.
+// Events for followers: a transcript grows, gets its name, loses it; and a
+// folder with further ones to watch is made.
 const (
 	inFiles   = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
 	inFolders = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
@@ -45,7 +45,7 @@ func openNotes(ws *watches) (*notes, error) {
 // close makes the goroutine end.
 func (n *notes) close() { _ = n.file.Close() } // nothing was written
 
-// run tells the watches what happens until the descriptor is closed.
+// run passes events to the watches until the descriptor is closed.
 func (n *notes) run() {
 	defer n.ws.running.Done()
 	buf := make([]byte, 64<<10)
@@ -81,7 +81,7 @@ func (n *notes) take(buf []byte) {
 		case mask&unix.IN_Q_OVERFLOW != 0:
 			n.ws.tellAll()
 			more = true
-		case mask&unix.IN_IGNORED != 0: // the folder is gone
+		case mask&unix.IN_IGNORED != 0: // the folder was removed
 			delete(n.by, wd)
 			n.ws.tellAll()
 		case known && folder != "":
@@ -111,8 +111,8 @@ const agentsName = "agents"
 
 func sessionsOf(folder string) string { return path.Join(agentsName, folder, "sessions") }
 
-// coverAll watches the folders that were made since, for those that watch all
-// sessions, and says that there may be something in them.
+// coverAll watches new folders, for watches of all sessions, and reports
+// possible changes in them.
 func (n *notes) coverAll() {
 	added, err := n.watchAgents()
 	if err != nil {
@@ -124,8 +124,8 @@ func (n *notes) coverAll() {
 	}
 }
 
-// watchAgents watches every agent's folder, in which that of its transcripts may
-// still be missing.
+// watchAgents watches every agent's folder, in which the folder of its
+// transcripts may still be missing.
 func (n *notes) watchAgents() (added bool, err error) {
 	agents, err := n.ws.d.agentFolders()
 	if err != nil {
@@ -144,9 +144,9 @@ func (n *notes) watchAgents() (added bool, err error) {
 	return len(n.by) > had, nil
 }
 
-// watch has the system report about one folder, which is that of the transcripts of
-// an agent's folder unless that is empty. It opens the folder below that of the
-// store, as everything else, and names it to the system by the open file.
+// watch has the system report about one folder: the transcripts of an agent's
+// folder, unless that is empty. It opens the folder below the store's, as
+// everything else, and names it to the system by the open file.
 func (n *notes) watch(name, folder string) error {
 	mask := uint32(inFiles)
 	if folder == "" {

@@ -26,12 +26,12 @@ const (
 // whatever, matches [fs.ErrExist]. The file's mode is 0600; its folder must
 // exist.
 //
-// The lines are written to a temporary file in the same folder, synced, and
-// only then given their name, and the folder is synced, unless the policy is
-// [driver.SyncNever]. So a kill at any moment leaves a whole log or none, and at most
-// a temporary file, which [RemoveTemps] removes. A [*driver.NotDurableError] says that
-// the log has its name but that the folder could not be synced: it may be gone
-// after a power cut. After any other error there is no log.
+// The lines go to a temporary file in the same folder, which is synced and then
+// renamed, and the folder is synced, unless the policy is [driver.SyncNever]. So a
+// kill at any moment leaves a whole log or none, and at most a temporary file, which
+// [RemoveTemps] removes. A [*driver.NotDurableError] means that the log got its name
+// but that the folder could not be synced: a power cut may remove it. After any other
+// error there is no log.
 func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, error) {
 	const op = "create"
 	if opts == nil {
@@ -49,28 +49,27 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 		return nil, err
 	}
 	l := newLog(root, name, t.opened, opts)
-	l.drained = true // nobody has synced it before
+	l.drained = true // not synced before
 	l.appending <- struct{}{}
 	l.unlock()
 	return l, nil
 }
 
 // WriteFileAtomic gives the file that name refers to within root the content
-// data, replacing what the name referred to: at every moment, and after a
-// crash, the name refers to the old content or to the new, whole. If sync is
-// set, the new content is on stable storage when the error is nil. The file's
-// mode is 0600. Temporary files that earlier calls left behind are for
-// [RemoveTemps].
+// data, replacing the old file: at every moment, and after a crash, the name
+// refers to the old content or to the new, whole. If sync is set, the new
+// content is on stable storage when the error is nil. The file's mode is 0600.
+// Leftover temporary files are for [RemoveTemps].
 //
-// A [*driver.NotDurableError] says that the new content is in place but that the
-// folder could not be synced. After any other error the old content is
+// A [*driver.NotDurableError] means that the new content is in place but that
+// the folder could not be synced. After any other error the old content is
 // untouched.
 func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
 	return WriteFileMode(root, name, data, tempMode, sync)
 }
 
-// WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It has the
-// mode before it has its name, as far as the file system knows such a mode.
+// WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It gets
+// the mode before its name, if the file system supports it.
 func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
 	move := func(root *os.Root, from, to string) error {
 		if mode != tempMode {
@@ -107,8 +106,8 @@ func removeTempsOf(root *os.Root, name string, remove func(root *os.Root, temp s
 }
 
 // RemoveTempsIn is [RemoveTemps] for all files in a folder whose names end with ext,
-// also if there is no such file any more. When the error is nil no power cut brings
-// back what was removed.
+// even for missing files. When the error is nil no power cut brings removed files
+// back.
 func RemoveTempsIn(root *os.Root, dir, ext string) error {
 	found, err := removeTemps(root, dir, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) }, removeTemp)
 	if err != nil || !found {
@@ -133,7 +132,7 @@ func removeTemps(root *os.Root, name, dir string, fits func(of string) bool, rem
 		}
 		if digits := n[at+len(tempMark):]; len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
 			found = true
-			// Its writer may have ended meanwhile, and have removed or renamed it.
+			// Its writer may just have ended, and have removed or renamed it.
 			if e := remove(root, filepath.Join(dir, n)); !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, ErrReplaced) {
 				err = cmp.Or(err, e)
 			}
@@ -162,9 +161,8 @@ func removeTemp(root *os.Root, temp string) error {
 	return err
 }
 
-// SyncDir puts the names in a folder, not what they refer to, on stable
-// storage. Dir "." is root itself. On Windows, which has no such call, SyncDir
-// does nothing.
+// SyncDir puts the names in a folder, not the files, on stable storage. Dir "."
+// is root itself. On Windows, which has no such call, SyncDir does nothing.
 func SyncDir(root *os.Root, dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -237,20 +235,19 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 	}
 }
 
-// named reports whether the temporary name is still that of the file.
+// named reports whether the temporary name still belongs to the file.
 func (t *tempFile) named() bool {
 	info, err := t.root.Lstat(t.temp)
 	return err == nil && os.SameFile(info, t.id)
 }
 
-// end closes the file, of which what was to be safe was synced.
+// end closes the file, whose content was synced as required.
 func (t *tempFile) end() {
 	_ = t.Unlock(appendLock) // closing the file does it too
 	_ = t.Close()
 }
 
-// discard removes the file, whose name says that it may be ignored, and closes
-// it.
+// discard removes the file, which may be ignored by its name, and closes it.
 func (t *tempFile) discard() {
 	_ = t.root.Remove(t.temp)
 	_ = t.Close()
@@ -281,8 +278,8 @@ func install(root *os.Root, name string, opts *Options, fill func(*tempFile) err
 	return t, nil
 }
 
-// writeNew installs a file with the content data. A [*driver.NotDurableError] says that
-// its name may not survive a power cut.
+// writeNew installs a file with the content data. A [*driver.NotDurableError] means
+// that its name may not survive a power cut.
 func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
 	path := fullPath(root, name)
 	write := func(t *tempFile) error {

@@ -32,19 +32,18 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 // caller that must know appends it again under a condition. Calls that still
 // waited for the failed sync return nil.
 //
-// Neither syncing again nor writing the same bytes again would do: the kernel
-// calls pages clean that it could not write, and an extent can stay unwritten
-// under a page that reads well. Recover therefore copies the whole file to
-// blocks of its own, through memory, with this Log's unsynced lines laid over
-// what the file says. It syncs the copy, gives it the file's name and syncs the
-// folder. This Log goes on in the copy; the package comment says what becomes of other
-// Logs of the old file.
+// Neither syncing again nor writing the same bytes again would do: the kernel calls
+// pages clean that it could not write, and an extent can stay unwritten below a page
+// that reads well. Recover therefore copies the whole file to blocks of its own,
+// through memory, with this Log's unsynced lines laid over the content of the file.
+// It syncs the copy, gives it the file's name and syncs the folder. This Log
+// continues in the copy; the package comment covers other Logs of the old file.
 //
 // Under [driver.SyncNever] a Log keeps no lines in memory, and the copy is as good as
 // the page cache.
 //
 // After an error the Log is as it was, and Recover may be called again; the
-// error says how many bytes a copy needs. The context is honoured until the
+// error has the number of bytes for a copy. The context is honoured until the
 // copy begins.
 func (l *Log) Recover(ctx context.Context) error {
 	const op = "recover"
@@ -67,14 +66,14 @@ func (l *Log) Recover(ctx context.Context) error {
 	return l.flush(ctx, op)
 }
 
-// Copies counts the times this Log has gone on in a copy of its file. Offsets
-// stay what they were, but lines that could not be read before the copy may be
+// Copies counts the times this Log has moved to a copy of its file. Offsets
+// stay the same, but lines that could not be read before the copy may be
 // readable after it.
 func (l *Log) Copies() uint64 { return l.copies.Load() }
 
-// cure puts a copy in the place of the file, or finds that somebody else has
-// done it. Recovering says that the Log may have failed. The caller holds the
-// append lock.
+// cure replaces the file by a copy, or finds that another Log has done so.
+// recovering is set if the Log may have failed. The caller holds the append
+// lock.
 func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,11 +83,11 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	defer func() { <-l.leading }()
 	switch {
 	case recovering && l.failed == nil:
-		return s, nil // another call has recovered it meanwhile
+		return s, nil // another call has just recovered it
 	case !recovering && l.failed != nil:
 		return s, refusal(l.failed)
 	}
-	lines := l.unsynced // stays as it is: nobody else appends or leads
+	lines := l.unsynced // unchanged: no other call appends or leads
 	l.mu.Unlock()
 	began := time.Now()
 	size, err := l.place(ctx, op, lines)
@@ -108,9 +107,8 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	return s, nil
 }
 
-// place makes the Log go on in a file that is sound and holds lines: the one
-// that has the name now, if it is a copy by somebody else and can be trusted, or
-// one it makes.
+// place moves the Log to a sound file with lines: the present file of the name,
+// if it is another Log's copy and can be trusted, or one it makes.
 func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64, err error) {
 	if _, err = l.lookup(op); errors.Is(err, ErrReplaced) {
 		next, holds, err := l.successor(ctx, op, lines)
@@ -122,11 +120,11 @@ func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64,
 			return 0, nil
 		}
 	}
-	return l.copyOver(op, lines) // which looks the name up, too
+	return l.copyOver(op, lines) // which also looks the name up
 }
 
-// copyOver gives the file's name to a copy that is on stable storage, and goes
-// on in it. It holds the append locks of both.
+// copyOver gives the file's name to a copy that is on stable storage, and
+// continues in it. It holds the append locks of both.
 func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	now, err := l.lookup(op)
 	if err != nil {
@@ -147,13 +145,12 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	return 0, &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
 }
 
-// succeed gives the file's name to a new file that fill has written to, and
-// returns that file, locked; nil if the name is still that of the old one. The
-// new file is on stable storage before it has the name, and bears the mark until
-// the folder is synced, so a kill in between leaves a file that the next Log
-// cures again. If follow is set this Log goes on in the new file from the moment it
-// has the name, so that no other call takes it for somebody else's while the folder
-// is synced.
+// succeed gives the file's name to a new file that fill has written to, and returns
+// that file, locked; nil if the old one kept the name. The new file is on stable
+// storage before it gets the name, and bears the mark until the folder is synced,
+// so a kill in between leaves a file that the next Log cures again. If follow is
+// set this Log continues in the new file from that moment, so that no other call
+// takes it for a foreign one while the folder is synced.
 func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error) {
 	old := l.current.Load()
 	info, err := old.Stat()
@@ -169,7 +166,7 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 		return cmp.Or(err, t.Mark(true), fill(t))
 	}
 	rename := func(root *os.Root, from, to string) error {
-		if _, err := old.Lookup(); err != nil { // it was removed meanwhile
+		if _, err := old.Lookup(); err != nil { // it was just removed
 			return err
 		}
 		l.moving.Lock()
@@ -191,8 +188,8 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 	return t, err
 }
 
-// swap goes on in another file, whose append lock the caller holds too, and
-// closes the one before. Drained says that nobody else has synced it.
+// swap continues in another file, whose append lock the caller also holds, and
+// closes the one before. drained is set if no other writer has synced it.
 func (l *Log) swap(next *opened, drained bool) {
 	old := l.current.Swap(next)
 	// Closing the descriptor gives its locks back too, but not at once if a
@@ -203,14 +200,14 @@ func (l *Log) swap(next *opened, drained bool) {
 	l.copies.Add(1)
 }
 
-// compare looks for this Log's unsynced lines in the file that has taken the
-// name of its own, after a sync of its own whose outcome was err. Lines that are
-// there, in a copy that is sound, are on stable storage. A difference is a failed
-// sync. It reports false if there is nothing to compare: the file of a name that
-// was removed, or given to something else, owes nobody anything. It waits for the
-// lock of that file without a limit: to give up would call lines lost that a slow
-// copy has, and nothing else can tell. The caller leads and holds l.mu, which is
-// released meanwhile.
+// compare looks for this Log's unsynced lines in the file that took the name,
+// after a sync of its own with the outcome err. Lines that are there, in a copy
+// that is sound, are on stable storage. A difference is a failed sync. It reports
+// false if there is nothing to compare: a file that was removed, or replaced by
+// something else, has no obligations. It waits for the lock of that file without
+// a limit: giving up would call lines lost that a slow copy contains, and only
+// the copy can tell. The caller leads and holds l.mu, which is released while it
+// waits.
 func (l *Log) compare(err error) bool {
 	lines, seq, dirty := l.unsynced, l.written, l.dirty
 	if len(lines.parts) == 0 {
@@ -252,7 +249,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 		if err != nil {
 			return nil, false, l.fail(op, err)
 		}
-		// Close interrupts waits, and must know what became of its lines.
+		// Close interrupts waits, and must learn the fate of its lines.
 		err = poll(ctx, nil, func() (bool, error) { return next.Lock(appendLock, false) })
 		if err == nil {
 			var now look
@@ -269,7 +266,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 }
 
 // isCopy reports whether another file begins with the line that this Log's
-// begins with, which was durable before anybody knew the file.
+// begins with, which was durable before the file was known.
 func (l *Log) isCopy(next *opened) bool {
 	own := l.current.Load()
 	first := head(own)
@@ -322,13 +319,13 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 	return nil
 }
 
-// abandon closes the descriptor of a lock that could not be given back, since
-// the lock ends with it, and goes on with another one. Before that it syncs what
-// this Log owes: a failed sync is only reported to the descriptor that was open
-// then. The caller has the place of the append lock within this Log.
+// abandon closes the descriptor of a lock that could not be released, since the
+// lock ends with it, and continues with another one. Before that it syncs this
+// Log's unsynced lines: a failed sync is only reported to the descriptor that
+// was open then. The caller has the place of the append lock within this Log.
 func (l *Log) abandon() {
 	if l.opts.Sync != driver.SyncNever {
-		_ = l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
+		_ = l.sync(context.Background(), l.owed()) // a failure is kept in l.failed
 	}
 	old := l.file()
 	l.shut, l.drained, l.end = true, false, 0

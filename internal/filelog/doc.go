@@ -1,12 +1,12 @@
 // Package filelog is a durable, append-only log of lines in one file.
 //
-// A line is any run of bytes that ends in '\n'; the package knows nothing else
-// about what it stores. [Create] makes a log, [Open] opens one, and
-// [Log.Append] adds lines to its end as one unit. Any number of goroutines and
-// processes may append to one file at once: a kernel lock on the file itself,
-// which no crash can leave behind, orders them. Reading needs no lock.
+// A line is any run of bytes that ends in '\n'; the package does not interpret
+// its content. [Create] makes a log, [Open] opens one, and [Log.Append] adds
+// lines to its end as one unit. Any number of goroutines and processes may
+// append to one file at once: a kernel lock on the file itself, which ends with
+// every crash, orders them. Reading needs no lock.
 //
-// # What is guaranteed
+// # Guarantees
 //
 // When Append returns nil, its lines are in the file, whole, next to each
 // other and on lines of their own, and they survive what the [driver.SyncPolicy]
@@ -19,7 +19,7 @@
 // reported as a [Tail]. No byte that an earlier call committed is changed or
 // removed, ever.
 //
-// # What is not
+// # Limits
 //
 // A program that writes to the file without taking the lock is not kept out.
 // The lock is not trusted across machines: see [CheckFS]. Windows and the
@@ -47,21 +47,27 @@
 //
 // # A failed sync
 //
-// The kernel reports a failed sync once and calls the next one good, although
-// the bytes may never have reached the disk. After a NotDurableError a Log
-// therefore acknowledges nothing more until [Log.Recover] has copied the file to
-// new blocks. The file bears a mark meanwhile, which outlives the process: the
-// next Log that appends to the file, or flushes it, makes the copy itself. Logs
-// of the old file then fail with ErrReplaced, after they have compared with the
-// copy what they had acknowledged and not yet synced. For that they wait for the
-// append lock of the copy, as long as it is held and whatever the context of the
-// call: only the copy can tell what became of the lines. A process that is killed
-// before it could set the mark is for the caller to remember: see
-// [Options.UnsyncedByOthers] and [Log.Suspect]. So is one that closes a Log whose sync failed and could not be
-// marked: the error of Close says so.
+// The kernel reports a failed sync once and calls the next one good, although the bytes
+// may never have reached the disk. After a NotDurableError a Log therefore acknowledges
+// nothing more until [Log.Recover] has copied the file to new blocks. Until then the file
+// bears a mark, which outlives the process: the next Log that appends to the file, or
+// flushes it, makes the copy itself. Logs of the old file then fail with ErrReplaced,
+// after they have compared their acknowledged and unsynced lines with the copy. For that
+// they wait for the append lock of the copy, as long as it is held and regardless of the
+// context: only the copy shows the fate of the lines. A process that is killed before it
+// could set the mark is for the caller to remember: see [Options.UnsyncedByOthers] and
+// [Log.Suspect]. So is one that closes a Log whose sync failed and could not be marked:
+// the error of Close reports it.
 //
 // The mark is the sticky bit of the file; on Windows it is an empty file of that
-// name with ".suspect" behind it. Where the system has one lock per file, as
+// name with ".suspect" appended. Where the system has one lock per file, as
 // macOS and the BSDs do, a Log that opens the file at the very moment of another
 // one's failure may not see the mark yet.
 package filelog
+
+// Decisions:
+//
+// The mark of a failed sync is the sticky bit: it needs no name and no space on a
+// failing disk, survives the process, and shows in the lookup that each append makes.
+// The copy goes through memory, because file systems may share extents between files. A
+// lock that fails to release is dropped by closing the file.

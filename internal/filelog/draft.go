@@ -8,9 +8,8 @@ import (
 
 // A Draft is a file that has a temporary name until [Draft.Install] gives it its
 // own. It is for content that need not fit into memory, that is read back before it
-// counts, or that takes so long to write that the caller's locks are not held
-// meanwhile. A kill leaves at most a temporary file, for [RemoveTemps]. A Draft is
-// for one goroutine.
+// counts, or that takes too long to write under the caller's locks. A kill leaves
+// at most a temporary file, for [RemoveTemps]. A Draft is for one goroutine.
 type Draft struct {
 	t    *tempFile
 	name string
@@ -57,15 +56,15 @@ func (d *Draft) Sync() (size int64, err error) {
 	return d.size, nil
 }
 
-// Named reports whether the file has its temporary name, or [RemoveDrafts] has taken
-// it away.
+// Named reports whether the file still has its temporary name; [RemoveDrafts] may
+// have taken it.
 func (d *Draft) Named() bool { return d.t.named() }
 
-// Install gives the file its name, replacing what the name referred to. When the
-// error is nil, no power cut takes the name back. A [*driver.NotDurableError] says that
-// the file has its name but that the folder could not be synced. After any other
-// error the name refers to what it did. An error that matches [fs.ErrNotExist] may
-// say that [RemoveDrafts] was faster. The Draft has ended in any case.
+// Install gives the file its name, replacing an earlier file. When the error is nil, no
+// power cut takes the name back. A [*driver.NotDurableError] means that the file got
+// its name but that the folder could not be synced. After any other error the name is
+// unchanged. An error that matches [fs.ErrNotExist] may mean that [RemoveDrafts] was
+// faster. The Draft has ended in any case.
 func (d *Draft) Install() error {
 	if err := d.t.root.Rename(d.t.temp, d.name); err != nil {
 		d.Discard()

@@ -17,24 +17,24 @@ var (
 	// written.
 	ErrClosed = errors.New("the log is closed")
 
-	// ErrBusy says that a lock was held by another goroutine or process until
-	// the context was done; the error then matches the context's as well. From
-	// [LockFile.TryLock] it says that the lock is held now. Nothing was written;
-	// try again later.
+	// ErrBusy reports that another goroutine or process held a lock until the
+	// context was done; the error then matches the context's as well. From
+	// [LockFile.TryLock] it means that the lock is held now. Nothing was
+	// written; try again later.
 	ErrBusy = errors.New("the lock is held elsewhere")
 
-	// ErrReplaced says that the name no longer refers to the file this [Log]
+	// ErrReplaced reports that the name no longer refers to the file this [Log]
 	// has open: it was renamed or removed, or another Log has put a copy in its
 	// place after a failed sync. Nothing was written; close the Log and open the
 	// name anew.
 	ErrReplaced = errors.New("the file was replaced or removed")
 )
 
-// An Error says what failed, on which file, why, and what to do about it.
+// An Error names the failed call, the file, the cause and the way out.
 type Error struct {
 	Op   string // the operation: "open", "append", "lock" ...
 	Path string // the file
-	Fix  string // what was written and what to do now; may be empty
+	Fix  string // the amount written and the next step; may be empty
 	Err  error  // the cause
 }
 
@@ -65,7 +65,6 @@ func newError(op, path string, err error) *Error {
 // fail returns an Error about the log's file.
 func (l *Log) fail(op string, err error) error { return newError(op, l.path, err) }
 
-// wayOut says what was written and what to do now.
 func wayOut(err error) string {
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -102,12 +101,12 @@ func cause(err error) error {
 	return err
 }
 
-// fragment says that a write failed with err and left a part behind.
+// fragment is the error of a write that failed with err and left a part.
 func fragment(err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrFragment, cause(err))
 }
 
-// busy says that ctx was done before a lock was free.
+// busy is the error of a ctx that was done before a lock was free.
 func busy(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A lockByte is a byte that a lock is put on: far past any data, so that a lock that
-// keeps out reads, as those of Windows do, keeps out none.
+// blocks reads, as on Windows, blocks none.
 type lockByte int64
 
 const (
@@ -23,8 +23,8 @@ const (
 	suspectSuffix = ".suspect" // of the mark's name on Windows
 )
 
-// A file is what a Log needs of an open file. Tests wrap it to inject faults;
-// diskFile is the only other implementation.
+// A file is the part of an open file that a Log needs. Tests wrap it to inject
+// faults; diskFile is the only other implementation.
 type file interface {
 	io.ReaderAt
 	io.Writer // appends
@@ -50,14 +50,14 @@ type file interface {
 	Close() error
 }
 
-// A look is what a lookup finds.
+// A look is the result of a lookup.
 type look struct {
 	size   int64
 	marked bool // a sync of the file has failed, and no cure has been completed
 }
 
-// A seam lets tests get between this package and the operating system. The nil
-// seam is what everybody else has.
+// A seam lets tests get between this package and the operating system.
+// Everywhere else it is nil.
 type seam struct {
 	wrap func(file) file
 	step func(name string) error // before each operation on a folder, and where a test must come between
@@ -116,14 +116,14 @@ type diskFile struct {
 	name string
 	id   fs.FileInfo // of the open file
 
-	// The folder of the name, nil if the name has to be looked up through root, and
-	// the name in it with a NUL behind it.
+	// The folder of the name, nil if lookups must go through root, and the name in
+	// it with a NUL at its end.
 	folder   *os.File
 	inFolder []byte
 }
 
 // Lookup looks at the name alone: a file that has its name still has it, and the
-// size of the name is that of the open file.
+// size of the name equals the open file's.
 func (d *diskFile) Lookup() (look, error) {
 	if d.folder != nil {
 		now, err := lookupIn(d.folder, d.inFolder, d.id)
@@ -144,11 +144,11 @@ func (d *diskFile) Lookup() (look, error) {
 // Sync puts the data and the size on stable storage.
 func (d *diskFile) Sync() error { return datasync(d.File) }
 
-// Mark sets or clears the mark: the sticky bit, which means nothing on a file,
-// goes with it, needs no space, and shows in every lookup. Windows has no such
-// bit; an empty file beside it is the mark there, at the cost of a lookup more.
-// FreeBSD refuses the bit to users other than root: the process that met the
-// failure then is the only one to know of it.
+// Mark sets or clears the mark: the sticky bit, which is meaningless on a file,
+// stays with it, needs no space, and shows in every lookup. Windows has no such
+// bit; an empty file next to it is the mark there, at the cost of another
+// lookup. FreeBSD refuses the bit to users other than root: only the process
+// with the failure is then aware of it.
 func (d *diskFile) Mark(on bool) error {
 	if runtime.GOOS == "windows" {
 		if !on {
@@ -220,7 +220,7 @@ func (d *diskFile) Unlock(at lockByte) error {
 
 // OpenFile opens the regular file that name refers to within root to be read, and
 // describes it. It refuses what [Open] refuses. It is for reading a file once: the
-// file stays as it was opened when the name is given to a copy.
+// file stays open unchanged when a copy takes the name.
 func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	f, info, err := openRegular(root, name, os.O_RDONLY)
 	if err != nil {
@@ -230,8 +230,8 @@ func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 }
 
 // openRegular opens the regular file that name refers to, and nothing else: a
-// Root follows symbolic links within itself, and opening a FIFO may block. If the
-// name is given to another file meanwhile, openRegular looks at that one.
+// Root follows symbolic links within itself, and opening a FIFO may block. If
+// another file takes the name in between, openRegular opens that one.
 func openRegular(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, error) {
 	const tries = 100 // a name that changes more often is not one of a log
 	for range tries {
@@ -259,7 +259,7 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, e
 
 // control calls do with the descriptor of f, again if a signal interrupts it.
 // The descriptor of a file that was closed is an invalid one. A caller must not
-// close f meanwhile.
+// close f during it.
 func control(f *os.File, do func(fd int) error) error {
 	for {
 		err := do(int(f.Fd()))

@@ -23,8 +23,8 @@ func (l *Log) Flush(ctx context.Context) error {
 
 // Sync puts everything this Log has acknowledged so far on stable storage, whatever
 // the policy, as Close does. Unlike Flush it leaves the mark and all suspicions alone,
-// so it takes no append lock of the file and does not call [Options.UnsyncedByOthers].
-// The error is a [*driver.NotDurableError], or [ErrClosed].
+// so it needs neither the append lock of the file nor [Options.UnsyncedByOthers]. The
+// error is a [*driver.NotDurableError], or [ErrClosed].
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.begin("sync"); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (l *Log) flush(ctx context.Context, op string) error {
 	}
 }
 
-// vouch takes the append lock to make the file ready, and counts what is in it as
+// vouch takes the append lock to make the file ready, and counts its content as
 // written by this Log.
 func (l *Log) vouch(ctx context.Context, op string) error {
 	_, err := l.locked(ctx, op, false, func() (w written, err error) {
@@ -78,14 +78,13 @@ func (l *Log) vouch(ctx context.Context, op string) error {
 	return err
 }
 
-// Suspect says that a writer which is now dead may have left bytes from the
-// offset from on whose sync failed: a process that is killed inside a failing
-// sync takes the only report of the failure with it. The next call that appends,
-// holds or flushes syncs the file and compares those bytes with what a read
-// past the page cache gives. Where they differ, and where the system has no such
-// read, it cures the file as [Log.Recover] does. Under [driver.SyncNever] only a flush does
-// that: an append promises nothing about the disk. For what must be known before the
-// first such call there is [Options.UnsyncedByOthers].
+// Suspect marks bytes from the offset from on as possibly left by a dead writer whose sync
+// failed: a process that is killed inside a failing sync takes the only report of the
+// failure with it. The next call that appends, holds or flushes syncs the file and compares
+// those bytes with the result of a read past the page cache. Where they differ, and where
+// the system lacks such a read, it cures the file as [Log.Recover] does. Under
+// [driver.SyncNever] only a flush does that: an append promises nothing about the disk. Use
+// [Options.UnsyncedByOthers] for suspicions before the first such call.
 func (l *Log) Suspect(from int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,16 +98,16 @@ func (l *Log) Suspects() bool {
 	return from < math.MaxInt64
 }
 
-// allLive reports whether the bytes that are to be compared are those of writers that
-// look alive: two processes that make copies of each other's file would never end.
+// allLive reports whether all bytes to compare belong to writers that look alive: two
+// processes that make copies of each other's file would never end.
 func (l *Log) allLive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.suspect == math.MaxInt64
 }
 
-// differs reports whether the disk has other bytes from from to end than the
-// page cache, or cannot be asked though their writer is dead.
+// differs reports whether the bytes on the disk from from to end differ from
+// the page cache, or cannot be read though their writer is dead.
 func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 	start := min(from, end)
 	seq := l.wrote(extent{start, end}, nil)
@@ -124,7 +123,7 @@ func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.suspect >= from { // who has died meanwhile had appended before this call took the lock
+	if l.suspect >= from { // a writer that just died had appended before this call took the lock
 		l.suspect = math.MaxInt64
 	}
 	l.others = math.MaxInt64

@@ -12,9 +12,9 @@ import (
 // openFlags keep the open of a FIFO from waiting for its other end.
 const openFlags = unix.O_NONBLOCK
 
-// byteLocks says whether a file has a lock for each of its bytes. These systems
-// have one on the whole file in place of those on bytes that belong to the open
-// file. It is the one for appends, because a second could not be told from it.
+// byteLocks reports whether a file has locks for single bytes. These systems
+// have only one lock on the whole file that belongs to the open file. It is
+// used for appends, because a second one would be indistinguishable.
 const byteLocks = false
 
 // tryLock takes the lock if it is free.

@@ -7,11 +7,10 @@ import (
 	"os"
 )
 
-// openFlags are added to those of every open.
+// openFlags are added to the flags of every open.
 const openFlags = 0
 
-// byteLocks says that there are no locks on bytes, and there are none on files
-// either: nothing can be appended.
+// byteLocks is false, and files have no locks either: nothing can be appended.
 const byteLocks = false
 
 func tryLock(*os.File, int64, bool) (bool, error) { return false, errors.ErrUnsupported }

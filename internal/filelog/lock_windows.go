@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// openFlags are added to those of every open.
+// openFlags are added to the flags of every open.
 const openFlags = 0
 
-// byteLocks says whether a file has a lock for each of its bytes. It belongs to
+// byteLocks reports whether a file has locks for single bytes. A lock belongs to
 // the handle: two opens exclude each other within one process too, and the system
 // drops it with the handle.
 const byteLocks = true

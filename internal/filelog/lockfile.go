@@ -31,7 +31,7 @@ type LockFile struct {
 }
 
 // OpenLockFile opens the file that name refers to within root, and creates it
-// with mode 0600 if there is none. Root must stay open as long as the LockFile
+// with mode 0600 if it is missing. Root must stay open as long as the LockFile
 // is used.
 func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 	ended := make(chan struct{})
@@ -50,8 +50,7 @@ func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 
 // Lock takes the lock on the byte at off and waits as long as it is held. It
 // gives up with an error that matches [ErrBusy] and the context's when the
-// context is done, also if it was done before the call, and with [ErrClosed]
-// after Interrupt.
+// context is done, even before the call, and with [ErrClosed] after Interrupt.
 //
 // When the error is nil the lock is on the file that the name refers to now: a
 // file that was replaced is opened anew. While other bytes are locked that is
@@ -163,7 +162,7 @@ func (l *LockFile) Close() error {
 	return l.fail("close", err)
 }
 
-// open opens the file, and creates it if there is none. The caller holds l.mu or
+// open opens the file, and creates it if it is missing. The caller holds l.mu or
 // has the only reference.
 func (l *LockFile) open() error {
 	for {

@@ -14,11 +14,11 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Options says how a [Log] behaves. Nil means the defaults, and so does the
-// zero value of each field.
+// Options configure a [Log]. Nil means the defaults, and so does the zero value
+// of each field.
 type Options struct {
-	// Sync says when appended lines are put on stable storage. The zero value
-	// is [driver.SyncAlways].
+	// Sync decides when appended lines are put on stable storage. The zero
+	// value is [driver.SyncAlways].
 	Sync driver.SyncPolicy
 
 	// ReadOnly opens the file without write access: Append fails with
@@ -38,16 +38,16 @@ type Options struct {
 	// its locks. For a sync of [driver.SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
-	// UnsyncedByOthers, if not nil, is called before this Log first says that something
-	// is durable, when no sync of the file that began before is running any more. It
-	// returns the offset of the first byte that another process may have written and
-	// not synced, [math.MaxInt64] if there is none. A process that looks alive may be
-	// dying inside a failing sync: the kernel takes its locks away one after the
-	// other. So the bytes from there on are compared with the disk as [Log.Suspect]
-	// says, but where the system cannot read past the page cache no copy is made of
-	// them. For a process that is known to be dead it calls Suspect. It is called
-	// under the append lock and must wait for nobody who waits for that lock. The call
-	// fails with its error, and the next call asks again.
+	// UnsyncedByOthers, if not nil, is called before this Log first reports anything as
+	// durable, after all earlier syncs of the file have ended. It returns the offset of
+	// the first byte that another process may have written and not synced, or
+	// [math.MaxInt64]. A process that looks alive may be dying inside a failing sync:
+	// the kernel takes its locks away one after the other. So the bytes from there on
+	// are compared with the disk as by [Log.Suspect], but where the system cannot read
+	// past the page cache they are not copied. For a process that is known to be dead
+	// it calls Suspect. It is called under the append lock and must not wait for
+	// waiters of that lock. The call fails with its error, and the next call asks
+	// again.
 	UnsyncedByOthers func() (from int64, err error)
 
 	seam *seam
@@ -76,16 +76,16 @@ type Log struct {
 	end     int64   // of the last write of this Log, the end of a line; 0: unknown
 	last    [1]byte // a buffer
 	drained bool    // see drain
-	lent    bool    // the kernel's append lock was given back, see drain
+	lent    bool    // the kernel's append lock was released, see drain
 	shut    bool    // the descriptor was closed with its lock, see abandon
 
-	moving sync.Mutex // held while this Log gives the name to a copy and goes on in it
+	moving sync.Mutex // held while this Log gives the name to a copy and moves to it
 
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	closed   bool
 	written  uint64                  // counts the writes of this Log
 	synced   uint64                  // the last write known to be on stable storage
-	dirty    extent                  // what was written and is not covered by a sync
+	dirty    extent                  // written parts not covered by a sync
 	unsynced unsynced                // its bytes
 	failed   *driver.NotDurableError // the first failed sync
 	suspect  int64                   // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
@@ -132,7 +132,7 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 	return l
 }
 
-// file is the file that has the name, as far as this Log knows.
+// file is the last known file of the name.
 func (l *Log) file() file { return l.current.Load().file }
 
 // Size returns the size of the file in bytes, which counts an unterminated
@@ -149,9 +149,9 @@ func (l *Log) Size() (int64, error) {
 	return now.size, l.settleDebts(context.Background(), err)
 }
 
-// ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so what
-// lies beyond the last '\n' may be a write in progress. It goes on working
-// after the name has been given to another file.
+// ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so bytes
+// after the last '\n' may be a write in progress. It still works after another
+// file has taken the name.
 func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 	if err := l.begin("read"); err != nil {
 		return 0, err
@@ -168,17 +168,17 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // Interrupt makes the calls that wait for a lock, now or later, give up with
-// [ErrClosed]; a lock that is free is still taken. Everything else goes on, and
-// the Log must be closed all the same. It is for a caller that waits for its own
-// calls before it calls Close. It may be called several times.
+// [ErrClosed]; a free lock is still taken. Everything else continues, and the
+// Log must still be closed. It is for a caller that waits for its own calls
+// before it calls Close. It may be called several times.
 func (l *Log) Interrupt() { l.interrupt() }
 
 // Close waits for the calls under way, syncs what [driver.SyncAlways] or
 // [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
-// the file and lines are owed, Close waits for the append lock of the copy. Callers that wait for a lock
-// give up with [ErrClosed], and so does every later call, Close included. The
-// file is closed even if an error is returned; a [*driver.NotDurableError] among them
-// says which bytes are in doubt.
+// the file and lines are owed, Close waits for the append lock of the copy. Callers that
+// wait for a lock give up with [ErrClosed], and so does every later call, Close included.
+// The file is closed even if an error is returned; a [*driver.NotDurableError] among them
+// has the bytes in doubt.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -194,7 +194,7 @@ func (l *Log) Close() error {
 	l.ops.Wait()
 
 	if l.opts.Sync != driver.SyncNever {
-		_ = l.sync(context.Background(), l.written) // what fails is kept in l.failed
+		_ = l.sync(context.Background(), l.written) // a failure is kept in l.failed
 	}
 	if l.failed != nil {
 		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
@@ -248,10 +248,10 @@ func (l *Log) lookup(op string) (look, error) {
 	}
 }
 
-// settleDebts returns the error of a lookup. If that says that another file has
-// the name, the lines that this Log has acknowledged and not synced must be in
-// that file: if they are not, a sync of this Log has failed, and its caller must
-// not just open the name anew.
+// settleDebts returns the error of a lookup. If another file has the name, the
+// lines that this Log has acknowledged and not synced must be in that file: if
+// they are not, a sync of this Log has failed, and its caller must not just open
+// the name anew.
 func (l *Log) settleDebts(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrReplaced) || l.opts.Sync.Interval() == 0 {
 		return err

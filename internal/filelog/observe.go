@@ -17,7 +17,7 @@ type Event any
 type Wait struct {
 	Lock string // "append", or by other packages "turn"
 	Took time.Duration
-	Err  error // why it was given up; nil if the lock was taken
+	Err  error // why it ended without the lock; nil if the lock was taken
 }
 
 // A Tail is an unterminated end of a file, left by a writer that died or by
@@ -33,14 +33,13 @@ type Tail struct {
 // A Synced is a sync of a file that is over. One sync may be for many calls. The
 // copy that cures a failed sync counts as one.
 type Synced struct {
-	Took  time.Duration // what it waited for other syncs of this process included
+	Took  time.Duration // including waits for other syncs of this process
 	Bytes int64         // from the first to the last byte that the Log had written since the sync before; of a copy, its size
 	Err   error         // nil if they are on stable storage
-	// Background says that no call has asked for it, but [driver.SyncInterval].
+	// Background is set for syncs by [driver.SyncInterval] instead of a call.
 	Background bool
 }
 
-// tell reports what a call has met, which has given back the append lock.
 func (l *Log) tell(ctx context.Context, waited time.Duration, err error, w written) {
 	if l.opts.Observe == nil {
 		return
@@ -66,7 +65,7 @@ func since(began time.Time) time.Duration { return max(time.Since(began), 1) }
 
 const (
 	tailChunk = 64 << 10
-	maxTail   = 256 << 20 // bytes of a tail that are looked at
+	maxTail   = 256 << 20 // examined bytes of a tail
 )
 
 // readTail finds the start of the line whose bytes end at end, and judges it.

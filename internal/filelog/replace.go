@@ -14,17 +14,16 @@ import (
 // no Log takes it for a copy of its own file.
 //
 // Write is called under the append lock, after an unterminated tail was ended and
-// what this Log owes was synced, with the size of the file; it may read the Log
-// and must not append to it. If it fails, its error is returned as it is, and
-// nothing has changed.
+// unsynced lines were synced, with the size of the file; it may read the Log and
+// must not append to it. If it fails, its error is returned as it is, and nothing
+// has changed.
 //
-// When the error is nil, the new lines are on stable storage under the name, and
-// the old ones are in no file of the folder. A [*driver.NotDurableError] whose Refused is
-// not set says that the new file has the name, but may lose it to the old one in a
-// power cut. After any other error the old lines are what they were; one whose
-// Refused is set says that a sync of them has failed, and Replace may be called
-// again after [Log.Recover]. In the first two cases this Log and all others of the
-// old file fail with [ErrReplaced] from now on.
+// When the error is nil, the new lines are on stable storage under the name, and the old
+// ones are in no file of the folder. A [*driver.NotDurableError] without Refused means
+// that the new file has the name, but may lose it to the old one in a power cut. After
+// any other error the old lines are unchanged; one with Refused means that a sync of them
+// has failed, and Replace may be called again after [Log.Recover]. In the first two cases
+// this Log and all others of the old file fail with [ErrReplaced] from now on.
 //
 // The context is honoured until the new file has the name.
 func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) error) error {

@@ -19,8 +19,8 @@ var syncs = make(chan struct{}, maxSyncs)
 
 // Failed returns the first failed sync of this Log since it was opened or
 // recovered, or nil: a sync of a call or one in the background. A Log that has
-// failed acknowledges nothing more before [Log.Recover], and only it knows why:
-// opened again, the file looks sound.
+// failed acknowledges nothing more before [Log.Recover], and only it has the
+// cause: opened again, the file looks sound.
 func (l *Log) Failed() *driver.NotDurableError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,16 +53,16 @@ func (l *Log) tick() {
 	seq := l.written
 	l.mu.Unlock()
 	var s Synced
-	_, _ = l.syncTo(context.Background(), seq, &s) // what fails is kept in l.failed, for the next call
+	_, _ = l.syncTo(context.Background(), seq, &s) // a failure is kept in l.failed, for the next call
 	if s != (Synced{}) {
 		s.Background = true
 	}
 	l.tellSync(context.Background(), s)
 }
 
-// acknowledge makes the write seq, and what came before it, as durable as the
-// policy promises. It does not give up with the context of the call: once there
-// is something to sync, only the sync can tell what becomes of it.
+// acknowledge makes the write seq, and all earlier ones, as durable as the
+// policy promises. It does not end with the context of the call: once a sync is
+// needed, only its outcome counts.
 func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	if seq == 0 {
 		return nil
@@ -92,11 +92,10 @@ func (l *Log) sync(ctx context.Context, seq uint64) *driver.NotDurableError {
 // has failed. Its error is the context's, and means that it gave up waiting. It
 // sets s if this call has led a sync.
 //
-// Callers share syncs: one of them leads, and its sync is for all writes that
-// were made before it began. The others wait to lead, and find then that it is
-// done. Syncs do not overlap, because the kernel reports a failure once: of two at
-// the same time one could be told that all is well while the other learns that it
-// is not.
+// Callers share syncs: one of them leads, and its sync is for all writes that were
+// made before it began. The others wait to lead, and find then that it is done.
+// Syncs do not overlap, because the kernel reports a failure once: of two at the
+// same time one could succeed while the other gets the error.
 func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*driver.NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +115,8 @@ func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*driver.NotDur
 }
 
 // lead makes the caller the leader, which alone may sync or cure, until it takes
-// its value from l.leading. The caller holds l.mu, which is released meanwhile.
+// its value from l.leading. The caller holds l.mu, which is released while it
+// waits.
 func (l *Log) lead(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (l *Log) lead(ctx context.Context) error {
 	}
 }
 
-// syncNow syncs what was written so far. The caller leads and holds l.mu, which
-// is released meanwhile.
+// syncNow syncs all writes so far. The caller leads and holds l.mu, which is
+// released during the sync.
 //
 // The sync holds the sync lock shared until its failure has been marked, so that
 // [Log.drain] waits for it. If the mark cannot be set the lock stays until the
@@ -156,7 +156,7 @@ func (l *Log) syncNow(s *Synced) {
 	if err != nil || l.opts.Sync.Interval() > 0 {
 		// An error, and lines that were acknowledged before their sync, may concern a
 		// file that has lost its name to a copy. A sync of an append that has just
-		// been written vouches for the copy too: what was copied was readable.
+		// been written vouches for the copy as well: its content was readable.
 		_, lookErr = f.Lookup()
 	}
 	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start}
@@ -179,8 +179,8 @@ func (l *Log) syncNow(s *Synced) {
 }
 
 // doubts returns the first offset that [Log.Suspect] or [Options.UnsyncedByOthers] has
-// named, math.MaxInt64 if no bytes are to be checked. Its error is that of an append
-// after a failed sync.
+// named, math.MaxInt64 if no bytes are to be checked. Its error is the error of an
+// append after a failed sync.
 func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +204,7 @@ const (
 // guards it. A copy of the struct stays readable without Log.mu until the next
 // drop, which only the leader of a sync makes.
 type unsynced struct {
-	parts []part // in the order of writing, which is that of the file
+	parts []part // in the order of writing, as in the file
 	data  []byte // of all parts, one after the other
 }
 
@@ -219,8 +219,7 @@ func (u *unsynced) add(off int64, data []byte) {
 	u.data = append(u.data, data...)
 }
 
-// drop forgets the parts that it began with once. Parts that were added meanwhile
-// stay.
+// drop forgets the parts that it began with once. Later parts stay.
 func (u *unsynced) drop(first unsynced) {
 	u.parts = slices.Delete(u.parts, 0, len(first.parts))
 	u.data = slices.Delete(u.data, 0, len(first.data))
@@ -229,7 +228,7 @@ func (u *unsynced) drop(first unsynced) {
 	}
 }
 
-// end returns the offset after the last part, 0 if there is none.
+// end returns the offset after the last part, or 0.
 func (u *unsynced) end() int64 {
 	if len(u.parts) == 0 {
 		return 0
@@ -239,8 +238,8 @@ func (u *unsynced) end() int64 {
 }
 
 // overlay lays the parts over p, which a file holds at off. It fails if p holds
-// bytes of somebody else where a part belongs: a lost write leaves NULs, never
-// other bytes.
+// foreign bytes in the place of a part: a lost write leaves NULs, never other
+// bytes.
 func (u *unsynced) overlay(p []byte, off int64) error {
 	data, end := u.data, off+int64(len(p))
 	for _, part := range u.parts {
@@ -262,7 +261,7 @@ func (u *unsynced) overlay(p []byte, off int64) error {
 }
 
 // Unsynced returns the offset of the first byte that this Log has written and
-// not synced, or the greatest offset there is if there is none.
+// not synced, or the greatest offset.
 func (l *Log) Unsynced() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

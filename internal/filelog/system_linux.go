@@ -17,8 +17,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// localFS are the file systems, by what statfs(2) calls them, whose locks and
-// syncs do what this package needs.
+// localFS are the file systems, by their numbers in statfs(2), whose locks and
+// syncs suffice for this package.
 var localFS = map[uint32]string{
 	unix.EXT4_SUPER_MAGIC:      "ext2, ext3 or ext4",
 	unix.XFS_SUPER_MAGIC:       "xfs",
@@ -58,19 +58,19 @@ func CheckFS(root *os.Root) error {
 // datasync puts a file's data and size on stable storage.
 func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
 
-// takeOwner gives a file the owner of like, as far as this user may: a cure by
-// root must not lock a file's owner out.
+// takeOwner gives a file the owner of like, if this user may: a cure by root
+// must not lock a file's owner out.
 func takeOwner(root *os.Root, name string, like fs.FileInfo) {
 	if st, ok := like.Sys().(*syscall.Stat_t); ok {
 		_ = root.Lchown(name, int(st.Uid), int(st.Gid))
 	}
 }
 
-// matchesDisk compares what cached returns from from to end with a read that
+// matchesDisk compares the result of cached, from from to end, with a read that
 // bypasses the page cache. Dropping the cache instead does not work: with large
-// folios fadvise leaves the last page where it is. The kernel must say that
+// folios fadvise leaves the last page where it is. The kernel must report that
 // direct reads work for the file, because some file systems answer them from the
-// cache. File systems in memory have no disk behind their cache.
+// cache. File systems in memory have only their cache.
 func matchesDisk(root *os.Root, name string, cached *os.File, from, end int64) (bool, error) {
 	var st unix.Statfs_t
 	err := control(cached, func(fd int) error { return unix.Fstatfs(fd, &st) })
@@ -178,10 +178,10 @@ func lookupIn(folder *os.File, name []byte, id fs.FileInfo) (look, error) {
 // openFlags keep the open of a FIFO from waiting for its other end.
 const openFlags = unix.O_NONBLOCK
 
-// byteLocks says whether a file has a lock for each of its bytes: here an
-// open-file-description lock. It belongs to the open file: two opens exclude each
-// other within one process too, and the kernel drops it when the file is closed,
-// however that happens.
+// byteLocks reports whether a file has locks for single bytes: here
+// open-file-description locks. A lock belongs to the open file: two opens
+// exclude each other within one process too, and the kernel drops it when the
+// file is closed, however that happens.
 const byteLocks = true
 
 // tryLock takes the lock on the byte at off if it is free.

@@ -24,7 +24,7 @@ func matchesDisk(*os.Root, string, *os.File, int64, int64) (bool, error) {
 	return false, errors.ErrUnsupported
 }
 
-// lookupIn is not possible: names are looked up through the Root.
+// lookupIn is not possible: lookups go through the Root.
 func lookupIn(*os.File, []byte, fs.FileInfo) (look, error) { return look{}, errors.ErrUnsupported }
 
 // lockHeld reports whether another open file has the lock on the byte at off.

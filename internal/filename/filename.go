@@ -13,12 +13,12 @@ const (
 	prefixLen = 60  // bytes of a hashed name before the hash
 )
 
-// Encode returns a file name without an extension: lower-case
-// letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
-// the first one of what is a device on Windows, "con" for example. Names over
-// 120 bytes become a prefix, '-' and their SHA-256, which is longer than any
-// name that is spelled out. So two names never share a file, not even on a
-// disk that does not tell upper from lower case, and no name leaves its folder.
+// Encode returns a file name without an extension: lower-case letters, digits,
+// '_' and '-' stay, every other byte becomes %xx, and so does the first byte of
+// a device name of Windows, "con" for example. Names over 120 bytes become a
+// prefix, '-' and their SHA-256, which is longer than any name that is spelled
+// out. So two names never share a file, not even on a disk that does not tell
+// upper from lower case, and no name leaves its folder.
 func Encode(name string) string {
 	device := isDevice(name)
 	if len(name) <= maxName && !device && strings.IndexFunc(name, func(r rune) bool { return !stays(r) }) < 0 {
@@ -44,7 +44,7 @@ func stays(c rune) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
 }
 
-// isDevice reports whether Windows takes a file of this name, whatever its
+// isDevice reports whether Windows takes a file of this name, with any
 // extension, for a device.
 func isDevice(name string) bool {
 	switch name {
@@ -54,8 +54,8 @@ func isDevice(name string) bool {
 	return len(name) == 4 && (name[:3] == "com" || name[:3] == "lpt") && '0' <= name[3] && name[3] <= '9'
 }
 
-// Decode is the inverse of Encode; ok is false for a hashed name and
-// for what is no name at all.
+// Decode is the inverse of Encode; ok is false for a hashed name and for an
+// invalid one.
 func Decode(enc string) (name string, ok bool) {
 	if len(enc) > maxName || enc == "" {
 		return "", false
@@ -80,8 +80,7 @@ func Decode(enc string) (name string, ok bool) {
 	return name, Encode(name) == enc
 }
 
-// IsHashed reports whether enc has the form of a name that does not say what
-// it stands for.
+// IsHashed reports whether enc has the form of a hashed name.
 func IsHashed(enc string) bool {
 	if len(enc) != prefixLen+1+2*sha256.Size || enc[prefixLen] != '-' {
 		return false

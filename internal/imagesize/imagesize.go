@@ -3,9 +3,9 @@ package imagesize
 
 import "github.com/convolog/convolog/transcript"
 
-// Of returns the width and the height of an image in pixels: those that a
-// blob has recorded, or those in the head of a PNG, GIF, WebP or JPEG in base64, of
-// which it decodes only the bytes it looks at. It is 0, 0 for what it cannot read.
+// Of returns the width and the height of an image in pixels: those that a blob has
+// recorded, or those in the head of a PNG, GIF, WebP or JPEG in base64, of which it
+// decodes only the needed bytes. It returns 0, 0 for unreadable images.
 func Of(s *transcript.Source) (w, h int) {
 	switch s.Type {
 	case "blob":

@@ -19,8 +19,8 @@ func Valid(data []byte) bool {
 }
 
 // A Walk goes through the members of an object in order and checks the object
-// on the way, for who would otherwise read a text twice: once to know that it
-// is valid and once for what it says.
+// on the way, so that a caller need not read a text twice: once to check it and
+// once for its content.
 //
 //	for w := NewWalk(obj); w.Next(); {
 //
@@ -30,7 +30,7 @@ type Walk struct {
 	Value []byte // valid; aliases the object
 
 	obj   []byte
-	at    int // behind what was read, -1 at the end
+	at    int // after the last read byte, -1 at the end
 	valid bool
 }
 
@@ -96,7 +96,7 @@ func check(data []byte, i, depth int) int {
 		} else if i = checkScalar(data, i); i < 0 {
 			return -1
 		}
-		// Behind a value, or at the end of an empty one.
+		// After a value, or at the end of an empty one.
 		n := len(open)
 		for ; n > 0; n-- {
 			if i = skipSpace(data, i); i >= len(data) || data[i] != open[n-1] {
@@ -180,9 +180,9 @@ func checkString(data []byte, i int) int {
 	return -1
 }
 
-// special returns the index of the first byte of data[i:] that means something
-// inside a string, a quote or a backslash, or that must not be there, a control
-// character. It returns len(data) if there is none.
+// special returns the index of the first special byte of a string in data[i:]:
+// a quote, a backslash, or a control character, which must not be there.
+// Otherwise it returns len(data).
 func special(data []byte, i int) int {
 	for ; i+8 <= len(data); i += 8 {
 		w := binary.LittleEndian.Uint64(data[i:])
@@ -198,13 +198,13 @@ func special(data []byte, i int) int {
 	return i
 }
 
-// highBits are those of the eight bytes of a word.
+// highBits are the high bits of the eight bytes of a word.
 const highBits = 0x8080808080808080
 
 // marks sets the high bit of the first ASCII byte of w, a word in little endian,
 // that is special inside a string: subtraction sets it where a byte is too
-// small. It may borrow from the bytes after that and mark them too, and says
-// nothing about bytes that are not ASCII.
+// small. It may borrow from later bytes and mark them as well, and is undefined
+// for bytes outside of ASCII.
 func marks(w uint64) uint64 {
 	const ones = 0x0101010101010101
 	return (w - ones*' ') | (w ^ ones*'"' - ones) | (w ^ ones*'\\' - ones)
@@ -217,7 +217,6 @@ func checkWord(data []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// checkNumber returns the index after the number that starts at data[i].
 func checkNumber(data []byte, i int) int {
 	if data[i] == '-' {
 		i++
@@ -244,7 +243,6 @@ func checkNumber(data []byte, i int) int {
 	return i
 }
 
-// digits returns the index after the digits that start at data[i].
 func digits(data []byte, i int) int {
 	for i < len(data) && data[i] >= '0' && data[i] <= '9' {
 		i++

@@ -1,7 +1,7 @@
 package jsontext
 
-// MapMembers returns a valid object with the values that change returns for those of
-// its members; nil leaves the member out.
+// MapMembers returns a valid object with the values that change returns for its
+// members; nil leaves a member out.
 func MapMembers(obj []byte, change func(name string, v []byte) []byte) []byte {
 	var out Object
 	for name, v := range Members(obj) {

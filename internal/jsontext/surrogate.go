@@ -6,8 +6,8 @@ import (
 )
 
 // HalfSurrogate returns the offset of the first escaped half of a surrogate
-// pair in valid JSON, or -1. JSON allows it, but it is no character, and
-// strict readers refuse it.
+// pair in valid JSON, or -1. JSON allows it, but strict readers refuse it,
+// because it is not a character.
 func HalfSurrogate(doc []byte) int {
 	for i := 0; i < len(doc); {
 		at := bytes.IndexByte(doc[i:], '\\')

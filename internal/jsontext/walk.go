@@ -233,12 +233,12 @@ func String(raw []byte) (string, bool) {
 	return sb.String(), true
 }
 
-// escapes are the characters that stand for another one behind a backslash.
+// escapes maps characters after a backslash to their meaning.
 var escapes = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// escapeLen is the length of the escape that s begins with, 0 if it is none.
+// escapeLen is the length of the escape at the beginning of s, or 0.
 func escapeLen(s []byte) int {
 	if len(s) < 2 {
 		return 0

@@ -48,8 +48,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
-// plain returns the index of the first byte of s[i:] that is not ASCII or that
-// does not stand for itself inside a string, len(s) if there is none.
+// plain returns the index of the first byte of s[i:] that is not ASCII or needs
+// an escape inside a string, or len(s).
 func plain(s string, i int) int {
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
@@ -69,10 +69,10 @@ func plain(s string, i int) int {
 
 // AppendValue appends a JSON value as it is, spelling of numbers and white
 // space included, with two exceptions: a value that contains line breaks is
-// written without the white space between its tokens, and U+2028 and U+2029
-// are escaped. Text that is not valid JSON is appended as a JSON string that
-// holds it, so that what comes out is always valid and nothing is lost; an
-// empty value is appended as null.
+// written without the white space between its tokens, and U+2028 and U+2029 are
+// escaped. Text that is not valid JSON is appended as a JSON string that holds
+// it, so that the result is always valid and nothing is lost; an empty value is
+// appended as null.
 func AppendValue(dst, value []byte) []byte {
 	value = Trim(value)
 	if len(value) == 0 {

@@ -16,8 +16,8 @@ type Regexp struct {
 	re     *regexp.Regexp
 }
 
-// New returns the regular expression with that source, which nobody has looked
-// at yet.
+// New returns the regular expression with that source, which is not compiled
+// yet.
 func New(source string) *Regexp { return &Regexp{source: source} }
 
 // Or returns an expression that matches what r or that source matches. A nil r

@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Context says what fills the window of a session.
+// A Context divides the window of a session by content.
 type Context struct {
 	Parts       []Part     `json:"parts"`       // of the next model request
 	Entries     int        `json:"entries"`     // of the conversation, rewound ones included
@@ -74,7 +74,6 @@ func Of(ctx context.Context, s *session.Session) (c Context, err error) {
 	return c, nil
 }
 
-// kindOf says of which kind a block is.
 func kindOf(role transcript.Role, b transcript.Block) string {
 	switch b.(type) {
 	case transcript.ToolCallBlock:

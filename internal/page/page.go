@@ -18,6 +18,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// Decisions:
+//
+// An export is the served page with a session inside it as JSON. The script turns texts
+// into text nodes, never into HTML, and the policy names the script by hash, so nothing
+// in a conversation can run. After a reload the page follows from shortly before the
+// end; entry IDs identify messages it already shows.
+
 //go:embed page.html
 var file []byte
 
@@ -31,8 +38,8 @@ const (
 func Live() []byte { return file }
 
 // Policy is the content security policy of the page: the style and the script of the
-// file, by their hashes, and nothing else. Images are those that are in the data.
-// Connect says where the script may connect to; empty is nowhere.
+// file, by their hashes, and nothing else. Images come from the data alone. connect
+// lists the places that the script may connect to; empty allows none.
 func Policy(connect string) string {
 	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; " + hashes()
 	if connect != "" {

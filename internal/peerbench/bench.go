@@ -170,7 +170,7 @@ func report(b *testing.B, times [2][]time.Duration) [2]float64 {
 	b.ReportMetric(percentile(0, 99), "us-p99")
 	b.ReportMetric(percentile(1, 50), "us-convolog")
 	b.ReportMetric(percentile(1, 99), "us-convolog-p99")
-	b.ReportMetric(0, "ns/op") // of both together: says nothing
+	b.ReportMetric(0, "ns/op") // of both together: meaningless
 	return [2]float64{percentile(0, 50), percentile(1, 50)}
 }
 

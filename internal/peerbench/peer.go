@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A Message is one message of a conversation. Those of even places are the
+// A Message is one message of a conversation. Messages at even places are the
 // user's, the others the model's.
 type Message struct {
 	Role string `json:"role"`
 	Text string `json:"text"`
 }
 
-// A Level says what an acknowledged message survives.
+// A Level is the event that an acknowledged message survives.
 type Level string
 
 // The levels.

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// ErrNoBouncer says that no PgBouncer is installed.
+// ErrNoBouncer reports that PgBouncer is not installed.
 var ErrNoBouncer = errors.New("PgBouncer is not installed: on Debian it is the package pgbouncer")
 
-// Bouncer starts a PgBouncer in transaction mode in front of the server, with four
+// Bouncer starts a PgBouncer in transaction mode before the server, with four
 // connections to it. Stop ends it.
 func (s *Server) Bouncer(ctx context.Context) (url string, stop func() error, err error) {
 	bin, err := exec.LookPath("pgbouncer")

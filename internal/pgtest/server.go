@@ -31,7 +31,7 @@ type Server struct {
 	ended    chan struct{}
 }
 
-// ErrMissing says that no server is installed.
+// ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is not installed: on Debian it is the package postgresql")
 
 // Start makes a database cluster and starts a server on it. As root it runs as the
@@ -66,7 +66,7 @@ func Start(ctx context.Context) (*Server, error) {
 }
 
 // Main runs tests that need a server, which they find in server, and returns the exit
-// code. Without a server on the machine it says so and runs none.
+// code. Without a server on the machine it reports that and runs none.
 func Main(tests interface{ Run() int }, server **Server) int {
 	s, err := Start(context.Background())
 	switch {
@@ -97,7 +97,7 @@ func find() (string, error) {
 		return "", ErrMissing
 	}
 	version := func(path string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 if it is none
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // else 0
 		return n
 	}
 	return filepath.Dir(slices.MaxFunc(all, func(a, b string) int { return version(a) - version(b) })), nil
@@ -225,7 +225,7 @@ func children(pid int) (pids []int) {
 	return pids
 }
 
-// stat returns the state of a process, Z if there is none, and its parent.
+// stat returns the state of a process, Z for a missing one, and its parent.
 func stat(pid int) (state string, parent int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := bytes.Cut(text, []byte(") "))

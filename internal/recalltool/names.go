@@ -1,6 +1,6 @@
-// Package recalltool names the tools with which a model reads what its history no
-// longer has, see search.RecallTools. Where a model is offered them, clips and
-// summaries can say so.
+// Package recalltool names the tools with which a model reads entries no longer
+// in its history, see search.RecallTools. Clips and summaries can then mention
+// them.
 package recalltool
 
 // The names of the tools.

@@ -23,8 +23,8 @@ import (
 	"github.com/convolog/convolog/transcript/redact"
 )
 
-// A boundTurn is a long agent turn with a model that refuses reasoning behind
-// anything but what it was made from.
+// A boundTurn is a long agent turn with a model that refuses reasoning after a
+// changed request.
 type boundTurn struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -81,7 +81,7 @@ func (b *boundTurn) add(items ...transcript.Item) {
 	require.NoError(b.t, err)
 }
 
-// step is one call of the model, and what happens around it.
+// step is one call of the model, and the events around it.
 func (b *boundTurn) step(window int) {
 	ctx := b.t.Context()
 	if b.rng.IntN(12) == 0 {
@@ -137,8 +137,8 @@ func (b *boundTurn) result(id string, window int) {
 }
 
 // continued counts the requests that hold the one that the same model has answered
-// before, block for block. The others have something in front of them that the
-// guard has clipped or compacted since.
+// before, block for block. Before the others the guard has clipped or compacted
+// something.
 func (b *boundTurn) continued() {
 	prev, all, kept := map[string]guardtest.Recorded{}, 0, 0
 	for _, r := range b.model.Requests() {
@@ -159,9 +159,8 @@ func (b *boundTurn) continued() {
 	b.t.Logf("%d of %d requests go on from the one before", kept, all)
 }
 
-// Whatever the guard does to a long turn, whatever comes while a request is on
-// its way, and after restarts, a model that binds reasoning to what it was made
-// from refuses nothing.
+// A model that binds reasoning to its request refuses nothing, despite the
+// guard's changes to a long turn, entries during a request, and restarts.
 func TestReasoningIsBound(t *testing.T) {
 	turns := storetest.Extent(*storetest.Soak, 2, 40, 1000)
 	seeds := []uint64{661} // erases an entry twice that was carried in between
@@ -205,7 +204,7 @@ func TestReasoningBehindCompaction(t *testing.T) {
 	require.NoError(t, err)
 	for _, m := range h.Messages {
 		for j, o := range m.Origins {
-			if o.Answer != nil { // it says that it can be sent, with all there is in front of it
+			if o.Answer != nil { // it may be sent, with everything before it
 				a := *o.Answer
 				a.Intact, a.Made.Thought = true, "one that is gone"
 				m.Origins[j].Answer = &a
@@ -220,7 +219,7 @@ func TestReasoningBehindCompaction(t *testing.T) {
 }
 
 // When reasoning is refused all the same, the guard sends the request once more
-// without any, and later requests hold only what was made since.
+// without any, and later requests hold only later reasoning.
 func TestRefusedReasoning(t *testing.T) {
 	b := newBoundTurn(t, 1, 40_000)
 	defer func() { storetest.Close(t, b.store) }()
@@ -246,8 +245,8 @@ func TestRefusedReasoning(t *testing.T) {
 	require.Equal(t, 1, b.bare)
 }
 
-// A model that binds reasoning to what it was made from refuses nothing, whichever
-// answers, texts and results are redacted, and with pictures in blobs.
+// A model that binds reasoning to its request refuses nothing, whichever answers,
+// texts and results are redacted, and with pictures in blobs.
 func TestRedactBoundReasoning(t *testing.T) {
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 1, 20, 200)) {
 		b := newBoundTurn(t, seed, 40_000)

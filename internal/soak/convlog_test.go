@@ -23,7 +23,7 @@ import (
 	"github.com/convolog/convolog/transcript/convlog"
 )
 
-// No method of a store or of a session, whatever it is given, returns a byte of a
+// No method of a store or of a session, with any arguments, returns a byte of a
 // channel log or changes one.
 func TestChannelLogsStayApart(t *testing.T) {
 	t.Parallel()
@@ -51,10 +51,10 @@ func TestChannelLogsStayApart(t *testing.T) {
 	}
 }
 
-// told is what a channel log says of the word, and what only the log knows.
+// told is the word in a channel log, and data that only the log contains.
 const told = "marker-7f3a9c"
 
-// A walk calls methods on a store with a channel log, and collects what they say.
+// A walk calls methods on a store with a channel log, and collects their results.
 type walk struct {
 	t           *testing.T
 	st          *session.Store
@@ -101,7 +101,7 @@ func (w *walk) call(f reflect.Value, variant int) {
 		}
 		args = append(args, w.arg(ctx, f.Type().In(i), variant))
 	}
-	defer func() { _ = recover() }() // a nil function that it was given
+	defer func() { _ = recover() }() // a nil function as an argument
 	defer w.end(args)
 	out := f.Call(args)
 	w.end(out)
@@ -129,7 +129,7 @@ func (w *walk) arg(ctx context.Context, typ reflect.Type, variant int) reflect.V
 	case *session.Session:
 		v = w.s
 	case *turn.Turn:
-		tn, _ := turn.Begin(ctx, w.s) // without a store nothing can be told
+		tn, _ := turn.Begin(ctx, w.s) // without a store there is nothing to call
 		v = tn
 	case session.Ref:
 		v = session.Ref{Agent: "main", ID: name}
@@ -152,7 +152,7 @@ func (w *walk) arg(ctx context.Context, typ reflect.Type, variant int) reflect.V
 	return reflect.ValueOf(v)
 }
 
-// hear collects what a method returns, and the first of what a sequence yields.
+// hear collects the results of a method, and the first element of a sequence.
 func (w *walk) hear(v reflect.Value) {
 	if v.Kind() == reflect.Func && !v.IsNil() && v.Type().CanSeq2() {
 		n := 0

@@ -60,10 +60,10 @@ func (r *faultRun) judge(c storetest.Call) storetest.Verdict {
 	}
 	switch {
 	case r.errno == syscall.EINTR && (r.sticky || c.Kind == "create" || c.Kind == "open" || c.Kind == "mkdir"):
-		// A program tries again for ever, or does not know what it has made.
+		// A program retries for ever, or does not know its new session.
 		return storetest.Verdict{Errno: syscall.EIO}
 	case r.errno == syscall.EACCES && c.Kind == "lock":
-		return storetest.Verdict{Errno: syscall.ENOLCK} // the other one says that somebody has it
+		return storetest.Verdict{Errno: syscall.ENOLCK} // the other one reports that it exists
 	case c.Kind != "write" || r.partial == 0 || r.errno == syscall.EINTR:
 		return storetest.Verdict{Errno: r.errno}
 	case r.partial < 0:
@@ -134,7 +134,7 @@ func (r *faultRun) run(t testing.TB, wl storetest.Workload, open storetest.Opene
 			if live, err := storetest.Look(storetest.Background, st, false); err == nil && !unknown {
 				known = live
 			}
-			_ = st.Close() // it may have been closed, or know of a failed sync
+			_ = st.Close() // it may have been closed, or have failed to sync
 		}
 	})
 	storetest.Spied(t, spyErr)
@@ -150,8 +150,8 @@ func isUnknown(err error) bool {
 	return ok
 }
 
-// check opens the folder anew: all that was acknowledged is there, nothing is
-// torn, and it goes on.
+// check opens the folder again: all acknowledged entries are there, nothing is
+// torn, and it continues.
 func (r *faultRun) check(dir string, known storetest.World, unknown, deleting, fragment bool) error {
 	var last storetest.World
 	for round := range 3 {
@@ -194,8 +194,8 @@ func (r *faultRun) check(dir string, known storetest.World, unknown, deleting, f
 	return nil
 }
 
-// keeps returns an error if something of a world is missing in w. If a call has
-// an unknown outcome, w may have more.
+// keeps returns an error if something of a world is missing in w. After an
+// unknown outcome, w may contain more.
 func keeps(w, known storetest.World, unknown, deleting bool) error {
 	if !unknown {
 		return w.Equal(known)

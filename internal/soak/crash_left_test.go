@@ -62,7 +62,7 @@ func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir s
 	t.Logf("%d states", len(done))
 }
 
-// said makes a session with two texts, of which the first has the word.
+// said makes a session with two texts, of which the first contains the word.
 func said(t *testing.T, dir string, policy session.SyncPolicy) (st *session.Store, s *session.Session, ids []string) {
 	st = storetest.Open(t, dir, &session.Options{Sync: policy})
 	s = storetest.Load(t, st, storetest.CLI)
@@ -77,7 +77,7 @@ func eraseEntry(t *testing.T, st *session.Store, s *session.Session, id string) 
 	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 }
 
-// stands checks that a store has a session with an entry.
+// stands checks that a store contains a session with an entry.
 func stands(t *testing.T, dir, id string) {
 	t.Helper()
 	st := storetest.Open(t, dir, nil)
@@ -94,8 +94,8 @@ func stands(t *testing.T, dir, id string) {
 	storetest.Close(t, st)
 }
 
-// A process that was killed while it restored a session has given the transcript its
-// name and not synced the folder. That comes before the archive beside it is removed.
+// A process that was killed while it restored a session has renamed the transcript
+// and not synced the folder. The archive is removed only after that.
 func TestCutAfterAKilledRestore(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, st *session.Store, s *session.Session, ids []string){

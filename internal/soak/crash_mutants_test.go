@@ -21,7 +21,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// noSync makes the syncs that it is asked about do nothing.
+// noSync makes selected syncs do nothing.
 func noSync(which func(path string) bool) func(c storetest.Call) storetest.Verdict {
 	return func(c storetest.Call) storetest.Verdict {
 		return storetest.Verdict{Skip: c.Kind == "sync" && which(c.Path)}
@@ -56,7 +56,7 @@ func credulous(dir string, opts *session.Options) (*session.Store, error) {
 	return session.OpenDriver(drv, opts), nil
 }
 
-// A batchless driver does not tell which lines were written together.
+// A batchless driver does not mark the lines of one append.
 type batchless struct{ driver.Driver }
 
 func (b batchless) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
@@ -81,8 +81,8 @@ func openBatchless(dir string, opts *session.Options) (*session.Store, error) {
 	return session.OpenDriver(batchless{drv}, opts), nil
 }
 
-// The harness finds fault with naive writers, each for what is wrong with it,
-// or it would not notice if this one were like them.
+// The harness finds the defect of each naive writer, or it would also miss one
+// in this writer.
 func TestCrashHarnessBites(t *testing.T) {
 	t.Parallel()
 	stride := storetest.Extent(*storetest.Faults, 600, 64, 64)
@@ -101,7 +101,7 @@ func TestCrashHarnessBites(t *testing.T) {
 			return path == "agents/main/sessions.jsonl" || path == "agents/main/sessions"
 		})}, "is there"},
 		{"the index is believed", "talk", storetest.Mutant{Open: credulous}, "the index says"},
-		{"a part of a batch is shown as whole", "talk", storetest.Mutant{Open: openBatchless}, "does not say so"},
+		{"a part of a batch is shown as whole", "talk", storetest.Mutant{Open: openBatchless}, "does not report it"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()

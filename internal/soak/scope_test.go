@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// No feature shows or changes a session of somebody else in a scope.
+// In a scope, no feature shows or changes a session of another owner.
 func TestScopeOfFeatures(t *testing.T) {
 	t.Parallel()
 	for name, opened := range map[string]func(t *testing.T) *session.Store{
@@ -52,7 +52,7 @@ func TestScopeOfFeatures(t *testing.T) {
 	}
 }
 
-// scopeFeatures try features on a session of somebody else.
+// scopeFeatures try features on a session of another owner.
 func scopeFeatures() map[string]func(t *testing.T, scope *session.Store, s *session.Session) {
 	return map[string]func(t *testing.T, scope *session.Store, s *session.Session){
 		"Find": func(t *testing.T, scope *session.Store, s *session.Session) {

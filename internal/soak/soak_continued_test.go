@@ -28,7 +28,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A speaker is a format, with a model that is asked in it.
+// A speaker is a format, with a model that uses it.
 type speaker struct {
 	name, model, path string
 	request           func(transcript.Request) ([]byte, rebuild.Report, error)
@@ -75,7 +75,7 @@ func (s speaker) complete(ctx context.Context, m *guardtest.Model, req transcrip
 	return body, answer, err
 }
 
-// editDriver counts the lines that change what is shown of the past.
+// editDriver counts the lines that change the shown past.
 type editDriver struct {
 	driver.Driver
 	edits int
@@ -94,9 +94,9 @@ func (d *editDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.
 	return res, err
 }
 
-// continuation is how many requests there are with one before them to the same
-// model: those between which an entry says why they differ, and those of the
-// others that hold the one before, block for block.
+// continuation counts requests after another one to the same model: those whose
+// difference an entry explains, and others that contain the one before, block
+// for block.
 type continuation struct{ all, explained, continued int }
 
 // run makes the turns of a workload with a model that thinks in every answer, and
@@ -174,8 +174,8 @@ func (c *continuation) note(t *testing.T, prev, next []byte, edited bool) {
 }
 
 // In ordinary conversations, with a guard that has nothing to do and with one that
-// clips and compacts, nearly every request is the one before and what is new,
-// unless an entry says why not.
+// clips and compacts, nearly every request is the one before plus additions, or an
+// entry explains the difference.
 func TestSoakContinued(t *testing.T) {
 	conversations, turns := storetest.Extent(*storetest.Soak, 1, 1, 20), storetest.Extent(*storetest.Soak, 8, 50, 50)
 	for _, s := range speakers {

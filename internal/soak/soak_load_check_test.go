@@ -32,8 +32,8 @@ func TestSoakLoadIsDeterministic(t *testing.T) {
 	}
 }
 
-// All that a workload promises is in it, a strict model takes all of it, and
-// what is to be found is in one turn only.
+// A workload keeps its promises, a strict model takes all of it, and each fact
+// is in one turn only.
 func TestSoakLoad(t *testing.T) {
 	storetest.SkipRace(t)
 	const turns, window = 3_000, 32_000

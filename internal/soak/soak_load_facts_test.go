@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// soakFact is something in a [soakTurn] that may be asked for later.
+// soakFact is a fact in a [soakTurn] that a test searches for later.
 type soakFact struct {
 	Kind  factKind
 	Place factPlace
-	// Text is what must be found letter by letter. It is in one turn only.
+	// Text must be found letter by letter. It is in one turn only.
 	Text string
 	// Turn is the number of the turn.
 	Turn int
 }
 
-// factKind says what a [soakFact] is.
+// factKind is the kind of a [soakFact].
 type factKind string
 
 // The kinds of facts.
@@ -30,7 +30,7 @@ const (
 // either there letter by letter or lost.
 func (f soakFact) isIdentifier() bool { return f.Kind != factDecision }
 
-// factPlace says where a [soakFact] was.
+// factPlace is the place of a [soakFact].
 type factPlace string
 
 // The places of facts.

@@ -9,17 +9,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// soakLoad is a long conversation that is made up from a seed: what the user
-// writes, what the model calls, what the tools return, and what of it is to be
-// remembered. It goes from tasks of a coding agent (reading, searching, testing
-// and editing files, also several at once, with errors, images, base64 and
-// results that are larger than the window) to plain talk in several scripts and
-// back. The same soakLoad gives the same turns, in whatever order they are
-// asked for. It is plain data and safe for several goroutines.
+// soakLoad is a long conversation that is made up from a seed: the user's
+// texts, the model's calls, the results, and the facts to remember. It goes
+// from tasks of a coding agent (reading, searching, testing and editing files,
+// also several at once, with errors, images, base64 and results that are larger
+// than the window) to plain talk in several scripts and back. The same soakLoad
+// gives the same turns, in whatever order they are asked for. It is plain data
+// and safe for several goroutines.
 type soakLoad struct {
 	Seed uint64
-	// Window is that of the model in tokens; what is huge is measured by it.
-	// 0 means 32,000.
+	// Window is the window of the model in tokens, which also defines huge
+	// texts. 0 means 32,000.
 	Window int
 }
 
@@ -27,8 +27,8 @@ type soakLoad struct {
 type soakTurn struct {
 	// N is its number, from 0.
 	N int
-	// User is the message that begins it, and Request the words in it that say
-	// what is wanted. They occur in no other turn.
+	// User is the message that begins it, and Request its words with the wish.
+	// They occur in no other turn.
 	User    transcript.Message
 	Request string
 	// Steps are what the model does before its last words.
@@ -36,7 +36,7 @@ type soakTurn struct {
 	// Answer is the last words. If they are empty the turn is given up after
 	// the last of the results.
 	Answer string
-	// Facts are what was said in the turn that is worth being remembered.
+	// Facts are the facts of the turn that are worth remembering.
 	Facts []soakFact
 }
 

@@ -19,8 +19,8 @@ import (
 // conversation anew takes most of the time of a soak, so one that only adds
 // messages to the request before it is judged by those: as rendered and read
 // again, with the messages before them, by [wiretest.Validate], the window and the
-// output limit. Whatever is not plainly in order goes to the model, and so does
-// one request in that number.
+// output limit. Every doubtful request goes to the model, and so does one request
+// in that number.
 type soakModel struct {
 	*guardtest.Model
 	every  int
@@ -140,7 +140,7 @@ func (m *soakModel) note(body []byte) (same bool, err error) {
 	return same, nil
 }
 
-// count is the size of messages, or of what goes before them.
+// count is the size of messages, or of the prompt before them.
 func (m *soakModel) count(system string, tools []transcript.Tool, msgs ...transcript.Message) int {
 	if m.Counter != nil {
 		return m.Counter.Count(system, tools, msgs)

@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// soakReport is what a soak has measured.
+// soakReport holds the measurements of a soak.
 type soakReport struct {
 	Name  string
 	Turns int
@@ -18,32 +18,31 @@ type soakReport struct {
 	// again after an overflow and came through, Lost the calls of Do that failed.
 	Asked           guardtest.Stats
 	Recovered, Lost int
-	// Summarizer is what its model was sent, if it has one. Failures are the
-	// summaries that were refused, StandIns those that code wrote in the place
-	// of the summarizer.
+	// Summarizer counts the requests to its model, if it has one. Failures are
+	// refused summaries, StandIns are summaries by code instead.
 	Summarizer         guardtest.Stats
 	Failures, StandIns int
 	Compactions        int
-	// Closest is the least that came in between two compactions, in parts of
-	// the window, of which there is one at most.
+	// Closest is the smallest addition between two compactions, as a part of
+	// the window, at most 1.
 	Closest float64
-	// Sent are the tokens of the prompts that were answered, and Summarized
-	// those of the summarizer's prompts.
+	// Sent are the tokens of answered prompts, and Summarized the tokens of the
+	// summarizer's prompts.
 	Sent, Summarized int
 	Restarts         int
 	// Recall has a row for each kind of fact, and Depths one for the identifiers
 	// of each depth.
 	Recall map[string]*carriers
 	Depths [len(depths)]carriers
-	// Requests are those of turns under way that were looked for, and
-	// RequestsLost those that were not there.
+	// Requests counts the searched requests of running turns, and RequestsLost
+	// the missing ones.
 	Requests, RequestsLost int
 }
 
-// depths are the most compactions since a fact was told that a row is for.
+// depths are the upper limits of rows, in compactions since a fact was told.
 var depths = [...]int{1, 2, 4, 8, 16, 32}
 
-// carriers says what has carried facts that were looked for.
+// carriers lists the ways in which facts were carried.
 type carriers struct {
 	Asked    int
 	Verbatim int // in the part that is kept
@@ -66,7 +65,7 @@ func (c *carriers) add(found carrier) {
 	}
 }
 
-// byCode is the part of what is summarised that code has carried.
+// byCode is the summarised part that code has carried.
 func (c *carriers) byCode() float64 {
 	return float64(c.Code) / float64(max(c.Asked-c.Verbatim, 1))
 }
@@ -96,7 +95,7 @@ func (r *soakReport) String() string {
 	return sb.String()
 }
 
-// merge adds what another soak has measured.
+// merge adds the measurements of another soak.
 func (r *soakReport) merge(o *soakReport) {
 	r.Turns += o.Turns
 	r.Restarts += o.Restarts
@@ -145,7 +144,7 @@ func sortedKeys(m map[string]*carriers) []string {
 	return names
 }
 
-// carrier says where a fact was found.
+// carrier returns the place of a fact.
 type carrier int
 
 const (

@@ -32,9 +32,9 @@ func (b byBytes) Count(system string, tools []transcript.Tool, msgs []transcript
 	return int(float64(n) * float64(b))
 }
 
-// A conversation that goes on in another process before every single request
-// sends the same bytes as one that is never interrupted: also what was learned,
-// and how often the summarizer has failed, is in the transcript.
+// A conversation that continues in another process before every single request
+// sends the same bytes as one that is never interrupted: calibrations and
+// failures of the summarizer are also in the transcript.
 func TestSoakRestarts(t *testing.T) {
 	t.Parallel()
 	turns := storetest.Extent(*storetest.Soak, 16, 90, 90)

@@ -21,7 +21,7 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// soaked is a conversation that goes on for as long as a test runs it.
+// soaked is a conversation that continues for as long as a test runs it.
 type soaked struct {
 	t      *testing.T
 	load   soakLoad
@@ -53,7 +53,7 @@ type toldFact struct {
 	since int
 }
 
-// knownFacts is how many of the facts are looked for: the newest.
+// knownFacts is how many of the newest facts a test searches for.
 const knownFacts = 600
 
 // newSoak makes a conversation with a model of that window, which is known. The
@@ -90,7 +90,7 @@ func (k *soaked) begin() {
 	k.s = storetest.Load(k.t, k.st, storetest.CLI)
 }
 
-// observe checks what is done about the length of the history.
+// observe checks events about the length of the history.
 func (k *soaked) observe(ctx context.Context, e session.Event) {
 	switch e.Kind {
 	case session.EventAppend:
@@ -173,7 +173,7 @@ func (k *soaked) append(item transcript.Item) {
 	}
 }
 
-// checkOpen asserts that a request says what the user wants.
+// checkOpen asserts that a request contains the user's wish.
 func (k *soaked) checkOpen(req transcript.Request) {
 	var sb strings.Builder
 	for _, m := range req.Messages {
@@ -250,7 +250,7 @@ func (k *soaked) run(turns int, between func()) {
 }
 
 // appendResults answers the calls of a response. A full window may have cut them
-// off: then the user asks the model to go on.
+// off: then the user asks the model to continue.
 func (k *soaked) appendResults(resp *transcript.Response) {
 	calls := map[string]bool{}
 	for _, c := range resp.Message.ToolCalls() {
@@ -267,7 +267,7 @@ func (k *soaked) appendResults(resp *transcript.Response) {
 	}
 }
 
-// restart goes on as another process.
+// restart continues as another process.
 func (k *soaked) restart() {
 	want, knows := k.next(), k.calibration()
 	require.NoError(k.t, k.st.Close())
@@ -341,7 +341,7 @@ func adversarial(r guardtest.Request) guardtest.Answer {
 	}
 }
 
-// TestSoak runs long conversations and asserts what must hold for any
+// TestSoak runs long conversations and asserts the properties for any
 // summarizer.
 func TestSoak(t *testing.T) {
 	t.Parallel()
@@ -377,7 +377,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// check asserts what must hold of every soak.
+// check asserts the properties of every soak.
 func (k *soaked) check() {
 	r := &k.report
 	fail := func(format string, args ...any) { k.t.Helper(); k.t.Errorf(format, args...) }

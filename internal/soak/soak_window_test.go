@@ -60,7 +60,7 @@ func TestSoakVocabularies(t *testing.T) {
 	}
 }
 
-// TestSoakHiddenWindow runs sessions with models whose windows nobody knows. Each
+// TestSoakHiddenWindow runs sessions with models whose windows are unknown. Each
 // window is smaller than the one before, and the models count by other
 // vocabularies than the estimate. Every overflow is recovered inside its Do.
 func TestSoakHiddenWindow(t *testing.T) {
@@ -74,15 +74,15 @@ func TestSoakHiddenWindow(t *testing.T) {
 		k := newSoak(t, 0)
 		k.load.Seed, k.load.Window = uint64(i), 24_000
 		if i%len(refusals) > 2 {
-			// Without figures a Do halves the history once: what comes in at a
-			// time must not be larger than the window.
+			// Without figures a Do halves the history once: additions at a time
+			// must not exceed the window.
 			k.load.Window = 6_000
 		}
 		k.g.Window = 0
 		k.opts.Compact.Trigger = compact.Trigger{}
 		k.opts.Compact.Summarizer = k.summarizer([]string{"extractive", "lossy", "adversarial"}[i%3])
 		k.model.Counter = tokens.Estimator{Family: family}
-		k.model.ReserveOutput = i%len(refusals) == 0 // which the others do not speak of
+		k.model.ReserveOutput = i%len(refusals) == 0 // which the others do not mention
 		k.refusal = func(err error) error {
 			e, ok := errors.AsType[*wire.APIError](err)
 			over := k.model.Overflows()

@@ -2,6 +2,6 @@ package storetest
 
 import "context"
 
-// Background is the context of work that has no test of its own, such as that of a child
-// process, or that goes on when its test has ended.
+// Background is the context of work without a test of its own, as in a child process, or
+// that continues after its test.
 var Background = context.Background()

@@ -16,7 +16,7 @@ type Blobs interface {
 	Delete(ctx context.Context, ref driver.Ref, hashes ...string) error
 }
 
-// Watched counts what is asked of blobs, and can fail.
+// Watched counts calls on blobs, and can fail.
 type Watched struct {
 	Blobs
 	Puts, Gets atomic.Int64

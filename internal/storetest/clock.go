@@ -2,7 +2,7 @@ package storetest
 
 import "time"
 
-// A Clock goes on by a second each time it is read.
+// A Clock advances by a second each time it is read.
 type Clock struct{ Now time.Time }
 
 // Tick reads the clock.

@@ -64,7 +64,7 @@ type Mutant struct {
 	Early bool // a call is acknowledged when it begins
 }
 
-// Crashes calls yield with every state after the moments of a sample, whatever its N.
+// Crashes calls yield with every state after the moments of a sample, for any N.
 func Crashes(moments []Moment, kill bool, which Sample, early bool, yield func(Crash)) {
 	d := NewDisk()
 	none := World{}
@@ -124,9 +124,9 @@ type Crash struct {
 	Image         Image
 	Before, After World
 	In            string // the step that was cut
-	Deep          bool   // append to it and lose the index, too
+	Deep          bool   // append to it and also lose the index
 }
 
-// A Sample says which states of a workload are tried. They are those after
-// every Moment-th moment, of writes torn every Stride bytes, and of all these every N-th.
+// A Sample selects the states of a workload to try: the states after every Moment-th
+// moment, of writes torn every Stride bytes, and of all these every N-th.
 type Sample struct{ Moment, Stride, N int }

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// A Disk knows which states a file system may show after a crash. It promises
-// no more than POSIX: synced data is there; any part of the rest may be there,
-// names in a folder independently of their files, and the size of a file
-// independently of its content. A rename is atomic.
+// A Disk yields the states that a file system may show after a crash. It
+// promises no more than POSIX: synced data is there; any part of the rest may
+// be there, names in a folder independently of their files, and the size of a
+// file independently of its content. A rename is atomic.
 type Disk struct {
 	nodes   []*node
 	names   map[string]int // path: node or folderNode
@@ -138,7 +138,7 @@ func change(b []byte, c Call) []byte {
 const sector = 512
 
 // tears reports whether a write is torn after cut bytes: a small one every
-// stride bytes and near its ends, a large one at its sectors and beside them.
+// stride bytes and near its ends, a large one at its sectors and next to them.
 func tears(c Call, cut, stride int) bool {
 	switch {
 	case cut < 3 || cut > len(c.data)-4:
@@ -180,7 +180,7 @@ func (f *node) contents(stride int) [][]byte {
 		}
 	}
 	whole := all[0]
-	first := int64(len(f.safe)) // of what is not synced
+	first := int64(len(f.safe)) // of unsynced data
 	if first < int64(len(whole)) {
 		b := slices.Clone(whole)
 		clear(b[first:])
@@ -280,8 +280,8 @@ func (d *Disk) namings(yield func(names map[string]int) bool) {
 	}
 }
 
-// image makes an image. Files below a missing folder are missing too. Contents
-// are those of files that lack a part of their writes.
+// image makes an image. Files below a missing folder are missing too. contents
+// holds the files that lack a part of their writes.
 func (d *Disk) image(names map[string]int, contents map[int][]byte) Image {
 	img := make(Image, len(names))
 	for path, n := range names {

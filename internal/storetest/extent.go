@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// Faults is the flag that says how far the tests of crashes and faults go. Without it they
-// sample what they can do. -faults=gate does what the gate asks for, in a minute or two;
-// -faults=long tears every write at every byte, makes every kind of error and kills 1,000
-// times, in some minutes.
+// Faults is the flag for the extent of the tests of crashes and faults. Without it they
+// run a sample. -faults=gate runs the part for the gate, in a minute or two; -faults=long
+// tears every write at every byte, makes every kind of error and kills 1,000 times, in
+// some minutes.
 var Faults = flag.String("faults", "short", "how many faults the crash tests make: short, gate or long")
 
-// Soak is the flag that says how long the conversations of the soaks are. Without it they
-// are short. -soak=gate has those that the gate asks for, in a minute or two; -soak=long
-// has conversations of 10,000 turns: see CONTRIBUTING.md.
+// Soak is the flag for the length of the conversations of the soaks. Without it they are
+// short. -soak=gate runs the ones for the gate, in a minute or two; -soak=long has
+// conversations of 10,000 turns: see CONTRIBUTING.md.
 var Soak = flag.String("soak", "short", "how long the conversations of the soaks are: short, gate or long")
 
 // Extent is how far a test goes, by the value of its flag: [Faults] or [Soak].

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// WantFork is what a fork at an entry must have: the fold of the lines up to the
-// entry's batch, less an answer with calls that have no result.
+// WantFork is the expected history of a fork at an entry: the fold of the lines
+// up to the entry's batch, less an answer with calls that have no result.
 func WantFork(t testing.TB, s *session.Session, id string) *rebuild.Fold {
 	t.Helper()
 	var prefix []transcript.Batch

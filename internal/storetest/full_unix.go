@@ -39,8 +39,8 @@ func Say(s *session.Session, n int, more string) error {
 	return err
 }
 
-// CheckContinues opens the store anew after turns of [Say]: the session has all messages up
-// to the last, its row counts them, nothing is damaged, and appends go on.
+// CheckContinues opens the store again after turns of [Say]: the session contains all
+// messages up to the last, its row counts them, nothing is damaged, and appends continue.
 func CheckContinues(dir string) error {
 	st, s, err := OpenSession(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func CheckContinues(dir string) error {
 	return errors.Join(Say(s, said+1, ""), st.Close())
 }
 
-// FileSize is the size of a file below the folder of the agent main; 0 if there is none.
+// FileSize is the size of a file below the folder of the agent main, or 0.
 func FileSize(dir, name string) int64 {
 	info, err := os.Stat(filepath.Join(dir, "agents/main", name))
 	if err != nil {

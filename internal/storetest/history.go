@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// History is the JSON of what would be sent.
+// History is the JSON of the next request.
 func History(t testing.TB, s *session.Session) string {
 	t.Helper()
 	h, err := s.History(t.Context())
@@ -34,7 +34,7 @@ func Request(t testing.TB, s *session.Session) string {
 	return string(body)
 }
 
-// CheckRequest renders the next request and validates what a provider would see.
+// CheckRequest renders the next request and validates it as a provider would.
 func CheckRequest(t testing.TB, s *session.Session) {
 	t.Helper()
 	var req transcript.Request
@@ -45,7 +45,7 @@ func CheckRequest(t testing.TB, s *session.Session) {
 }
 
 // CheckSound checks that a session loads, that its history is one that the fold does not
-// change, and that it goes on.
+// change, and that it continues.
 func CheckSound(t *testing.T, st *session.Store, ref session.Ref) {
 	t.Helper()
 	s, err := st.Get(t.Context(), ref)

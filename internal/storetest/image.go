@@ -18,7 +18,7 @@ type Image map[string][]byte
 var imageSeed = maphash.MakeSeed()
 
 // Sum distinguishes images. It is not a cryptographic hash: hashing is most of
-// what a state costs that is generated and not tried.
+// the cost of a state that is generated and not tried.
 func (img Image) Sum() uint64 {
 	var sum uint64
 	for path, b := range img {

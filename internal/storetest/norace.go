@@ -2,5 +2,5 @@
 
 package storetest
 
-// Brief says that long tests do with less.
+// Brief is set if long tests must be shorter.
 const Brief = false

@@ -22,7 +22,7 @@ func Load(t testing.TB, st *session.Store, key session.Key) *session.Session {
 	return s
 }
 
-// Current returns the current session of a key. If it has none, the error matches
+// Current returns the current session of a key. Without one, the error matches
 // [fs.ErrNotExist].
 func Current(ctx context.Context, st *session.Store, key session.Key) (*session.Session, error) {
 	infos, err := st.List(ctx, &session.ListOptions{Key: key, Current: true, State: session.AnyState})
@@ -51,8 +51,7 @@ func Info(t testing.TB, s *session.Session) session.Info {
 	return info
 }
 
-// Head returns the ID of the last message, compaction or rewind of a session; empty if
-// there is none.
+// Head returns the ID of the last message, compaction or rewind of a session, or "".
 func Head(ctx context.Context, s *session.Session) (id string, err error) {
 	err = s.View(ctx, func(v *session.View) error {
 		id = v.Fold().Head()
@@ -61,8 +60,8 @@ func Head(ctx context.Context, s *session.Session) (id string, err error) {
 	return id, err
 }
 
-// Turns returns the number of turns of a session, and reads what its history needs and
-// no more.
+// Turns returns the number of turns of a session, and reads only the lines of its
+// history.
 func Turns(t testing.TB, s *session.Session) (n int) {
 	t.Helper()
 	require.NoError(t, s.View(t.Context(), func(v *session.View) error {

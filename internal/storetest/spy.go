@@ -32,8 +32,8 @@ type Call struct {
 	trim bool   // a create or an open that empties the file
 }
 
-// calls are the system calls that are looked at, and what they are called
-// here. An open that may make a file is a create.
+// calls are the watched system calls, and their names here. An open that may
+// make a file is a create.
 var calls = map[uint32]string{
 	unix.SYS_OPENAT: "open", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FTRUNCATE: "truncate",
 	unix.SYS_FSYNC: "sync", unix.SYS_FDATASYNC: "sync", unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink",
@@ -53,16 +53,16 @@ type Verdict struct {
 	Skip    bool // it does nothing and reports success
 }
 
-// A Spy sees the system calls on files that one goroutine makes, tells the
-// kernel's answer from what a fault makes of it, and records what has changed.
-// It stands below everything that is tested, so that nothing of that must be
-// made for it: a seccomp filter on the goroutine's thread hands the calls to
-// another thread, which makes them in its place.
+// A Spy sees the system calls on files that one goroutine makes, separates the
+// kernel's answer from the result of a fault, and records changes. It works
+// below all tested code, which needs no preparation: a seccomp filter on the
+// goroutine's thread hands the calls to another thread, which makes them in its
+// place.
 type Spy struct {
 	Dir    string
 	Judge  func(c Call) Verdict // nil lets everything happen
-	Looks  bool                 // judge is asked about looks too
-	mu     sync.Mutex           // guards what follows
+	Looks  bool                 // judge also sees looks
+	mu     sync.Mutex           // guards the fields below
 	calls  []Call               // that have changed something
 	failed error                // of the spy itself
 }
@@ -85,7 +85,7 @@ type (
 	}
 )
 
-// ErrNoSpy says that this system cannot do what a spy needs.
+// ErrNoSpy reports that this system lacks a feature that a spy needs.
 var ErrNoSpy = errors.New("system calls cannot be watched here")
 
 // Run calls work in a goroutine of its own and returns when it has ended.
@@ -102,7 +102,7 @@ func (s *Spy) Run(work func()) error {
 		}
 		started <- nil
 		work()
-		_ = unix.Fsync(-1) // says that it is over
+		_ = unix.Fsync(-1) // reports the end
 	}()
 	err := <-started
 	if err == nil {
@@ -182,7 +182,7 @@ func eventFDs() (fds []uint32) {
 	return fds
 }
 
-// serve makes the calls of the watched thread until it says that it is over.
+// serve makes the calls of the watched thread until it reports its end.
 func (s *Spy) serve(listener int) {
 	defer func() { _ = unix.Close(listener) }()
 	for {
@@ -250,7 +250,7 @@ func (s *Spy) Made() []Call {
 	return slices.Clone(s.calls)
 }
 
-// describe says what a call is about, and whether that is below the folder.
+// describe returns the subject of a call, and whether that is below the folder.
 func (s *Spy) describe(n notice) (c Call, ours bool) {
 	nr, fd := uint32(n.nr), int(int32(n.args[0]))
 	c.Kind = cmp.Or(calls[nr], looks[nr])
@@ -290,7 +290,7 @@ func (s *Spy) describe(n notice) (c Call, ours bool) {
 func (s *Spy) offset(fd int, nr uint32, at uint64) int64 {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	s.fail(err)
-	if flags&unix.O_APPEND != 0 { // pwrite appends then, too
+	if flags&unix.O_APPEND != 0 { // pwrite also appends then
 		var st unix.Stat_t
 		s.fail(unix.Fstat(fd, &st))
 		return st.Size
@@ -303,7 +303,6 @@ func (s *Spy) offset(fd int, nr uint32, at uint64) int64 {
 	return off
 }
 
-// path returns the name of an open file, or of one below an open folder.
 func (s *Spy) path(fd int, name string) (path string, ours bool) {
 	if !filepath.IsAbs(name) && fd >= 0 {
 		folder, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
@@ -318,11 +317,10 @@ func (s *Spy) path(fd int, name string) (path string, ours bool) {
 	return strings.CutPrefix(filepath.Clean(name), s.Dir+"/")
 }
 
-// text returns the string at an address.
 func (s *Spy) text(addr uint64) string {
 	var b []byte
 	for {
-		// Up to the end of the page: what follows may not be there.
+		// Up to the end of the page: the next one may be missing.
 		part := s.memory(addr+uint64(len(b)), int(4096-(addr+uint64(len(b)))%4096))
 		b = append(b, part...)
 		if i := bytes.IndexByte(b, 0); i >= 0 || len(part) == 0 {
@@ -331,7 +329,6 @@ func (s *Spy) text(addr uint64) string {
 	}
 }
 
-// memory returns a copy of n bytes at an address.
 func (s *Spy) memory(addr uint64, n int) []byte {
 	if n == 0 {
 		return nil

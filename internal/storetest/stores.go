@@ -51,7 +51,7 @@ var followed = map[string]func(t *testing.T) *session.Store{
 // blind hides that a driver can watch, so that followers poll.
 type blind struct{ driver.Driver }
 
-// dying begins to watch and cannot go on.
+// dying begins to watch and cannot continue.
 type dying struct{ driver.Driver }
 
 func (dying) Watch(_ driver.Ref, changed func(driver.Ref, error)) (func(), error) {

@@ -55,7 +55,7 @@ func Versus(b *testing.B, n int, op, base Side) *Contest {
 	b.ReportMetric(c.Base.Percentile(50), "ns-baseline")
 	b.ReportMetric(float64(mallocs/calls), "allocs/op")
 	b.ReportMetric(float64(bytes/calls), "B/op")
-	b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+	b.ReportMetric(0, "ns/op") // of both sides together: meaningless
 	return c
 }
 
@@ -72,7 +72,7 @@ func (s Side) ready(b *testing.B) {
 // A Contest is what Versus has measured.
 type Contest struct{ Op, Base Times }
 
-// Times are those of single calls.
+// Times are of single calls.
 type Times []time.Duration
 
 // Block calls n times and adds how long each call took.
@@ -134,10 +134,10 @@ func Throughput(b *testing.B, op, base func() (int, error)) {
 	median := func(r []float64) float64 { return r[len(r)/2] }
 	b.ReportMetric(median(rates[0])/median(rates[1]), "x-throughput")
 	b.ReportMetric(median(rates[0]), "ops/s")
-	b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+	b.ReportMetric(0, "ns/op") // of both sides together: meaningless
 }
 
-// HeapBytes is the size of what is alive on the heap.
+// HeapBytes is the size of the live heap.
 func HeapBytes() uint64 {
 	runtime.GC()
 	runtime.GC() // what finalizers let go

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Word is what a person has said, and what must be found nowhere once it is erased.
+// Word is in a person's text, and must not be found anywhere once it is erased.
 const Word = "Quetzalcoatlus"
 
 // HasWord reports whether an entry says [Word].

@@ -37,7 +37,8 @@ type Worker struct {
 // An Opener opens a store in a folder.
 type Opener = func(dir string, opts *session.Options) (*session.Store, error)
 
-// Options are the options of its store, whose clock goes on by a second each time it is read.
+// Options are the options of its store, whose clock advances by a second each time it is
+// read.
 func (w *Worker) Options() *session.Options {
 	return &session.Options{Sync: w.sync, Now: func() time.Time {
 		w.Clock = w.Clock.Add(time.Second)

@@ -19,7 +19,7 @@ type World struct {
 	current  map[string]string // ID by key
 }
 
-// Seen is what is known of one session.
+// Seen is the visible state of one session.
 type Seen struct {
 	info    string // without the size, which damage counts for
 	size    int64
@@ -38,7 +38,7 @@ func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
 	if err != nil {
 		return w, err
 	}
-	for _, info := range infos { // ends what was left unfinished
+	for _, info := range infos { // ends unfinished work
 		if _, err := st.Get(ctx, info.Ref); err != nil {
 			return w, err
 		}
@@ -159,14 +159,14 @@ func (w World) Matches(before, after World) error {
 			continue
 		}
 		if !one.cut || one.repairs == 0 && one.History != was.History {
-			return fmt.Errorf("session %s has %d of %d entries of a call that was cut, and does not say so", id, n-len(was.Entries), len(will.Entries)-len(was.Entries))
+			return fmt.Errorf("session %s has %d of %d entries of a call that was cut, and does not report it", id, n-len(was.Entries), len(will.Entries)-len(was.Entries))
 		}
 		rest := World{Sessions: map[string]Seen{}, current: w.current}
 		maps.Copy(rest.Sessions, w.Sessions)
 		rest.Sessions[id] = was
 		return rest.Equal(before)
 	}
-	return fmt.Errorf("it is not what it was before the last call (%w) nor after it (%w)", errBefore, errAfter)
+	return fmt.Errorf("it equals neither the state before the last call (%w) nor the one after it (%w)", errBefore, errAfter)
 }
 
 // within reports whether all of some are in others, in the same order.
@@ -207,7 +207,7 @@ func (w World) Equal(other World) error {
 	return nil
 }
 
-// grown reports whether a transcript has a byte more than when it was read: the newline
+// grown reports whether a transcript is a byte longer than when it was read: the newline
 // that a kill cut from its last line, which the writer adds. A session that read the line
 // before ends without the newline until it reads the next line.
 func grown(read, now int64) bool { return now == read+1 }

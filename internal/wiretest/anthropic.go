@@ -11,7 +11,7 @@ import (
 
 // Anthropic is the Messages API.
 type Anthropic struct {
-	// Counting says that requests only ask for a count of tokens.
+	// Counting is set for requests that only count tokens.
 	Counting bool
 }
 
@@ -63,14 +63,14 @@ func (r *referee) body(body []byte, counting bool) {
 
 const cacheControl = "cache_control"
 
-// mark counts a cache mark beside the messages.
+// mark counts a cache mark outside of the messages.
 func (r *referee) mark(value json.RawMessage) {
 	if isGiven(value) {
 		r.marks++
 	}
 }
 
-// need flags what is wrong with the body as a whole unless ok, which it returns.
+// need flags a violation of the whole body unless ok, which it returns.
 func (r *referee) need(ok bool, format string, args ...any) bool {
 	return r.want(ok, "body", -1, -1, format, args...)
 }
@@ -118,7 +118,7 @@ func (r *referee) system(m map[string]json.RawMessage) bool {
 }
 
 // tools reads the definitions. Tools that the provider runs have a type of
-// their own and no schema; they are no part of the [transcript.Request].
+// their own and no schema; the [transcript.Request] lacks them.
 func (r *referee) tools(m map[string]json.RawMessage) bool {
 	return r.each(m, "tools", false, func(i int, _ json.RawMessage, tool map[string]json.RawMessage) bool {
 		r.req.HasTools = true
@@ -167,8 +167,8 @@ type thinking struct {
 	Budget int    `json:"budget_tokens"`
 }
 
-// demanded checks what a request that demands reasoning must have: a budget, and
-// in the last answer, if that called tools, reasoning to go on from.
+// demanded checks a request that demands reasoning: it needs a budget, and in
+// the last answer, if that called tools, reasoning to continue.
 func (r *referee) demanded() {
 	if r.think.Type != "enabled" {
 		return
@@ -202,8 +202,8 @@ func (Anthropic) Form() Form {
 	}
 }
 
-// Refuse returns the body of an error. That of a body that is too large comes
-// from a proxy of the provider and has no more than this.
+// Refuse returns the body of an error. For a body that is too large it comes
+// from a proxy of the provider and contains no more than this.
 func (Anthropic) Refuse(no *Refusal, requestID string) []byte {
 	detail := map[string]string{"type": no.Kind, "message": no.Text}
 	if no.Kind == KindTooLarge {

@@ -61,7 +61,7 @@ type delta struct{ kind, member, text string }
 
 const kindInput = "input_json_delta"
 
-// pieces takes a block apart: into one to start with and what is added to it.
+// pieces splits a block into a first one and additions.
 func pieces(b transcript.Block) (start transcript.Block, deltas []delta) {
 	add := func(kind, member, text string) {
 		for _, p := range split(text) {

@@ -12,10 +12,9 @@ import (
 // An API is the form that a provider gives to requests and answers: [Anthropic],
 // [OpenAIChat], [OpenAIResponses], [Gemini] and [Bedrock].
 type API interface {
-	// Decode reads the body of a request and judges what it says. It returns every
-	// violation, those of the messages in their order; none means that the provider
-	// will accept the body. A refused request is returned as far as it could be
-	// read.
+	// Decode reads and judges the body of a request. It returns every violation,
+	// those in messages in their order; none means that the provider will accept
+	// the body. Of a refused request it returns the readable part.
 	Decode(body []byte) (Request, []Violation)
 	// Whole returns an answer that is not streamed.
 	Whole(a Message) []byte
@@ -29,14 +28,14 @@ type API interface {
 	Form() Form
 }
 
-// The paths that say which model is asked: those of the Gemini API and Vertex,
-// and of Converse.
+// The paths with the name of the model: of the Gemini API and Vertex, and of
+// Converse.
 var (
 	pathGemini  = regexp.MustCompile(`/models/([^/:]+):(generateContent|streamGenerateContent)$`)
 	pathBedrock = regexp.MustCompile(`^/model/(.+)/converse(-stream)?$`)
 )
 
-// At returns the API that takes requests at a path, nil if there is none.
+// At returns the API that takes requests at a path, or nil.
 func At(path string) API {
 	switch path {
 	case "/v1/messages":
@@ -57,17 +56,17 @@ func At(path string) API {
 	return nil
 }
 
-// Check returns what is wrong with the body of a request to an API.
+// Check returns the violations in the body of a request to an API.
 func Check(a API, body []byte) []Violation {
 	_, found := a.Decode(body)
 	return found
 }
 
-// Limits are what a model has room for; 0 is no limit.
+// Limits are the limits of a model; 0 means unlimited.
 type Limits struct {
 	Model             string
 	Window, MaxOutput int // tokens
-	// ReserveOutput says that prompt and output limit must fit together.
+	// ReserveOutput is set if prompt and output limit must fit together.
 	ReserveOutput bool
 }
 

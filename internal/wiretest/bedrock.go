@@ -11,12 +11,12 @@ import (
 
 // Bedrock is Converse of Amazon Bedrock.
 type Bedrock struct {
-	// Model is the model that is asked, which the path says.
+	// Model is the model named in the path.
 	Model string
-	// Stream says that the path asks for a stream.
+	// Stream is set if the path is for a stream.
 	Stream bool
-	// PureResults says that nothing may be beside results. The models of Meta want
-	// that too.
+	// PureResults allows only results in a message. The models of Meta require
+	// that as well.
 	PureResults bool
 }
 
@@ -92,7 +92,7 @@ func (c *bedrockCheck) body(body []byte) {
 
 const notUserFirst = "A conversation must start with a user message. Try again with a conversation that starts with a user message."
 
-// config checks what is beside the messages.
+// config checks the members other than the messages.
 func (c *bedrockCheck) config(req map[string]any, tools, messages []any) {
 	c.want(!c.tools || len(tools) > 0, "tool-config", -1, -1, "The toolConfig field must be defined when using toolUse and toolResult content blocks.")
 	c.req.HasTools = len(tools) > 0
@@ -127,7 +127,6 @@ func (c *bedrockCheck) config(req map[string]any, tools, messages []any) {
 	}
 }
 
-// message checks one message and returns its role.
 func (c *bedrockCheck) message(i int, m map[string]any, before string) string {
 	c.members(m, "role content", fmt.Sprintf("messages.%d", i), i, -1)
 	role := text(m["role"])
@@ -170,7 +169,6 @@ func (c *bedrockCheck) message(i int, m map[string]any, before string) string {
 	return role
 }
 
-// results checks the results of message i against the calls before it.
 func (c *bedrockCheck) results(i int, results []string) {
 	if !c.want(len(results) <= len(c.calls), "orphan-result", i, -1, "The number of toolResult blocks at messages.%d.content exceeds the number of toolUse blocks of previous turn.", i) {
 		return
@@ -184,7 +182,7 @@ func (c *bedrockCheck) results(i int, results []string) {
 
 func (c *bedrockCheck) block(i, j int, b map[string]any, role string) {
 	at := fmt.Sprintf("messages.%d.content.%d", i, j)
-	if role != "assistant" { // an answer may have what is newer than this
+	if role != "assistant" { // an answer may contain newer members
 		c.members(b, bedrockData, at, i, j)
 	}
 	c.want(len(b) == 1, "block", i, j, "The ContentBlock object at %s must set one of the following keys: %s.", at, strings.ReplaceAll(bedrockData, " ", ", "))
@@ -265,7 +263,7 @@ func (c *bedrockCheck) members(obj map[string]any, known, at string, message, bl
 
 func blank(v any) bool { return strings.TrimSpace(text(v)) == "" }
 
-// hasBlock reports whether one of the blocks or parts of a list has a member.
+// hasBlock reports whether a block or part of a list contains a member.
 func hasBlock(content []any, kind string) bool {
 	return slices.ContainsFunc(content, func(v any) bool { return object(v)[kind] != nil })
 }

@@ -37,8 +37,8 @@ func (Bedrock) Refuse(no *Refusal, _ string) []byte {
 	return encode(map[string]string{"message": no.Text})
 }
 
-// Fail returns the event that ends a stream with an error. Its type has a small first
-// letter there.
+// Fail returns the event that ends a stream with an error. Its type begins with a
+// small letter there.
 func (b Bedrock) Fail(no *Refusal, _ Message, requestID string) Event {
 	return Event{Data: eventFrame("exception", strings.ToLower(no.Kind[:1])+no.Kind[1:], b.Refuse(no, requestID))}
 }

@@ -46,13 +46,13 @@ func (r *referee) canonical() {
 	r.want(r.marks <= 4, "marks", -1, -1, "A maximum of 4 blocks with cache_control may be provided. Found %d.", r.marks)
 }
 
-// A referee holds what is known of a request while it is read.
+// A referee holds the state of a request while it is read.
 type referee struct {
 	judge
 	ids      map[string]bool // of every call so far
 	think    thinking
 	marks    int
-	maxImage int // bytes of base64; 0 is no limit
+	maxImage int // bytes of base64; 0 means unlimited
 }
 
 // wantAt flags a block, or a member of it if path is not empty, unless it is ok.
@@ -77,7 +77,7 @@ func (p place) String() string {
 	return s
 }
 
-// envelope checks what is beside the messages.
+// envelope checks the members other than the messages.
 func (r *referee) envelope() {
 	r.want(r.req.MaxOutput >= 0, "max-tokens", -1, -1, "max_tokens: Input should be greater than or equal to 1")
 	r.want(r.req.System == "" || visible(r.req.System), "system", -1, -1, "system: text content blocks must contain non-whitespace text")
@@ -137,7 +137,7 @@ func (r *referee) paused(i int) bool {
 	return serverCall(jsonText(m["type"])) || m["input"] != nil || m["tool_use_id"] != nil
 }
 
-// content returns that of message i if it is of a role.
+// content returns the content of message i if it is of a role.
 func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 	if i < 0 || i >= len(r.req.Messages) || r.req.Messages[i].Role != role {
 		return nil
@@ -145,8 +145,8 @@ func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 	return r.req.Messages[i].Content
 }
 
-// pairs checks that message i has the results of the calls in the message before it:
-// each once, and in front of all else.
+// pairs checks that message i begins with the results of the calls in the message
+// before it, each once.
 func (r *referee) pairs(i int) {
 	calls := transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}.ToolCalls()
 	content := r.content(i, transcript.RoleUser)

@@ -13,12 +13,12 @@ import (
 // A blockKind is the rules of the blocks of a type.
 type blockKind struct {
 	role  transcript.Role // of the messages that may hold them; empty: of all
-	may   string          // members that they may have and that transcript has no fields for
+	may   string          // optional members without fields in transcript
 	needs []need          // of a raw block
 	raw   bool            // package transcript has no type for them
 }
 
-// A need is a member that a raw block must have, and what it must be.
+// A need is a required member of a raw block, and its type.
 type need struct {
 	name string
 	is   func(json.RawMessage) bool
@@ -66,7 +66,7 @@ var serverResult = blockKind{raw: true, role: ofAssistant, may: "cache_control c
 // as raw blocks.
 func serverCall(kind string) bool { return kind == "server_tool_use" || kind == "mcp_tool_use" }
 
-// block checks one block for itself. p.inner says that it is in a tool result.
+// block checks one block for itself. p.inner is set inside a tool result.
 func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 	raw, isRaw := b.(transcript.RawBlock)
 	var rest map[string]json.RawMessage // the members that are not checked yet
@@ -167,8 +167,8 @@ func (r *referee) call(p place, kind, id, name string, input json.RawMessage) {
 	r.wantAt(ok, p, "input", kind+".input", "Input should be a valid dictionary")
 }
 
-// serverCall checks a call that the provider runs, and takes what it checks from its
-// members.
+// serverCall checks a call that the provider runs, and takes the checked members
+// from it.
 func (r *referee) serverCall(p place, kind string, m map[string]json.RawMessage) {
 	prefix := "srvtoolu_"
 	if kind == "mcp_tool_use" {
@@ -212,15 +212,14 @@ func (r *referee) member(p place, kind, name string, value json.RawMessage, may 
 	r.wantAt(ok, p, "member", path, "%s", want)
 }
 
-// mediaTypes are those of bytes, by the kinds of block and source, as they are named
-// where there is another.
+// mediaTypes are the types of bytes, by the kinds of block and source, in the words
+// of the refusal.
 var mediaTypes = map[string]string{
 	"image.base64":    "'image/jpeg', 'image/png', 'image/gif' or 'image/webp'",
 	"document.base64": "'application/pdf'",
 	"document.text":   "'text/plain'",
 }
 
-// source checks where an image or a document is.
 func (r *referee) source(p place, kind string, s transcript.Source) {
 	path := kind + ".source"
 	at := path + "." + s.Type

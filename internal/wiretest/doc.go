@@ -1,17 +1,16 @@
 // Package wiretest is the other side of package wire, for tests: the rules of
 // five APIs, and services that speak like them.
 //
-// Each [API] reads a request with its Decode, which also judges it as strictly as
-// the provider does and in the provider's words, and writes answers, streams and
-// errors as the provider does; [Check] only judges. [Validate] judges a request before
-// it is rendered, by the rules of the Messages API, whose blocks are those of package
-// transcript.
-// [ValidateNext] looks at two requests: whether the second only adds to the first.
+// Each [API] reads a request with its Decode, which also judges it as strictly as the
+// provider does and in the provider's words, and writes answers, streams and errors as
+// the provider does; [Check] only judges. [Validate] judges a request before it is
+// rendered, by the rules of the Messages API, which shares its blocks with package
+// transcript. [ValidateNext] checks that a second request only adds to the first.
 //
-// The table says what a request must do: the name of the rule in a [Violation], and the
-// APIs that have it, Anthropic (A, [Validate] too), Chat Completions (C), Responses (R),
-// Gemini (G) and Bedrock (B). The index of a message is that of the content with Gemini
-// and of the item with Responses.
+// The table lists the rules: the name in a [Violation], and the APIs with it, Anthropic
+// (A, also [Validate]), Chat Completions (C), Responses (R), Gemini (G) and Bedrock (B).
+// The index of a message is the index of the content with Gemini and of the item with
+// Responses.
 //
 //	json             A C R G B  the body is JSON in UTF-8, and an object
 //	surrogate        G B        strings have no halves of surrogate pairs; else json
@@ -110,16 +109,16 @@ type Violation struct {
 // String returns the rule and the text.
 func (v Violation) String() string { return v.Rule + ": " + v.Text }
 
-// Request is what the body of a request says, as far as it could be read.
+// A Request is the readable part of the body of a request.
 type Request struct {
 	transcript.Request
-	// Stream says that the answer was asked for as a stream.
+	// Stream is set if a stream is wanted.
 	Stream bool
-	// HasTools says that it defines tools, be they the provider's own.
+	// HasTools is set if it defines tools, the provider's own included.
 	HasTools bool
 }
 
-// A judge collects what is wrong with a request while it is read.
+// A judge collects violations of a request while it is read.
 type judge struct {
 	req   Request
 	found []Violation
@@ -158,11 +157,10 @@ func (j *judge) say(role transcript.Role, blocks ...transcript.Block) {
 	j.req.Messages = append(j.req.Messages, transcript.Message{Role: role, Content: blocks})
 }
 
-// isJSON reports whether body is JSON in UTF-8.
 func isJSON(body []byte) bool { return json.Valid(body) && utf8.Valid(body) }
 
 // tree decodes a body into maps, lists and plain values; numbers keep their
-// spelling. It returns nil for what is no object.
+// spelling. It returns nil for other values than objects.
 func tree(body []byte) map[string]any {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -183,7 +181,6 @@ func object(v any) map[string]any { return as[map[string]any](v) }
 func list(v any) []any            { return as[[]any](v) }
 func text(v any) string           { return as[string](v) }
 
-// texts returns the texts of a list of objects, joined.
 func texts(v any) string {
 	var said strings.Builder
 	for _, e := range list(v) {
@@ -216,7 +213,7 @@ func isGiven(value json.RawMessage) bool {
 	return len(value) > 0 && string(value) != "null"
 }
 
-// jsonText returns the text of a JSON string, empty if value is none.
+// jsonText returns the text of a JSON string, or "" for another value.
 func jsonText(value json.RawMessage) (s string) {
 	_ = json.Unmarshal(value, &s)
 	return s
@@ -239,8 +236,8 @@ func isBytes(s string) bool {
 var escapes = lazy.New(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89abAB]..)|(u[dD][c-fC-F]..)|.)`)
 
 // halfSurrogate looks in valid JSON for an escaped half of a surrogate pair,
-// which is no character. It returns the offset of the first and what Anthropic
-// says about it, or -1.
+// which is not a character. It returns the offset of the first and Anthropic's
+// complaint, or -1.
 func halfSurrogate(body []byte) (at int, text string) {
 	for _, m := range escapes.Get().FindAllSubmatchIndex(body, -1) {
 		switch {

@@ -12,15 +12,15 @@ import (
 
 // Gemini is generateContent of the Gemini API and of Vertex.
 type Gemini struct {
-	// Model is the model that is asked, which the path says: Gemini 3 and later
-	// want signatures, and so does it if Model is empty.
+	// Model is the model named in the path: Gemini 3 and later want signatures,
+	// and so does an empty Model.
 	Model string
-	// Stream says that the path asks for a stream.
+	// Stream is set if the path is for a stream.
 	Stream bool
 }
 
-// Decode reads the body of a request and judges it. Calls that have no ID get one, and
-// results are those of the calls before them, in their order.
+// Decode reads the body of a request and judges it. Calls without an ID get one, and
+// results belong to the calls before them, in order.
 func (g Gemini) Decode(body []byte) (Request, []Violation) {
 	c := geminiCheck{model: g.Model}
 	c.body(body)
@@ -136,8 +136,8 @@ func (c *geminiCheck) runningTurn(contents []any) int {
 	return start
 }
 
-// geminiTurn returns whose turn a content is, that of the model, of the functions or of
-// the user, and whether the model calls functions.
+// geminiTurn returns the author of a content, the model, the functions or the user, and
+// whether the model calls functions.
 func geminiTurn(content map[string]any) (turn string, calls bool) {
 	parts := list(content["parts"])
 	switch {
@@ -149,7 +149,6 @@ func geminiTurn(content map[string]any) (turn string, calls bool) {
 	return "user", false
 }
 
-// content checks one content and returns whose turn it is.
 func (c *geminiCheck) content(i int, v any, before string, running bool) string {
 	content, ok := v.(map[string]any)
 	if !c.want(ok, "member", i, -1, "Invalid value at 'contents[%d]' (%sContent)", i, geminiAPI) {
@@ -234,7 +233,7 @@ func (c *geminiCheck) pair(i int, given []map[string]any) {
 func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	at := fmt.Sprintf("contents[%d].parts[%d]", i, j)
 	const known = geminiPartData + " " + geminiPartMore
-	if turn != "model" { // which may say what is newer than this
+	if turn != "model" { // which may contain newer members
 		c.members(part, known, at, i, j)
 	}
 	data := 0
@@ -282,7 +281,7 @@ func (c *geminiCheck) function(i, j int, at string, v any, member, known string)
 	c.want(object(value) != nil || !ok && member != "response", "args", i, j, "Invalid value at '%s.%s' (type.googleapis.com/google.protobuf.Struct), %v", at, member, value)
 }
 
-// geminiBlock returns a part as a block. A result has no call yet.
+// geminiBlock returns a part as a block. A result lacks its call so far.
 func geminiBlock(part map[string]any) transcript.Block {
 	call, response, blob, file := object(part["functionCall"]), object(part["functionResponse"]), object(part["inlineData"]), object(part["fileData"])
 	switch {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// ValidateNext compares the body of a request that was answered with that of the
-// next one to the same model, of any of the five APIs: the second should hold the
+// ValidateNext compares the body of an answered request with the body of the next
+// one to the same model, of any of the five APIs: the second should hold the
 // first, block for block and in canonical JSON, and only add to it. Cache marks
-// do not count. Providers refuse reasoning behind a prefix that is not the one it
-// was made from, and their caches begin again there. The rules:
+// do not count. Providers refuse reasoning after another prefix than its own, and
+// their caches begin again there. The rules:
 //
 //	json             both bodies are objects
 //	system           the system prompts are the same
@@ -64,7 +64,7 @@ func spoken(body map[string]any) (units []unit) {
 	return units
 }
 
-// blocks returns a list, or what is instead of one: a text is a block.
+// blocks returns a list, or a list of the single value: a text is a block.
 func blocks(v any) []any {
 	switch v := v.(type) {
 	case nil:
@@ -78,7 +78,7 @@ func blocks(v any) []any {
 }
 
 // canonical returns a value as JSON with sorted members and without cache marks:
-// nothing for what is only one.
+// nothing for a mark alone.
 func canonical(v any) string {
 	if v = unmarked(v); v == nil {
 		return ""

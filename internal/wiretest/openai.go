@@ -26,7 +26,7 @@ type openCall struct {
 	done       bool
 }
 
-// settle finds the call of result i, and says orphan or doubled if there is none left.
+// settle finds the call of result i, and flags it as orphan or doubled without one.
 func (r *openAIReferee) settle(i int, id, output, orphan, doubled string) {
 	rule, said := "orphan-result", orphan
 	for k := range r.calls {
@@ -124,7 +124,6 @@ func jsonType(v any) string {
 
 const maxOpenAITools = 128
 
-// name checks the name of a tool or, with its own limit, the ID of a call.
 func (r *openAIReferee) name(rule, param, name string, most, message, block int) {
 	_ = r.want(name != "", rule, message, block, emptyString, param) &&
 		r.want(len(name) <= most, rule+"-length", message, block, "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, len(name)) &&
@@ -165,7 +164,6 @@ func (r *openAIReferee) tools(v any, nested bool) {
 	}
 }
 
-// content checks a text or a list of parts of some types, and returns its blocks.
 func (r *openAIReferee) content(i int, param string, v any, kinds []string, mayBeEmpty bool) (blocks []transcript.Block) {
 	switch v := v.(type) {
 	case string:
@@ -229,7 +227,7 @@ func imageURL(p map[string]any) string {
 	return text(p["image_url"]) + text(object(p["image_url"])["url"])
 }
 
-// isFile reports whether a part says where a file is: by an ID or by its bytes.
+// isFile reports whether a part locates a file: by an ID or by its bytes.
 func isFile(p map[string]any) bool {
 	if text(p["file_id"]) != "" {
 		return text(p["file_data"]) == ""
@@ -260,8 +258,8 @@ func openAISource(url, fileID string) transcript.Source {
 	return transcript.Source{Type: "url", URL: url}
 }
 
-// openAIForm returns what all answers have in common: prompt and both are said of what
-// is longer than the window, messages and output are the names of the members.
+// openAIForm returns the common form of answers: prompt and both are the texts about
+// requests longer than the window, messages and output are the names of the members.
 func openAIForm(prompt, both, messages, output string) Form {
 	return Form{
 		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "X-Request-Id",
@@ -294,7 +292,6 @@ func (openAI) Refuse(no *Refusal, _ string) []byte {
 	return encode(map[string]any{"error": map[string]any{"message": no.Text, "type": no.Kind, "param": orNull(no.Param), "code": orNull(no.Code)}})
 }
 
-// openAIUsage returns the counts of an answer under the names of the API.
 func openAIUsage(u transcript.Usage, prompt, completion string) map[string]any {
 	out := map[string]any{
 		prompt: u.Prompt(), completion: u.Output, "total_tokens": u.Prompt() + u.Output,

@@ -184,8 +184,8 @@ func (OpenAIChat) Form() Form {
 		"messages", "max_completion_tokens")
 }
 
-// chatSaid returns an answer as far as a message of this API can hold it: texts by the
-// names of their members, and calls.
+// chatSaid returns the part of an answer that a message of this API can hold: texts by
+// the names of their members, and calls.
 func chatSaid(a Message) (texts map[string]string, calls []transcript.ToolCallBlock) {
 	said := "content"
 	if a.Stop == transcript.StopRefusal {

@@ -56,9 +56,9 @@ type responsesReferee struct {
 
 // An itemKind is the rules of the items of a type.
 type itemKind struct {
-	members string // that they may have besides type, id and status; empty: any
+	members string // optional, except for type, id and status; empty: any
 	output  string // the type of item that is the result of a call
-	asked   string // of calls that the API defines: members of which one says what is to be done
+	asked   string // of calls that the API defines: alternative members that describe the action
 }
 
 // itemKinds are the types of items. Those that the provider makes may have any members.
@@ -207,7 +207,7 @@ func (OpenAIResponses) Form() Form {
 	return openAIForm(full, full, "input", "max_output_tokens")
 }
 
-// afterReasoning stands in the ID of an item before that of the reasoning that
+// afterReasoning precedes, in the ID of an item, the ID of the reasoning that
 // led up to it.
 const afterReasoning = "-after-"
 

@@ -12,16 +12,17 @@ import (
 type Refusal struct {
 	Status   int
 	Kind     string // the error type
-	Param    string // what OpenAI says besides: the member it is about
+	Param    string // OpenAI's further text: the member it is about
 	Code     string // and a code
 	Text     string
 	Overflow bool // for a prompt or a body that is too large
-	Usual    bool // each provider has its own words for it
-	// Violations are the rules that the request breaks; Text is that of the first.
+	Usual    bool // the words differ by provider
+	// Violations are the rules that the request breaks; Text is the text of the
+	// first.
 	Violations []Violation
 }
 
-// The error types of the Messages API, which stand for those of all.
+// The error types of the Messages API, which represent those in all APIs.
 const (
 	KindInvalid  = "invalid_request_error"
 	KindTooLarge = "request_too_large"
@@ -50,14 +51,14 @@ type Form struct {
 	MaxBody       int64  // bytes that the body of a request may have
 	Whole, Stream string // content types of an answer that is not streamed and of one that is
 	Signs         bool   // requests have the reasoning of answers, which is signed
-	Says          string // in front of what the model itself refuses
+	Says          string // before refusals of the model itself
 	requestID     string // header that names a request
 	errorType     string // header that names the kind of an error
 	// The provider's own words for usual errors, by the kind of the Messages API.
 	usual map[string]Refusal
 	kinds map[int]string // of errors by their status, if no other kinds and statuses are known
-	// Of a request that the model has no room for, with numbers by their names in braces:
-	// too much output is asked for, the prompt is too long, or both are together.
+	// Of a request beyond the model's window, with numbers by their names in braces: the
+	// output limit is too large, the prompt is too long, or both are together.
 	tooMuch, tooLong, noRoom Refusal
 }
 
@@ -66,7 +67,7 @@ const (
 	typeEvents = "text/event-stream; charset=utf-8"
 )
 
-// Fit refuses a valid request that the model has no room for.
+// Fit refuses a valid request beyond the model's window.
 func (f Form) Fit(l Limits, prompt, output int) *Refusal {
 	var no Refusal
 	tooMuch := l.MaxOutput > 0 && output > l.MaxOutput
@@ -88,7 +89,7 @@ func (f Form) Fit(l Limits, prompt, output int) *Refusal {
 	return &no
 }
 
-// Head sets the headers of an answer; no is nil if it is no error.
+// Head sets the headers of an answer; no is nil or an error.
 func (f Form) Head(h http.Header, no *Refusal, requestID string) {
 	if f.requestID != "" {
 		h.Set(f.requestID, requestID)

@@ -2,8 +2,8 @@ package words
 
 import "bytes"
 
-// Literals are texts that are looked for in lines of JSON, byte by byte. They do
-// not change and may be used by several goroutines.
+// Literals are texts to be found in lines of JSON, byte by byte. They do not
+// change and may be used by several goroutines.
 type Literals []segment
 
 // NewLiterals returns literals, none of which may be empty.
@@ -20,8 +20,8 @@ func NewLiterals(texts ...string) Literals {
 	return list
 }
 
-// In reports whether lines of JSON may have one of the literals. It never says no
-// of lines that do, though they write a letter as \u0061.
+// In reports whether lines of JSON may have one of the literals. It is true for
+// all lines that do, even if they write a letter as \u0061.
 func (list Literals) In(raw []byte) bool {
 	for i := range list {
 		if list[i].in(raw) {

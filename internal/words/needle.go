@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// A needle is a folded text to be found in others. It finds what is folded in
-// the same way; white space in it stands for any white space.
+// A needle is a folded text to be found in others. It matches texts that fold
+// alike; white space in it matches any white space.
 type needle struct {
 	runes []rune
-	// begins and ends say whether the place in a text must be a boundary there.
+	// begins and ends are set if the place in a text must be a boundary there.
 	begins, ends bool
 
 	seg    segment  // the longest part of it that JSON does not escape
 	lead   segment  // its beginning
 	others []string // forms of characters that take another number of bytes
-	wide   segment  // those of them that are full-width or half-width
+	wide   segment  // the full-width or half-width ones
 }
 
-// A segment is looked for as bytes: masks has a bit for each of its places at
-// which a byte may stand, shift is how far to go on if that byte is under the
-// last place, 0 if it may stand there.
+// A segment is sought as bytes: masks has a bit for each of its places that a
+// byte may take, shift is the distance to move if that byte is under the last
+// place, 0 if it fits there.
 type segment struct {
 	size  int
 	masks [256]uint64
@@ -107,8 +107,8 @@ func (s *segment) prepare() {
 	}
 }
 
-// find returns the first place at or behind from that may be the segment, -1 if
-// there is none. Every byte of it fits, though not all of one form.
+// find returns the first place from from on that may be the segment, or -1.
+// Every byte of it fits, though not all of one form.
 func find[T string | []byte](s *segment, text T, from int) int {
 	last := s.size - 1
 	if last < 0 {
@@ -185,17 +185,17 @@ func contains[T string | []byte](text T, part string) bool {
 }
 
 // mayHave reports whether lines of JSON may have the text in one of their
-// strings. It never says no of lines that do.
+// strings. It is true for all lines that do.
 func (n *needle) mayHave(raw []byte) bool {
 	return n.seg.size == 0 || n.seg.in(raw) || hasOther(n, raw)
 }
 
-// isSlow reports whether every character of a text has to be looked at, because
-// the bytes do not say where the needle may be.
+// isSlow reports whether every character of a text must be examined, because
+// bytes do not show where the needle may be.
 func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || hasOther(n, text) }
 
-// in returns the first place of the needle in a text at or behind from; start is
-// -1 if there is none.
+// in returns the first place of the needle in a text from from on; start may be
+// -1.
 func (n *needle) in(text string, from int, slow bool) (start, end int) {
 	for at := from; at <= len(text); {
 		if !slow {

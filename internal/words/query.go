@@ -8,8 +8,7 @@ import (
 	"unicode"
 )
 
-// Query is what is looked for. It does not change and may be used by several
-// goroutines.
+// A Query does not change and may be used by several goroutines.
 type Query struct {
 	items []*needle
 	re    *regexp.Regexp
@@ -17,12 +16,12 @@ type Query struct {
 	some  bool    // one of the items is enough
 }
 
-// ErrEmpty says that there is nothing to look for.
+// ErrEmpty reports a query without a word.
 var ErrEmpty = errors.New("there is no word in it")
 
-// Parse reads the words of a query: a word, a part of an identifier, the
-// beginning of words with a * behind it, a phrase in double quotes. A text fits if
-// it has all of them. If some is set, one is enough, and characters of scripts
+// Parse reads the words of a query: a word, a part of an identifier, the beginning
+// of words with a trailing *, a phrase in double quotes. A text fits if it
+// contains all of them. If some is set, one is enough, and characters of scripts
 // without spaces count in pairs.
 func Parse(text string, some bool) (*Query, error) {
 	q := &Query{some: some}
@@ -68,7 +67,6 @@ func (q *Query) words(text string) {
 	}
 }
 
-// add adds a needle that is not there yet.
 func (q *Query) add(n *needle) {
 	for _, i := range q.items {
 		if string(i.runes) == string(n.runes) && i.begins == n.begins && i.ends == n.ends {
@@ -120,9 +118,8 @@ func literal(re *syntax.Regexp) (best string) {
 // expression.
 func (q *Query) Items() int { return max(len(q.items), 1) }
 
-// MayFit reports whether lines of JSON may have what fits the query in one of
-// their strings. It never says no of lines that do, nor of several lines one of
-// which does.
+// MayFit reports whether a string in lines of JSON may fit the query. It is
+// true for all lines that do, and for several lines one of which does.
 func (q *Query) MayFit(raw []byte) bool {
 	if q.re != nil {
 		return q.lit == nil || q.lit.mayHave(raw) || hidesLetters(raw)

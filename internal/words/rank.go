@@ -16,8 +16,8 @@ const (
 	rankB = .75
 )
 
-// A Ranking says how well texts fit a query, by BM25. It counts all texts first:
-// a word is worth more the fewer texts have it.
+// A Ranking scores texts for a query, by BM25. It counts all texts first: a word
+// is worth more the fewer texts have it.
 type Ranking struct {
 	Texts, Bytes int64
 	With         []int64 // texts that have each item of the query
@@ -68,8 +68,8 @@ func (f Fit) Best(within int) (best Match) {
 }
 
 // Excerpt returns the part of a text around a match that has about size bytes, a
-// quarter of them in front of the match, and where the match is in it. A match that
-// is too long for it is cut.
+// quarter of them before the match, and the place of the match. A match that is too
+// long for it is cut.
 func Excerpt(text string, start, end, size int) (part string, from, to int) {
 	a := max(0, min(start-size/4, len(text)-size))
 	b := min(len(text), a+size)

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// A classOf says how a character takes part in words.
+// A classOf is the role of a character in words.
 type classOf int
 
 const (
@@ -107,7 +107,7 @@ func isRun(piece string) bool {
 }
 
 // pairs returns the pairs of neighbours in a run of characters, or the run if
-// there is one character. A mark belongs to the character in front of it.
+// there is one character. A mark belongs to the character before it.
 func pairs(run string) (list []string) {
 	var starts []int
 	for i, r := range run {

@@ -14,15 +14,15 @@ import (
 type APIError struct {
 	Status    int    // of HTTP; 0 if it came inside a stream or is not known
 	Type      string // in the provider's words, "overloaded_error" or "UNAVAILABLE" for example
-	Code      string // what OpenAI says besides, "context_length_exceeded" for example
+	Code      string // OpenAI's further code, "context_length_exceeded" for example
 	Message   string
 	RequestID string
 }
 
 // NewAPIError reads the body of an answer whose HTTP status is not 200, of any
 // of the providers. Bedrock names the type in the header X-Amzn-Errortype and
-// not in the body. A status of 0 becomes the one that the body says, if it says
-// one. Of a body that is not the provider's JSON, a proxy's page for example,
+// not in the body. A status of 0 becomes the one in the body, if there is one.
+// Of a body that is not the provider's JSON, a proxy's page for example,
 // Message holds the beginning.
 func NewAPIError(status int, body []byte) *APIError {
 	e := &APIError{Status: status}

@@ -45,9 +45,9 @@ func TestBedrockResponse(t *testing.T) {
 	}
 	for _, tt := range []struct{ body, want string }{
 		{``, `wire: the answer is not a JSON object: ""`},
-		{`{}`, `wire: the answer has no message: "{}"`},
+		{`{}`, `wire: the answer lacks a message: "{}"`},
 		{`{"output":{"message":{"role":"user"}}}`, `wire: the answer has role "user"`},
-		{`{"output":{"message":{"content":[1]}}}`, `wire: the answer has content that is no block: "1"`},
+		{`{"output":{"message":{"content":[1]}}}`, `wire: the answer has content that is not a block: "1"`},
 		{`{"output":{"message":{}},"usage":3}`, `wire: the answer's usage is not an object: "3"`},
 		{`{"message":"Input is too long for requested model."}`, `wire: Input is too long for requested model.`},
 	} {

@@ -87,7 +87,7 @@ func TestBedrockDocuments(t *testing.T) {
 	validBedrock(t, bedrockModel, body)
 }
 
-// Thinking is asked for only where the request can have it.
+// Thinking is requested only if the request allows it.
 func TestBedrockThinking(t *testing.T) {
 	enabled := bedrock.Format{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":2048}`)}
 	for limit, want := range map[int]string{0: "2048", 4096: "2048", 2048: "1536", 1000: ""} {

@@ -126,7 +126,7 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 		require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
 	}
 
-	// A picture that never came: the call goes as that of a function.
+	// A picture that never came: the call is sent like a function's.
 	resp, err := openairesponses.Format{}.Response([]byte(`{"model":"gpt-x","output":[` + tests[4].item + `]}`))
 	require.NoError(t, err)
 	resp.Message.Origins = []transcript.Origin{{API: "openai-responses", Model: "gpt-x", Entry: "a"}}

@@ -17,8 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Marks are where the request ends and where the one before it did, and behind what
-// never changes. Marks of blocks give way.
+// Marks are at the ends of the request and of the one before it, and after the
+// constant part. Marks of blocks give way.
 func TestRollingMarks(t *testing.T) {
 	marked := transcript.TextBlock{Text: "old", Extra: transcript.Extra{"cache_control": []byte(`{"type":"ephemeral"}`)}}
 	req := transcript.Request{

@@ -1,13 +1,13 @@
 // Package wire renders requests for the providers of models and reads their
 // answers.
 //
-// A [transcript.Request] is in no provider's form. Each package below this one has a
-// Format, which turns it into the body of a call and turns the answer, whole or
+// A [transcript.Request] is independent of providers. Each package below this one has
+// a Format, which turns it into the body of a call and turns the answer, whole or
 // streamed, into a [transcript.Response]: anthropic is for the Messages API,
 // openaichat for Chat Completions and its imitators, openairesponses for the
 // Responses API, gemini for generateContent of Google's APIs and bedrock for Converse
-// of Amazon's. They have no HTTP client: any will do, [ReadSSE] splits what a
-// stream sends into events, and [NewAPIError] reads the refusals of all five.
+// of Amazon's. They contain no HTTP client: any will do, [ReadSSE] splits a stream
+// into events, and [NewAPIError] reads the refusals of all five.
 //
 // An answer that is appended to a session and rendered again comes out as it
 // came in. Data of a block that only one API knows (IDs of items, encrypted
@@ -15,8 +15,8 @@
 // back to no other; a part of an answer that there is no block for is an opaque
 // block.
 //
-// Rendering applies what only the target demands, and reports it in a
-// rebuild.Report, whose entries are those of the Origins. Every format sees to this:
+// Rendering applies the rules of the target, and reports changes in a
+// rebuild.Report, whose entries are entries of the Origins. Every format does this:
 //
 //   - IDs of calls that are not unique, not in the alphabet of the target or too long
 //     are replaced by ones derived from them, in the call and in its result.
@@ -35,15 +35,15 @@
 //
 // An error of a method Request means that a role or a setting of the format cannot be
 // written, or that two tools have one name. A request whose messages are a
-// rebuild.History that ends with a user message is valid once rendered. So a
-// conversation may change its provider at any request, in the middle of a turn too. A
-// text is never changed. The same request gives the same bytes, and messages that are
-// appended to it do not change the bytes of those before them, save where the end of a turn takes out the reasoning of answers that do
-// not say what they were made from, where cache marks move on and where Bedrock has too
-// many documents: so a provider's prompt cache stays warm.
+// rebuild.History that ends with a user message is valid once rendered. So a conversation
+// may change its provider at any request, even in the middle of a turn. A text is never
+// changed. The same request gives the same bytes, and messages that are appended to it do
+// not change the bytes of those before them, so a provider's prompt cache stays warm.
+// There are three exceptions: the end of a turn removes reasoning of answers without a
+// recorded request, cache marks move, and Bedrock limits documents.
 //
-// The table says how each kind of block is sent. Blocks of an answer go back to the
-// model that made it:
+// The table shows how each kind of block is sent. Blocks of an answer go back to
+// the model that made it:
 //
 //	                                Anthropic  Chat   Responses  Gemini  Bedrock
 //	text                            yes        yes    yes        yes     yes
@@ -66,10 +66,22 @@
 //	bedrock_block, a tool it ran    -          -      -          -       yes
 //	of a type not known here        yes        -      yes        yes     yes
 //
-// In the table "yes" is as it came, "text" a text that stands for it or holds what
-// it says, "moved" behind the results, and "-" is left out, with a word in the
-// report. Other models get the texts and the calls of an answer.
+// In the table "yes" is unchanged, "text" a text that replaces or repeats it,
+// "moved" after the results, and "-" left out and reported. Other models get the
+// texts and the calls of an answer.
 //
 // Messages that break the rules of every provider (calls without results, roles
 // that do not alternate) are not repaired here, but by rebuild.Fold.
 package wire
+
+// Decisions:
+//
+// There is one type per API, with the same methods where the APIs allow. Applications
+// name the API they use, so the only interfaces are Stream and exchange.Renderer.
+//
+// Every API is a folder: a page of documentation shows one format, and a program
+// links only the formats it names. Shared code is in rebuild/wire/internal. No format
+// imports another.
+//
+// format.Accumulator holds the growing pieces of an answer, and each API maps its
+// events to them. A whole answer goes through the same mapper.

@@ -22,8 +22,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A target is a format with the settings that change what is rendered, and a
-// model.
+// A target is a format with the settings that change renderings, and a model.
 type target struct {
 	name, model string
 	request     func(transcript.Request) ([]byte, rebuild.Report, error)
@@ -32,7 +31,7 @@ type target struct {
 
 var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
 
-// targets are those of all five formats.
+// targets covers all five formats.
 var targets = []target{
 	{"anthropic", model, anthropic.Format{}.Request, validateAnthropic},
 	{"anthropic, thinking", model, anthropic.Format{Thinking: budget}.Request, validateAnthropic},
@@ -78,8 +77,8 @@ func (g target) body(t testing.TB, h rebuild.History) string {
 }
 
 // randomLines are lines of a transcript: a conversation that changes its api and
-// its model, with calls and results that are lost, doubled and late. In answers
-// there are blocks of more besides those of the Messages API.
+// its model, with calls and results that are lost, doubled and late. Answers
+// contain more blocks than the Messages API has.
 func randomLines(rnd *rand.Rand, apis, models, more []string) (lines []string) {
 	some := func(n int, lists ...[]string) string {
 		var list []string
@@ -130,7 +129,7 @@ func folded(t testing.TB, lines []string) rebuild.History {
 }
 
 // Whatever lines a transcript has, its history and one more user text render
-// valid for every format, whoever said what.
+// valid for every format, for all authors.
 func TestRenderRandomHistory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	apis := []string{"anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"}
@@ -167,7 +166,7 @@ func TestRenderRandomHistory(t *testing.T) {
 	}
 }
 
-// own is what goes back to the model that made it.
+// own reports whether a block goes back to its maker alone.
 var own = map[string][]string{
 	"anthropic":       {`"type":"thinking"`, `"type":"redacted_thinking"`, `"server_tool_use"`},
 	"chat":            {`"refusal":"no"`, `"image_url"`},
@@ -271,8 +270,8 @@ func foldLines(t *testing.T, data []byte) (h rebuild.History, ok bool) {
 	return fold.History(), true
 }
 
-// Whatever is recorded, the history and one more user text render valid for
-// every format. The input is lines of a transcript.
+// For all records, the history and one more user text render valid for every
+// format. The input is lines of a transcript.
 func FuzzRenderHistory(f *testing.F) {
 	for _, resp := range everyAnswer(f) {
 		items := []transcript.Item{transcript.UserText("go"), resp}

@@ -32,7 +32,7 @@ var geminiBlocks = strings.Split(strings.TrimSpace(`
 {"type":"gemini_part","part":{"executableCode":{"language":"PYTHON","code":"1"},"codeExecutionResult":{}}}
 {"type":"gemini_part","part":7}`), "\n")
 
-// randomHistory folds random lines of a model and of one behind the Messages API.
+// randomHistory folds random lines of a model and of one with the Messages API.
 func randomHistory(t testing.TB, rnd *rand.Rand, api, model string, more []string) rebuild.History {
 	t.Helper()
 	return folded(t, randomLines(rnd, []string{api, "anthropic"}, []string{model}, more))

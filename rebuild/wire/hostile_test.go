@@ -21,8 +21,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// hostileBlocks are what a damaged or foreign transcript may have: what is kept
-// for an API is of a wrong shape or names members that the block has itself.
+// hostileBlocks are blocks of a damaged or foreign transcript: data kept for an
+// API has a wrong shape or names members of the block itself.
 var hostileBlocks = strings.Split(strings.TrimSpace(`
 {"type":"text","text":"","ext":{"refusal":true}}
 {"type":"text","text":" ","ext":{"item":{"id":"msg_8"}}}

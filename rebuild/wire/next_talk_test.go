@@ -32,7 +32,7 @@ type talk struct {
 	t    *testing.T
 	rng  *rand.Rand
 	fold *rebuild.Fold
-	tail bool // the fold has not seen what is before the last compaction
+	tail bool // the fold has not seen lines before the last compaction
 	home int
 	said
 	flying []flight
@@ -53,7 +53,7 @@ type said struct {
 	entries []string
 	system  string
 	prev    map[int]flight // the last request that each model has answered
-	reasons []string       // for a request that is no continuation
+	reasons []string       // for a request other than a continuation
 	trace   []string
 }
 
@@ -82,7 +82,7 @@ func (k *talk) append(items ...transcript.Item) []string {
 	k.entries = append(k.entries, ids...)
 	k.trace = append(k.trace, fmt.Sprintf("%v %T", ids, items[0]))
 	if _, ok := items[0].(transcript.Rewind); ok && k.tail {
-		k.reopen() // it goes to what a tail may not have
+		k.reopen() // it goes to a line that a tail may lack
 		return ids
 	}
 	require.NoError(k.t, k.fold.Add(b))
@@ -158,8 +158,8 @@ func (k *talk) mark() {
 	k.early = &early
 }
 
-// fork lets a copy of the lines that were in force at an earlier entry go on in
-// another way. Its first requests go on from those before that entry.
+// fork continues a copy of the lines that were in force at an earlier entry in
+// another way. Its first requests continue those before that entry.
 func (k *talk) fork(steps int) {
 	f := &talk{t: k.t, rng: k.rng, home: k.home, counts: k.counts, said: *k.early}
 	k.early = nil
@@ -184,7 +184,8 @@ func filter(list []string, ok func(string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !ok(s) })
 }
 
-// why notes an entry or an event that explains a request that is no continuation.
+// why notes an entry or an event that explains a request other than a
+// continuation.
 func (k *talk) why(reason string) { k.reasons = append(k.reasons, reason) }
 
 // send renders a request as a guard does, and compares it with the one before.
@@ -270,7 +271,8 @@ func (k *talk) answer() {
 	}
 }
 
-// content is what a model says: reasoning, texts and calls, in its order.
+// content is the content of an answer: reasoning, texts and calls, in its
+// order.
 func (k *talk) content(s speaker) (content []transcript.Block) {
 	if k.rng.IntN(5) > 0 {
 		thought := transcript.ThinkingBlock{Thinking: fmt.Sprint("t", k.n), Signature: "c2ln"}
@@ -301,8 +303,8 @@ func (k *talk) result() {
 	k.results = append(k.results, k.append(transcript.ToolResult(id, "r"+id))[0])
 }
 
-// edit writes an entry that changes what is shown of the past, or only adds to
-// what is said of the system.
+// edit writes an entry that changes the shown past, or only adds to the system
+// prompt.
 func (k *talk) edit() {
 	switch k.rng.IntN(5) {
 	case 0, 1:
@@ -350,8 +352,8 @@ func (k *talk) compact() {
 	k.append(transcript.System{Text: "p"}, c)
 }
 
-// planned is a compaction where a plan would cut: Read names the entries behind
-// the first one that is kept which are shown in front of it.
+// planned is a compaction where a plan would cut: Read names the entries after
+// the first kept one that are shown before it.
 func planned(h rebuild.History, at int) transcript.Compaction {
 	var first, last transcript.Origin
 	for _, m := range h.Messages[at:] {

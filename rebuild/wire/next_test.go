@@ -58,14 +58,14 @@ var speakers = []speaker{
 
 var nextTools = []transcript.Tool{{Name: "f", InputSchema: json.RawMessage(`{"type":"object"}`)}}
 
-// Whatever is written while requests are on their way, the next request to a model
-// holds the one that it has answered, block for block; where it does not, an entry
-// or an event says why. Every request is one that the provider accepts. A
+// For all entries written while requests are on their way, the next request to a
+// model contains the one that it has answered, block for block; otherwise an entry
+// or an event explains why. Every request is one that the provider accepts. A
 // conversation that is read again from its last compaction on shows the same, and
-// a copy of its lines up to some entry goes on as it would have.
+// a copy of its lines up to some entry continues as it would have.
 func TestNextRequest(t *testing.T) {
 	histories := amount(20, 300, 100_000)
-	const chunk = 2_000 // a long run says how far it has come
+	const chunk = 2_000 // a long run reports its progress
 	for home, s := range speakers {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

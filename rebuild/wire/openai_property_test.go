@@ -77,7 +77,7 @@ func TestOpenAIRandomPrefix(t *testing.T) {
 	}
 }
 
-// Both sides of a call have the same ID, and no two calls do, whatever they had.
+// Both sides of a call have the same ID, which is unique, for all original IDs.
 func TestOpenAIIDs(t *testing.T) {
 	ids := slices.Concat(callIDs, []string{strings.Repeat("y", 40), strings.Repeat("y", 41), strings.Repeat("y", 64), "abcdefghi", "a"})
 	var messages []transcript.Message

@@ -116,7 +116,7 @@ func TestOpenAIBlocks(t *testing.T) {
 	}
 }
 
-// Images in results stay where they are, or follow behind all results.
+// Images in results stay where they are, or follow all results.
 func TestOpenAIResultMedia(t *testing.T) {
 	image := block(t, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`)
 	call := func(id string) transcript.Block {
@@ -144,8 +144,8 @@ func TestOpenAIResultMedia(t *testing.T) {
 	}
 }
 
-// Reasoning items go back whole, to their model, with the item behind them; if
-// they cannot, what followed them has no ID.
+// Reasoning items go back whole, to their model, with the next item; if they
+// cannot, later items lose their IDs.
 func TestOpenAIReasoningItems(t *testing.T) {
 	const (
 		rs1   = `{"type":"thinking","thinking":"","ext":{"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"e"}}}`
@@ -209,8 +209,8 @@ func TestOpenAIReasoningItems(t *testing.T) {
 	}
 }
 
-// Reasoning of imitators goes back in the member that it came in, that of all
-// turns.
+// Reasoning of imitators, of all turns, goes back in the member that it came
+// in.
 func TestOpenAIChatReasoning(t *testing.T) {
 	answer := func(member, model string) transcript.Message {
 		o := chatOrigin("e", 1)
@@ -244,7 +244,7 @@ func TestOpenAIChatReasoning(t *testing.T) {
 }
 
 // A stream of an imitator: calls without an index, whole in one chunk, or all
-// with the same index; no end but a finish reason.
+// with the same index; only a finish reason at the end.
 func TestOpenAIChatImitators(t *testing.T) {
 	const call = `{"id":"%","function":{"name":"n%","arguments":"{\"a\":%}"}}`
 	one, two := strings.ReplaceAll(call, "%", "1"), strings.ReplaceAll(call, "%", "2")

@@ -229,8 +229,8 @@ func results(resp *transcript.Response) (m transcript.Message) {
 	return m
 }
 
-// An answer that is recorded, folded and rendered comes out as it came in,
-// whatever it holds; streamed or not.
+// Every answer that is recorded, folded and rendered comes out as it came in,
+// streamed or not.
 func TestOpenAIRoundTrip(t *testing.T) {
 	want := map[string]string{
 		"text":          `{"role":"assistant","content":"Hello <&> \u2028 🙂"}`,

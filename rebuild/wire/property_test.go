@@ -17,9 +17,9 @@ import (
 )
 
 // checkRender checks what holds for every request: the body is valid JSON; if
-// all that is wrong with the request is what rendering sees to, the body is
-// valid; if nothing is wrong, nothing was changed but reasoning left out; and
-// rendering the body again changes nothing.
+// rendering repairs all violations of the request, the body is valid; if
+// nothing is wrong, the only change is omitted reasoning; and rendering the
+// body again changes nothing.
 func checkRender(t *testing.T, req transcript.Request) {
 	t.Helper()
 	body, report, err := anthropic.Format{}.Request(req)
@@ -50,7 +50,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 		}
 		require.Equal(t, normal(t, got), normal(t, req))
 	}
-	// The running turn may begin elsewhere once an answer is gone.
+	// The running turn may begin elsewhere without an answer.
 	if reported(report, "empty-message") {
 		return
 	}
@@ -80,7 +80,7 @@ func normal(t *testing.T, req transcript.Request) string {
 	return string(quoteAny(t, v))
 }
 
-// Blocks to make requests of: what rendering must see to, and what it must
+// Blocks for requests: some that rendering must repair, and some that it must
 // leave alone.
 var (
 	userBlocks = strings.Split(strings.TrimSpace(`
@@ -194,8 +194,8 @@ func TestRenderRandom(t *testing.T) {
 	}
 }
 
-// Messages that are appended change no byte of those before them: not their
-// IDs, not what is dropped from them. Reasoning and marks are the exceptions.
+// Appended messages change no byte of those before them: neither their IDs, nor
+// their omissions. Reasoning and marks are the exceptions.
 func TestRenderRandomPrefix(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

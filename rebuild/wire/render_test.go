@@ -28,7 +28,7 @@ func block(t testing.TB, text string) transcript.Block {
 	return b
 }
 
-// message decodes a message; each block has the origin given.
+// message decodes a message; every block gets the same origin.
 func message(t testing.TB, text string, o transcript.Origin) transcript.Message {
 	t.Helper()
 	var m transcript.Message

@@ -14,9 +14,9 @@ const maxEvent = 64 << 20
 
 // ReadSSE reads server-sent events from r and calls f with the data of each,
 // its data lines joined by newlines; f may use it until it returns. Events
-// without data, comments and all other fields are skipped: the events of the
-// providers say in their data what they are. Lines end with LF, CRLF or CR.
-// An event of more than 64 MiB is an error, and so is such a line.
+// without data, comments and all other fields are skipped: the data of the
+// providers' events contain their types. Lines end with LF, CRLF or CR. An
+// event of more than 64 MiB is an error, and so is such a line.
 //
 // It returns nil at the end of r, and the first error of r or f as it is.
 // Data that the end of r cuts off is an event, as some servers leave out the
@@ -25,7 +25,7 @@ func ReadSSE(r io.Reader, f func(event []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxEvent)
 	lines.Split(splitLine())
-	var data []byte // of the event so far, each line with a newline behind it
+	var data []byte // of the event so far, each line with its newline
 	emit := func() error {
 		event := bytes.TrimSuffix(data, []byte("\n"))
 		if data = data[:0]; len(event) == 0 {
@@ -61,8 +61,8 @@ func ReadSSE(r io.Reader, f func(event []byte) error) error {
 	return emit()
 }
 
-// splitLine returns a function that splits a stream into lines. A line is there as
-// soon as its end is, without waiting for what follows a CR.
+// splitLine returns a function that splits a stream into lines. A line is returned
+// as soon as its end is read, without waiting for a byte after a CR.
 func splitLine() bufio.SplitFunc {
 	afterCR := false // the last line ended with CR: an LF now belongs to it
 	searched := 0    // bytes without an end of the line

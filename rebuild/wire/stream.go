@@ -2,13 +2,13 @@ package wire
 
 import "github.com/convolog/convolog/transcript"
 
-// Delta is what one event of a stream adds to an answer. Most events fill one field
-// or none. Of several calls in one event it has the last.
+// A Delta is the addition of one event of a stream to an answer. Most events fill
+// one field or none. Of several calls in one event it holds the last.
 type Delta struct {
-	Text     string // goes on the text of the answer
-	Thinking string // goes on the reasoning
+	Text     string // continues the text of the answer
+	Thinking string // continues the reasoning
 	ToolName string // a call of this tool begins
-	Input    string // goes on the input of the call, not valid JSON by itself
+	Input    string // continues the input of the call, not valid JSON by itself
 	Done     bool   // the answer is complete; an event with the usage may follow
 }
 
@@ -19,16 +19,16 @@ type Stream interface {
 	// Bedrock what bedrock.Event makes of it. Events of unknown types are ignored. The
 	// event may be reused afterwards.
 	//
-	// An error event gives an [*APIError]. Any other error means that the event is
-	// not one of a stream, or not one that can follow those before it; it is left
-	// out, and what was added before stays.
+	// An error event gives an [*APIError]. Any other error means that the event
+	// does not belong to a stream, or cannot follow the earlier ones; it is left
+	// out, and earlier additions stay.
 	Add(event []byte) (Delta, error)
-	// Response returns the answer as far as it came. After the last event it is what the
-	// method Response of the format would have given. Before that its StopReason is
-	// [transcript.StopAborted], after an error event [transcript.StopError]: the text is
-	// kept as far as it came, and reasoning without what would let it go back; a call that
-	// was not finished has the text of its input so far as a JSON string. The response is
-	// the caller's and does not change with later events.
+	// Response returns the answer so far. After the last event it equals the result of the
+	// format's method Response. Before that its StopReason is [transcript.StopAborted],
+	// after an error event [transcript.StopError]: the received text is kept, and
+	// reasoning without its signature; an unfinished call holds the text of its input so
+	// far as a JSON string. The response is the caller's and does not change with later
+	// events.
 	Response() *transcript.Response
 }
 
@@ -36,12 +36,12 @@ type Stream interface {
 // for the APIs that need one.
 const DefaultMaxOutput = 8192
 
-// CacheTTL says for how long a provider is to keep what it has read of a request.
+// CacheTTL is the time for which a provider caches a request.
 type CacheTTL string
 
-// The times that Anthropic and Bedrock have. A mark costs a quarter more than the
-// tokens in front of it for five minutes, and twice as much for an hour; what is
-// read from the cache costs a tenth.
+// The times of Anthropic and Bedrock. A mark costs a quarter more than the tokens
+// before it for five minutes, and twice as much for an hour; tokens read from the
+// cache cost a tenth.
 const (
 	Cache5m CacheTTL = "5m"
 	Cache1h CacheTTL = "1h"

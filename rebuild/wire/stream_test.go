@@ -235,7 +235,7 @@ func TestStreamErrorEvent(t *testing.T) {
 	require.Equal(t, "Hello, 世", resp.Message.Text())
 }
 
-// A null where an error could stand says that there is none.
+// A null in the place of an error means no error.
 func TestStreamErrorNull(t *testing.T) {
 	s := anthropic.Format{}.NewStream()
 	for _, event := range []string{

@@ -46,7 +46,7 @@ var blockRows = []struct{ name, role, content string }{
 	},
 }
 
-// blockTable says what becomes of each block with each API.
+// blockTable has the rendering of each block for each API.
 func blockTable(t *testing.T) string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "//\t%-31s %-10s %-6s %-10s %-7s %s\n", "", "Anthropic", "Chat", "Responses", "Gemini", "Bedrock")
@@ -73,7 +73,7 @@ func blockTable(t *testing.T) string {
 	return strings.Join(lines, "\n")
 }
 
-// becomes says in a word what an API gets of blocks.
+// becomes names in a word the rendering of blocks for an API.
 func becomes(t *testing.T, s speaker, role, content string, own transcript.Origin) string {
 	messages := []transcript.Message{transcript.UserText("go")}
 	switch role {
@@ -103,7 +103,7 @@ func becomes(t *testing.T, s speaker, role, content string, own transcript.Origi
 		}
 	}
 	if said == "text" && strings.Contains(string(body), `"AAAA"`) {
-		return "yes" // with a text beside it
+		return "yes" // with a text next to it
 	}
 	return said
 }

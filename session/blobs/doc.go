@@ -1,5 +1,5 @@
-// Package blobs keeps the bytes of images, documents and audio beside the transcripts of
-// a store:
+// Package blobs stores the bytes of images, documents and audio outside of the
+// transcripts of a store:
 //
 //	store, err := session.Open(dir, &session.Options{Filters: []session.Filter{
 //		blobs.Filter(blobs.Folder(dir), nil),
@@ -20,3 +20,11 @@
 // [Folder] keeps blobs in files, [Memory] in memory. Package pgdriver has a [Store] for
 // PostgreSQL, and blobstest checks others.
 package blobs
+
+// Decisions:
+//
+// Media are stored before the append, without a lock. Put makes the folder of a session
+// only while its transcript exists, and a deletion removes the transcript first, so no
+// media outlive the session. A fork copies media before it gets its name, so its base
+// can be deleted. The file driver removes the folder of blobs itself, because it
+// finishes deletions after a kill.

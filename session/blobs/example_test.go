@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Keep media beside the conversation: the line of a screenshot has its hash, the next
-// request its bytes.
+// Keep media outside of the conversation: the line of a screenshot contains its hash,
+// the next request its bytes.
 func ExampleFilter() {
 	dir, err := os.MkdirTemp("", "conversations")
 	if err != nil {

@@ -48,7 +48,7 @@ func (f *filter) write(ctx context.Context, ref session.Ref, entries []transcrip
 		return entries, nil
 	}
 	h, isNew := entries[0].Body.(transcript.Header)
-	own := 0 // where the entries begin that are no copies
+	own := 0 // where the entries other than copies begin
 	if isNew {
 		own = 1 + max(0, min(h.Base.Lines, len(entries)-1))
 	}
@@ -91,7 +91,7 @@ func (f *filter) write(ctx context.Context, ref session.Ref, entries []transcrip
 func (f *filter) model(ctx context.Context, ref session.Ref, h *rebuild.History) error {
 	l := loader{store: f.store, logger: f.Logger, ctx: ctx, ref: ref, url: f.URL}
 	for i := range h.Messages {
-		m, own := &h.Messages[i], false // whether the content is not that of the session
+		m, own := &h.Messages[i], false // whether the content differs from the session's
 		for j, b := range m.Content {
 			if !namesBlob(b) {
 				continue

@@ -131,7 +131,7 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	require.EqualValues(t, 5, kept.Gets.Load())
 }
 
-// A blob that is missing, or changed, is a text; the conversation goes on.
+// A blob that is missing, or changed, is a text; the conversation continues.
 func TestBlobsMissing(t *testing.T) {
 	dir := t.TempDir()
 	kept := blobs.Folder(dir)
@@ -190,7 +190,7 @@ func TestBlobsDeleteAndFork(t *testing.T) {
 }
 
 // An upload whose append fails stays until something is erased. A fork is made with its
-// media or not at all, and keeps nothing if it is not.
+// media or not at all, and then leaves nothing.
 func TestBlobsLeftovers(t *testing.T) {
 	drv := memdriver.New(nil)
 	kept := &storetest.Watched{Blobs: blobs.Memory()}
@@ -255,7 +255,7 @@ func TestBlobsLeftovers(t *testing.T) {
 	require.NotContains(t, storetest.History(t, fork), "not there")
 }
 
-// A Put to a session that is deleted meanwhile leaves nothing, and a session that never
+// A Put to a session that is deleted during it leaves nothing, and a session that never
 // had blobs gets a folder for them.
 func TestFolderOfADeletedSession(t *testing.T) {
 	dir := t.TempDir()
@@ -352,8 +352,8 @@ func TestBlobFolderNames(t *testing.T) {
 	require.Len(t, names, 1)
 }
 
-// Whatever is appended, a model is shown the same with blobs and without, also if it
-// looks like a blob or like base64.
+// A model is shown the same with blobs and without, for all entries, even texts that
+// look like a blob or like base64.
 func FuzzBlobs(f *testing.F) {
 	long := base64.StdEncoding.EncodeToString(storetest.Grain(13_000, 8))
 	for _, data := range []string{"", long, long[:len(long)-4] + "=\n==", long[1:], strings.Repeat("-_", 9000), "x"} {
@@ -411,8 +411,8 @@ func TestForkBlobsRow(t *testing.T) {
 	require.Contains(t, last, `"row"`)
 }
 
-// A text that is queued across a compaction has its media in the state that the
-// compaction holds: by hash in the store, whole in an export.
+// A text that is queued across a compaction keeps its media in the state of the
+// compaction: by hash in the store, whole in an export.
 func TestBlobsOfQueuedTexts(t *testing.T) {
 	kept := blobs.Memory()
 	st := session.OpenDriver(memdriver.New(nil), with(kept, nil))

@@ -60,8 +60,8 @@ func (f *folder) Put(ctx context.Context, ref session.Ref, hash string, data []b
 	})
 }
 
-// Make implements [Maker]. The folder of the session has a file with a lock beside it
-// until ctx ends: that of a killed process is free.
+// Make implements [Maker]. A locked file accompanies the folder of the session until
+// ctx ends: the lock of a killed process is free.
 func (f *folder) Make(ctx context.Context, ref session.Ref) error {
 	return f.with(ctx, ref, "make folder", "", func(root *os.Root, p place) error {
 		if err := filelog.MakeFolders(root, path.Dir(p.folder)); err != nil {
@@ -162,9 +162,8 @@ func placeOf(agent, name string) place {
 	return place{agent, path.Join(agent, "blobs", name), path.Join(agent, "sessions", name+".jsonl"), path.Join(agent, "archive", name+".jsonl.gz")}
 }
 
-// there reports whether the session is there.
 func (p place) there(root *os.Root) bool {
-	for _, name := range []string{p.transcript, p.archive, p.transcript} { // one may become the other meanwhile
+	for _, name := range []string{p.transcript, p.archive, p.transcript} { // one may become the other in between
 		if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return true
 		}
@@ -172,7 +171,6 @@ func (p place) there(root *os.Root) bool {
 	return false
 }
 
-// ready makes the folder of a session that is there.
 func (p place) ready(root *os.Root) error {
 	if info, err := root.Lstat(p.folder); err == nil && info.IsDir() {
 		return nil
@@ -236,11 +234,11 @@ func namesIn(root *os.Root, folder string) (names []string, err error) {
 	return names, err
 }
 
-// checkHash refuses what is no hash, and could name another file. An empty one is
-// none at all.
+// checkHash refuses anything but a hash, because it could name another file. An
+// empty hash is refused as well.
 func checkHash(hash string) error {
 	if hash != "" && !isHash(hash) {
-		return fmt.Errorf("%q is no SHA-256 in hexadecimal digits", hash)
+		return fmt.Errorf("%q is not a SHA-256 in hexadecimal digits", hash)
 	}
 	return nil
 }

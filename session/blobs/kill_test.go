@@ -26,15 +26,15 @@ import (
 
 func init() { storetest.Register("painter", painterChild) }
 
-// stroke is what a painter says.
+// stroke is a report of a painter.
 type stroke struct {
 	Did     string // that is acknowledged: "appended", "deleted", or the phase it is in
 	Session string
 	Seed    uint64 // of the picture
 }
 
-// painterChild appends pictures to sessions, forks and deletes these, and says so. It
-// announces the steps of a blob, and waits a little in each for a kill.
+// painterChild appends pictures to sessions, forks and deletes these, and reports it.
+// It announces the steps of a blob, and waits a little in each for a kill.
 func painterChild(args []string, _ io.Reader, out io.Writer) error {
 	say := func(s stroke) {
 		line, _ := json.Marshal(s)
@@ -102,9 +102,9 @@ func (a *announced) Delete(ctx context.Context, ref session.Ref, hashes ...strin
 	return a.Store.Delete(ctx, ref, hashes...)
 }
 
-// A SIGKILL between any two steps of what is done with blobs: every picture that was
-// acknowledged is there, whole, and nothing else is once something was erased. No session
-// that was not made has blobs once media was appended again.
+// A SIGKILL between any two steps with blobs: every acknowledged picture is there, whole,
+// and after an erase only those. After the next append of media, unfinished sessions have
+// no blobs.
 func TestBlobsKill(t *testing.T) {
 	t.Parallel()
 	kills := storetest.Extent(*storetest.Faults, 8, 40, 2000)
@@ -153,7 +153,7 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 	t.Helper()
 	st := storetest.Open(t, dir, with(blobs.Folder(dir), nil))
 	defer storetest.Close(t, st)
-	// The next write to the index finishes what was begun.
+	// The next write to the index finishes the work.
 	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
 	for id, seeds := range acked {
 		s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: id})

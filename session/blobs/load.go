@@ -39,10 +39,9 @@ type loader struct {
 	entry  string // that the block is of
 	err    error  // of ctx
 
-	missing string // what stands for the block at hand
+	missing string // the replacement of the current block
 }
 
-// block returns a block with its bytes.
 func (l *loader) block(b transcript.Block) (transcript.Block, bool) {
 	l.missing = ""
 	got, changed := mapMedia(b, l.source, func(v []byte) []byte {
@@ -81,8 +80,8 @@ func (l *loader) source(kind string, s *transcript.Source) bool {
 	return ok
 }
 
-// load returns the bytes of a blob, or notes what stands for them, which FORMAT.md
-// fixes.
+// load returns the bytes of a blob, or notes their replacement, which docs/FORMAT.md
+// defines.
 func (l *loader) load(kind string, blob transcript.Blob) (data []byte, ok bool) {
 	if data, ok = l.read(blob); !ok {
 		l.missing = fmt.Sprintf("[%s of %d bytes: it is not there any more]", kind, blob.Bytes)
@@ -90,7 +89,6 @@ func (l *loader) load(kind string, blob transcript.Blob) (data []byte, ok bool) 
 	return data, ok
 }
 
-// read returns the bytes of a blob.
 func (l *loader) read(blob transcript.Blob) (data []byte, ok bool) {
 	if l.err != nil {
 		return nil, false

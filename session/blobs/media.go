@@ -113,7 +113,6 @@ func mapMedia(b transcript.Block, source func(kind string, s *transcript.Source)
 	return b, false
 }
 
-// block moves the bytes of a block out of it.
 func (k *keeper) block(b transcript.Block) (transcript.Block, bool) {
 	return mapMedia(b, k.take, func(v []byte) []byte {
 		text, _ := jsontext.String(v)
@@ -126,7 +125,6 @@ func (k *keeper) block(b transcript.Block) (transcript.Block, bool) {
 	})
 }
 
-// take moves the bytes of a source out of it.
 func (k *keeper) take(kind string, s *transcript.Source) bool {
 	if s.Type != "base64" {
 		return false

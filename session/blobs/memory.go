@@ -19,7 +19,7 @@ type memory struct {
 }
 
 // Memory returns an empty Store that keeps blobs in memory, for tests of applications
-// beside the memory driver.
+// with the memory driver.
 func Memory() Store { return &memory{all: map[session.Ref]map[string][]byte{}} }
 
 func (m *memory) Put(_ context.Context, ref session.Ref, hash string, data []byte) error {

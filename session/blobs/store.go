@@ -22,12 +22,12 @@ type Store interface {
 	// It must not retain or modify data.
 	Put(ctx context.Context, ref session.Ref, hash string, data []byte) error
 	// Get returns the data with that hash, which the caller must not modify. If
-	// there is none, the error matches [fs.ErrNotExist].
+	// it is missing, the error matches [fs.ErrNotExist].
 	Get(ctx context.Context, ref session.Ref, hash string) ([]byte, error)
 	// List returns the hashes that a session has, in any order.
 	List(ctx context.Context, ref session.Ref) ([]string, error)
-	// Delete removes data. A hash without data is no error, and without hashes
-	// nothing is removed.
+	// Delete removes data. It ignores hashes without data, and without hashes
+	// it removes nothing.
 	Delete(ctx context.Context, ref session.Ref, hashes ...string) error
 }
 

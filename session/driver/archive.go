@@ -14,8 +14,8 @@ import (
 // one with the highest gen among those that are not archived. Append, SetCurrent, Put
 // and LockTurn fail with [ErrArchived]. Delete removes it.
 //
-// Check, if not nil, is called while the turn lock of the session is held, nobody can
-// append to it, and the current session of its key cannot change. The Current of the
+// Check, if not nil, is called while the turn lock of the session is held, appends
+// are blocked, and the current session of its key cannot change. The Current of the
 // row is valid then, and its Size is the cursor after the last line. If check returns
 // an error, so does the call, and the session is unchanged. Check must not call the
 // driver. No method waits for a turn: if one is running, the error matches [ErrBusy].
@@ -36,5 +36,5 @@ type Archiver interface {
 	DeleteIf(ctx context.Context, refs []Ref, check func(Row) error) []error
 }
 
-// ErrArchived says that a session is archived. Nothing was written.
+// ErrArchived reports that a session is archived. Nothing was written.
 var ErrArchived = errors.New("the session is archived: it can be read, and appended to when it is restored")

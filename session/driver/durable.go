@@ -11,7 +11,7 @@ import (
 //
 // Under SyncAlways an append takes as long as the disk takes to sync, which
 // many goroutines share; under the others it takes a few system calls.
-// BENCHMARKS.md has the measured cost of each.
+// docs/BENCHMARKS.md has the measured cost of each.
 type SyncPolicy struct {
 	never    bool
 	interval time.Duration

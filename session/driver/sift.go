@@ -7,17 +7,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Keep says whether lines are wanted; see [Sifter].
+// Keep reports whether lines are wanted; see [Sifter].
 type Keep = func(at Cursor, lines []byte) bool
 
 // Sifter is a [Driver] that can pass over lines without decoding them.
 type Sifter interface {
 	// Sift is a backward Scan of the records on lines that keep accepts. Keep is
-	// given one line or several whole ones, without the newline of the last, and
+	// called with one line or several whole ones, without the last newline, and
 	// the place of the first. It must accept several lines if it accepts one of
-	// them; each of these is then given to keep alone. Lines come from the last to
-	// the first, each only when the loop has taken the records behind it. Keep
-	// must not retain or modify them.
+	// them; it is then called for each alone. Lines come from the last to the
+	// first, each only when the loop has taken the later records. Keep must not
+	// retain or modify them.
 	Sift(ctx context.Context, ref Ref, keep Keep) iter.Seq2[transcript.Record, error]
 }
 

@@ -1,5 +1,5 @@
-// Package erase takes words out of a store: those of a person, of sessions or of
-// entries, and whatever repeats them.
+// Package erase removes words from a store: all data of a person, sessions or
+// entries, and everything that repeats it.
 //
 // [Preview] finds every place that holds something of an [Erasure] and changes nothing.
 // [Run] erases what the [Plan] lists, copies in forks that were made since included, and
@@ -10,3 +10,9 @@
 // the session remains: [session.Open] logs a warning, and [Resume] finishes the erase.
 // Programs call Resume at their start.
 package erase
+
+// Decisions:
+//
+// lines.go decides which lines go, in two passes; kin.go finds lines that repeat them.
+// A plan runs the same code without a writer. TestEraseKilled cuts an erase at every
+// call on the disk.

@@ -8,11 +8,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// kin knows which entries of a transcript say the same: erasing one of them
-// erases the others.
+// kin groups the entries of a transcript with the same content: erasing one of
+// them erases the others.
 type kin struct {
 	links  map[string][]string // entry ID -> entries that go with it
-	keys   map[string]string   // entry ID -> the idempotency key of its batch, or that of the draft it is part of
+	keys   map[string]string   // entry ID -> the idempotency key of its batch, or of its draft
 	drafts map[string]*draftLines
 	key    string // of the batch at hand
 }
@@ -63,8 +63,8 @@ func (k *kin) add(e transcript.Entry) {
 	}
 }
 
-// spread adds to gone what goes with what is in it, and the drafts that match as
-// a whole: a word may lie across two of their lines.
+// spread adds to gone the kin of its entries, and the drafts that match as a
+// whole: a word may lie across two of their lines.
 func (k *kin) spread(gone map[string]bool, match func(transcript.Entry) bool) {
 	due := slices.Collect(maps.Keys(gone))
 	answer := transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant} // which a draft is the beginning of

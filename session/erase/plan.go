@@ -12,24 +12,24 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Erasure selects what to erase. The fields add up, with one exception: beside a
-// Match, Owner and Sessions only say in which sessions it selects entries, and the
-// sessions stay.
+// Erasure selects what to erase. The fields add up, with one exception: with a
+// Match, Owner and Sessions only limit the sessions in which it selects entries,
+// and the sessions stay.
 type Erasure struct {
 	// Owner is a person: all of their sessions go, with transcripts, rows,
 	// archives and blobs, and the entries that other sessions have copied from
-	// them. Empty is nobody.
+	// them. Empty selects no person.
 	Owner string
 	// Sessions go in the same way.
 	Sessions []session.Ref
-	// Entries go, and the sessions stay. Copies of the entries in forks go too, also
-	// if the session of a Selection was deleted.
+	// Entries go, and the sessions stay. Copies of the entries in forks go as well,
+	// even if the session of a Selection was deleted.
 	Entries []Selection
 	// Match reports whether an entry goes. It is called with every entry, the
 	// header included, and with the text of each draft as a whole. It must be a
-	// pure function: Run calls it again, also for what was appended since the
-	// plan. Nil matches nothing. With Sessions and no Owner the Erasers are asked
-	// for nothing.
+	// pure function: Run calls it again, also for entries appended since the
+	// plan. Nil matches nothing. With Sessions and no Owner the Erasers have
+	// nothing to erase.
 	Match func(transcript.Entry) bool
 }
 
@@ -39,19 +39,18 @@ type Selection struct {
 	Entries []string    `json:"entries"`
 }
 
-// Plan says what [Run] will erase. It holds IDs and no text, so it may be shown to a
-// person, stored and used later. Run also takes the copies of its entries in forks that
-// were made since. A plan that was read back from JSON has no Match any more: it erases
-// the entries that it lists, not what was appended since, and cannot be used with
-// Erasers.
+// A Plan lists the data that [Run] will erase. It holds IDs and no text, so it may be
+// shown to a person, stored and used later. Run also takes the copies of its entries in
+// forks that were made since. A plan that was read back from JSON has no Match any
+// more: it erases the listed entries, not later ones, and cannot be used with Erasers.
 type Plan struct {
 	ID       string        `json:"id"`
 	At       time.Time     `json:"at"`
 	Sessions []session.Ref `json:"sessions,omitempty"` // those that go as a whole
 	Entries  []Selection   `json:"entries,omitempty"`
 	Archived []session.Ref `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
-	// Places are all places that something goes from, those of the Erasers
-	// included.
+	// Places are all places that something goes from, including places of the
+	// Erasers.
 	Places []transcript.Place `json:"places"`
 	// Kept are entries that Match matches even when they are erased, because names
 	// of tools and values, keys and IDs stay. Erase the session if these must go.
@@ -59,10 +58,10 @@ type Plan struct {
 
 	subject *transcript.Subject  // nil if the plan was read back from JSON
 	among   map[session.Ref]bool // what Match is for; nil is every session
-	chosen  []Selection          // what is looked for in other sessions, too
+	chosen  []Selection          // also searched for in other sessions
 }
 
-// match is that of the Erasure, nil if there is none.
+// match is the Match of the Erasure, or nil.
 func (p *Plan) match() func(transcript.Entry) bool {
 	if p.subject == nil {
 		return nil
@@ -70,8 +69,8 @@ func (p *Plan) match() func(transcript.Entry) bool {
 	return p.subject.Match
 }
 
-// beside returns what the Erasers are to erase: nothing if it is entries of some
-// sessions that match.
+// beside returns the subject for the Erasers; empty if the plan covers only
+// matches in given sessions.
 func (p *Plan) beside() transcript.Subject {
 	if p.among != nil && p.subject.Owner == "" {
 		return transcript.Subject{}
@@ -94,8 +93,8 @@ type Receipt struct {
 	Done time.Time `json:"done"`
 	// Places are those that something was erased from.
 	Places []transcript.Place `json:"places"`
-	Kept   []transcript.Place `json:"kept,omitempty"` // as those of the plan
-	// Beyond says what an erase does not reach.
+	Kept   []transcript.Place `json:"kept,omitempty"` // as of the plan
+	// Beyond describes data out of reach of an erase.
 	Beyond []string `json:"beyond"`
 }
 

@@ -81,14 +81,14 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 }
 
 // errForeign hides the sessions of other owners.
-var errForeign = fmt.Errorf("the scope has no such sessions: %w", fs.ErrNotExist)
+var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.ErrNotExist)
 
 // lookTries is how often look starts again because sessions are deleted.
 const lookTries = 10
 
-// look adds what goes from sessions that do not go as a whole to a plan. It returns
-// the selections that no session has anything of. Sessions that it reads may be deleted
-// or replaced meanwhile; then it begins again.
+// look adds the entries to erase from remaining sessions to a plan. It returns the
+// selections without a match in any session. It begins again if a session is deleted or
+// replaced during it.
 func (p *Plan) look(ctx context.Context, st *session.Store, rows []session.Info) (lost []Selection, err error) {
 	before := *p
 	for range lookTries {
@@ -119,7 +119,7 @@ func (p *Plan) lookOnce(ctx context.Context, st *session.Store, rows []session.I
 	return lost, nil
 }
 
-// sessions returns the sessions that an erasure names, and those of its owner.
+// sessions returns the sessions that an erasure names, and its owner's.
 func (what *Erasure) sessions(rows []session.Info) ([]session.Ref, error) {
 	named := slices.Clone(what.Sessions)
 	for _, ref := range named {
@@ -135,7 +135,6 @@ func (what *Erasure) sessions(rows []session.Info) ([]session.Ref, error) {
 	return named, nil
 }
 
-// entries adds what goes from one session to a plan.
 func (p *Plan) entries(ctx context.Context, st *session.Store, row session.Info, ids map[string]bool) error {
 	x := p.eraser(row.Ref, ids)
 	places, err := x.find(scan(ctx, st, x.ref))

@@ -18,7 +18,7 @@ import (
 // its custom lines, which add up. A running erase holds the turn lock.
 const agent = "_erase"
 
-// name is that of the custom lines.
+// name is the name of the custom lines.
 const name = "erase"
 
 // A record keeps the plan of an erase until it is done.
@@ -83,7 +83,7 @@ func (r *record) remove(ctx context.Context) error {
 // lineIDs is how many IDs of entries a line has at most.
 const lineIDs = 10_000
 
-// add stores what a plan lists, and returns when it is on stable storage.
+// add stores the lists of a plan, and returns when they are on stable storage.
 func (r *record) add(ctx context.Context, p *Plan) error {
 	parts := []Plan{{ID: p.ID, At: p.At, Sessions: p.Sessions, Archived: p.Archived}}
 	n := lineIDs

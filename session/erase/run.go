@@ -12,14 +12,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Run carries out a plan. When the error is nil, nothing that the plan selects is
-// left in the store or with the Erasers: not in transcripts, rows, archives,
-// summaries and carried members, clips, sources of imports, drafts, state or blobs.
-// Sessions that lost only entries still load, and their histories are as valid as
-// before. They also lose the reasoning behind an erased entry, because a provider
-// would refuse it there. A retry under the idempotency key of an erased append is
-// still found as repeated. A fork that is made of a session while that is deleted loses
-// all lines that it was made with.
+// Run carries out a plan. When the error is nil, nothing that the plan selects is left
+// in the store or with the Erasers: not in transcripts, rows, archives, summaries and
+// carried members, clips, sources of imports, drafts, state or blobs. Sessions that
+// lost only entries still load, and their histories are as valid as before. They also
+// lose the reasoning after an erased entry, because a provider would refuse it there. A
+// retry under the idempotency key of an erased append is still found as repeated. A
+// fork made during the deletion of its base loses all copied lines.
 //
 // Run first stores the plan. After an error it may be called again with the same plan,
 // and the receipt is about that call alone. After a kill, [Resume] finishes the erase in
@@ -28,9 +27,9 @@ import (
 // [session.ErrReplaced] once, in a running turn too, and loops that follow it end as if
 // it had been deleted.
 //
-// With a driver that is no driver.Rewriter only whole sessions can be erased, and not
-// the copies in forks that are made during the call; any other plan gives an error that
-// matches [errors.ErrUnsupported].
+// Without a driver.Rewriter only whole sessions can be erased, and not the copies in
+// forks that are made during the call; any other plan gives an error that matches
+// [errors.ErrUnsupported].
 func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eraser) (Receipt, error) {
 	r := run{st: st, plan: &p, receipt: Receipt{ID: p.ID, Beyond: slices.Clone(beyondReach)}}
 	err := r.start(ctx, also)
@@ -41,10 +40,10 @@ func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eras
 	return r.receipt, err
 }
 
-// Resume finishes the erases that killed processes have begun, each in the scope in
-// which it was begun. Those that a process is carrying out go on there. Programs that
-// open a store for writing call it at their start; if there is nothing to finish it lists
-// one agent.
+// Resume finishes the erases that killed processes have begun, each in the scope in which
+// it was begun. Erases that a live process carries out continue there. Programs that open
+// a store for writing call it at their start; if there is nothing to finish it lists one
+// agent.
 func Resume(ctx context.Context, st *session.Store) error {
 	stored, err := st.List(ctx, &session.ListOptions{Key: session.Key{Agent: agent}, State: session.AnyState})
 	for _, info := range stored {
@@ -80,16 +79,16 @@ type run struct {
 	plan    *Plan
 	record  *record
 	receipt Receipt
-	seen    map[session.Ref]bool // sessions that are no late forks; nil before the first look
+	seen    map[session.Ref]bool // sessions other than late forks; nil before the first look
 }
 
 func (r *run) start(ctx context.Context, also []transcript.Eraser) (err error) {
 	p := r.plan
 	switch {
 	case p.ID == "":
-		return errors.New("the plan is none that Preview has made: nothing was erased")
+		return errors.New("the plan was not made by Preview: nothing was erased")
 	case len(also) > 0 && p.subject == nil:
-		return errors.New("the plan was read back from JSON and does not say what the Erasers are to erase: nothing was erased; plan again")
+		return errors.New("the plan was read back from JSON and has no subject for the Erasers: nothing was erased; plan again")
 	}
 	if scope := r.st.Owner(); scope != "" && p.subject != nil { // another owner may have made the plan
 		own := *p.subject
@@ -123,9 +122,8 @@ func (r *run) finish(ctx context.Context) error {
 	return r.record.remove(ctx)
 }
 
-// erase erases what the store has. The sessions that go as a whole go last: a retry
-// cannot find forks of a session that is gone. It ends when it finds no session that it
-// has not looked at.
+// erase erases the data in the store. Whole sessions go last: a retry cannot find forks
+// of a deleted session. It ends when it finds no new session.
 func (r *run) erase(ctx context.Context) error {
 	var errs []error
 	done := map[session.Ref]bool{}

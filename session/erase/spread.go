@@ -11,19 +11,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A spreading finds out which entries are to be erased of each session: those
-// that were asked for, and copies of them in other sessions.
+// A spreading finds the entries to erase in each session: the selected ones,
+// and copies of them in other sessions.
 type spreading struct {
 	st     *session.Store
 	rows   []session.Info
 	whole  map[session.Ref]bool // sessions that go as a whole
 	ids    map[session.Ref]map[string]bool
 	row    map[session.Ref]session.Info
-	joined map[session.Ref]session.Ref // session -> one that stands for all that may have lines of the same one
+	joined map[session.Ref]session.Ref // session -> one that represents all that may share lines
 }
 
-// all fills ids, and adds to the chosen entries of a plan what has copies because it
-// matches. It returns the selections that no session has anything of.
+// all fills ids, and adds matching entries with copies to the chosen entries of a
+// plan. It returns the selections without a match in any session.
 func (sp *spreading) all(ctx context.Context, p *Plan) (lost []Selection, err error) {
 	sp.whole = setOf(p.Sessions)
 	sp.relate()
@@ -31,7 +31,7 @@ func (sp *spreading) all(ctx context.Context, p *Plan) (lost []Selection, err er
 	if err != nil {
 		return nil, err
 	}
-	if p.match() != nil && len(sp.joined) > 0 { // summaries of forks may stand for what matches
+	if p.match() != nil && len(sp.joined) > 0 { // summaries of forks may cover matches
 		related := map[session.Ref]int{}
 		for _, row := range sp.rows {
 			related[sp.root(row.Ref)]++
@@ -101,7 +101,7 @@ func (sp *spreading) root(ref session.Ref) session.Ref {
 }
 
 // line returns the bases of a session, the nearest first, and whether the last one
-// is gone, so that nobody knows what that was a fork of.
+// was deleted, so that its own base is unknown.
 func (sp *spreading) line(ref session.Ref) (bases []session.Ref, broken bool) {
 	for sp.row[ref].Base.Session != "" {
 		if ref = linked(sp.row[ref].Base); slices.Contains(bases, ref) {
@@ -113,10 +113,10 @@ func (sp *spreading) line(ref session.Ref) (bases []session.Ref, broken bool) {
 	return bases, !here && len(bases) > 0
 }
 
-// found returns the selections with those of sessions that are gone replaced by
-// selections of the sessions that have the entries, wherever in the store these are. A
-// fork of a session that is gone may also begin with a summary of entries that it does
-// not have. Lost are those of which no session has any of the entries.
+// found replaces selections of deleted sessions by selections of the sessions that
+// hold the entries, anywhere in the store. A fork of a deleted session may also begin
+// with a summary of entries that it lacks. lost holds the selections whose entries no
+// session holds.
 func (sp *spreading) found(ctx context.Context, chosen []Selection) (found, lost []Selection, err error) {
 	var gone []Selection
 	for _, s := range chosen {
@@ -148,8 +148,8 @@ func (sp *spreading) found(ctx context.Context, chosen []Selection) (found, lost
 	return found, lost, nil
 }
 
-// names returns the IDs that the lines of a session name, and whether it has a summary
-// of lines that it does not have.
+// names returns the IDs that the lines of a session name, and whether it begins with a
+// summary of lines that it lacks.
 func (sp *spreading) names(ctx context.Context, ref session.Ref) (names map[string]bool, summarized bool, err error) {
 	names = map[string]bool{}
 	here, covered := map[string]bool{}, map[string]bool{}
@@ -171,7 +171,7 @@ func (sp *spreading) names(ctx context.Context, ref session.Ref) (names map[stri
 	return names, summarized, nil
 }
 
-// adopt joins forks whose base is gone with the sessions whose entries they name.
+// adopt joins forks of deleted bases with the sessions whose entries they name.
 func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
 	var orphans []session.Ref
 	for _, row := range sp.rows {
@@ -213,7 +213,7 @@ func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
 	return nil
 }
 
-// named returns the IDs of an entry, and of those that it stands for.
+// named returns the IDs of an entry, and of the entries that it repeats.
 func named(e transcript.Entry) []string {
 	ids := []string{e.ID}
 	switch b := e.Body.(type) {

@@ -15,7 +15,7 @@ import (
 
 // CopyOptions of [Copy]. Nil and zero fields are the defaults.
 type CopyOptions struct {
-	// DryRun writes nothing. The report says what would be copied.
+	// DryRun writes nothing. The report lists the sessions to copy.
 	DryRun bool
 	// From and To are where the two stores keep blobs, see package blobs. They may be nil
 	// if no session has blobs.
@@ -33,7 +33,7 @@ type CopyResult struct {
 	Appended int                 `json:"appended"`          // of these were new to the other store
 	Blobs    int                 `json:"blobs,omitempty"`   // were new to it
 	Missing  int                 `json:"missing,omitempty"` // blobs that lines name, and that neither store has
-	Damage   []transcript.Damage `json:"damage,omitempty"`  // places in the session that are no lines; they were not copied
+	Damage   []transcript.Damage `json:"damage,omitempty"`  // damaged places in the session, which were not copied
 }
 
 // CopyReport counts what [Copy] did.
@@ -44,7 +44,7 @@ type CopyReport struct {
 	Lines    int `json:"lines"`    // that were new
 	Blobs    int `json:"blobs"`    // images, documents and the like that were new
 	Missing  int `json:"missing"`  // blobs that lines name and neither store has
-	Damage   int `json:"damage"`   // places in files that are no lines, and were not copied
+	Damage   int `json:"damage"`   // damaged places in files, which were not copied
 	Failed   int `json:"failed"`   // sessions
 }
 
@@ -53,10 +53,10 @@ const copiers = 8
 
 // Copy copies the sessions of a store to another one: from a folder to a database, for
 // example, and back. All agents, sessions and keys are copied with all of their lines
-// as they are, and with the blobs that these name; archived sessions are archived
-// there, too, and the same sessions are current. So histories, exports and listings
-// are the same in both stores. Memories and channel logs are not
-// copied: they are not sessions.
+// unchanged, and with the blobs that these name; archived sessions are archived there
+// as well, and the same sessions are current. So histories, exports and listings are
+// the same in both stores. Memories and channel logs are not copied: they are not
+// sessions.
 //
 // If the other store has a part of a session already, Copy adds the missing lines and
 // blobs. So a copy that was killed can be continued, and an old one can be brought up to
@@ -64,20 +64,20 @@ const copiers = 8
 // call brings them. A place in a damaged file that is not a line cannot be copied: the
 // result has it, and everything around it is copied. Nothing is read back afterwards.
 //
-// If the other store has lines of a session that the session lacks, because the copy
+// If the other store holds lines of a session that the session lacks, because the copy
 // was continued or the session was erased from, the error matches [ErrDiverged]. If the
 // key has another session there with the same gen, the error matches fs.ErrExist and
 // names that session. In both cases nothing was written. Sessions without a readable
 // header or key cannot be copied. If the other store is a scope, or its driver is not a
-// driver.Adopter, the error matches [errors.ErrUnsupported]. There are two
-// exceptions: the filters of the other store get the lines, whole appends and whole
-// answers at a time, and the copy holds the lines that they return; and a line without a checksum
-// gets one, unless the other store writes none.
+// driver.Adopter, the error matches [errors.ErrUnsupported]. There are two exceptions:
+// the filters of the other store get the lines, whole appends and whole answers at a
+// time, and the copy holds the lines that they return; and a line without a checksum gets
+// one, unless the other store writes none.
 //
-// A session that fails does not keep others from being copied; the error
-// joins all failures. Further sessions of the other store stay as they are, so
-// sessions that were deleted here are not deleted there. If one of them is therefore the
-// current session of a key that both stores have, the error says so.
+// A session that fails does not keep others from being copied; the error joins all
+// failures. Further sessions of the other store stay as they are, so sessions that were
+// deleted here are not deleted there. If one of them is therefore the current session of
+// a key in both stores, the error reports it.
 //
 // Copy copies eight sessions at a time, and stops when ctx is done. Programs may use the
 // store that is copied from during a copy; none should use the copy. A scope copies the
@@ -134,7 +134,6 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	return report, nil
 }
 
-// add counts a session.
 func (r *CopyReport) add(c CopyResult, err error) {
 	r.Sessions++
 	r.Damage += len(c.Damage)
@@ -151,7 +150,7 @@ func (r *CopyReport) add(c CopyResult, err error) {
 	r.Lines, r.Blobs, r.Missing = r.Lines+c.Appended, r.Blobs+c.Blobs, r.Missing+c.Missing
 }
 
-// sameCurrent reports the sessions of the copy that are current in the place of those
+// sameCurrent reports the sessions of the copy that are current instead of sessions
 // of the store.
 func sameCurrent(ctx context.Context, infos []session.Info, to *session.Store) error {
 	type key struct{ agent, owner, name string }

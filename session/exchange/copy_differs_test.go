@@ -114,7 +114,7 @@ func TestCopyOthers(t *testing.T) {
 			require.NoError(t, from.Delete(t.Context(), later.Ref()))
 		}
 	}
-	require.NoError(t, mine.MakeCurrent(t.Context())) // its gen is above that of theirs now
+	require.NoError(t, mine.MakeCurrent(t.Context())) // its gen is now above theirs
 	copied(t, from, to)
 	now, err := storetest.Current(t.Context(), to, cli)
 	require.NoError(t, err)
@@ -168,8 +168,8 @@ func linesIn(t testing.TB, st *session.Store, ref session.Ref) string {
 	return sb.String()
 }
 
-// Places that are no lines are reported and left out, and nothing is deleted when a
-// folder is copied to itself.
+// Damaged places are reported and left out, and nothing is deleted when a folder is
+// copied to itself.
 func TestCopyDamage(t *testing.T) {
 	dir := t.TempDir()
 	from := folderOf(t, dir)
@@ -250,7 +250,7 @@ func TestCopyRefuses(t *testing.T) {
 	_, err = copyAll(t.Context(), from, inMemory(), nil)
 	require.ErrorContains(t, err, "CopyOptions.To")
 	_, err = exchange.Copy(t.Context(), from, inMemory(), nil)
-	require.ErrorContains(t, err, "beside its lines")
+	require.ErrorContains(t, err, "outside of its lines")
 
 	scope, err := memoryOf(nil).Scope("ada")
 	require.NoError(t, err)
@@ -304,7 +304,7 @@ func TestCopyOfOwners(t *testing.T) {
 	}
 }
 
-// Blobs are counted once, and a blob that is missing is missing in the copy, too.
+// Blobs are counted once, and a missing blob is missing in the copy as well.
 func TestCopyBlobs(t *testing.T) {
 	kept := blobs.Memory()
 	from, to := over(memdriver.New(nil), kept), memoryOf(nil)
@@ -389,7 +389,7 @@ func TestCopyWhileInUse(t *testing.T) {
 	require.Equal(t, textOf(t, others), textOf(t, to))
 }
 
-// A copy that a kill has damaged is not deleted when somebody has appended to it since.
+// A copy that a kill has damaged is not deleted after later appends to it.
 func TestCopyTornInUse(t *testing.T) {
 	from, under := inMemory(), memdriver.New(nil)
 	s := load(t, from)
@@ -410,7 +410,7 @@ func TestCopyTornInUse(t *testing.T) {
 	require.Contains(t, linesIn(t, others, s.Ref()), "mine")
 }
 
-// A store that is copied to itself loses nothing, even if a writer dies meanwhile.
+// A store that is copied to itself loses nothing, even if a writer dies during it.
 func TestCopyToItself(t *testing.T) {
 	under := memdriver.New(nil)
 	from := session.OpenDriver(memdriver.Reopen(under), nil)
@@ -423,7 +423,7 @@ func TestCopyToItself(t *testing.T) {
 	}}, nil)
 	copied(t, from, to)
 	require.Contains(t, linesIn(t, from, s.Ref()), "two")
-	copied(t, from, to) // the damage is that of the session
+	copied(t, from, to) // the session itself is damaged
 	say(t, s, "three")
 	copied(t, from, to)
 	require.Contains(t, linesIn(t, from, s.Ref()), "three")
@@ -477,7 +477,7 @@ func TestCopyAddsChecksums(t *testing.T) {
 	require.NoError(t, err)
 	lines := storetest.Lines(t, copied)
 	require.Len(t, lines, 7)
-	for _, line := range lines[1:] { // the header is that of the session
+	for _, line := range lines[1:] { // the header is the session's
 		require.Contains(t, line, `,"crc":"`)
 	}
 	health, err := copied.Health(t.Context())

@@ -19,7 +19,6 @@ import (
 // sessions is replaced.
 const copyTries = 3
 
-// copySession copies a session. Archived is the state of its copy.
 func copySession(ctx context.Context, from, to *session.Store, info session.Info, archived bool, o *CopyOptions) (CopyResult, error) {
 	for tries := 1; ; tries++ {
 		c := lineCopy{
@@ -75,9 +74,8 @@ func (c *lineCopy) run(ctx context.Context, from *session.Store) error {
 	return session.ErrReplaced // the next try copies it anew
 }
 
-// lines compares the lines of the session with those of the copy, and appends the
-// lines that the copy lacks. It appends nothing before it has compared the last line of
-// the copy.
+// lines compares the lines of the session with the copy, and appends the missing ones.
+// It appends nothing before it has compared the last line of the copy.
 func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 	next, stop := iter.Pull2(c.copied(ctx))
 	defer stop()
@@ -163,7 +161,6 @@ func (c *lineCopy) compare(ctx context.Context, unit, theirs []transcript.Entry)
 	return err
 }
 
-// copied yields the lines of the copy.
 func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		if c.Created {
@@ -204,7 +201,6 @@ func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err err
 	return err
 }
 
-// create makes the copy with the first line of the session.
 func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 	h, ok := e.Body.(transcript.Header)
 	if !ok || len(c.Damage) > 0 {
@@ -236,7 +232,6 @@ func (c *lineCopy) flush(ctx context.Context) error {
 	return err
 }
 
-// put archives or restores the copy.
 func (c *lineCopy) put(ctx context.Context, archived bool) error {
 	switch {
 	case archived == c.archived && !c.Created:
@@ -259,7 +254,6 @@ type blobCopy struct {
 	listed      bool
 }
 
-// name notes the blobs that a line names for the first time.
 func (b *blobCopy) name(e transcript.Entry) {
 	for blob := range transcript.Blobs(e) {
 		if !b.named[blob.SHA256] {
@@ -277,7 +271,7 @@ func (b *blobCopy) flush(ctx context.Context) (copied, missing int, err error) {
 	case len(due) == 0:
 		return 0, 0, nil
 	case b.From == nil:
-		return 0, 0, errors.New("it has images or documents beside its lines, and nothing copies them: say where both stores keep them")
+		return 0, 0, errors.New("its images or documents are stored outside of its lines, and nothing copies them: name the places of both stores")
 	case !b.listed:
 		if b.has, err = b.From.List(ctx, b.ref); err == nil && b.To != nil {
 			b.stored, err = b.To.List(ctx, b.ref)
@@ -292,7 +286,7 @@ func (b *blobCopy) flush(ctx context.Context) (copied, missing int, err error) {
 	switch {
 	case len(due) == 0 || b.To != nil && b.DryRun:
 	case b.To == nil:
-		return 0, 0, errors.New("it has images or documents beside its lines, and the other store has no place for them: set CopyOptions.To")
+		return 0, 0, errors.New("its images or documents are stored outside of its lines, and the other store has no place for them: set CopyOptions.To")
 	default:
 		missing, err = blobs.Copy(ctx, b.From, b.To, b.ref, due)
 	}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 func init() { storetest.Register("copier", copier) }
 
-// copier copies a folder and says so after each session.
+// copier copies a folder and reports each session.
 func copier(dirs []string, _ io.Reader, stdout io.Writer) error {
 	var stores []*session.Store
 	for _, dir := range dirs {
@@ -131,7 +131,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// A copy that fails at any write goes on when it is made again.
+// A copy that fails at any write continues when repeated.
 func TestCopyFails(t *testing.T) {
 	from := filled(t, 3, 40)
 	want := textOf(t, from)
@@ -158,7 +158,7 @@ func TestCopyFails(t *testing.T) {
 	}
 }
 
-// A copy that is killed anywhere goes on when it is made again.
+// A copy that is killed anywhere continues when repeated.
 func TestCopyKilled(t *testing.T) {
 	folder, dir := t.TempDir(), t.TempDir()
 	from := folderOf(t, folder)

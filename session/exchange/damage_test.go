@@ -18,7 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Of a damaged folder of OpenViking what can be read is imported: every message is
+// Of a damaged folder of OpenViking the readable part is imported: every message is
 // in one archive or live, the history is valid, and it commits, exports and imports
 // again.
 func TestDamagedViking(t *testing.T) {

@@ -11,3 +11,14 @@
 //
 // It uses the public API of package session alone, so it works over any driver.
 package exchange
+
+// Decisions:
+//
+// Records of an import have idempotency keys made of their source. Import finds
+// present batches, and appends missing ones under the condition that no other append
+// intervened. There is no list of imported records, so none can be wrong after a kill.
+//
+// Copy compares the lines of both stores and appends the missing ones; reading both
+// sides is its only memory. It notices a changed copy before it appends. driver.Adopter
+// creates sessions with the gen of another store. A batch torn by a kill cannot be
+// completed, so such a copy is deleted and copied again, unless it is the original.

@@ -14,7 +14,7 @@ import (
 )
 
 // A session of another program becomes a session of the store. Importing it
-// again appends what is new: here nothing.
+// again appends new records: here none.
 func ExampleImport() {
 	ctx := context.Background()
 	files := fstest.MapFS{"transcripts/main_cli_ann_00aa11bb22cc.jsonl": {Data: []byte(`{"type":"session","id":"00aa11bb22cc","key":"main:cli:ann","created":"2026-02-24T10:00:00Z"}

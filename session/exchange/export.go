@@ -17,7 +17,7 @@ import (
 )
 
 // Lines writes the lines of the transcript as they are, rewound and compacted
-// ones included: a file in the format of FORMAT.md. Damage is left out, see
+// ones included: a file in the format of docs/FORMAT.md. Damage is left out, see
 // [session.Session.Health]. Lines keeps the lines of one append in memory.
 //
 // All exports of this package call the filters of the store, which mask texts that are
@@ -33,7 +33,7 @@ func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
 		}
 		for _, e := range b.Entries {
 			_, _ = out.Write(e.Line())
-			if err := out.WriteByte('\n'); err != nil { // that of Write, if it failed
+			if err := out.WriteByte('\n'); err != nil { // the error of Write
 				return failed(s, err)
 			}
 		}
@@ -44,15 +44,15 @@ func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
 // A Renderer renders requests in a provider's JSON. The Formats of the packages
 // below rebuild/wire are Renderers.
 type Renderer interface {
-	// Request returns the body of a request, and a report of what had to be
-	// changed for the provider.
+	// Request returns the body of a request, and a report of changes for the
+	// provider.
 	Request(req transcript.Request) (body []byte, report rebuild.Report, err error)
 }
 
-// Request writes the next model request: the history in the form of r. Base
-// holds the rest of the request, the name of the model for example; Request
-// sets its Messages, and adds to its System what the history has in front of them.
-// The report lists what the provider has no place for.
+// Request writes the next model request: the history in the form of r. Base holds
+// the rest of the request, the name of the model for example; Request sets its
+// Messages, and adds the prompt of the history to its System. The report lists
+// content that the provider does not take.
 func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, base transcript.Request) (rebuild.Report, error) {
 	h, err := s.History(ctx)
 	if err == nil {
@@ -69,11 +69,11 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 	return report, failed(s, err)
 }
 
-// Export writes the session in the form of another program: the whole
-// conversation, repaired and without what was rewound, each compaction where
-// it was made. Set fields of as, the ID that the session had there for example,
-// replace what the store says. Export returns counts of what that program has
-// no place for, system prompts for example. The program's index is written by [dialect.Writer.Close].
+// Export writes the session in the form of another program: the whole conversation,
+// repaired and without rewound entries, each compaction where it was made. Set fields of
+// as, the ID that the session had there for example, override the store. Export returns
+// counts of content that the program cannot hold, system prompts for example. The
+// program's index is written by [dialect.Writer.Close].
 func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (dialect.Losses, error) {
 	entries, lost, err := conversation(ctx, s)
 	if err != nil {
@@ -98,7 +98,6 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 	return lost, failed(s, err)
 }
 
-// failed says which session could not be exported.
 func failed(s *session.Session, err error) error {
 	if err == nil {
 		return nil
@@ -151,11 +150,11 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 	return c.entries(), lost, nil
 }
 
-// A conversed is what is known of a session that is exported.
+// A conversed holds the state of one session export.
 type conversed struct {
 	fold    *rebuild.Fold
 	lines   map[string]place   // by entry ID
-	between []transcript.Entry // beside the messages: compactions, commits, contexts, prompts
+	between []transcript.Entry // other than messages: compactions, commits, contexts, prompts
 	// contexts are the blocks of the entries that refer to contexts, which the
 	// fold makes texts of.
 	contexts map[string][]transcript.Block
@@ -176,7 +175,7 @@ func (c *conversed) recorded(b transcript.Block, from transcript.Origin) transcr
 	return b
 }
 
-// A place says where a line is, counted from 1, and when it was written.
+// A place is the number of a line, from 1, and its time.
 type place struct {
 	at   int
 	time time.Time

@@ -51,7 +51,7 @@ func TestExportDialect(t *testing.T) {
 				back := importAll(t, again, sessionsIn(t, once), nil)
 				require.Len(t, back, 1, "%s to %s", im.Source.Path, to)
 				for _, whole := range []bool{true, false} {
-					if !whole && to != dialect.ZyHive { // the others have no place for what a summary keeps
+					if !whole && to != dialect.ZyHive { // the others cannot hold the kept part of a summary
 						continue
 					}
 					want, got := saidIn(t, st, im.Session, whole), saidIn(t, again, back[0].Session, whole)
@@ -80,7 +80,7 @@ func exportTo(t *testing.T, st *session.Store, ref session.Ref, d dialect.Dialec
 }
 
 // saidIn returns the words, calls and results of a whole conversation, or of
-// what a model is shown of it.
+// its history.
 func saidIn(t *testing.T, st *session.Store, ref session.Ref, whole bool) []string {
 	t.Helper()
 	s, err := st.Get(t.Context(), ref)
@@ -125,7 +125,7 @@ func TestExportUsed(t *testing.T) {
 	}
 }
 
-// The lines of a session that are exported are those of its transcript.
+// The exported lines of a session are the lines of its transcript.
 func TestExportLines(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir)

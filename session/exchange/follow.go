@@ -17,13 +17,13 @@ import (
 )
 
 // The prefixes of the idempotency keys of imported batches, and of the rewinds
-// that an import has made. FORMAT.md fixes both.
+// that an import has made. docs/FORMAT.md fixes both.
 const (
 	importKeys = "import:"
 	rewindKeys = importKeys + "rewind:"
 )
 
-// A follower is what a session has of its source.
+// A follower holds the part of a source that a session contains.
 type follower struct {
 	batches map[string]*followed // by slot
 	cuts    map[string]int       // by idempotency key: how many batches are there in part only
@@ -45,8 +45,8 @@ func (f *follower) empty() bool { return len(f.batches) == 0 && f.own == 0 }
 // cutMark is in the slots of cut batches.
 const cutMark = "/cut"
 
-// slot names a batch among those of a session: by its key, and a cut one also
-// by the number of cut ones of that key up to it.
+// slot names a batch of a session: by its key, and a cut one also by the number
+// of cut ones of that key up to it.
 func slot(key string, complete bool, cuts map[string]int) string {
 	if complete {
 		return key
@@ -55,7 +55,6 @@ func slot(key string, complete bool, cuts map[string]int) string {
 	return key + cutMark + strconv.Itoa(cuts[key])
 }
 
-// readFollower reads what a session has of its source: nothing if s is nil.
 func readFollower(ctx context.Context, s *session.Session) (follower, error) {
 	f := follower{batches: map[string]*followed{}, cuts: map[string]int{}}
 	if s == nil {
@@ -105,7 +104,7 @@ func (f *follower) add(b transcript.Batch) {
 	}
 }
 
-// rewind ends the life of the batches behind the entry to.
+// rewind ends the life of the batches after the entry to.
 func (f *follower) rewind(to string) {
 	for n, name := range slices.Backward(f.order) {
 		b := f.batches[name]
@@ -183,9 +182,9 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 	}
 }
 
-// batchKey returns the idempotency key of a batch: the hash of what it was made
-// of, and how many equal ones came before it. A cut batch and the one that
-// superseded it share a key, as they did in the source.
+// batchKey returns the idempotency key of a batch: the hash of its source, and
+// the number of equal ones before it. A cut batch and the one that superseded
+// it share a key, as they did in the source.
 func batchKey(b transcript.Batch, seen map[string]int) string {
 	first := b.Entries[0]
 	from := first.Line()
@@ -201,7 +200,7 @@ func batchKey(b transcript.Batch, seen map[string]int) string {
 	return importKeys + sum + ":" + strconv.Itoa(n)
 }
 
-// A plan is what is to be appended.
+// A plan lists the batches to append.
 type plan struct {
 	rewind  string // where to rewind first, empty for nowhere
 	fresh   int    // records that the session has not
@@ -227,7 +226,7 @@ func (im *importing) compare() error {
 			im.Session.Agent, im.Session.ID, len(im.there.batches), record, why, ErrDiverged)
 	}
 	source := map[string]bool{} // by slot: whether the batch makes the history of the source
-	known := 0                  // how many batches of that history are those of the session
+	known := 0                  // how many batches of that history the session contains
 	order := im.there.order
 	for b, err := range im.batches(func(what string) { lost[what]++ }) {
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 // HTML writes the session as one file for a browser: the page of package serve with
-// the session inside of it. It opens offline, loads nothing and runs nothing but its
-// own script, which the policy in the file allows by its hash: whatever was said is
-// shown as text. It has what [Markdown] has, and images.
+// the session inside of it. It opens offline, loads nothing and runs only its own
+// script, which the policy in the file allows by its hash: all content is shown as
+// text. It shows the same as [Markdown], and images.
 func HTML(ctx context.Context, s *session.Session, w io.Writer) error {
 	entries, _, err := conversation(ctx, s)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// data returns what an exported file has inside.
+// data returns the data in an exported file.
 func data(t *testing.T, text string) (d struct {
 	Info    session.Info
 	Context struct{ Entries int }
@@ -31,8 +31,8 @@ func data(t *testing.T, text string) (d struct {
 	return d
 }
 
-// A file has the session as data that no text in it can end, a policy that names its
-// one script by its hash, and no address of anything elsewhere.
+// A file contains the session as data that no text in it can end, a policy that
+// names its one script by its hash, and no address of anything elsewhere.
 func TestHTML(t *testing.T) {
 	t.Parallel()
 	store := session.OpenDriver(memdriver.New(nil), &session.Options{

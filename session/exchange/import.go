@@ -24,7 +24,7 @@ import (
 )
 
 // ErrDiverged reports that an import or a copy cannot continue: records that were
-// imported or copied have changed in the source or are gone, or both the source and the
+// imported or copied have changed or vanished in the source, or both the source and the
 // session made from it have been continued. Nothing was appended.
 var ErrDiverged = errors.New("the source and the session made from it have gone different ways: " +
 	"nothing was appended; delete the session, import for another agent or copy into another store")
@@ -34,7 +34,7 @@ type ImportOptions struct {
 	// Key returns the key that a session of the source belongs to; nil means
 	// [ImportKey].
 	Key func(dialect.Session) (session.Key, error)
-	// DryRun writes nothing. The report says what would be done.
+	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
 	// Now is the clock for sources without times; nil means time.Now.
 	Now func() time.Time
@@ -50,7 +50,7 @@ type Imported struct {
 	// Appended is how many of the records were new; 0 if all had been imported
 	// before.
 	Appended int `json:"appended"`
-	// Lost counts what was not carried over unchanged:
+	// Lost counts content that was not carried over unchanged:
 	//   - "damage": places in the source that are not a record;
 	//   - "time": entries without a time, which got the time before theirs;
 	//   - "reference": compactions, clips and rewinds that name entries that are
@@ -58,10 +58,10 @@ type Imported struct {
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;
 	//   - "record": records that no line could be made of;
-	//   - "source": original lines too long to be kept beside the native ones.
+	//   - "source": original lines too long to be kept with the native ones.
 	Lost dialect.Losses `json:"lost,omitempty"`
-	// Err says why the session was not imported, or not completely. In JSON it is
-	// the text of the error, as "error".
+	// Err is the reason why the session was not imported, or not completely. In
+	// JSON it is the text of the error, as "error".
 	Err error `json:"-"`
 }
 
@@ -90,7 +90,7 @@ const foreignChannel = "foreign"
 // the channel "foreign", with the agent that it names if it begins with agent:<agent>:,
 // else with the agent of the session, or "main". Different keys stay different. Sessions
 // of programs without keys get agent:<dialect>:<session ID>, with the agent "main" if
-// they have none. The error matches [session.ErrKey].
+// they name none. The error matches [session.ErrKey].
 func ImportKey(s dialect.Session) (session.Key, error) {
 	if s.Key == "" {
 		return checked(session.Key{Agent: cmp.Or(s.Agent, "main"), Channel: string(s.Dialect), Peer: cmp.Or(s.ID, s.Path)})
@@ -110,28 +110,29 @@ func ImportKey(s dialect.Session) (session.Key, error) {
 	return checked(k)
 }
 
-// checked returns a key that has no Account and no Thread, or what is wrong with it.
+// checked returns a key without Account and Thread, or a problem.
 func checked(k session.Key) (session.Key, error) {
 	_, err := session.ParseKey(k.String())
 	return k, err
 }
 
-// Import brings sessions of other programs into the store, those of a
+// Import brings sessions of other programs into the store, from a
 // [dialect.Folder] for example, and reports on each in the order of the source.
 //
 // Every record becomes a batch of native lines with new IDs and its own time;
-// the first line has the original one in "src". The history of the session is
-// that of the source, compactions included. Creation time, labels and a title
+// the first line has the original one in "src". The history of the session
+// equals the source's, compactions included. Creation time, labels and a title
 // that is more than the beginning of the first text are taken over. Records
-// that no model is shown become custom entries.
+// that models do not see become custom entries.
 //
 // Importing a source again appends the records that are new. Nothing is
 // doubled, even if an import was killed: the ID of the session is derived from
 // the program and the ID there, and each batch has an idempotency key derived
-// from the original line and its ordinal among equal lines. If one source has
-// several sessions of one ID, the paths of all but the first go into their IDs.
-// If a tree was continued from an earlier entry, a rewind comes first. A source
-// that cannot be followed is left alone; its Err matches [ErrDiverged].
+// from the original line and its ordinal among equal lines. If a source
+// contains several sessions of one ID, the paths of all but the first go into
+// their IDs. If a tree was continued from an earlier entry, a rewind comes
+// first. A source that cannot be followed is left alone; its Err matches
+// [ErrDiverged].
 //
 // Several processes may import one source at a time. The current session of a
 // key stays current, unless it was imported too and its last message is older.
@@ -142,7 +143,7 @@ func checked(k session.Key) (session.Key, error) {
 // A session that fails does not keep others from being imported; the returned
 // error joins all errors, each naming its source. Import stops when ctx is done
 // or the store is closed. The source is read several times and must not change
-// meanwhile. Some hundred bytes of memory are needed for each record.
+// in between. Some hundred bytes of memory are needed for each record.
 func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Session], opts *ImportOptions) ([]Imported, error) {
 	var o ImportOptions
 	if opts != nil {
@@ -189,8 +190,8 @@ type importing struct {
 	owner string // of the session
 }
 
-// importTries is how often an import starts again because somebody else has
-// appended to the session meanwhile.
+// importTries limits the restarts of an import after appends of other
+// processes.
 const importTries = 10
 
 // run imports the session. Taken are the sessions that others of the source
@@ -258,7 +259,7 @@ func importID(s dialect.Session, first transcript.Entry, more string) string {
 	if s.ID == "" {
 		part(string(first.Line()))
 	}
-	if s.PutAway { // beside one that has the ID and goes on
+	if s.PutAway { // if another one continues under the ID
 		part(path.Base(s.Path))
 	}
 	part(more)
@@ -354,7 +355,6 @@ func (im *importing) before(ctx context.Context, header transcript.Entry) (*sess
 	return nil, err
 }
 
-// header returns the first line of the session.
 func (im *importing) header() transcript.Entry {
 	s := im.Source
 	created := s.Created

@@ -21,8 +21,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A source that has grown gets its new part appended, or the error says why not
-// and nothing is written.
+// The new part of a source is appended, or the error has the reason and nothing
+// is written.
 func TestImportGrown(t *testing.T) {
 	diverged := map[dialect.Dialect]int{}
 	for _, dir := range foreignFolders(t) {
@@ -55,7 +55,7 @@ func TestImportGrown(t *testing.T) {
 	t.Logf("beginnings that cannot be continued: %v", diverged)
 }
 
-// An archived session is imported again as long as its source has nothing new.
+// An archived session is imported again as long as its source is unchanged.
 func TestImportArchived(t *testing.T) {
 	one := `{"type":"session","id":"00aa11bb22dd","key":"main:cli:bo","created":"2026-03-01T09:00:00.000000+00:00"}` + "\n" +
 		`{"type":"user","content":"one","ts":"2026-03-01T09:00:02.000000+00:00"}` + "\n"
@@ -99,7 +99,7 @@ func TestImportCommitted(t *testing.T) {
 	if im.Created || im.Appended != 3 || history != sourceHistory(t, im.Source, nil) || !strings.Contains(history, "They counted.") || strings.Contains(history, "two") {
 		t.Errorf("%+v\n%s", im, history)
 	}
-	// A further commit goes on counting, and archives what is live.
+	// A further commit continues counting, and archives live messages.
 	again := inMemory()
 	s, err := again.Get(t.Context(), importAll(t, again, sessionsIn(t, committed), nil)[0].Session)
 	require.NoError(t, err)

@@ -131,8 +131,8 @@ func importedHistory(t *testing.T, st *session.Store, ref session.Ref) (history,
 	return historyText(t, h), historyText(t, f)
 }
 
-// Every session of every program has the history that its source has, after a
-// restart too, and importing it again changes no byte.
+// Every session of every program has the history of its source, even after a
+// restart, and importing it again changes no byte.
 func TestImport(t *testing.T) {
 	for _, dir := range foreignFolders(t) {
 		t.Run(strings.ReplaceAll(dir, "../", ""), func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// checkImported checks what a session says beside its history: its times, its
+// checkImported checks a session apart from its history: its times, its
 // original lines, and that it is valid wherever it ends.
 func checkImported(t *testing.T, st *session.Store, im exchange.Imported) {
 	t.Helper()
@@ -353,8 +353,8 @@ func TestImportSeals(t *testing.T) {
 	}
 }
 
-// A header whose checksum is wrong is the header all the same: what it says of the
-// session is imported.
+// A header with a wrong checksum is still the header: its data about the session
+// is imported.
 func TestImportDamagedHeader(t *testing.T) {
 	from := inMemory()
 	s, err := from.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada", Labels: []string{"word"}})
@@ -380,7 +380,7 @@ func TestImportDamagedHeader(t *testing.T) {
 	}
 }
 
-// Commits, and what has come of them, are the same in an imported session.
+// Commits, and their outcomes, are the same in an imported session.
 func TestImportCommits(t *testing.T) {
 	from := inMemory()
 	s := load(t, from)

@@ -111,14 +111,15 @@ func returned(t *testing.T, dir string) []string {
 			}
 		}
 	}
-	// They hold what is in their brackets, are no structs, or are functions and belong to ones.
+	// They hold the type in their brackets, are not structs, or are functions and belong to
+	// ones.
 	for _, name := range []string{"compact.Options", "context.Context", "iter.Seq", "iter.Seq2", "session.Filter", "session.SyncPolicy"} {
 		delete(names, name)
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
-// ofExported reports whether a receiver is of an exported type, or there is none.
+// ofExported reports whether a receiver is missing or of an exported type.
 func ofExported(receiver *ast.FieldList) bool {
 	if receiver == nil {
 		return true
@@ -153,8 +154,8 @@ var unnamed = map[reflect.Type]string{
 	reflect.TypeFor[transcript.Record](): "it is what a scan yields; what leaves is the line",
 }
 
-// Every field of a type that leaves the library has a name in JSON, unless the
-// type has a form of its own.
+// Fields of types that leave the library are named in JSON, unless the type
+// marshals itself.
 func TestJSONNames(t *testing.T) {
 	t.Parallel()
 	seen := map[reflect.Type]bool{}

@@ -19,9 +19,9 @@ import (
 )
 
 // Markdown writes the session for people to read: as CommonMark with the
-// details element of HTML. It has the whole conversation, repaired and without
-// what was rewound, each summary where it was made. Texts are block quotes,
-// which end whatever a text leaves open, and HTML in them is shown as text.
+// details element of HTML. It contains the whole conversation, repaired and
+// without rewound entries, each summary where it was made. Texts are block
+// quotes, which close open constructs, and HTML in them is shown as text.
 // Calls, results and reasoning are folded away, in fences longer than any in
 // their content. Images and documents are named with their type and size.
 // Control characters are shown as their pictures.
@@ -169,7 +169,6 @@ func source(kind string, s transcript.Source) string {
 	return text
 }
 
-// folded writes content that a click unfolds.
 func (m markdown) folded(title, id, language, content string) {
 	if id != "" {
 		title += " (" + id + ")"
@@ -260,8 +259,8 @@ func escapeHTML(line string, open bool) (string, bool) {
 	}
 }
 
-// codeEnd returns where code ends that this number of marks has opened in front
-// of text: behind the next run of as many marks; 0 if the line does not close it.
+// codeEnd returns the end of code that this number of marks has opened before
+// text: after the next run of as many marks; 0 if the line does not close it.
 func codeEnd(text string, marks int) int {
 	for at := 0; ; {
 		i := strings.IndexByte(text[at:], '`')

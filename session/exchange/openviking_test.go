@@ -85,8 +85,8 @@ func vikingFolder() fstest.MapFS {
 	}
 }
 
-// The commits of an imported session say what they archived, and the folder that
-// it is exported to has the same archives.
+// The commits of an imported session list their archives, and an export of it
+// contains the same archives.
 func TestImportArchives(t *testing.T) {
 	st := inMemory()
 	source := vikingFolder()
@@ -96,7 +96,7 @@ func TestImportArchives(t *testing.T) {
 	heads := map[string]string{} // text by ID
 	var commits []transcript.Commit
 	var ids []string
-	used := -1 // commits in front of what was used
+	used := -1 // commits before uses
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		switch b := e.Body.(type) {
@@ -163,8 +163,8 @@ func TestImportArchivesOfOwner(t *testing.T) {
 	require.Equal(t, "ana", storetest.Info(t, s).Owner)
 }
 
-// A commit of an imported session goes on where the source has ended, and moves
-// nothing that is archived.
+// A commit of an imported session continues where the source has ended, and
+// moves no archived entry.
 func TestImportedCommit(t *testing.T) {
 	st := inMemory()
 	source := vikingFolder()

@@ -27,8 +27,8 @@ func exported(ctx context.Context, s *session.Session, entries []transcript.Entr
 	}
 }
 
-// redactHistory passes a history to the filters of the store. A message that is changed
-// loses its origins, and with them what only the model that made it takes back.
+// redactHistory passes a history to the filters of the store. A changed message loses
+// its origins, and with them the blocks that only its maker takes back.
 func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) error {
 	entries := []transcript.Entry{{Body: transcript.System{Text: h.SystemPrompt("")}}}
 	for _, m := range h.Messages {

@@ -20,7 +20,7 @@ import (
 
 const planted = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
-// An import writes no secret, neither in its lines nor in the originals beside them,
+// An import writes no secret, neither in its lines nor in the originals within them,
 // and follows its source as before.
 func TestImportRedacts(t *testing.T) {
 	const first = `{"type":"session","version":3,"id":"s1","timestamp":"2026-03-01T09:00:00Z","cwd":"/x"}
@@ -60,7 +60,7 @@ func TestImportRedacts(t *testing.T) {
 	}
 }
 
-// An export has no secret either, of lines that are older than the hook.
+// An export contains no secret either, even from lines older than the hook.
 func TestExportRedacts(t *testing.T) {
 	drv := memdriver.New(nil)
 	old := session.OpenDriver(drv, nil)

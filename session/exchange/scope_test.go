@@ -39,7 +39,7 @@ func TestImportScope(t *testing.T) {
 		for _, info := range infos {
 			require.Equal(t, "ada", info.Owner, program)
 		}
-		report, _ := exchange.Import(t.Context(), bert, source, nil) // its sessions have the IDs of ada's
+		report, _ := exchange.Import(t.Context(), bert, source, nil) // its sessions share the IDs of ada's
 		for _, im := range report {
 			require.False(t, im.Created, program)
 			require.Zero(t, im.Appended, program)

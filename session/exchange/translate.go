@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A translator makes native entries of those of a source.
+// A translator makes native entries of a source's entries.
 type translator struct {
 	ids  map[string]string // of entries: from the source's to ours
 	note func(what string) // called with what cannot be carried over
@@ -107,8 +107,8 @@ func (w *translator) id(foreign string) string {
 }
 
 // lines gives the entries of a batch their lines. A cut batch stays one line
-// short, however many lines it lacks, so that no line behind it is taken for
-// one of its own.
+// short, however many lines it lacks, so that no later line is taken for one of
+// its own.
 func (w *translator) lines(made []transcript.Entry, key, hash string, b transcript.Batch) []transcript.Entry {
 	for i := range made {
 		e := &made[i]
@@ -133,8 +133,8 @@ func (w *translator) lines(made []transcript.Entry, key, hash string, b transcri
 	return made
 }
 
-// line gives an entry a line that readers take: without the original if both
-// together are too long, and else as a custom entry that says nothing.
+// line gives an entry a readable line: without the original if both together
+// are too long, and else as an empty custom entry.
 func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
 	if source != nil {
 		if kept := e.WithSource(source); readable(kept) {

@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
-// The bounds of what one commit may teach.
+// The bounds of the memories from one commit.
 const (
 	maxCandidates = 200
 	maxText       = 32 << 10 // bytes of a memory
@@ -23,14 +23,14 @@ const (
 	maxName       = 90       // bytes of the encoded topic in the name of a file
 )
 
-// unknown stands for all categories that are none.
+// unknown replaces all invalid categories.
 const unknown Category = "unknown"
 
 // An offer is a candidate as it may be stored, or why it may not be.
 type offer struct {
 	Candidate
 	code, reason string
-	count        int // candidates that it stands for, if more than one
+	count        int // merged candidates, if more than one
 }
 
 // accept returns the candidates as offers. Those beyond the bound are one offer for
@@ -83,7 +83,7 @@ func acceptOne(c Candidate) offer {
 	return offer{Candidate: c}
 }
 
-// clip cuts a text between two characters, and says that it did.
+// clip cuts a text between two characters, and marks the cut.
 func clip(s string, most int) string {
 	const more = "…"
 	if len(s) <= most {
@@ -97,7 +97,8 @@ func clip(s string, most int) string {
 }
 
 // instruction finds texts that tell an assistant what to do, in the words that such
-// texts have in common. It is no defence: it marks what people should look at.
+// texts have in common. It marks texts for people to review, and protects from
+// nothing.
 var instruction = lazy.New(`(?i)` +
 	`\b(ignore|disregard|forget|override|ignoriere|vergiss|ignora|olvida|oublie[rz]?)\b.{0,40}\b(instructions?|prompts?|rules?|guidelines|anweisungen|regeln|instrucciones|reglas|consignes)\b` +
 	`|\b(you must|you are now|you will now|from now on,? (you|always|never|act|respond|reply|answer)|system prompt|developer message|act as|pretend to be|do not tell the user|always (respond|reply|answer|run|execute|call|send|obey)|never (refuse|mention|tell|reveal))\b` +

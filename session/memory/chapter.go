@@ -106,7 +106,7 @@ func ReadChapter(ctx context.Context, s *session.Session, name string) (h rebuil
 }
 
 // find returns the record of an entry, of several with the ID the last one; the zero value
-// if there is none.
+// without one.
 func find(ctx context.Context, s *session.Session, id string) (transcript.Record, error) {
 	if id != "" {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, ID: id}) {
@@ -116,9 +116,8 @@ func find(ctx context.Context, s *session.Session, id string) (transcript.Record
 	return transcript.Record{}, nil
 }
 
-// Uncommitted returns the messages that are in no chapter, those of a turn that is going
-// on included, as if nothing had been compacted or clipped. Right after a commit
-// only such a turn is there.
+// Uncommitted returns the messages outside of chapters, including a running turn,
+// without compactions and clips. Right after a commit only such a turn is there.
 func Uncommitted(ctx context.Context, s *session.Session) (h rebuild.History, err error) {
 	var end int64
 	err = s.View(ctx, func(v *session.View) error {

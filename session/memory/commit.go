@@ -17,17 +17,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CommitOptions says how [Commit] archives.
+// CommitOptions are the options of [Commit].
 type CommitOptions struct {
-	// Keep is how much of what is archived the history goes on to show verbatim.
-	// The zero value shows none of it: the overview takes its place.
+	// Keep is the archived part that the history still shows verbatim. The zero
+	// value shows none of it: the overview takes its place.
 	Keep compact.Keep
 	// KeepHistory leaves the history as it is: nothing is compacted.
 	KeepHistory bool
-	// Summarizer writes the overview; nil means that of Compact in
-	// the [session.Options].
+	// Summarizer writes the overview; nil means the one of Compact in the
+	// [session.Options].
 	Summarizer compact.Summarizer
-	// Timeout is how long the summarizer may take; 0 means that of
+	// Timeout is how long the summarizer may take; 0 means the timeout of
 	// Compact in the [session.Options].
 	Timeout time.Duration
 	// Now is the clock of [Commits]; nil is [time.Now].
@@ -37,8 +37,8 @@ type CommitOptions struct {
 // Committed is what [Commit] did.
 type Committed struct {
 	Archived bool `json:"archived"`
-	// Reason says why nothing was archived: "no_messages" if every message is in a
-	// chapter, "turn_open" if the running turn is all that is new.
+	// Reason is the reason why nothing was archived: "no_messages" if every
+	// message is in a chapter, "turn_open" if only the running turn is new.
 	Reason string `json:"reason,omitempty"`
 
 	Archive  string `json:"archive,omitempty"`  // the name, such as "archive_001"
@@ -56,32 +56,32 @@ const (
 	turnOpen   = "turn_open"
 )
 
-// Commit archives what was said since the last commit: the entries of the history
-// that are in no chapter yet, up to the last turn that is over. A turn that waits
-// for an answer, a result or a person stays for the next commit, and so does what
-// others append meanwhile. A chapter is a range of the transcript; nothing is
-// copied, moved or removed.
+// Commit archives the conversation since the last commit: the entries of the
+// history outside of chapters, up to the last complete turn. A turn that waits
+// for an answer, a result or a person stays for the next commit, and so do
+// concurrent appends. A chapter is a range of the transcript; nothing is copied,
+// moved or removed.
 //
 // When the error is nil, either one commit entry describes the chapter, as durable
-// as any append, or Committed.Reason says why there was nothing to archive. So
+// as any append, or Committed.Reason explains why there was nothing to archive. So
 // calling Commit again is always right: after a kill it finds either the whole
 // commit or none. Entries that were copied by a fork are never archived, nor are
 // rewound ones; if the rewind is undone, the next commit archives them.
 //
 // The overview is written by one call of the summarizer. In the same append it
-// takes the place of what was archived in the history, as the summary of a
-// compaction, unless KeepHistory is set; it then stands for what the summary before
-// it stood for, too. The abstract is the text of the first line of the overview
-// that has the form "**Label**: text", or else of its first line that is no
-// heading. If the summarizer fails or takes too long, compact.Extractive stands in
-// for it, which is no error.
+// replaces the archived part of the history, as the summary of a compaction, unless
+// KeepHistory is set; it then covers the content of the earlier summary as well.
+// The abstract is the text of the first line of the overview of the form
+// "**Label**: text", or else of its first line other than a heading. If the
+// summarizer fails or takes too long, compact.Extractive replaces it, without an
+// error.
 //
 // The overview is made while nothing is locked. If another commit, a compaction or
-// a rewind comes in between, Commit begins again, and asks the summarizer again if
+// a rewind intervenes, Commit begins again, and calls the summarizer again if
 // there is still something to archive; after five tries the error matches
-// [session.ErrConflict]. If something is erased meanwhile it matches
-// [session.ErrReplaced]. After an error nothing was archived, except that a
-// [*session.NotDurableError] leaves it open.
+// [session.ErrConflict]. After an erase it matches [session.ErrReplaced]. After an
+// error nothing was archived, except that a [*session.NotDurableError] leaves it
+// open.
 func Commit(ctx context.Context, s *session.Session, opts *CommitOptions) (done Committed, err error) {
 	const tries = 5
 	for range tries {
@@ -106,15 +106,15 @@ type archiving struct {
 	to      int             // its first message that is not archived
 	last    ledger
 	new     unfiled
-	cut     compact.Cut // what the compaction replaces; At is 0 if there is none
+	cut     compact.Cut // the replaced part; At is 0 without a compaction
 	commit  transcript.Commit
 	// failures is how many summaries had failed in a row; once the overview is made by
 	// the summarizer it is 0.
 	failures int
 }
 
-// commit archives what is there now. The error matches ErrConflict if that
-// has changed meanwhile.
+// commit archives the present entries. The error matches ErrConflict if these
+// change before the append.
 func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Committed, error) {
 	a := archiving{s: s, opts: opts}
 	if err := a.survey(ctx); err != nil {
@@ -153,8 +153,8 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 	}, nil
 }
 
-// survey finds out what is to be archived, and what the overview is to be made of. It
-// fails if nothing can be appended.
+// survey finds the entries to archive, and the messages for the overview. It fails if
+// nothing can be appended.
 func (a *archiving) survey(ctx context.Context) error {
 	open := ""
 	_, err := a.s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
@@ -221,7 +221,8 @@ func (a *archiving) overview(ctx context.Context) (c transcript.Compaction, extr
 		}
 		return err
 	}
-	// Without a compaction nothing would tell that the summarizer works again.
+	// Without a compaction the recovery of the summarizer must be recorded
+	// here.
 	if a.cut.At == 0 || !broken(a.failures) {
 		first, cancel := firstPart(ctx)
 		err = try(first)
@@ -241,8 +242,8 @@ func (a *archiving) overview(ctx context.Context) (c transcript.Compaction, extr
 	return c, extract, err
 }
 
-// firstPart returns a context that leaves a quarter of the time for what is done
-// afterwards.
+// firstPart returns a context that leaves a quarter of the time for the later
+// steps.
 func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithTimeout(ctx, time.Until(deadline)*3/4)
@@ -262,8 +263,7 @@ func failures(v *session.View) (n int) {
 // does not ask it.
 func broken(failures int) bool { return failures >= 3 && failures%8 != 0 }
 
-// noteFailure notes that a summary has failed. That it could not be noted is no failure of
-// its own: the next one will.
+// noteFailure records a failed summary. If recording fails it is only logged.
 func (a *archiving) noteFailure(ctx context.Context) {
 	_, _ = a.s.Update(context.WithoutCancel(ctx), op, func(v *session.View) ([]transcript.Item, error) {
 		info, err := v.Info()
@@ -271,8 +271,8 @@ func (a *archiving) noteFailure(ctx context.Context) {
 	})
 }
 
-// describe makes the commit but for what is known only when it is appended. Extract says
-// that no model has written the overview, so that no line of it can be the abstract.
+// describe makes the commit, except for members known only at the append. extract is set
+// if code wrote the overview, so none of its lines can be the abstract.
 func (a *archiving) describe(ctx context.Context, overview string, extract bool) error {
 	// The last line of a summary, about the reading tools, is for the model alone.
 	if i := strings.LastIndex(overview, "\n[The tools "+recalltool.Search); i >= 0 {
@@ -307,15 +307,15 @@ func filtered[T transcript.Body](ctx context.Context, s *session.Session, body T
 	return body, nil
 }
 
-// line returns the commit as it is to be appended now. It fails if the session has
-// changed in a way that the commit should know of.
+// line returns the commit for an append now. It fails if the session has changed
+// in a way that affects the commit.
 func (a *archiving) line(ctx context.Context, v *session.View) (transcript.Commit, error) {
 	info, err := v.Info()
 	if err != nil {
 		return transcript.Commit{}, err
 	}
 	if info.Rev != a.rev {
-		return transcript.Commit{}, fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", session.ErrReplaced)
+		return transcript.Commit{}, fmt.Errorf("%w: something was erased from it, and nothing was written", session.ErrReplaced)
 	}
 	now := a.last
 	for rec, err := range a.s.Scan(ctx, session.ScanOptions{From: a.end, To: v.End()}) {

@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// said reports whether a file below a folder has a word.
+// said reports whether a file below a folder contains a word.
 func saidIn(t *testing.T, dir, word string) (names []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -41,7 +41,7 @@ func TestCommitPropertyErase(t *testing.T) {
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 6, 200, 3_000)) {
 		r := rand.New(rand.NewPCG(seed, 17))
 		dir := storetest.Scratch(t)
-		opts := &session.Options{Sync: session.SyncNever} // overviews quote what was said
+		opts := &session.Options{Sync: session.SyncNever} // overviews quote messages
 		st := storetest.Open(t, dir, opts)
 		k := &talker{t: t, r: r, s: storetest.Load(t, st, storetest.CLI)}
 		for range 3 {
@@ -73,7 +73,7 @@ func TestCommitPropertyErase(t *testing.T) {
 	}
 }
 
-// A retry of an append that a kill has cut is in one archive, too, if a commit came
+// A retry of an append that a kill has cut is in one archive, even after a commit
 // in between.
 func TestCommitCutAndRetried(t *testing.T) {
 	t.Parallel()
@@ -108,8 +108,8 @@ func TestCommitCutAndRetried(t *testing.T) {
 	require.Equal(t, 1, strings.Count(all.String(), "third"), all.String())
 }
 
-// A commit line with another owner teaches nothing about that owner: what is learned
-// from a session belongs to the owner of the session.
+// A commit line with another owner teaches nothing about that owner: memories from a
+// session belong to its owner.
 func TestCommitOfAnotherOwner(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {

@@ -30,7 +30,7 @@ func init() {
 	storetest.Register("archivist", archivistChild)
 }
 
-// committerChild talks and commits, and says which words are in the session.
+// committerChild talks and commits, and prints the words in the session.
 func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	_, s, err := storetest.OpenSession(args[0])
 	n, _ := strconv.Atoi(args[1])
@@ -104,7 +104,7 @@ func TestCommitSIGKILL(t *testing.T) {
 	}
 }
 
-// archivistChild waits for a line, commits, and says whether it has archived.
+// archivistChild waits for a line, commits, and prints whether it has archived.
 func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	st, s, err := storetest.OpenSession(args[0])
 	if err != nil {
@@ -162,7 +162,7 @@ func TestCommitTwoProcesses(t *testing.T) {
 	}
 }
 
-// Messages that are appended beside commits are in one archive each, or live.
+// Messages that are appended during commits are in one archive each, or live.
 func TestCommitBeside(t *testing.T) {
 	t.Parallel()
 	each(t, &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))}}, func(t *testing.T, st *session.Store) {

@@ -229,8 +229,8 @@ func valid(t *testing.T, h rebuild.History) {
 	require.Empty(t, wiretest.Validate(transcript.Request{System: h.System, Messages: msgs}))
 }
 
-// Whatever a program does, each message of the conversation is in exactly one
-// archive, or in none and live; and a restart knows the same.
+// In every program, each message of the conversation is in exactly one archive,
+// or in none and live; and a restart agrees.
 func TestCommitProperty(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 25, 400, 10_000)) {
@@ -240,7 +240,7 @@ func TestCommitProperty(t *testing.T) {
 		st, other := session.OpenDriver(drv, opts), session.OpenDriver(drv, opts)
 		k := &talker{t: t, r: r, s: storetest.Load(t, st, storetest.CLI)}
 		for i := range 30 {
-			if r.IntN(6) == 0 { // another process goes on
+			if r.IntN(6) == 0 { // another process continues
 				s, err := other.Get(storetest.Background, k.s.Ref())
 				require.NoError(t, err)
 				k.s, st, other = s, other, st

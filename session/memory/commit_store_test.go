@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/transcript/redact"
 )
 
-// A restart knows what was committed and used without reading older lines, and
-// the next commit reads no more than what is new.
+// A restart finds commits and uses without reading older lines, and the next
+// commit reads only new lines.
 func TestCommitResumeReadsLittle(t *testing.T) {
 	t.Parallel()
 	mem := memdriver.New(nil)
@@ -60,8 +60,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	}
 }
 
-// An archive says nothing that Redact would not let be written, to the caller
-// neither.
+// An archive contains no text that Redact masks, not even for the caller.
 func TestCommitRedact(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -96,8 +96,8 @@ func filed(t testing.TB, s *session.Session) (all [][]string) {
 	return all
 }
 
-// A commit archives what was said, the history goes on with the overview, and a
-// second commit has nothing to do.
+// A commit archives the messages, the history continues with the overview, and
+// a second commit has nothing to do.
 func TestCommit(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
@@ -204,7 +204,7 @@ func TestUse(t *testing.T) {
 	})
 }
 
-// A session that uses none of it has no line of it, and no goroutine waits for it.
+// A session without commits has no lines of them, and no goroutine waits for them.
 func TestCommitCostsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
@@ -282,7 +282,7 @@ func TestCommitStandIn(t *testing.T) {
 	}
 }
 
-// Keep says how much of an archive the history goes on to show.
+// Keep is the part of an archive that the history still shows.
 func TestCommitKeep(t *testing.T) {
 	t.Parallel()
 	opts := vikingly()
@@ -307,8 +307,8 @@ func TestCommitKeep(t *testing.T) {
 	require.Contains(t, storetest.History(t, s), "question 4")
 }
 
-// A rewind over a commit archives nothing twice, and one that is undone archives
-// what was passed over.
+// A rewind over a commit archives nothing twice, and undoing it archives the
+// skipped messages.
 func TestCommitRewind(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{false, true} {
@@ -341,7 +341,7 @@ func TestCommitRewind(t *testing.T) {
 	}
 }
 
-// A fork has no archives, and what it has copied is none of its own.
+// A fork has no archives, and does not archive its copies.
 func TestCommitFork(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
@@ -376,7 +376,7 @@ func TestCommitFork(t *testing.T) {
 }
 
 // A fork of a fork has no archives either, though a compaction between them has
-// ended what is in force of those of the first base.
+// ended the first base's.
 func TestCommitForkOfFork(t *testing.T) {
 	t.Parallel()
 	st := storetest.Open(t, t.TempDir(), vikingly())
@@ -398,7 +398,7 @@ func TestCommitForkOfFork(t *testing.T) {
 	}
 }
 
-// AfterTurn commits when the trigger says so.
+// AfterTurn commits when the trigger is reached.
 func TestCommitTrigger(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)

@@ -15,14 +15,14 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// titled is a summarizer whose overview says what it was asked last.
+// titled is a summarizer whose overview quotes its last input.
 type titled struct{}
 
 func (titled) Summarize(_ context.Context, in compact.Input) (string, error) {
 	return "# Session Summary\n\n**One-sentence overview**: " + in.Messages[0].Text() + " | talked about at some length\n\nThe user asked and the assistant answered, and both agreed on what was said.", nil
 }
 
-// The context has the memories, the archives and the newest messages, each within its
+// The context contains memories, archives and the newest messages, each within its
 // part of the budget, and shows memories as data with their source.
 func TestContext(t *testing.T) {
 	_, s := talks(t)
@@ -89,8 +89,8 @@ func TestContext(t *testing.T) {
 	require.Equal(t, "archive_004", none.Archives[0].Archive)
 }
 
-// A session that nobody owns has no memories, and nothing is learned or found anew of
-// what was shown of memories.
+// A session without an owner has no memories, and quoted memories are neither learned
+// nor found again.
 func TestContextIsNotLearned(t *testing.T) {
 	st, s := talks(t)
 	files := newShelf()
@@ -163,8 +163,8 @@ func (c *compass) Near(_ context.Context, folder, text string, _ int) (list []Ne
 	return list, c.fails()
 }
 
-// An Index adds what has none of the words, follows every change, and is not
-// believed about what a memory no longer says.
+// An Index adds memories without any of the words, follows every change, and
+// does not count for outdated texts.
 func TestIndex(t *testing.T) {
 	_, s := talks(t)
 	files, near := newShelf(), &compass{has: map[string]map[string][2]string{}}

@@ -18,7 +18,7 @@ type planner struct {
 	ids    map[int]string // of what the steps create
 }
 
-// An answer is a decision with what it was made about.
+// An answer is a decision with its candidate and memories.
 type answer struct {
 	about    string
 	decision Decision
@@ -66,8 +66,8 @@ func (p *planner) choices(v *view, c Candidate) []Memory {
 	})
 }
 
-// decide returns a decision that is possible. The Decider is asked only where there
-// is a choice, and while there is time.
+// decide returns a decision that is possible. The Decider runs only where there is
+// a choice, and while there is time.
 func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memory) Decision {
 	if len(similar) == 0 {
 		return Decision{Action: Create}
@@ -105,8 +105,8 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 	return d
 }
 
-// possible returns a decision with all that it leaves open, or an error if it is
-// none of those that there were.
+// possible completes a decision, or returns an error if it was not among the
+// choices.
 func possible(d Decision, c Candidate, similar []Memory) (Decision, error) {
 	d.Reason = clip(oneLine(d.Reason), maxAbstract)
 	at := 0
@@ -117,9 +117,9 @@ func possible(d Decision, c Candidate, similar []Memory) (Decision, error) {
 	case d.Action == Create:
 		return d, nil
 	case d.Action != Skip && d.Action != Merge:
-		return d, fmt.Errorf("%q is no action", clip(string(d.Action), 60))
+		return d, fmt.Errorf("%q is not an action", clip(string(d.Action), 60))
 	case at < 0:
-		return d, fmt.Errorf("%q is none of the similar memories", clip(d.Into, 60))
+		return d, fmt.Errorf("%q is not one of the similar memories", clip(d.Into, 60))
 	}
 	d.Into = similar[at].ID
 	if d.Text = d.Text.normal(); d.Text == (Text{}) {

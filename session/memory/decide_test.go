@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A decider that fails, or answers what is not possible, is replaced by words.
+// A decider that fails, or gives an impossible answer, is replaced by words.
 func TestDeciders(t *testing.T) {
 	for name, decide := range map[string]deciderFunc{
 		"fails":   func(context.Context, Candidate, []Memory) (Decision, error) { return Decision{}, errors.New("down") },
@@ -45,7 +45,7 @@ func TestDeciders(t *testing.T) {
 	}
 }
 
-// Candidates that were paid for count, also if they come late; then words decide.
+// Candidates that were paid for count, even late ones; then words decide.
 func TestLate(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)
@@ -147,8 +147,8 @@ func TestPersonMeanwhile(t *testing.T) {
 	require.Equal(t, "Has two cats\n\n## Content\n\nLater:\n\nThe cats are Mia and Leo\n", files(t, dir)["owners/anna/user/memories/preferences/cats.md"])
 }
 
-// A profile goes on learning when it is full: its oldest lines go. A memory that a
-// person has edited is never shortened.
+// A full profile continues to learn: its oldest lines go. A memory that a person
+// has edited is never shortened.
 func TestFull(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)

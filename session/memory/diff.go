@@ -15,8 +15,9 @@ import (
 	"github.com/convolog/convolog/internal/filename"
 )
 
-// A diff is what one commit does to the memories: written before it is done, and
-// kept as the record of it. The members that OpenViking has too have its names.
+// A diff is the effect of one commit on the memories: written before it is
+// applied, and kept as its record. Members that OpenViking shares have its
+// names.
 type diff struct {
 	ArchiveURI  string    `json:"archive_uri"`
 	ExtractedAt time.Time `json:"extracted_at"`
@@ -44,7 +45,7 @@ type step struct {
 	URI       string     `json:"uri,omitempty"`
 	Category  Category   `json:"memory_type"`
 	ID        string     `json:"id,omitempty"`
-	PageID    string     `json:"page_id,omitempty"` // the ID of the memory that says it already
+	PageID    string     `json:"page_id,omitempty"` // the ID of the memory with the same content
 	File      string     `json:"file,omitempty"`
 	Before    string     `json:"before,omitempty"`
 	After     string     `json:"after,omitempty"`
@@ -74,18 +75,17 @@ func (d *diff) setSteps(steps []step) {
 	}
 }
 
-// steps returns the steps in order.
 func (d *diff) steps() []step {
 	list := slices.Concat(d.Operations.Adds, d.Operations.Updates, d.Skipped)
 	slices.SortFunc(list, func(a, b step) int { return cmp.Compare(a.N, b.N) })
 	return list
 }
 
-// A progress says how far the steps of a diff have been done.
+// A progress records the completed steps of a diff.
 type progress struct {
 	Of   time.Time `json:"of"`   // ExtractedAt of the diff
 	Done int       `json:"done"` // how many steps, from the first on
-	// Instead are steps that were decided anew because somebody had changed a memory.
+	// Instead are steps that were decided again because a memory had changed.
 	Instead []step `json:"instead,omitempty"`
 }
 

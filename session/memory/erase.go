@@ -22,10 +22,10 @@ var _ transcript.Eraser = (*Store)(nil)
 // the time of its last change, and all of it, with its sources, as application data
 // {"memory":{...}}. So a memory can be chosen by its text and by its sources.
 //
-// The diffs that mention a memory go with it, and [Options].Index is given anew the
-// rest of each folder that is looked at. Their commits are [Store.Pending] again, so
-// that the other memories of those commits come back from the rest of the archives.
-// Shared memories that the owner is a source of go too.
+// The diffs that mention a memory go with it, and [Options].Index receives the rest
+// of each searched folder again. Their commits are [Store.Pending] again, so that
+// the other memories of those commits come back from the rest of the archives.
+// Shared memories with the owner among their sources go as well.
 func (m *Store) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, false)
 }
@@ -68,7 +68,7 @@ func (e *eraser) run(ctx context.Context) error {
 	if e.Owner != "" {
 		owners = slices.DeleteFunc(owners, func(f string) bool { return f != ownerFolder(e.Owner) })
 		if e.really && len(owners) == 0 {
-			owners = []string{ownerFolder(e.Owner)} // what a killed writer has left
+			owners = []string{ownerFolder(e.Owner)} // leftovers of a killed writer
 		}
 	}
 	for _, f := range agents {
@@ -95,7 +95,6 @@ func (e *eraser) locked(ctx context.Context, folder string, do func(ctx context.
 	return do(ctx, folder)
 }
 
-// folders returns the folders directly below one.
 func (m *Store) folders(ctx context.Context, below string) ([]string, error) {
 	files, err := m.files.List(ctx, below)
 	var list []string
@@ -125,7 +124,6 @@ func (e *eraser) shared(ctx context.Context, folder string) error {
 	return e.reindex(ctx, folder)
 }
 
-// owned erases what belongs to one owner.
 func (e *eraser) owned(ctx context.Context, folder string) error {
 	gone, err := e.matching(ctx, folder, func(Memory) bool { return true })
 	if err != nil {
@@ -170,7 +168,6 @@ func (e *eraser) matching(ctx context.Context, folder string, among func(Memory)
 	return gone, err
 }
 
-// each calls do with the memories below a folder.
 func (e *eraser) each(ctx context.Context, folder string, do func(Memory) error) error {
 	files, err := e.files.List(ctx, folder)
 	for _, f := range files {
@@ -187,7 +184,6 @@ func (e *eraser) each(ctx context.Context, folder string, do func(Memory) error)
 	return err
 }
 
-// hit reports whether a memory matches.
 func (e *eraser) hit(m Memory) bool {
 	if e.Match == nil {
 		return true
@@ -257,7 +253,6 @@ func mentions(s step, gone []Memory) bool {
 	return slices.ContainsFunc(gone, func(m Memory) bool { return m.ID == s.ID || m.ID == s.PageID })
 }
 
-// hits reports whether any text of a step matches.
 func (e *eraser) hits(s step) bool {
 	texts := []Memory{parse(s.File, []byte(s.After)), parse(s.File, []byte(s.Before)), {Text: Text{Abstract: s.Reason}}}
 	if s.Candidate != nil {

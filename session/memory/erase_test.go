@@ -69,8 +69,8 @@ func TestEraseOwner(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// Erasing one source deletes what was merged from it, and opens the other commits
-// again.
+// Erasing one source deletes the memories merged from it, and opens the other
+// commits again.
 func TestEraseMatch(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, nil)
@@ -187,7 +187,7 @@ func TestPerson(t *testing.T) {
 	require.Len(t, memories(t, m, anna), 4)
 }
 
-// An erase that is stopped in front of any removal is finished by the next.
+// An erase that is stopped before any removal is finished by the next.
 func TestEraseStopped(t *testing.T) {
 	from, c, other := t.TempDir(), newTalk("anna"), newTalk("bert")
 	m := openStore(t, from, &Options{Shared: true})
@@ -222,7 +222,7 @@ func TestEraseStopped(t *testing.T) {
 				if subject.Owner != "" {
 					require.Empty(t, filesWith(t, dir, "anna"))
 				}
-				for _, c := range []*talk{c, other} { // what was merged is learned again
+				for _, c := range []*talk{c, other} { // merged memories are learned again
 					pending, err := m.pending(t.Context(), c)
 					require.NoError(t, err)
 					require.Len(t, pending, len(c.list))

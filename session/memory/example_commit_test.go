@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Put away what is over: the next request has the overview, and the archive has
-// every word.
+// Archive complete turns: the next request contains the overview, and the
+// archive every word.
 func ExampleCommit() {
 	ctx := context.Background()
 	summarizer := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {

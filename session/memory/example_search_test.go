@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Tell the model what is known: what fits the question goes in front of it, as data.
+// Show memories to the model: those that fit the question precede it, as data.
 func ExampleStore_Context() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "memory")

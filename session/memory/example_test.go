@@ -26,7 +26,7 @@ func (notes) Extract(_ context.Context, in memory.Input) (found []memory.Candida
 	return found, nil
 }
 
-// Let the next conversation know: commit, extract, and read what is known.
+// Learn for the next conversation: commit, extract, and read the memories.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "memory")

@@ -12,26 +12,25 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Result says what one commit has taught.
+// A Result lists the memories from one commit.
 type Result struct {
 	Archive string `json:"archive"`
 	Commit  string `json:"commit"`
 	Diff    string `json:"diff"` // its name in the storage
-	// Counts are by category; "unknown" counts candidates of categories that are
-	// none.
+	// Counts are by category; "unknown" counts candidates of invalid categories.
 	Counts   map[string]transcript.ExtractedCount `json:"counts"`
 	Outcomes []Outcome                            `json:"outcomes"`
-	// Reason says why there are no candidates.
+	// Reason explains a lack of candidates.
 	Reason string `json:"reason,omitempty"`
-	// Repeated says that all was done already, and nothing was written.
+	// Repeated is set if all was done already, and nothing was written.
 	Repeated bool `json:"repeated,omitempty"`
 }
 
-// An Outcome says what became of a candidate.
+// An Outcome is the fate of a candidate.
 type Outcome struct {
 	Category Category `json:"category"`
 	Action   Action   `json:"action,omitempty"` // empty: it was refused
-	ID       string   `json:"id,omitempty"`     // of the memory that says it now
+	ID       string   `json:"id,omitempty"`     // of the memory that holds it now
 	URI      string   `json:"uri,omitempty"`
 	Reason   string   `json:"reason,omitempty"`
 	Count    int      `json:"count,omitempty"` // of candidates, if more than one
@@ -136,8 +135,8 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	}
 	offers := accept(found)
 	x.announce("asked")
-	// Models take their time, so they are asked without the lock of the scope. With it,
-	// only what has changed meanwhile is decided anew.
+	// Models are slow, so they run without the lock of the scope. With it, only changed
+	// memories are decided again.
 	x.plan(bounded, v, offers)
 	x.announce("planned")
 	return x.underLock(ctx, func() error {
@@ -177,7 +176,7 @@ func (x *extraction) underLock(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// ask returns the candidates, and why there are none.
+// ask returns the candidates, or the reason for a lack of them.
 func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string, err error) {
 	if x.opts.Extractor == nil {
 		return nil, "", errNoExtractor
@@ -245,8 +244,8 @@ func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 	return x.files.Remove(ctx, x.name+progressExt)
 }
 
-// do does one step. If the memory is neither as it was nor as it becomes, somebody
-// has changed it, and the step is decided anew.
+// do does one step. If the memory has neither its old nor its new text, another
+// writer has changed it, and the step is decided again.
 func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, again bool) error {
 	const tries = 10
 	for range tries {
@@ -337,7 +336,6 @@ func (x *extraction) locate(ctx context.Context, s step, search bool) (*Memory, 
 	return v.find(s.ID), nil
 }
 
-// result reports a diff.
 func (x *extraction) result(d *diff) Result {
 	r := Result{
 		Archive: x.archive.Name, Commit: x.archive.Entry, Diff: x.name + diffExt, Reason: d.Reason,

@@ -77,8 +77,8 @@ func (c *talk) Append(_ context.Context, items ...transcript.Item) ([]string, er
 	return nil, nil
 }
 
-// script is an extractor that finds in an archive what is scripted for its first
-// message.
+// script is an extractor that returns the scripted candidates for the first
+// message of an archive.
 type script struct {
 	found map[string][]Candidate
 	calls int
@@ -116,7 +116,7 @@ func openStore(t *testing.T, dir string, opts *Options) *Store {
 	return m
 }
 
-// files returns the memory files below dir and what they say, without the comments.
+// files returns the memory files below dir and their texts, without the comments.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -236,8 +236,8 @@ func TestCategories(t *testing.T) {
 	}
 }
 
-// The same again is known already, except for events and cases, of which each stands
-// for itself.
+// The same again is known already, except for events and cases, each of which
+// counts.
 func TestKnown(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	all := []Candidate{}
@@ -256,7 +256,7 @@ func TestKnown(t *testing.T) {
 	}, c.lines[1].Counts)
 }
 
-// Events of one commit are as many as differ, also those of one topic.
+// All different events of one commit count, even of one topic.
 func TestEventsOfOneCommit(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	r := learn(

@@ -18,9 +18,9 @@ import (
 
 // Folder returns a [Storage] of files below dir, which is created when it is first
 // written to. Files have the mode 0600, folders 0700. It keeps nothing open and need
-// not be closed. It does not follow symbolic links that lead out of dir. Files of
-// more than 256 MiB are refused. The folder must be on a local disk: locks of network
-// file systems are not reliable.
+// not be closed. Symbolic links that lead out of dir are refused. Files of more than
+// 256 MiB are refused. The folder must be on a local disk: locks of network file
+// systems are not reliable.
 func Folder(dir string) Storage { return folder(dir) }
 
 type folder string

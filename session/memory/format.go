@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The lines that give a file its structure. In a text such a line has a backslash in
-// front, which Markdown does not show.
+// The lines that give a file its structure. In a text such a line begins with a
+// backslash, which Markdown hides.
 const (
 	overviewMark = "## Overview"
 	contentMark  = "## Content"
@@ -55,7 +55,7 @@ func normalLines(s string) string {
 	}
 }
 
-// hash tells whether two texts are equal.
+// hash is equal for equal texts.
 func (t Text) hash() string {
 	data, _ := json.Marshal(t) // of strings
 	sum := sha256.Sum256(data)
@@ -75,7 +75,7 @@ func (m Memory) format() []byte {
 			b.WriteString("\n" + part.mark + "\n\n" + escape(part.text) + "\n")
 		}
 	}
-	data, _ := json.Marshal(about{ // of strings and times; it escapes what could end the comment
+	data, _ := json.Marshal(about{ // of strings and times; it escapes the end of a comment
 		ID: m.ID, Topic: m.Topic, Instruction: m.Instruction, Edited: m.Edited,
 		Sources: m.Sources, Created: m.Created, Updated: m.Updated, Hash: t.hash(),
 	})
@@ -83,9 +83,9 @@ func (m Memory) format() []byte {
 	return b.Bytes()
 }
 
-// parse reads a file. It takes whatever a person makes of it: without the comment
-// the memory has an ID that is made from the name of the file, and without the marks
-// everything after the first line is content.
+// parse reads a file. It accepts all edits of a person: without the comment the ID
+// is derived from the name of the file, and without the marks everything after the
+// first line is content.
 func parse(file string, data []byte) Memory {
 	lines := strings.Split(normalLines(string(bytes.TrimPrefix(data, []byte("\uFEFF")))), "\n")
 	a := cutComment(&lines)
@@ -121,7 +121,6 @@ func cutComment(lines *[]string) (a about) {
 	return a
 }
 
-// parseText finds the three parts in the lines of a file.
 func parseText(lines []string) (t Text) {
 	var parts [3][]string // abstract, overview, content
 	at := 0
@@ -148,8 +147,8 @@ func blank(lines []string) bool {
 	return !slices.ContainsFunc(lines, func(l string) bool { return strings.TrimSpace(l) != "" })
 }
 
-// isMark reports whether a line is one of those of a file's structure, with any
-// number of backslashes in front.
+// isMark reports whether a line is a structural line of a file, after any
+// number of backslashes.
 func isMark(line string) bool {
 	line = strings.TrimLeft(line, `\`)
 	mark := strings.TrimRight(line, " \t")

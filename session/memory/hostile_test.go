@@ -51,7 +51,7 @@ func TestOtherEncoding(t *testing.T) {
 	require.Equal(t, latin, string(data))
 }
 
-// An Index has nothing of what is erased, under no name that it ever had.
+// An Index loses erased memories under all of their names.
 func TestEraseIndexOfPersons(t *testing.T) {
 	for name, person := range map[string]func(t *testing.T, m *Store, file string){
 		"renamed": func(t *testing.T, _ *Store, file string) {

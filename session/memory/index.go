@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// An Index finds memories by what they mean, by embeddings for example. A result
+// An Index finds memories by their meaning, by embeddings for example. A result
 // counts only if the memory still has the text that was put. An Index is safe for
 // several goroutines.
 //
-// Folder and name are those of the file, "owners/ana" and
+// Folder and name locate the file, "owners/ana" and
 // "owners/ana/user/memories/entities/rex.md" for example. An Index must not mix
 // folders: they are of different people.
 type Index interface {
-	// Put keeps what a memory says, with a hash of it, in place of what it has under
-	// that name. It does nothing if it has that hash already.
+	// Put stores the text of a memory, with its hash, and replaces an earlier text
+	// of that name. It does nothing if the hash is the same.
 	Put(ctx context.Context, folder, name, hash, text string) error
 	// Delete forgets a name, or with an empty name everything in the folder. When
 	// the error is nil nothing of it is left.
@@ -27,14 +27,14 @@ type Index interface {
 	Near(ctx context.Context, folder, text string, limit int) ([]Near, error)
 }
 
-// A Near is what an [Index] has found.
+// A Near is a result of an [Index].
 type Near struct {
 	Name  string
 	Hash  string  // as it was put
 	Score float64 // from 0 to 1; 1 is as good as the best hit by words
 }
 
-// text is what an Index is given.
+// text returns the text for an Index.
 func (t Text) text() string {
 	return strings.TrimSpace(strings.Join([]string{t.Abstract, t.Overview, t.Content}, "\n\n"))
 }
@@ -60,13 +60,13 @@ func (m *Store) Reindex(ctx context.Context, scope Scope) error {
 	return nil
 }
 
-// folderOf returns the folder that a file belongs to: that of an owner or an agent.
+// folderOf returns the folder of an owner or an agent that a file belongs to.
 func folderOf(name string) string {
 	parts := strings.SplitN(name, "/", 3)
 	return strings.Join(parts[:min(len(parts), 2)], "/")
 }
 
-// near adds what the Index finds. Hits of what a memory has said before are dropped.
+// near adds hits of the Index, except for earlier texts of a memory.
 func (m *Store) near(ctx context.Context, o SearchOptions, f *finding) error {
 	if m.opts.Index == nil || f.query == "" {
 		return nil
@@ -118,7 +118,7 @@ func (f *finding) nearby(m *Memory, score float64) {
 // noticed is a Storage whose changes the Index and the memories in memory follow.
 type noticed struct {
 	Storage
-	index  Index // nil if there is none
+	index  Index // nil if missing
 	recent *recent
 }
 
@@ -138,8 +138,8 @@ func isMemory(name string) bool {
 	return strings.HasSuffix(name, extension) && strings.Contains(name, "/memories/")
 }
 
-// changed gives the Index what a file says. An Index that fails keeps no memory from
-// being written: its hit is stale then, and dropped.
+// changed passes the content of a file to the Index. If that fails the memory is
+// written all the same; stale hits are dropped.
 func (n noticed) changed(ctx context.Context, name string, data []byte, err error) {
 	n.recent.forget(name)
 	if n.index == nil || err != nil || !isMemory(name) {

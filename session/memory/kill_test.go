@@ -32,7 +32,7 @@ func init() {
 var (
 	key = session.Key{Agent: "main", Channel: "cli", Peer: "anna"}
 
-	// lessons are what is learned from two archives, by their first words.
+	// lessons are the memories from two archives, by their first words.
 	lessons = map[string][]Candidate{
 		"one": {
 			candidate(profile, "", "Is called Anna", ""), candidate(preferences, "editor", "Uses vim", ""),
@@ -46,8 +46,8 @@ var (
 	}
 )
 
-// learner extracts what is pending, and announces each step on a line: "step" and its
-// name, or "paid" and the archive.
+// learner extracts pending archives, and announces each step on a line: "step" and
+// its name, or "paid" and the archive.
 func learner(dir string, stdin io.Reader, stdout io.Writer) error {
 	ctx := context.Background()
 	fmt.Fprintln(stdout, "ready")
@@ -106,7 +106,7 @@ func planted(t *testing.T) string {
 	return dir
 }
 
-// A run is one child, and what it has said.
+// A run is one child, and its output.
 type run struct {
 	dir   string
 	cmd   *exec.Cmd
@@ -136,7 +136,7 @@ func (r *run) listen(n int) {
 	}
 }
 
-// learned checks what is there in the end, and returns it.
+// learned checks the final memories, and returns them.
 func learned(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	st, err := session.Open(filepath.Join(dir, "store"), nil)
@@ -180,8 +180,8 @@ func learned(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// A learner that is killed at any step, again and again, learns in the end what one
-// learns that is not.
+// A learner that is killed at any step, again and again, ends with the same
+// memories as one that is not.
 func TestExtractSIGKILL(t *testing.T) {
 	kills := storetest.Extent(*storetest.Faults, 4, 200, 2_000)
 	from := planted(t)
@@ -271,10 +271,10 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// stopped is what a kill is in one process.
+// stopped simulates a kill in one process.
 type stopped struct{}
 
-// extractUntil extracts, and stops like a killed process in front of a step.
+// extractUntil extracts, and stops like a killed process before a step.
 func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended bool) {
 	t.Helper()
 	n := 0
@@ -293,7 +293,7 @@ func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended b
 	return true
 }
 
-// An extraction that stops in front of any step is finished by the next.
+// An extraction that stops before any step is finished by the next.
 func TestStopped(t *testing.T) {
 	var want map[string]string
 	from, first := t.TempDir(), newTalk("anna")

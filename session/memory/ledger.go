@@ -13,12 +13,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A ledger is what the lines about commits and uses add up to. The zero value is that of
-// a session without any.
+// A ledger is the sum of all lines about commits and uses. The zero value belongs to a
+// session without any.
 type ledger struct {
 	entry string // of the last commit
-	// Commit is the last one, without texts and Runs. Its Stats have the memories that were
-	// extracted since, too, and its Open has the entry while that is open.
+	// Commit is the last one, without texts and Runs. Its Stats include memories extracted
+	// later, and its Open includes the entry while that is open.
 	transcript.Commit
 	used map[string]bool        // since then, by kind and URI
 	uses transcript.CommitStats // their numbers
@@ -28,7 +28,7 @@ type ledger struct {
 var accounts = words.NewLiterals(`"commit"`, `"used"`, `"extracted"`)
 
 // readLedger reads the lines of a session that are before to. It reads backwards to the
-// last commit, and the whole transcript if there is none.
+// last commit, else the whole transcript.
 func readLedger(ctx context.Context, s *session.Session, to int64) (l ledger, err error) {
 	var recs []transcript.Record
 	for rec, err := range accounted(ctx, s, session.ScanOptions{To: to}, accounts) {
@@ -47,10 +47,10 @@ func readLedger(ctx context.Context, s *session.Session, to int64) (l ledger, er
 }
 
 // accounted yields the lines about commits and uses that have one of the literals, the last
-// one first, without those that a fork has copied and those of appends that were cut.
+// one first, except for copies in a fork and lines of cut appends.
 func accounted(ctx context.Context, s *session.Session, o session.ScanOptions, literals words.Literals) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		var found []transcript.Record // in a batch of which the first line is looked for
+		var found []transcript.Record // in a batch whose first line is still to come
 		o.Backward, o.Own = true, true
 		o.Keep = func(lines []byte) bool { return len(found) > 0 || literals.In(lines) }
 		for rec, err := range s.Scan(ctx, o) {
@@ -138,7 +138,7 @@ func (l *ledger) first(use string) int {
 	return 1
 }
 
-// stats returns the sums over all commits, with what has happened since the last one.
+// stats returns the sums over all commits and the time since the last one.
 func (l *ledger) stats() transcript.CommitStats {
 	sum := l.Stats
 	sum.Contexts += l.uses.Contexts
@@ -149,8 +149,8 @@ func (l *ledger) stats() transcript.CommitStats {
 // mostOrdinal keeps a name like archive_99999999999 from deciding about the next ones.
 const mostOrdinal = 1_000_000
 
-// ordinalOf is the number that the name of an archive ends with, 0 if there is
-// none or it is a very large one.
+// ordinalOf is the number at the end of an archive's name, 0 without one or if
+// it is too large.
 func ordinalOf(archive string) int {
 	n, err := strconv.Atoi(archive[strings.LastIndexFunc(archive, func(r rune) bool { return r < '0' || r > '9' })+1:])
 	if err != nil || n > mostOrdinal {

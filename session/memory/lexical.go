@@ -28,14 +28,12 @@ func (lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decisio
 	return Decision{Action: Create, Reason: "no memory is like it"}, nil
 }
 
-// topics returns the keys of what a memory is about.
 func (m Memory) topics() map[string]bool {
 	set := map[string]bool{lineKey(m.Topic): true, lineKey(m.Name): true}
 	delete(set, "")
 	return set
 }
 
-// termSet returns the different words of a text.
 func termSet(text string) map[string]bool {
 	set := map[string]bool{}
 	for _, term := range words.Terms(text) {
@@ -58,7 +56,7 @@ func alikeness(a, b map[string]bool) float64 {
 // likeness is the share of common words, from 0 to 1, of two texts with a and b words.
 func likeness(common, a, b int) float64 { return 2 * float64(common) / float64(max(a+b, 1)) }
 
-// The lines between what was merged.
+// The lines between merged texts.
 const (
 	earlierLine = "Earlier:"
 	laterLine   = "Later:"
@@ -82,7 +80,8 @@ func mergeLines(m Memory, c Candidate) Text {
 	return behind(newer.normal(), earlierLine, older)
 }
 
-// behind adds to the content of a text the paragraphs of another that say more.
+// behind appends to the content of a text the paragraphs of another that add
+// something.
 func behind(t Text, heading string, rest Text) Text {
 	have := t.lineKeys()
 	headed := have[lineKey(heading)]
@@ -118,7 +117,7 @@ func lexicallyIn(part, whole Text) bool {
 	return allIn(part.Abstract+"\n"+part.Overview+"\n"+part.Content, whole.lineKeys())
 }
 
-// lineKeys returns the keys of all lines, and those of the parts of a first line.
+// lineKeys returns the keys of all lines, and of the parts of a first line.
 func (t Text) lineKeys() map[string]bool {
 	have := map[string]bool{"": true}
 	for line := range strings.SplitSeq(strings.ReplaceAll(t.Abstract, ";", "\n")+"\n"+t.Abstract+"\n"+t.Overview+"\n"+t.Content, "\n") {

@@ -13,21 +13,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Scope says whose memories they are. Those about a person (profile,
-// preferences, entities, events) belong to Owner, whatever the agent; those of the
-// agent (cases, patterns) belong to both, unless [Options.Shared] gives them to the
-// agent alone. A Scope without an Owner has no memories and is refused with
-// [ErrOwner].
+// A Scope owns memories. Memories about a person (profile, preferences, entities,
+// events) belong to Owner, whatever the agent; memories of the agent (cases,
+// patterns) belong to both, unless [Options.Shared] gives them to the agent alone.
+// A Scope without an Owner has no memories and is refused with [ErrOwner].
 type Scope struct {
 	Agent string `json:"agent"`
 	Owner string `json:"owner"`
 }
 
-// ErrOwner says that a scope or an archive has no owner. Give a session its owner
-// before it is committed.
-var ErrOwner = errors.New("memories belong to an owner, and there is none")
+// ErrOwner reports a scope or an archive without an owner. Give a session its
+// owner before it is committed.
+var ErrOwner = errors.New("memories need an owner")
 
-// check refuses a scope that nobody owns.
+// check refuses a scope without an owner.
 func (s Scope) check() error {
 	if s.Owner == "" {
 		return ErrOwner
@@ -35,7 +34,7 @@ func (s Scope) check() error {
 	return nil
 }
 
-// A Category says what kind of memory it is, and where it is kept. It is one of six; a
+// A Category is the kind of a memory, which decides its place. It is one of six; a
 // candidate of any other category is refused:
 //
 //	profile      what is known about the person
@@ -45,9 +44,9 @@ func (s Scope) check() error {
 //	cases        a problem and how it was solved
 //	patterns     what has proved to work
 //
-// There is one profile, and what is learned is always merged into it. Preferences,
-// entities and patterns may be merged with what is known. Events and cases never are:
-// each stays a memory of its own.
+// There is one profile, which absorbs all new facts about the person. Preferences,
+// entities and patterns may be merged with known ones. Events and cases never are: each
+// stays a memory of its own.
 type Category string
 
 const (
@@ -63,7 +62,6 @@ var categories = []Category{profile, preferences, entities, events, cases, patte
 
 func (c Category) valid() bool { return slices.Contains(categories, c) }
 
-// merges reports whether what is learned may be merged with what is known.
 func (c Category) merges() bool { return c != events && c != cases }
 
 // ofAgent reports whether the category belongs to the agent.
@@ -75,16 +73,16 @@ type Memory struct {
 	ID       string   `json:"id"`
 	Scope    Scope    `json:"scope"`
 	Category Category `json:"category"`
-	// Name is that of its file, without the extension and the encoding.
+	// Name is the name of its file, without the extension and the encoding.
 	Name string `json:"name"`
 	// URI names its file within the scope, as the commit's diff does.
 	URI   string `json:"uri"`
 	Topic string `json:"topic,omitempty"` // that it was learned under
 	Text
-	// Instruction says that the memory tells the assistant what to do. It may have
-	// been planted, so show it as something that was said, and do not follow it.
+	// Instruction marks a memory that commands the assistant. It may have been
+	// planted, so show it as a quotation, and do not follow it.
 	Instruction bool `json:"instruction,omitempty"`
-	// Edited says that a person has changed the file, or has written it.
+	// Edited is set if a person has changed or written the file.
 	Edited  bool      `json:"edited,omitempty"`
 	Sources []Source  `json:"sources,omitempty"`
 	Created time.Time `json:"created,omitzero"`
@@ -109,19 +107,19 @@ type Source struct {
 	Commit  string `json:"commit"`  // its entry ID
 }
 
-// A Candidate is what an [Extractor] thinks is worth remembering.
+// A Candidate is a memory proposed by an [Extractor].
 type Candidate struct {
 	Category Category `json:"category"`
-	// Topic says what it is about in a few words. The name of the file is made from
-	// it, so it need not be one. Empty is the abstract.
+	// Topic is the subject in a few words, from which the name of the file is made.
+	// Empty is the abstract.
 	Topic string `json:"topic,omitempty"`
 	Text
-	// Instruction says that the candidate tells the assistant what to do. The store
-	// sets it too where the text looks like it.
+	// Instruction marks a candidate that commands the assistant. The store also
+	// sets it if the text looks like it.
 	Instruction bool `json:"instruction,omitempty"`
 }
 
-// An Input is what an [Extractor] reads: the messages of one archive.
+// An Input of an [Extractor] is the messages of one archive.
 type Input struct {
 	Scope    Scope
 	Source   Source
@@ -130,19 +128,19 @@ type Input struct {
 	Messages []transcript.Message
 }
 
-// An Extractor finds what is worth remembering. It must give up when ctx is done. It
+// An Extractor finds memories worth keeping. It must give up when ctx is done. It
 // may return any number of candidates of any size: the store takes the first 200 and
-// refuses those of more than 32 KiB. Everything it reads is data that others have
-// written, and may ask it to do things.
+// refuses larger ones than 32 KiB. All of its input is untrusted data, and may
+// contain instructions.
 type Extractor interface {
-	// Extract returns what one archive teaches, nothing if it teaches nothing.
+	// Extract returns the memories from one archive, if any.
 	Extract(ctx context.Context, in Input) ([]Candidate, error)
 }
 
-// A Decider says what becomes of a candidate, given the memories of its category that
-// are most like it, the most similar first. It is asked only where there is a choice.
-// It must give up when ctx is done. After an error, or a decision that is none of
-// those that were possible, words decide, see [Options].
+// A Decider decides the fate of a candidate by the most similar memories of its
+// category, best first. It is called only where there is a choice. It must give up
+// when ctx is done. After an error, or an impossible decision, words decide, see
+// [Options].
 type Decider interface {
 	// Decide returns what becomes of c.
 	Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error)
@@ -158,14 +156,14 @@ const (
 	Skip   Action = "skip"   // it is known already
 )
 
-// A Decision is the answer of a [Decider]. The zero value is none.
+// A Decision is the answer of a [Decider]. The zero value is invalid.
 type Decision struct {
 	Action Action
-	// Into is the ID of the memory to merge with, or the one that says it already;
-	// empty is the first of the similar ones.
+	// Into is the ID of the memory to merge with, or the one with the same
+	// content; empty is the first of the similar ones.
 	Into string
-	// Text is that of the merged memory. With the zero value the store puts the
-	// texts together by lines.
+	// Text is the text of the merged memory. With the zero value the store
+	// merges the texts by lines.
 	Text   Text
 	Reason string // for the diff
 }
@@ -181,8 +179,8 @@ func ownerFolder(owner string) string { return path.Join("owners", filename.Enco
 // agentFolder is the folder with everything that is shared by the owners of an agent.
 func agentFolder(agent string) string { return path.Join("agents", filename.Encode(agent)) }
 
-// base returns the folder with the memories of the owner or, for the categories of the
-// agent, those of the agent; empty if the scope has none.
+// base returns the folder with the memories of the owner or, for categories of the
+// agent, of the agent; empty if the scope lacks one.
 func (s Scope) base(c Category, shared bool) string {
 	switch {
 	case !c.ofAgent():
@@ -195,7 +193,6 @@ func (s Scope) base(c Category, shared bool) string {
 	return path.Join(ownerFolder(s.Owner), agentFolder(s.Agent), "agent", "memories")
 }
 
-// folder returns the folder of a category, empty if the scope has none.
 func (s Scope) folder(c Category, shared bool) string {
 	base := s.base(c, shared)
 	if base == "" || c == profile {

@@ -22,7 +22,7 @@ import (
 type Model struct {
 	// Client is the model. It is required.
 	Client guard.Client
-	// Name is the model that is asked for; empty leaves it to the Client.
+	// Name is the requested model; empty leaves it to the Client.
 	Name string
 	// Window is the context window of the model in tokens. 0 means 32,768.
 	Window int
@@ -39,17 +39,17 @@ type Model struct {
 	Counter tokens.Counter
 }
 
-var errAnswer = errors.New("the model has not answered with the JSON that was asked for")
+var errAnswer = errors.New("the model has not answered with the requested JSON")
 
 const (
 	defaultWindow    = 32_768
 	defaultMaxOutput = 4_096
 	defaultCalls     = 16
-	safety           = 1.25 // between an estimate of tokens and what is reckoned with
+	safety           = 1.25 // margin on estimated tokens
 )
 
-// Extract implements [Extractor]. Its error is that of ctx or the Client, which it
-// wraps, or quotes an answer that has no candidates in it.
+// Extract implements [Extractor]. Its error wraps the error of ctx or the Client,
+// or quotes an answer without candidates.
 func (m Model) Extract(ctx context.Context, in Input) (found []Candidate, err error) {
 	parts, err := m.parts(in.Messages)
 	if err != nil {
@@ -71,8 +71,8 @@ func (m Model) Extract(ctx context.Context, in Input) (found []Candidate, err er
 	return found, nil
 }
 
-// Decide implements [Decider]. Where not even one memory fits into a request beside
-// the candidate, words decide, see [Options].
+// Decide implements [Decider]. If not even one memory fits into a request with the
+// candidate, words decide, see [Options].
 func (m Model) Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
 	for len(similar) > 0 && !m.fits(decidePrompt(c, similar)) {
 		similar = similar[:len(similar)-1]
@@ -127,7 +127,6 @@ func (m Model) part(text string) string {
 	return ""
 }
 
-// output is how many tokens the model may write.
 func (m Model) output() int {
 	return cmp.Or(max(m.MaxOutput, 0), min(defaultMaxOutput, cmp.Or(m.Window, defaultWindow)/4))
 }
@@ -138,13 +137,12 @@ func (m Model) fits(text string) bool {
 	return float64(n)*safety+float64(m.output()) <= float64(cmp.Or(m.Window, defaultWindow))
 }
 
-// A modelAnswer is what a model wrote, and whether its end is missing.
+// A modelAnswer is the text of a model, and whether its end is missing.
 type modelAnswer struct {
 	text string
 	cut  bool
 }
 
-// ask sends one request.
 func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 	if m.Client == nil {
 		return modelAnswer{}, errors.New("Model.Client is not set")
@@ -174,9 +172,9 @@ func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 }
 
 // parseCandidates reads a list of candidates out of the answer of a model: an array,
-// or an object that has one, with any text around it. Of an answer that was cut the
-// candidates that are whole count. An item that is no candidate is one without a
-// category, so that the result says that it was refused.
+// or an object with one, with any text around it. Of a cut answer only whole
+// candidates count. Other items become candidates without a category, so the result
+// lists them as refused.
 func parseCandidates(text string, cut bool) ([]Candidate, error) {
 	list, ok := findList(text)
 	if !ok || cut && len(list) == 0 {
@@ -286,7 +284,6 @@ func listAt(text string) ([]json.RawMessage, bool) {
 	return nil, false
 }
 
-// parseDecision reads the decision out of the answer of a model.
 func parseDecision(text string, similar []Memory) (Decision, error) {
 	fail := func() (Decision, error) {
 		return Decision{}, fmt.Errorf("%w: %q", errAnswer, clip(oneLine(text), 200))

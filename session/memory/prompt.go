@@ -37,7 +37,6 @@ Only what is said there, nothing of general knowledge, no passwords and keys. Wr
 reason is a few words. Output only the object.`
 )
 
-// extractPrompt asks for candidates of a part of a conversation.
 func extractPrompt(part string, n, of int, instructions string) string {
 	where := ""
 	if of > 1 {
@@ -49,7 +48,6 @@ func extractPrompt(part string, n, of int, instructions string) string {
 	return "<conversation>\n" + defuse(part) + "\n</conversation>\n\n" + dataNotice + "\n\n" + where + extractTask + instructions
 }
 
-// decidePrompt asks what becomes of a candidate.
 func decidePrompt(c Candidate, similar []Memory) string {
 	var sb strings.Builder
 	sb.WriteString("<candidate>\n" + defuse(asJSON(c)) + "\n</candidate>\n\n")

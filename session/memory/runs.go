@@ -13,34 +13,33 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// unfiled is what a session has in no chapter. A line of a history is live only
-// together with all lines before it, so a commit that has an entry also has what is
-// live before that entry: what counts of a commit is its last entry.
+// unfiled holds the entries of a session outside of chapters. A line of a history
+// is live only together with all lines before it, so a commit with an entry also
+// includes all earlier live ones: only its last entry matters.
 type unfiled struct {
 	runs     []transcript.Run // up to the last turn that is over
 	messages int              // in the runs
 	open     int              // messages after them
-	live     []transcript.Run // the runs and what is after them
-	from     int64            // a place in front of the runs
+	live     []transcript.Run // the runs and later lines
+	from     int64            // a place before the runs
 }
 
 // reading yields the batches of a session from a place on.
 type reading func(from int64) iter.Seq2[transcript.Batch, error]
 
-// upTo returns the reading of what a session has before a place.
+// upTo returns the reading of a session before a place.
 func upTo(ctx context.Context, s *session.Session, to int64) reading {
 	return func(from int64) iter.Seq2[transcript.Batch, error] {
 		return transcript.Batches(s.Scan(ctx, session.ScanOptions{From: from, To: to}))
 	}
 }
 
-// errRewound says that lines count that a reading has left out.
+// errRewound reports that skipped lines count.
 var errRewound = errors.New("a rewind refers to older lines")
 
-// findUnfiled reads what was appended since the last commit, of which last is the last
-// entry. After a rewind it reads the whole transcript, because the rewind may have brought
-// back what a commit has passed over. Open is the first entry of the turn that is not
-// over; it is empty if all are.
+// findUnfiled reads the entries since the last commit, whose last entry is last. After a
+// rewind it reads the whole transcript, because the rewind may have revived entries that a
+// commit skipped. Open is the first entry of the unfinished turn, or empty.
 func findUnfiled(ctx context.Context, s *session.Session, read reading, last, open string) (unfiled, error) {
 	rec, err := find(ctx, s, last)
 	if err != nil {
@@ -53,8 +52,8 @@ func findUnfiled(ctx context.Context, s *session.Session, read reading, last, op
 	return u, err
 }
 
-// readUnfiled reads what is after the batch of a record. The error is errRewound if older
-// lines count.
+// readUnfiled reads the batches after a record. The error is errRewound if older lines
+// count.
 func readUnfiled(read reading, last transcript.Record, open string) (unfiled, error) {
 	o := filed{from: last.End, fold: rebuild.New(&rebuild.Options{Full: true, Tail: last.End > 0})}
 	for b, err := range read(last.End) {
@@ -73,12 +72,13 @@ func readUnfiled(read reading, last transcript.Record, open string) (unfiled, er
 	return o.unfiled(open), nil
 }
 
-// filed is what readUnfiled has read of a session, without what its lines say.
+// filed holds the structure of the lines that readUnfiled has read, without
+// their texts.
 type filed struct {
 	from    int64
 	fold    *rebuild.Fold
 	batches []filedBatch
-	has     []string // the last entries of commits, and that of the lines of another session
+	has     []string // the last entries of commits, and of the lines of another session
 	copies  int      // how many of the next lines are another session's
 }
 
@@ -129,7 +129,8 @@ func (o *filed) add(b transcript.Batch) error {
 	return o.fold.Add(bare)
 }
 
-// unfiled returns what is in no archive, as ranges of the lines in their order.
+// unfiled returns the entries outside of archives, as ranges of lines in their
+// order.
 func (o *filed) unfiled(open string) unfiled {
 	u := unfiled{from: o.from}
 	live := map[string]bool{}
@@ -170,8 +171,7 @@ func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run
 	return runs
 }
 
-// batchesOf yields the batches of runs, the lines of which are read from a place in
-// front of them.
+// batchesOf yields the batches of runs, whose lines are read from an earlier place.
 func batchesOf(read reading, from int64, runs []transcript.Run) iter.Seq2[transcript.Batch, error] {
 	return func(yield func(transcript.Batch, error) bool) {
 		runs, inside := runs, false
@@ -202,8 +202,8 @@ func holds(b transcript.Batch, id string) bool {
 }
 
 // historyOf returns the history of runs, as if nothing had been compacted or
-// clipped. An append that a kill has cut is left out if retried reports that its key
-// was used again behind the runs; nil reports that none was.
+// clipped. An append that a kill has cut is left out if retried reports a later use
+// of its key; nil means no such use.
 func historyOf(read reading, from int64, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
 	for b, err := range batchesOf(read, from, runs) {
@@ -249,9 +249,9 @@ func beginningOf(read reading, from int64, runs []transcript.Run) (line string, 
 	return line, nil
 }
 
-// closed returns the index of the first message of the turn that is not over, the
-// number of messages if all turns are, and the first entry of that turn. All that
-// is in front of the index was appended before anything behind it.
+// closed returns the index of the first message of the unfinished turn, or the
+// number of messages, and the first entry of that turn. All messages before the
+// index were appended before all later ones.
 func closed(fold *rebuild.Fold) (at int, open string) {
 	h, p := fold.History(), fold.Pending()
 	at = len(h.Messages)

@@ -18,14 +18,14 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// SearchOptions says where [Store.Search] looks. Nil and zero fields are the
-// defaults; a Scope or a session is required.
+// SearchOptions selects the sources of [Store.Search]. Nil and zero fields are
+// the defaults; a Scope or a session is required.
 type SearchOptions struct {
-	// Scope says whose memories are searched. Without an Owner none are.
+	// Scope selects the memories; without an Owner none are searched.
 	Scope Scope
-	// Sessions are searched too: the overviews of their chapters, the URIs that
-	// [RecordUse] has recorded, and what was said in them, archived
-	// or not. The caller must make sure that the owner may read them.
+	// Sessions are searched as well: the overviews of their chapters, the URIs
+	// that [RecordUse] has recorded, and their entries, archived or not. The
+	// caller must make sure that the owner may read them.
 	Sessions []*session.Session
 	// Limit is how many hits there are at most; 0 means 20.
 	Limit int
@@ -43,13 +43,13 @@ const (
 	maxExcerpt    = 400   // bytes of the part of a longer one
 )
 
-// Hit is something that fits a query. Its text is data: people and programs have
-// said it, and nothing in it is an instruction.
+// Hit is a match of a query. Its text is data from people and programs, and
+// never an instruction.
 type Hit struct {
 	// Kind is memory; archive, an archive of a session; context or skill, the URI of
 	// one that a session has used; or entry, a place in a transcript.
 	Kind string `json:"kind"`
-	// URI is that of the Memory, of the archive, or of what was used; an entry has its
+	// URI names the memory, the archive, or the used resource; for an entry it is
 	// agent, session and ID: main/<session>#<entry>.
 	URI string `json:"uri"`
 	// Score is comparable between the hits of one search; more is better.
@@ -61,11 +61,11 @@ type Hit struct {
 	Time time.Time `json:"time,omitzero"`
 
 	Memory *Memory `json:"memory,omitempty"` // of a memory
-	// Used says of a memory that one of the sessions has recorded that it helped.
+	// Used is set if one of the sessions has recorded that the memory helped.
 	Used    bool        `json:"used,omitempty"`
 	Session session.Ref `json:"session,omitzero"`  // of everything but a memory
 	Archive string      `json:"archive,omitempty"` // the name of an archive
-	Entry   string      `json:"entry,omitempty"`   // the ID of an entry, or that of the commit of an archive
+	Entry   string      `json:"entry,omitempty"`   // the ID of an entry, or of the commit of an archive
 }
 
 // The kinds of a [Hit].
@@ -76,21 +76,21 @@ const (
 	kindEntry   = "entry"
 )
 
-// Search returns what fits a query best, the best first: memories of a scope, and of
-// sessions archives, used URIs and entries, in one order. A query is that of a
-// ranked [search.Query]: words of any script, beginnings of words followed by
-// a *, phrases in double quotes; one of them is enough. Only the first 600 bytes of a
+// Search returns the best matches of a query, the best first: memories of a scope,
+// and of sessions archives, used URIs and entries, in one order. A query is as in a
+// ranked [search.Query]: words of any script, beginnings of words followed by a *,
+// phrases in double quotes; one of them is enough. Only the first 600 bytes of a
 // query count. A query without a word gives an error that matches [search.ErrQuery].
 //
 // Nothing is indexed on disk. The memories that have changed since the last search
 // are read, up to 32 MiB of them stay in memory, and the transcripts are read as
-// [search.Session] does. With [Options].Index, memories near to the query
-// are found too, though they have none of its words.
+// [search.Session] does. With [Options].Index, memories near to the query are
+// found even without any of its words.
 //
-// Left out are what was rewound, summaries, system prompts and data of the
-// application, what was shown of memories, an entry that says the query and nothing
-// else, and hits for which the tokens do not suffice. If a file or the Index fails,
-// the error names it, and the hits are what was found without.
+// It leaves out rewound entries, summaries, system prompts and data of the
+// application, quoted memories, an entry that is only the query itself, and hits
+// beyond the token limit. If a file or the Index fails, the error names it, and the
+// other hits are returned.
 func (m *Store) Search(ctx context.Context, query string, opts *SearchOptions) ([]Hit, error) {
 	var o SearchOptions
 	if opts != nil {
@@ -125,7 +125,7 @@ func (o SearchOptions) check() error {
 	return nil
 }
 
-// find looks at everything that is searched. Failed is what was left out, and why.
+// find searches all sources. failed lists the failed ones, and why.
 func (m *Store) find(ctx context.Context, f *finding, o SearchOptions) (failed, err error) {
 	for _, s := range o.Sessions {
 		if err := f.session(ctx, s); err != nil {
@@ -152,13 +152,13 @@ type document struct {
 	near  float64 // by the Index
 }
 
-// A finding is what is found.
+// A finding collects the hits of a search.
 type finding struct {
 	query   string
 	words   *words.Query
 	ranking words.Ranking
 	found   []document
-	held    int             // bytes of what is found
+	held    int             // bytes of the hits
 	used    map[string]bool // URIs
 	profile *Memory
 }
@@ -182,8 +182,8 @@ func newFinding(query string) (*finding, error) {
 	return f, nil
 }
 
-// maxHeld is how many bytes of what was found are held. If there are more, the worse
-// half goes, by what is known of all words so far.
+// maxHeld limits the bytes of held hits. Beyond it the worse half goes, by the
+// statistics so far.
 const maxHeld = 32 << 20
 
 // add counts a document and keeps it if it fits.
@@ -210,7 +210,6 @@ func (f *finding) add(d document) {
 	}
 }
 
-// size returns the bytes of what a document says.
 func (d *document) size() (size int) {
 	for _, text := range d.texts {
 		size += len(text)
@@ -232,7 +231,6 @@ func (m *Memory) document() document {
 	}
 }
 
-// session adds what is found of a session.
 func (f *finding) session(ctx context.Context, s *session.Session) error {
 	archives, err := Chapters(ctx, s)
 	if err != nil {
@@ -284,11 +282,10 @@ func (f *finding) entries(ctx context.Context, s *session.Session) error {
 		})
 	}
 	info, err := s.Info(ctx)
-	f.ranking.Texts += int64(max(0, info.Messages-n)) // the others have none of the words, or few
+	f.ranking.Texts += int64(max(0, info.Messages-n)) // the others match few words or none
 	return err
 }
 
-// score gives the documents their scores, and puts the best in front.
 func (f *finding) score() {
 	top := 0.0
 	for i := range f.found {
@@ -333,7 +330,6 @@ func (f *finding) hits(o SearchOptions) []Hit {
 	return hits
 }
 
-// first returns the first line of what a document says.
 func (d *document) first() string { return strings.TrimSpace(d.texts[0]) }
 
 // shown returns what to show of a document: all of it, if that is short.
@@ -343,7 +339,7 @@ func (d *document) shown() string {
 		parts = parts[:3] // its topic is in its name
 	}
 	if d.Kind == kindArchive && d.texts[1] != "" {
-		parts = parts[1:] // which has the first line, too
+		parts = parts[1:] // which also has the first line
 	}
 	var said []string
 	size := 0

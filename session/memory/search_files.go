@@ -48,7 +48,7 @@ func (r *recent) put(f File, m Memory) {
 	r.bytes += size
 }
 
-// drop forgets a file, or what is below a folder. The lock is held.
+// drop forgets a file, or all below a folder. The lock is held.
 func (r *recent) drop(name string) {
 	if old, ok := r.files[name]; ok {
 		r.bytes -= old.mem.size()
@@ -110,7 +110,7 @@ func (m *Store) memories(ctx context.Context, scope Scope, f func(*Memory)) erro
 }
 
 // recall returns a memory as it was read last, if it has not changed; nil if it is
-// gone.
+// missing.
 func (m *Store) recall(ctx context.Context, scope Scope, f placed) (*Memory, error) {
 	mem, ok := m.recent.get(f.File)
 	if !ok {

@@ -93,7 +93,7 @@ func (s *shelf) put(scope Scope, c Category, name string, t Text) {
 
 var ana = Scope{Agent: "main", Owner: "ana"}
 
-// sought are memories in several scripts, and what somebody asks for.
+// sought are memories in several scripts, and queries for them.
 var sought = []struct{ text, query string }{
 	{"Rex is the dog of Ana's sister, who lives in Porto", "what is the name of the dog of my sister?"},
 	{"安娜的狗叫雷克斯，住在波尔图", "安娜的狗叫什么名字"},
@@ -105,7 +105,7 @@ var sought = []struct{ text, query string }{
 	{"สุนัขของแอนนาชื่อเร็กซ์", "สุนัขของแอนนาชื่ออะไร"},
 }
 
-// noise are words that other memories are made of: those of the queries but one.
+// noise are the words of other memories: all words of the queries but one.
 var noise = [][]string{
 	strings.Fields("the name of what is my project likes tea in Lisbon sister works at a bank and prefers short answers with examples about her plan"),
 	strings.Split("名字 什么 喜欢 茶 项目 计划 在 里斯本 银行 工作 简短 回答 叫 住在", " "),
@@ -172,8 +172,8 @@ func TestSearchMany(t *testing.T) {
 	}
 }
 
-// A search sees what was edited, renamed and removed since the last one, and names
-// what it cannot read.
+// A search sees files edited, renamed and removed since the last one, and names
+// unreadable ones.
 func TestSearchChanges(t *testing.T) {
 	dir := t.TempDir()
 	m, err := Open(Folder(dir), nil)
@@ -231,7 +231,7 @@ func say(t *testing.T, s *session.Session, items ...transcript.Item) {
 	require.NoError(t, err)
 }
 
-// Memories, archives, what was used and what was said come in one order.
+// Memories, archives, uses and messages come in one order.
 func TestSearchSession(t *testing.T) {
 	_, s := talks(t)
 	files := newShelf()
@@ -281,8 +281,8 @@ func TestSearchSession(t *testing.T) {
 	}
 }
 
-// Hits stop at the limit, and their texts at the tokens; what is too long is shown
-// by its first line and the part that fits the query.
+// Hits stop at the limit, and their texts at the tokens; long texts are shown by
+// their first line and the part that fits the query.
 func TestSearchBudget(t *testing.T) {
 	files := newShelf()
 	long := strings.Repeat("Other things are said here, too. ", 80)
@@ -409,7 +409,7 @@ func BenchmarkSearch(b *testing.B) {
 	})
 }
 
-// Several searches go on beside writers, with nothing but whole memories found.
+// Several searches run during writes, and find whole memories only.
 func TestSearchBesideWriters(t *testing.T) {
 	m, err := Open(Folder(t.TempDir()), nil)
 	require.NoError(t, err)
@@ -456,7 +456,7 @@ func TestSearchBesideWriters(t *testing.T) {
 	writers.Wait()
 	close(done)
 	readers.Wait()
-	for i := range 4 { // what is found at last is what is there
+	for i := range 4 { // the last search finds the files
 		require.NoError(t, m.files.Write(t.Context(), name(i), text(1000+i)))
 	}
 	hits, err := m.Search(t.Context(), "dog", &SearchOptions{Scope: ana})

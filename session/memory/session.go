@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A conversation is a session, as far as it is learned from.
+// A conversation is the view of a session for extraction.
 type conversation interface {
 	Ref() session.Ref
 	owner(ctx context.Context) (string, error)
@@ -37,14 +37,15 @@ func (s stored) read(ctx context.Context, chapter string) (rebuild.History, erro
 
 // Extract learns from a chapter of a session, given by its name or the entry ID of
 // its commit, and appends a [transcript.Extracted] to the session. It is idempotent:
-// after a nil error a further call does nothing, and after an error or a kill it goes
-// on where the last one ended. The Extractor is asked again only if there is no diff
-// yet. When the error is nil, the memories and the diff are on stable storage.
+// after a nil error a further call does nothing, and after an error or a kill it
+// continues where the last one ended. The Extractor is called again only if there is
+// no diff yet. When the error is nil, the memories and the diff are on stable
+// storage.
 //
 // An error never changes the chapter and never keeps the next one from being learned.
 // The session then has an Extracted with the error, unless ctx is done, and the
-// chapter stays [Store.Pending]. A candidate that is refused is no error; the result
-// says why.
+// chapter stays [Store.Pending]. A refused candidate is not an error; the result has
+// the reason.
 //
 // A memory that a person has edited is merged as it reads now, one that was renamed
 // is found, and one that was deleted stays away unless the chapter teaches it anew. An

@@ -17,15 +17,14 @@ type view struct {
 	files  map[string]bool     // names in use, in lower case
 }
 
-// known is a memory with what it is compared by.
+// known is a memory with its keys for comparisons.
 type known struct {
 	Memory
 	terms  map[string]bool // of the headline
-	topics map[string]bool // keys of what it is about
+	topics map[string]bool // keys of its topic
 	at     int             // in the list
 }
 
-// load reads all memories of a scope.
 func (m *Store) load(ctx context.Context, scope Scope) (*view, error) {
 	v := newView()
 	for mem, err := range m.List(ctx, scope) {
@@ -41,7 +40,6 @@ func newView() *view {
 	return &view{byID: map[string]*known{}, byTerm: map[string][]*known{}, files: map[string]bool{}}
 }
 
-// put adds a memory, or replaces the one with its ID.
 func (v *view) put(mem Memory) {
 	k := v.byID[mem.ID]
 	if k == nil {
@@ -58,7 +56,6 @@ func (v *view) put(mem Memory) {
 	v.files[strings.ToLower(mem.file)] = true
 }
 
-// find returns the memory with an ID, nil if there is none.
 func (v *view) find(id string) *Memory {
 	if k := v.byID[id]; k != nil {
 		return &k.Memory
@@ -66,7 +63,6 @@ func (v *view) find(id string) *Memory {
 	return nil
 }
 
-// of returns the memories of a category.
 func (v *view) of(c Category) (list []Memory) {
 	for _, k := range v.list {
 		if k.Category == c {

@@ -14,27 +14,26 @@ import (
 	"github.com/convolog/convolog/internal/filename"
 )
 
-// Options are those of a [Store]. The zero value reads memories and learns none.
+// Options configure a [Store]. The zero value reads memories and learns none.
 type Options struct {
-	// Extractor is what [Store.Extract] asks. Without one Extract only finishes
-	// what was begun.
+	// Extractor is called by [Store.Extract]. Without one Extract only finishes
+	// begun work.
 	Extractor Extractor
-	// Decider says what becomes of candidates. Nil compares words, of any script, and
+	// Decider decides the fate of candidates. Nil compares words, of any script, and
 	// needs no service: a candidate is known already if each of its lines is; it is
-	// merged with a memory of the same topic, or with one whose first line has mostly
-	// the same words. The newer text goes before the older one. In a memory that a person
-	// has edited it goes after it, and the first line stays.
+	// merged with a memory of the same topic, or with one whose first line has mostly the
+	// same words. The newer text goes before the older one. In a memory that a person has
+	// edited it goes after it, and the first line stays.
 	Decider Decider
 	// Shared gives the cases and patterns of an agent to all of its owners. The words of
 	// one of them can get into the conversations of the others.
 	Shared bool
 	// Timeout is how long Extractor and Decider together may take for one commit; 0
-	// means five minutes, less than 0 no limit. Decisions that are made again because a
-	// memory has changed meanwhile have as long again. When the time is up, words
-	// decide the rest.
+	// means five minutes, less than 0 no limit. Decisions that are repeated because a
+	// memory has changed get as long again. When the time is up, words decide the rest.
 	Timeout time.Duration
-	// Index also finds memories that have none of the words of a query; nil is none. It
-	// gets every memory that is written or removed; see [Store.Reindex].
+	// Index also finds memories without any word of a query; it may be nil. It gets
+	// every memory that is written or removed; see [Store.Reindex].
 	Index Index
 	// Now is the clock; nil is [time.Now].
 	Now func() time.Time
@@ -44,7 +43,7 @@ const defaultTimeout = 5 * time.Minute
 
 // A Store keeps memories in a [Storage]. It is safe for several goroutines, and
 // several Stores, in as many processes, may use one Storage if their Options.Shared
-// is the same. It has nothing to close.
+// is the same. It needs no Close.
 type Store struct {
 	files  Storage
 	opts   Options
@@ -74,9 +73,9 @@ func Open(files Storage, opts *Options) (*Store, error) {
 	return m, nil
 }
 
-// List returns the memories of a scope in the order of their files, those of the owner
-// first. A file that cannot be read yields an error, and the loop may go on. List takes
-// no lock: a memory that is being written is there as it was or as it becomes. The
+// List returns the memories of a scope in the order of their files, the owner's first.
+// A file that cannot be read yields an error, and the loop may continue. List takes no
+// lock: a memory that is being written is there as it was or as it becomes. The
 // sequence may be ranged over again.
 func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] {
 	return func(yield func(Memory, error) bool) {
@@ -89,7 +88,7 @@ func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] 
 		for _, f := range files {
 			mem, err := m.read(ctx, scope, f.category, f.Name)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was removed meanwhile
+				continue // it was just removed
 			}
 			if err == nil && known[mem.ID] {
 				mem.ID = fileID(f.Name) // a copy
@@ -109,8 +108,8 @@ type placed struct {
 }
 
 // placed returns the files of all memories of a scope. In the folder of the profile,
-// which has the others below it, one file is the profile: that of OpenViking's
-// documents, or that of its program.
+// which contains the others, one file is the profile: by the name in OpenViking's
+// documents, or in its program.
 func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err error) {
 	if err := scope.check(); err != nil {
 		return nil, err
@@ -154,7 +153,7 @@ func (m *Store) read(ctx context.Context, scope Scope, c Category, name string) 
 	if len(data) > maxMemory {
 		return Memory{}, fmt.Errorf("memory: %s has %d bytes, more than %d; shorten the file or move it away", name, len(data), maxMemory)
 	}
-	if !utf8.Valid(data) { // a merge would replace what it cannot read
+	if !utf8.Valid(data) { // a merge would replace an unreadable text
 		return Memory{}, fmt.Errorf("memory: %s is not in UTF-8; save it in that encoding or move it away", name)
 	}
 	mem := parse(name, data)
@@ -162,7 +161,7 @@ func (m *Store) read(ctx context.Context, scope Scope, c Category, name string) 
 	return mem, nil
 }
 
-// Get returns a memory by its ID or its URI. If there is none the error matches
+// Get returns a memory by its ID or its URI. If it is missing the error matches
 // [fs.ErrNotExist].
 func (m *Store) Get(ctx context.Context, scope Scope, id string) (Memory, error) {
 	var failed error
@@ -198,7 +197,7 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 	case err != nil:
 		return fail(err)
 	case !c.valid() || folder == "":
-		return fail(errors.New("the scope has no such category"))
+		return fail(errors.New("there is no such category in the scope"))
 	case c != profile && name == "":
 		return fail(errors.New("the name is empty"))
 	case len(text) > maxMemory || !utf8.ValidString(text):
@@ -221,9 +220,9 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 }
 
 // Delete removes a memory, by its ID or its URI. It stays away until a later commit
-// teaches the same again. The diffs of the commits that it was learned from still
-// say it: use [Store.Erase] where nothing may be left. A memory that is not there
-// matches [fs.ErrNotExist].
+// teaches the same again. The diffs of its commits still contain it: use
+// [Store.Erase] where nothing may be left. A memory that is not there matches
+// [fs.ErrNotExist].
 func (m *Store) Delete(ctx context.Context, scope Scope, id string) error {
 	if err := scope.check(); err != nil {
 		return fmt.Errorf("memory: delete: %w", err)

@@ -11,9 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Trigger says when [Commits] commits: when what was said since the last commit
-// reaches one of the limits. Rewound messages count. The zero value is
-// never.
+// A Trigger makes [Commits] commit when the messages since the last commit
+// reach one of the limits. Rewound messages count. The zero value is never.
 type Trigger struct {
 	Messages int // texts of the user and answers
 	Tokens   int // by estimate
@@ -23,7 +22,7 @@ type Trigger struct {
 	Idle time.Duration
 }
 
-// uncommitted counts what was said since the last commit, for the trigger.
+// uncommitted counts the messages since the last commit, for the trigger.
 type uncommitted struct {
 	rev              int
 	next             int64 // all that is before it was counted
@@ -32,11 +31,11 @@ type uncommitted struct {
 	idle             time.Duration // the longest time without a message
 }
 
-// maxCounted is for how many sessions Commits keeps what it has counted.
+// maxCounted is the number of sessions whose counts Commits keeps.
 const maxCounted = 1024
 
 // Commits returns a function for AfterTurn in the [session.Options] of one store, which
-// calls [Commit] if the trigger says so.
+// calls [Commit] when the trigger is reached.
 func Commits(trigger Trigger, opts *CommitOptions) func(ctx context.Context, s *session.Session) error {
 	now := time.Now
 	if opts != nil && opts.Now != nil {
@@ -86,11 +85,11 @@ func (u *uncommitted) due(t Trigger, now time.Time) bool {
 		t.Idle > 0 && max(u.idle, now.Sub(u.last)) >= t.Idle)
 }
 
-// committing is the type of the lines that say what was committed.
+// committing is the type of the lines of commits.
 var committing = words.NewLiterals(`"commit"`)
 
-// count adds what came since u was counted, up to a place. If there was a commit it
-// begins again.
+// count adds lines since the last count, up to a place. After a commit it begins
+// again.
 func (u *uncommitted) count(ctx context.Context, s *session.Session, end int64, trigger Trigger) error {
 	for rec, err := range accounted(ctx, s, session.ScanOptions{From: u.next, To: end}, committing) {
 		c, ok := rec.Entry.Body.(transcript.Commit)

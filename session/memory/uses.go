@@ -28,10 +28,10 @@ const (
 	usedSkill   = "skill"
 )
 
-// RecordUse records what really helped to answer: contexts and skills, by their URIs. A
+// RecordUse records contexts and skills that really helped to answer, by their URIs. A
 // context that was merely offered to the model need not be recorded. No model sees the
-// record. No use, an empty URI and another Type are refused. The error means what it means
-// for [session.Session.Append].
+// record. No use, an empty URI and another Type are refused. The error is as for
+// [session.Session.Append].
 func RecordUse(ctx context.Context, s *session.Session, uses ...Use) error {
 	lines := []transcript.Used{{}}
 	for _, u := range uses {
@@ -57,7 +57,7 @@ func RecordUse(ctx context.Context, s *session.Session, uses ...Use) error {
 	return err
 }
 
-// used is the type of the lines that say what was used.
+// used is the type of the lines of uses.
 var used = words.NewLiterals(`"used"`)
 
 // Uses returns what [RecordUse] has recorded, the oldest first. It reads the whole
@@ -84,20 +84,20 @@ func Uses(ctx context.Context, s *session.Session) (all []Use, err error) {
 	return all, nil
 }
 
-// Stats counts what a session has done. A context counts once for each commit, and
-// once since the last one, however often it was used; so does a skill.
+// Stats sums up a session. A context counts once for each commit, and once since
+// the last one, however often it was used; so does a skill.
 type Stats struct {
 	Turns        int `json:"total_turns"`        // of the conversation as it stands
 	Tokens       int `json:"total_tokens"`       // of the history, by estimate
-	Compressions int `json:"compression_count"`  // compactions, those of commits included
+	Compressions int `json:"compression_count"`  // compactions, including commits
 	Contexts     int `json:"contexts_used"`      // by their URIs
 	Skills       int `json:"skills_used"`        // by their URIs
 	Memories     int `json:"memories_extracted"` // added or merged, see [transcript.Extracted]
 	Commits      int `json:"commit_count"`
 }
 
-// ReadStats returns what the session has done. It reads the transcript backwards to the
-// last commit, and all of it if there was none, but decodes few of its lines.
+// ReadStats sums up the session. It reads the transcript backwards to the last commit,
+// or to its beginning, but decodes few of its lines.
 func ReadStats(ctx context.Context, s *session.Session) (sum Stats, err error) {
 	var info session.Info
 	var end int64

@@ -215,7 +215,7 @@ func TestArchiveReplaced(t *testing.T) {
 	}
 }
 
-// A driver that cannot archive says so.
+// A driver that cannot archive returns an error.
 func TestNoArchiver(t *testing.T) {
 	st := session.OpenDriver(struct{ driver.Driver }{memdriver.New(nil)}, nil)
 	defer storetest.Close(t, st)
@@ -227,7 +227,7 @@ func TestNoArchiver(t *testing.T) {
 	require.ErrorIs(t, retain.Run(t.Context(), st, p, time.Hour, nil), errors.ErrUnsupported)
 }
 
-// A follower goes on across an archive and a restore, in another store too.
+// A follower continues across an archive and a restore, even in another store.
 func TestFollowArchived(t *testing.T) {
 	dir := t.TempDir()
 	st, other := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Keep it for 30 days: sessions that nobody has used for so long are archived, and
-// could be deleted in the same way.
+// Keep it for 30 days: sessions idle for so long are archived, and could be
+// deleted in the same way.
 func ExampleApply() {
 	ctx := context.Background()
 	now := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)

@@ -19,14 +19,14 @@ type Policy struct {
 	// TTL selects sessions that have a TTL of their own, see [session.CreateOptions],
 	// when they are [session.Expired]. Without it they never count as too old.
 	TTL bool `json:"ttl,omitempty"`
-	// Default is the TTL of sessions that have none; 0 is for ever. It counts from
-	// the last user message, or from the creation of the session if there is none.
+	// Default is the TTL of sessions without one; 0 is for ever. It counts from
+	// the last user message, else from the creation of the session.
 	Default time.Duration `json:"default,omitempty"`
 
 	// MaxSessions is how many sessions stay, the newest, and MaxBytes how many bytes
 	// their transcripts may have together; with PerOwner both apply to each owner
-	// alone. PerKey is how many sessions of each key stay. 0 is no limit. Protected
-	// sessions stay even beyond a limit.
+	// alone. PerKey is how many sessions of each key stay. 0 means unlimited.
+	// Protected sessions stay even beyond a limit.
 	MaxSessions int   `json:"maxSessions,omitempty"`
 	MaxBytes    int64 `json:"maxBytes,omitempty"`
 	PerOwner    bool  `json:"perOwner,omitempty"`
@@ -133,7 +133,6 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 	return plan, nil
 }
 
-// now returns the time by the clock of the plan.
 func (p Plan) now() time.Time {
 	if p.Now == nil {
 		return time.Now()
@@ -216,7 +215,6 @@ func (c *choice) quota(limit int64, why string, cost func(*Item) int64, group fu
 	}
 }
 
-// choose adds an item to the plan, with its protection.
 func (c *choice) choose(item *Item, why string) {
 	item.Why, item.Protected = why, protection(item.Info, item.Expires, why, c.now, c.vouched, c.Force)
 	if item.Protected == "" && c.Keep != nil && c.Keep(item.Info) {

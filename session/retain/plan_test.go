@@ -96,7 +96,7 @@ func TestPreviewOfTwoOwners(t *testing.T) {
 	require.Equal(t, []string{"s0 count"}, planSays(plan))
 }
 
-// A plan chooses what is too old or too much, and says what protects it.
+// A plan chooses old and surplus sessions, and names their protection.
 func TestPreview(t *testing.T) {
 	month := session.CreateOptions{TTL: 30 * day}
 	for name, tt := range map[string]struct {
@@ -159,7 +159,7 @@ func TestBadPolicy(t *testing.T) {
 	require.ErrorIs(t, retain.Run(t.Context(), a.Store, a.by(retain.Policy{}), time.Hour, nil), session.ErrClosed)
 }
 
-// Apply looks at each session again: what has changed since the plan stays.
+// Apply looks at each session again: changed ones stay.
 func TestApply(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		t.Run(fmt.Sprint("delete ", remove), func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestApply(t *testing.T) {
 }
 
 // A plan may be put together from two. A session that was written to since the earlier
-// one was made stays, also if the later one names it as protected.
+// one was made stays, even if the later one names it as protected.
 func TestApplyProtectedElsewhere(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
 	defer storetest.Close(t, a.Store)
@@ -234,8 +234,8 @@ func TestApplyProtectedElsewhere(t *testing.T) {
 	require.Equal(t, []string{"said"}, all(t, a.Store))
 }
 
-// A clock that jumps costs nobody a session: an hour to ten years in either
-// direction, noticed or not, with a message written meanwhile or not.
+// A clock that jumps removes no session: an hour to ten years in either
+// direction, noticed or not, with or without a message in between.
 func TestClock(t *testing.T) {
 	jumps := []time.Duration{time.Hour, 5 * time.Hour, day, 3 * day, 10 * day, 29 * day, 30 * day, 31 * day, 365 * day, 10 * 365 * day}
 	for _, d := range jumps {
@@ -395,7 +395,7 @@ func TestRun(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 }
 
-// A plan of a store whose transcripts nobody may read.
+// A plan of a store whose transcripts cannot be read.
 func TestPlanOpensNoTranscript(t *testing.T) {
 	n := storetest.Extent(*storetest.Faults, 300, 10_000, 100_000)
 	dir := t.TempDir()
@@ -460,7 +460,7 @@ func TestApplyOddPlan(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A scope plans for the sessions of its owner alone, and leaves those of others alone.
+// A scope plans for the sessions of its owner alone, and leaves others alone.
 func TestScope(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
 	defer storetest.Close(t, a.Store)

@@ -25,7 +25,7 @@ func init() { storetest.Register("pruner", prunerChild) }
 
 // prunerChild deletes, archives and restores the sessions of a key but for the
 // newest, until its input ends. It announces each that it has deleted, with the
-// number of messages that it knew of, and the end of each round.
+// number of messages that it had seen, and the end of each round.
 func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	later := func() time.Time { return time.Now().Add(2 * time.Hour) } // no session is too young
 	st, err := session.Open(args[0], &session.Options{Sync: session.SyncNever, Now: later})
@@ -122,7 +122,7 @@ func TestPruneBesideAppends(t *testing.T) {
 	gone := func(err error) bool {
 		return errors.Is(err, session.ErrArchived) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrReplaced)
 	}
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the fields below
 	sessions := []*session.Session{first}
 	acked := map[string][]string{}
 	var writing sync.WaitGroup
@@ -131,7 +131,7 @@ func TestPruneBesideAppends(t *testing.T) {
 		writing.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 2))
 			for n, tries := 0, 0; n < each || deletions.Load() < fewest && !t.Failed(); tries++ {
-				if tries >= each { // what one round reads is bounded, however slow it is
+				if tries >= each { // the input of one round is bounded, however slow it is
 					if _, ok := <-rounds; !ok {
 						return
 					}

@@ -1,5 +1,19 @@
-// Package search finds what was said in sessions, compacted and rewound or not, and
-// reads around it: [Store] and [Session] for words, [Window], [Page] and [Read] for
-// entries, [ByPrefix] for the session that a person means. [RecallTools] makes tools for
-// a model of them.
+// Package search finds texts in sessions, compacted and rewound or not, and reads around
+// them: [Store] and [Session] for words, [Window], [Page] and [Read] for entries,
+// [ByPrefix] for the session that a person means. [RecallTools] makes tools for a model
+// of them.
 package search
+
+// Decisions:
+//
+// A session without a hit costs six system calls: its transcript is opened for the
+// search alone, read at once into a buffer of the worker, and leaves no state in the
+// store.
+//
+// Sessions are read backwards, so the newest hit comes first, and compactions, clips
+// and rewinds come before the lines they change. Where answers for the hits; it reads a
+// whole session only if a line of it moves others.
+//
+// The application fixes the sessions of the recall tools, and no input of a model names
+// others. The notice about them is stored in the clip or the summary, so no option
+// changes a request.

@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A loop that ends early leaves no goroutine behind, and sessions that are deleted
-// during a search are left out.
+// A loop that ends early ends its goroutines, and sessions that are deleted during
+// a search are left out.
 func TestSearchEnds(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
 	defer storetest.Close(t, st)
@@ -108,7 +108,7 @@ func TestSearchMissAllocs(t *testing.T) {
 	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/sessions, uint64(6<<10), "bytes for each session")
 }
 
-// A read that fails is an error of what has read, whichever of its reads it is.
+// Each failing read is an error of its search.
 func TestSearchUnreadable(t *testing.T) {
 	last := func(list iter.Seq2[search.Hit, error]) (err error) {
 		for _, err = range list {

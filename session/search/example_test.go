@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Find something that was said, whether or not a summary stands for it by now.
+// Find a text, even after a summary has replaced it.
 func ExampleStore() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
@@ -35,7 +35,7 @@ func ExampleStore() {
 	// user: The offsite is in [Porto], from 14 to 16 May.
 }
 
-// Offer a model the tools that read what its history no longer has.
+// Offer a model the tools that read entries no longer in its history.
 func ExampleRecallTools() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)

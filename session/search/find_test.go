@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// ByPrefix knows nothing about the sessions of others.
+// ByPrefix ignores the sessions of others.
 func TestFindStaysInTheFilter(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
@@ -41,8 +41,8 @@ func TestFindStaysInTheFilter(t *testing.T) {
 	require.Len(t, amb.Matches, 2)
 }
 
-// ByPrefix finds a session by its ID, key and title, after a restart and with an index
-// that is broken, too.
+// ByPrefix finds a session by its ID, key and title, after a restart and even with a
+// broken index.
 func TestByPrefix(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)

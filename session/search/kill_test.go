@@ -33,7 +33,7 @@ func (childTB) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, forma
 func (childTB) FailNow()                          { os.Exit(2) }
 func (t childTB) Fatal(args ...any)               { t.Errorf("%s", fmt.Sprint(args...)); t.FailNow() }
 
-// searchedChild writes until it is killed, and says what was acknowledged.
+// searchedChild writes until it is killed, and prints acknowledged lines.
 func searchedChild(args []string, _ io.Reader, stdout io.Writer) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -44,7 +44,7 @@ func searchedChild(args []string, _ io.Reader, stdout io.Writer) error {
 		return err
 	}
 	all := searchSessions(childTB{}, st)
-	// Call IDs and those of foreign entries go on where the last child was killed.
+	// IDs of calls and foreign entries continue where the last child was killed.
 	w := &searchWorld{Rand: rand.New(rand.NewPCG(seed, 11)), calls: int(seed) * 1_000_000}
 	for {
 		n := len(w.docs)
@@ -84,8 +84,8 @@ func docsOf(t *testing.T, s *session.Session) (docs []*searchDoc) {
 	return docs
 }
 
-// After a writer was killed a search finds what a naive one finds in the lines that
-// are there, everything that was acknowledged among them.
+// After a writer was killed a search finds the same as a naive one in the existing
+// lines, including all acknowledged ones.
 func TestSearchNaiveKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -111,7 +111,7 @@ func TestSearchNaiveKilled(t *testing.T) {
 				acked[lines.Text()] = true
 			}
 		}
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // reports the kill
 		w := &searchWorld{Rand: rand.New(rand.NewPCG(uint64(round), 13))}
 		there := map[string]bool{}
 		for _, s := range all {

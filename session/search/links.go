@@ -19,8 +19,8 @@ type call struct {
 	name string
 }
 
-// tool returns the tool of the last call with an ID in front of a result, or in
-// the same line.
+// tool returns the tool of the last call with an ID before a result, or in the
+// same line.
 func (c calls) tool(id string, at int64) string {
 	for _, call := range c[id] {
 		if call.at <= at {
@@ -33,7 +33,6 @@ func (c calls) tool(id string, at int64) string {
 // calling is in lines with a call.
 var calling = words.NewLiterals(`"tool_use"`)
 
-// readCalls reads the tool calls of a session.
 func readCalls(ctx context.Context, s *source) (calls, error) {
 	all := calls{}
 	for rec, err := range s.scan(ctx, session.ScanOptions{Keep: calling.In}) {
@@ -53,8 +52,8 @@ func readCalls(ctx context.Context, s *source) (calls, error) {
 // compacting is in lines with a compaction.
 var compacting = words.NewLiterals(`"compaction"`)
 
-// readAbsent returns the IDs of the entries that compactions carry items of and
-// that are not in front of them.
+// readAbsent returns the IDs of entries whose items compactions carry but which
+// do not precede them.
 func readAbsent(ctx context.Context, s *source) (map[string]bool, error) {
 	absent := map[string]bool{}
 	keep := func(lines []byte) bool { return len(absent) > 0 || compacting.In(lines) }

@@ -43,7 +43,7 @@ type searchDoc struct {
 	acked      bool
 }
 
-// naiveQuery is a query and what it means.
+// naiveQuery is a query and its meaning.
 type naiveQuery struct {
 	search.Query
 	fits func(text string) bool
@@ -159,8 +159,8 @@ func normalOnce(text string) string {
 	return n
 }
 
-// standsIn reports whether a text has a piece, character by character, between
-// boundaries where they are asked for.
+// standsIn reports whether a text contains a piece, character by character,
+// between boundaries if required.
 func standsIn(text, piece string, begins, ends bool) bool {
 	want := normal(piece)
 	if !strings.Contains(normalOnce(text), want) {
@@ -306,7 +306,7 @@ func newSearchWorld(t *testing.T, st *session.Store, seed uint64) (w *searchWorl
 	return w, all
 }
 
-// query compares what the n-th query finds with what it should find.
+// query compares the hits of the n-th query with the expected ones.
 func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
 	t.Helper()
 	other := &searchWorld{Rand: rand.New(rand.NewPCG(uint64(n), 5)), docs: w.docs}
@@ -317,8 +317,8 @@ func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
 // -soak=long.
 func searchQueries() int { return storetest.Extent(*storetest.Soak, 24, 250, 2_500) }
 
-// A search finds what a naive one finds, in every script and however a line is
-// written; a torn last line changes nothing.
+// A search finds the same as a naive one, in every script and every spelling of
+// a line; a torn last line changes nothing.
 func TestSearchNaive(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
@@ -347,12 +347,12 @@ func TestSearchNaiveMemory(t *testing.T) {
 	}
 }
 
-// mostWritten is about how often the writer beside the searches writes: a naive
-// search of all of it takes its time.
+// mostWritten limits the writes during the searches: a naive search of all of
+// it is slow.
 const mostWritten = 500
 
-// Beside a writer a search finds all that was there when it began, and nothing
-// that never came.
+// During writes a search finds all lines that existed when it began, and no
+// others than existing ones.
 func TestSearchNaiveBeside(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
 	defer storetest.Close(t, st)
@@ -404,12 +404,12 @@ func compareSearch(t *testing.T, st *session.Store, w *searchWorld, q naiveQuery
 	}
 }
 
-// compareBeside is compareSearch while somebody writes.
+// compareBeside is compareSearch with a writer running.
 func compareBeside(t *testing.T, st *session.Store, w *searchWorld, q naiveQuery) {
 	t.Helper()
 	before := w.naive(q, false)
 	got := searchAll(t, st, q.Query)
-	// Documents get their IDs when they are acked: wait until those of now have.
+	// Documents get their IDs when they are acked: wait for the present ones.
 	w.mu.Lock()
 	docs := len(w.docs)
 	w.mu.Unlock()

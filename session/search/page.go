@@ -11,10 +11,10 @@ import (
 )
 
 // Page returns up to n entries of the conversation that follow an entry, in their
-// order, or if n is negative up to -n that come before it. An empty entry ID stands
-// for both ends: the first ones, or the last ones. They are what people want to
-// see: messages, calls, results and compactions, with their IDs and times. Rewound
-// entries are left out; what a compaction stands for is there. The next page begins
+// order, or if n is negative up to -n that come before it. An empty entry ID means
+// either end: the first ones, or the last ones. A page holds the entries that
+// people want to see: messages, calls, results and compactions, with their IDs and
+// times. It omits rewound entries and includes compacted ones. The next page begins
 // with the ID of the last entry, or of the first.
 //
 // An ID that is not there gives an error that matches [session.ErrNoEntry].
@@ -38,10 +38,10 @@ func Page(ctx context.Context, s *session.Session, entryID string, n int) ([]tra
 }
 
 // Window returns an entry and the messages around it in the transcript, in order:
-// at most before of them in front of it and after behind it, each an entry of one
-// message line. Compacted entries are there, with what clips have taken away;
-// entries that a rewind has taken back are left out unless the entry itself is one.
-// An unknown ID gives an error that matches [session.ErrNoEntry].
+// at most before earlier and after later ones, each an entry of one message line.
+// Compacted entries are included, and clipped texts are whole; entries that a
+// rewind has taken back are left out unless the entry itself is one. An unknown ID
+// gives an error that matches [session.ErrNoEntry].
 func Window(ctx context.Context, s *session.Session, entryID string, before, after int) ([]transcript.Entry, error) {
 	rec, err := find(ctx, s, entryID)
 	if err != nil {
@@ -68,8 +68,8 @@ func Window(ctx context.Context, s *session.Session, entryID string, before, aft
 }
 
 // near returns the n entries that follow a record, or the -n before it if n is negative,
-// in their order: those that shows accepts, by themselves and by where they stand. The
-// zero record stands for both ends.
+// in their order: only records that shows accepts by content and by place. The zero
+// record means either end.
 func near(ctx context.Context, s *session.Session, rec transcript.Record, n int, shows func(transcript.Entry, rebuild.Where) bool) (list []transcript.Entry, err error) {
 	opts := session.ScanOptions{From: rec.Offset}
 	if n < 0 {

@@ -32,7 +32,7 @@ func (e *AmbiguousError) Error() string {
 //
 // ByPrefix looks only at the sessions that [session.Store.List] returns for opts,
 // without After and Limit: no other session is found, makes a text ambiguous, or is
-// named in an error. Nil options are those of List.
+// named in an error. Nil options are as in List.
 func ByPrefix(ctx context.Context, st *session.Store, text string, opts *session.ListOptions) (session.Info, error) {
 	var all session.ListOptions
 	if opts != nil {

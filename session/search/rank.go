@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// ranking is what a ranked search knows of all chosen sessions.
+// ranking holds the statistics of all chosen sessions for a ranked search.
 type ranking struct {
 	mu     sync.Mutex // guards the fields below
 	counts words.Ranking
@@ -41,7 +41,7 @@ func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 }
 
 // count adds up the lines of a session and those that may have each word, by their
-// bytes: nothing is decoded to know how rare a word is.
+// bytes: the rarity of a word needs no decoding.
 func (all *ranking) count(ctx context.Context, r *reading) error {
 	var lines, size int64
 	with := make([]int64, r.words.Items())
@@ -71,7 +71,6 @@ func (all *ranking) count(ctx context.Context, r *reading) error {
 	return ctx.Err()
 }
 
-// choose keeps the best entries of a session.
 func (all *ranking) choose(ctx context.Context, r *reading) error {
 	limit := cmp.Or(r.query.Limit, rankedLimit)
 	return r.read(ctx, words.MostOnce, func(m *match) error {
@@ -99,7 +98,6 @@ func compare(a, b match) int {
 	)
 }
 
-// markBest says of the best entries where they stand.
 func (s *search) markBest(ctx context.Context, best []match) error {
 	of := map[*source][]int{}
 	for i := range best {

@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// Slice says which part of a text [Read] returns. The zero value is
-// its beginning.
+// A Slice selects the part of a text that [Read] returns. The zero value is its
+// beginning.
 type Slice struct {
 	// From and To are lines, from 1; To 0 is the last one.
 	From int `json:"from,omitempty"`
@@ -20,14 +20,14 @@ type Slice struct {
 	// Offset is where to begin, in bytes, if From is not set.
 	Offset int `json:"offset,omitempty"`
 	// Match is a regular expression: only lines that it matches, and Around lines
-	// in front of and behind each.
+	// before and after each.
 	Match  string `json:"match,omitempty"`
 	Around int    `json:"around,omitempty"`
 	// Max is how many bytes are returned at most; 0 means 16,384.
 	Max int `json:"max,omitempty"`
 }
 
-// Part is a part of what an entry says.
+// Part is a part of the text of an entry.
 type Part struct {
 	Entry string `json:"entry"`
 	Text  string `json:"text"`
@@ -36,18 +36,18 @@ type Part struct {
 	Lines int `json:"lines"`
 	// Matches is how many lines a Slice.Match has matched; some may be left out.
 	Matches int `json:"matches,omitempty"`
-	// Next is the Slice.Offset to go on with, of a part that was cut at
+	// Next is the Slice.Offset to continue with, of a part that was cut at
 	// Slice.Max; 0 if it was not.
 	Next int `json:"next,omitempty"`
 }
 
 const maxPart = 16 << 10
 
-// Read returns a part of the text of an entry, as it was appended: of the
-// result of a call that a clip has shortened, or of anything else that a model is
-// no longer shown. With Slice.Match each line has its number in front of it. Cuts
-// are never inside a character. An unknown ID gives an error that matches
-// [session.ErrNoEntry], a bad expression or slice one that matches [ErrQuery].
+// Read returns a part of the text of an entry, as it was appended: for example of
+// a clipped result, or of a compacted entry. With Slice.Match each line begins
+// with its number. Cuts are never inside a character. An unknown ID gives an
+// error that matches [session.ErrNoEntry], a bad expression or slice one that
+// matches [ErrQuery].
 func Read(ctx context.Context, s *session.Session, entryID string, slice Slice) (p Part, err error) {
 	if min(slice.From, slice.To, slice.Offset, slice.Around, slice.Max) < 0 || slice.To > 0 && slice.To < slice.From {
 		err = fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
@@ -70,7 +70,6 @@ func Read(ctx context.Context, s *session.Session, entryID string, slice Slice) 
 	return p, nil
 }
 
-// of returns the part of a text that the slice asks for.
 func (s Slice) of(text string) (Part, error) {
 	p := Part{Bytes: len(text), Lines: strings.Count(text, "\n") + 1}
 	most := cmp.Or(s.Max, maxPart)
@@ -112,7 +111,7 @@ func (s Slice) of(text string) (Part, error) {
 }
 
 // matching returns the lines between two places of a text that an expression
-// matches, with some around them and their numbers, as far as they have room.
+// matches, with some around them and their numbers, until the room is used up.
 func matching(text string, from, to int, re *regexp.Regexp, around, most int) (found string, matches int) {
 	all := strings.Split(text, "\n")
 	var hits []int

@@ -30,9 +30,9 @@ type match struct {
 // together is how many hits of a session are marked together.
 const together = 256
 
-// read calls found, which must copy the match to keep it, for every entry that fits, the newest first, with each word
-// counted up to most. Hits of a ranked search have no excerpts yet, and say where they
-// stand only if that decides which count.
+// read calls found, which must copy the match to keep it, for every entry that fits, the
+// newest first, with each word counted up to most. Hits of a ranked search lack excerpts,
+// and their places unless these decide which hits count.
 func (r *reading) read(ctx context.Context, most int, found func(*match) error) error {
 	var group []match
 	give := func() (err error) {
@@ -72,7 +72,6 @@ func (r *reading) read(ctx context.Context, most int, found func(*match) error) 
 	return give()
 }
 
-// mark says where hits of one session stand.
 func mark(ctx context.Context, hits []match) error {
 	if len(hits) == 0 {
 		return nil
@@ -139,7 +138,7 @@ func (h *Hit) quote(size int) {
 }
 
 // filter leaves out passages of other tools, of the reading tools, and carried
-// items whose entry is there. It is asked about entries that have the words.
+// items whose entry is there. It runs only on entries that match the words.
 func (r *reading) filter(ctx context.Context, at int64, list []passage) (rest []passage, err error) {
 	for _, p := range list {
 		switch {

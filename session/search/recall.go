@@ -15,26 +15,26 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// RecallTool is a tool with which a model reads what its history no longer has.
+// RecallTool is a tool that reads entries no longer in the model's history.
 type RecallTool struct {
 	transcript.Tool
 	call func(ctx context.Context, input json.RawMessage) (string, error)
 }
 
 // Call runs the tool on the input of a call and returns the result, of at most
-// about 8,000 bytes. An error says what is wrong in words for the model: give it to
+// about 8,000 bytes. An error is worded for the model: pass it to
 // [transcript.ToolError].
 func (t RecallTool) Call(ctx context.Context, input json.RawMessage) (string, error) {
 	text, err := t.call(ctx, input)
 	if own, ok := errors.AsType[*session.Error](err); ok {
-		err = own.Err // a model has no use for the name of a file
+		err = own.Err // the name of a file is useless to a model
 	}
 	return text, err
 }
 
-// recallMost is how many bytes the result of a [RecallTool] has at most, but for a
-// line about the rest; recallShown is how many of one entry a search shows, and recallHead
-// how many a window keeps for what is said about each entry.
+// recallMost limits the bytes of the result of a [RecallTool], without a line about the
+// rest; recallShown limits the bytes of one entry in a search, and recallHead is reserved
+// in a window for the head of each entry.
 const (
 	recallMost  = 8_000
 	recallHead  = 150
@@ -43,18 +43,18 @@ const (
 )
 
 // RecallTools returns the tools for a model to search its conversation, to read
-// what stands around an entry, and to read the part of a long result that it was
-// not shown: recall_search, recall_window and recall_read. They read s and the
-// others, which the schemas do not name and no input can change. Their definitions
-// are the same for every session; with nil there are only these, and calls fail.
+// around an entry, and to read the omitted part of a long result: recall_search,
+// recall_window and recall_read. They read s and the others, which the schemas do
+// not name and no input can change. Their definitions are the same for every
+// session; with a nil s they are definitions only, and calls fail.
 //
-// Of s they show what its history does not: entries that a compaction or a clip
-// has taken away. Entries that a rewind has taken back are left out, and so are the
-// results of these tools.
+// Of s they show entries missing from its history because of a compaction or a
+// clip. Entries that a rewind has taken back are left out, and so are the results
+// of these tools.
 //
-// For clips and summaries to say that the tools are there, offer them in the Tools
-// of a guard.Guard, and set Recall in [session.Options].Compact for the compactions that
-// no guard asks for.
+// For clips and summaries to mention the tools, offer them in the Tools of a
+// guard.Guard, and set Recall in [session.Options].Compact for the compactions that no
+// guard asks for.
 func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 	r := &recall{s: s, all: append([]*session.Session{s}, others...)}
 	tool := func(name, about, properties, required string, call func(context.Context, json.RawMessage) (string, error)) RecallTool {
@@ -149,7 +149,6 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	return out.String(), nil
 }
 
-// parseTime reads a time or a date.
 func parseTime(text string, at *time.Time) (err error) {
 	if text == "" {
 		return nil
@@ -158,7 +157,7 @@ func parseTime(text string, at *time.Time) (err error) {
 		*at, err = time.Parse(time.DateOnly, text)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is no time: write 2026-11-20 or 2026-11-20T08:00:00Z", text)
+		return fmt.Errorf("%q is not a time: write 2026-11-20 or 2026-11-20T08:00:00Z", text)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// chatSeed is that of the conversations whose figures BENCHMARKS.md has. It was
-// committed before anything was tuned to them.
+// chatSeed is the seed of the conversations in docs/BENCHMARKS.md. It was committed
+// before anything was tuned to them.
 const chatSeed = 20261122
 
 // The kinds of questions about a chat.
@@ -19,19 +19,19 @@ const (
 	askWho        = "who said what"
 )
 
-// chatQuestion is asked at the end of a chat. Its words are needed to answer it,
-// letter by letter.
+// A chatQuestion ends a chat. Its words are needed to answer it, letter by
+// letter.
 type chatQuestion struct {
 	kind, text string
-	// about are the words of the question that name what it is about, as a model
+	// about are the words of the question that name its subject, as a model
 	// would search for them.
 	about string
 	words []string
 }
 
 // chat makes up a long conversation of a person with an assistant, about trips, the
-// house, the family and work. Some sentences have what is asked for at the end;
-// many others are like them. The same seed gives the same chat.
+// house, the family and work. Some sentences contain answers to the final
+// questions; many others resemble them. The same seed gives the same chat.
 type chat struct {
 	*rand.Rand
 	questions []chatQuestion
@@ -104,7 +104,7 @@ func (c *chat) plant() string {
 	return pick(c, []string{who + " said that " + claim, "according to " + who + ", " + claim, who + " keeps saying that " + claim})
 }
 
-// dated plants a date; corrected says that another one comes later.
+// dated plants a date; corrected is set if another one comes later.
 func (c *chat) dated(corrected bool) string {
 	what := c.free(func() string { return pick(c, chatEvents) + " of " + c.person() })
 	day := c.date()
@@ -138,7 +138,7 @@ func (c *chat) priced(corrected bool) string {
 	return fmt.Sprintf("the %s costs %s euros", what, price)
 }
 
-// filler is a sentence that nobody asks about; some are like those that are.
+// filler is a sentence without a question about it; some resemble the others.
 func (c *chat) filler() string {
 	switch c.IntN(9) {
 	case 0:

@@ -54,8 +54,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A window shows what was cut and appended again once, and around an entry of the
-// append that was cut the rest of that.
+// A window shows an append that was cut and repeated once, and around an entry of
+// the cut append the rest of it.
 func TestWindowOfCutAppend(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -282,7 +282,7 @@ func TestRecallTools(t *testing.T) {
 	_, err = ask(t, tools, recalltool.Search, map[string]any{"query": "??"})
 	require.ErrorIs(t, err, search.ErrQuery)
 	_, err = ask(t, tools, recalltool.Search, map[string]any{"query": "x", "since": "tomorrow"})
-	require.ErrorContains(t, err, "is no time")
+	require.ErrorContains(t, err, "is not a time")
 }
 
 // Words of the application's own data neither hide an entry from a model nor rank it.
@@ -303,8 +303,8 @@ func TestRecallIgnoresApp(t *testing.T) {
 	require.NotContains(t, text, "zebra")
 }
 
-// The results of the tools have a limit: what is cut is cut between characters, and a window
-// says of which entries it does not show all.
+// The results of the tools have a limit: cuts are between characters, and a window names
+// entries that it shows in part.
 func TestRecallLimits(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)

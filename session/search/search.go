@@ -19,13 +19,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Query says what [Store] looks for. Either Text or Regexp is set; of the
-// other fields those that are set must fit too.
+// A Query selects the hits of [Store]. Either Text or Regexp is set; all other
+// fields that are set must match as well.
 type Query struct {
-	// Text has words, in any script: whole ones, parts of identifiers (user of
-	// getUserByID, b/c.go of a/b/c.go), with a * behind them the beginnings of
-	// words, and phrases in double quotes. Case and width do not matter; composed
-	// and decomposed letters differ. In scripts that put no spaces between words, a
+	// Text holds words, in any script: whole ones, parts of identifiers (user of
+	// getUserByID, b/c.go of a/b/c.go), beginnings of words with a trailing *, and
+	// phrases in double quotes. Case and width do not matter; composed and
+	// decomposed letters differ. In scripts that put no spaces between words, a
 	// word is found anywhere.
 	//
 	// An entry must have all of them. If Ranked is set one is enough, and
@@ -48,8 +48,7 @@ type Query struct {
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 
-	// Limit is how many hits there are at most; 0 is no limit, for a Ranked
-	// search 20.
+	// Limit is the most hits; 0 means unlimited, for a Ranked search 20.
 	Limit int `json:"limit,omitempty"`
 
 	// Sessions chooses the sessions, as [session.Store.List] does, without After and
@@ -67,15 +66,15 @@ type Hit struct {
 	Role string `json:"role"`
 	// Block is the index, in the content of the entry, of the block with the
 	// match, and Type the type of that block: text, thinking, tool_use,
-	// tool_result, document, context or that of a block that is kept as it is.
-	// Type is system or summary for what has no blocks, and app for what the
-	// application has put on the entry.
+	// tool_result, document, context or the type of an unknown block. Type is
+	// system or summary for entries without blocks, and app for data of the
+	// application on the entry.
 	Block int    `json:"block"`
 	Type  string `json:"type"`
 	Tool  string `json:"tool,omitempty"` // of a call or of a result whose call is there
 
-	// Where the entry stands: Rewound, it is in no history any more; Compacted, a
-	// summary stands for it; Clipped, the history has a shorter content.
+	// The place of the entry: Rewound, it left the history; Compacted, a summary
+	// replaces it; Clipped, the history shows a shorter content.
 	Rewound   bool `json:"rewound,omitempty"`
 	Compacted bool `json:"compacted,omitempty"`
 	Clipped   bool `json:"clipped,omitempty"`
@@ -88,8 +87,8 @@ type Hit struct {
 	End     int    `json:"end"`
 }
 
-// ErrQuery reports that a [Query] asks for nothing that can be looked for. The
-// error says why.
+// ErrQuery reports a [Query] that cannot be searched for. The error has the
+// reason.
 var ErrQuery = errors.New("the query cannot be used")
 
 // rankedLimit is the Limit of a Ranked search that has none.
@@ -100,11 +99,11 @@ const rankedLimit = 20
 // the newest message first, and in a session the newest entry first; a Ranked
 // search yields the best one first.
 //
-// No index is kept: all transcripts that q.Sessions chooses are read, on all
-// cores, each by one. Lines that cannot have the words are not decoded. Memory grows
-// with the transcripts only in [session.Session.Where]. Nothing is locked: entries that
-// are appended during the search may be found or not, and a session that is deleted
-// meanwhile is left out.
+// Without an index, all transcripts that q.Sessions chooses are read, on all cores,
+// each by one. Lines that cannot match are not decoded. Memory grows with the
+// transcripts only in [session.Session.Where]. Nothing is locked: entries that are
+// appended during the search may be found or not, and a session that is deleted
+// during it is left out.
 //
 // Repeated text is left out: the results of [RecallTools], the items that a
 // compaction carries over from entries that are there, and lines that a fork has copied
@@ -112,7 +111,7 @@ const rankedLimit = 20
 //
 // A query that cannot be used gives an error that matches [ErrQuery]. The sequence
 // ends after the first pair with an error. It may be ranged over several times and
-// searches each time. When the loop ends no goroutine is left behind.
+// searches each time. All goroutines end with the loop.
 func Store(ctx context.Context, st *session.Store, q Query) iter.Seq2[Hit, error] {
 	return func(yield func(Hit, error) bool) {
 		s, err := newSearch(q)
@@ -224,7 +223,7 @@ func (s *search) run(ctx context.Context, yield func(Hit, error) bool) {
 	s.newest(ctx, yield)
 }
 
-// isGone reports whether an error only says that a session is no longer there.
+// isGone reports whether an error only means that a session no longer exists.
 func (s *search) isGone(err error) bool {
 	return !s.one && (errors.Is(err, session.ErrReplaced) || errors.Is(err, fs.ErrNotExist))
 }
@@ -257,8 +256,8 @@ type found struct {
 // readAhead is how many hits of a session are kept for the loop.
 const readAhead = 16
 
-// newest yields hits in the order of the sessions. Those that come next are read
-// meanwhile, each as far as its first hits.
+// newest yields hits in the order of the sessions. The next ones are read ahead,
+// each up to its first hits.
 func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup

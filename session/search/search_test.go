@@ -22,7 +22,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// hits returns what a search of a session finds.
+// hits returns the hits of a search of a session.
 func hits(t *testing.T, s *session.Session, q search.Query) (list []search.Hit) {
 	t.Helper()
 	for hit, err := range search.Session(t.Context(), s, q) {
@@ -32,7 +32,7 @@ func hits(t *testing.T, s *session.Session, q search.Query) (list []search.Hit) 
 	return list
 }
 
-// found is the matches of hits, with what is said of each.
+// found is the matches of hits, with their places.
 func found(list []search.Hit) (texts []string) {
 	for _, h := range list {
 		var text strings.Builder
@@ -136,7 +136,7 @@ func TestSearch(t *testing.T) {
 	require.ErrorIs(t, gone, fs.ErrNotExist)
 	for _, err := range search.Store(t.Context(), st, search.Query{Text: "budget"}) {
 		require.NoError(t, err)
-		break // no goroutine is left behind
+		break // all goroutines have ended
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -145,8 +145,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Whatever happened to a conversation, a text is in the history iff its hit is
-// neither rewound nor compacted.
+// In every conversation, a text is in the history iff its hit is neither
+// rewound nor compacted.
 func TestSearchMarks(t *testing.T) {
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 15, 100, 1000)) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -217,8 +217,8 @@ func TestSearchMarks(t *testing.T) {
 	}
 }
 
-// The score of a hit goes by how often it has the word, how long its line is, and how many
-// lines have the word.
+// The score of a hit depends on the number of occurrences, the length of its line, and the
+// number of lines with the word.
 func TestSearchScore(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		s := storetest.Load(t, st, storetest.CLI)
@@ -251,7 +251,7 @@ func TestSearchScore(t *testing.T) {
 	})
 }
 
-// A result is of the call in front of it, also if another call has the ID later, or the
+// A result belongs to the call before it, even if another call has the ID later, or the
 // call is in the same line.
 func TestSearchToolOfResult(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)

@@ -15,8 +15,8 @@ type passage struct {
 	block int
 	kind  string
 	tool  string // of a call
-	// call is, of a result, the ID of its call, and carried, of what a compaction
-	// carries, the ID of the entry that it comes from.
+	// call is the ID of the call of a result, and carried the ID of the original
+	// entry of a carried item.
 	call, carried string
 }
 
@@ -26,10 +26,11 @@ const (
 	roleSystem = "system"
 )
 
-// kindApp is the type of what an application has put on an entry. No model sees it.
+// kindApp is the type of data that an application has put on an entry. No model
+// sees it.
 const kindApp = "app"
 
-// passages returns what an entry says. The state that a compaction or a header holds is
+// passages returns the texts of an entry. State repeated in a compaction or a header is
 // searched where it was set.
 func passages(e transcript.Entry) []passage {
 	var list []passage
@@ -72,7 +73,6 @@ func contentPassages(f transcript.Fragment) []passage {
 	return list
 }
 
-// textOf returns what a block says, empty for an image.
 func textOf(b transcript.Block) string {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -124,7 +124,6 @@ func scalars(value []byte) string {
 	return sb.String()
 }
 
-// maxDepth is how deep values are looked into.
 const maxDepth = 100
 
 func textsOf(list []passage) []string {
@@ -135,12 +134,12 @@ func textsOf(list []passage) []string {
 	return texts
 }
 
-// isRecall reports whether a passage is of one of the reading tools: its call, or
-// a result that repeats what was found.
+// isRecall reports whether a passage is of one of the reading tools: a call, or a
+// result that repeats entries.
 func isRecall(p passage) bool {
 	return p.tool == recalltool.Search || p.tool == recalltool.Window || p.tool == recalltool.Read
 }
 
-// excerptSize is how many bytes of a text a [Hit] shows, of which a quarter are in
-// front of the match.
+// excerptSize is how many bytes of a text a [Hit] shows, of which a quarter come
+// before the match.
 const excerptSize = 400

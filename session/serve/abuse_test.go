@@ -24,7 +24,7 @@ import (
 
 const soon = time.Minute // far longer than anything takes
 
-// raw sends text and returns what comes back until the server hangs up.
+// raw sends text and returns the answer until the server hangs up.
 func raw(t *testing.T, addr, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -88,7 +88,7 @@ func TestHugeBody(t *testing.T) {
 		req.Header.Set("X-Api-Key", "k")
 		req.Header.Set("Content-Type", "application/jsonl")
 		resp, err := http.DefaultClient.Do(req)
-		if err == nil { // else the server had hung up when the client went on
+		if err == nil { // else the server had hung up before the client continued
 			require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 			require.NoError(t, resp.Body.Close())
 		}
@@ -139,7 +139,7 @@ func TestHeaders(t *testing.T) {
 	require.NotContains(t, raw(t, addr, ""), "HTTP/1.1 2")
 }
 
-// A stream goes on for longer than a client may take to send its request.
+// A stream lasts longer than a client may take to send its request.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	patience := 300 * time.Millisecond
@@ -155,7 +155,7 @@ func TestLongAnswer(t *testing.T) {
 	require.Equal(t, "after a while", text(all))
 }
 
-// Clients that do not read keep nobody waiting, and are cut.
+// Clients that do not read delay no others, and are cut.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})

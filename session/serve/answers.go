@@ -15,19 +15,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Responder is the agent loop of the application. It answers the messages of users
-// that stand at the end of the history: it asks the model, appends the answer, runs
-// tools, and so on, until it has an answer without calls. Text that it writes to a draft
-// of the turn reaches clients with each Flush. It returns when ctx is done: after a
-// request to stop, at the end of Options.Timeout, and when the server is closed.
+// A Responder is the agent loop of the application. It answers the messages of users at
+// the end of the history: it calls the model, appends the answer, runs tools, and so on,
+// until an answer has no calls. Text that it writes to a draft of the turn reaches
+// clients with each Flush. It returns when ctx is done: after a request to stop, at the
+// end of Options.Timeout, and when the server is closed.
 //
-// The turn is ended by the server. If a Responder leaves no answer behind, the
-// clients get an event that says so; its error is logged and not sent.
+// The turn is ended by the server. If a Responder appends no answer, the
+// clients get an event about that; its error is logged and not sent.
 type Responder func(ctx context.Context, s *session.Session, t *turn.Turn) error
 
 // Why a turn has ended without an answer: the Ended of an interrupt.
 const (
-	endStopped = "stopped" // somebody has asked for it
+	endStopped = "stopped" // on request
 	endTimeout = "timeout"
 	endClosed  = "closed" // the server was
 	endFailed  = "failed" // the responder did
@@ -35,17 +35,17 @@ const (
 )
 
 var (
-	errStopped = errors.New("somebody has asked to stop")
+	errStopped = errors.New("asked to stop")
 	errTimeout = errors.New("the answer has taken longer than Options.Timeout")
 )
 
-// answers is the goroutine that answers what is said in a session.
+// answers is the goroutine that answers texts in a session.
 type answers struct {
 	more atomic.Bool // something was said since it looked
 }
 
-// takes says why the server takes no texts to answer, before they are queued: a client
-// that tries again later would say them twice.
+// takes returns the reason why the server takes no texts to answer. It runs before
+// they are queued: a client that retries would send them twice.
 func (sv *Server) takes() error {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
@@ -58,8 +58,8 @@ func (sv *Server) takes() error {
 	return nil
 }
 
-// answer lets what is queued in a session be answered, in the background. If the server
-// is being stopped it waits for the next one.
+// answer has queued texts of a session answered, in the background. If the server is
+// stopping they wait for the next one.
 func (sv *Server) answer(s *session.Session) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
@@ -89,7 +89,6 @@ func (sv *Server) answer(s *session.Session) {
 	})
 }
 
-// isAnswering reports whether this server works on a session.
 func (sv *Server) isAnswering(s *session.Session) bool {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
@@ -139,14 +138,14 @@ func (sv *Server) begin(s *session.Session) (*turn.Turn, error) {
 		}
 		select {
 		case <-time.After(pause):
-		case <-sv.closing.Done(): // the other server answers what is queued
+		case <-sv.closing.Done(): // the other server answers queued texts
 			return nil, errClosed
 		}
 	}
 }
 
-// oneTurn ends what the turn before has left open, and answers what is queued. It
-// reports whether anything was.
+// oneTurn ends the leftovers of the turn before, and answers queued texts. It
+// reports whether there were any.
 func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err error) {
 	keep := context.WithoutCancel(sv.life)
 	held, err := suspended(keep, s)
@@ -159,7 +158,7 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 		}
 	}
 	if sv.life.Err() != nil {
-		return false, nil // what is queued waits for the next server
+		return false, nil // queued texts wait for the next server
 	}
 	if !held.continues() {
 		if ids, err := turn.Drain(sv.life, s, 1); err != nil || len(ids) == 0 {
@@ -198,7 +197,7 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 	return true, errors.Join(sv.endOpen(keep, s, why), next.End())
 }
 
-// respond lets the application answer, and says why it has stopped if it was not done.
+// respond lets the application answer, and returns the reason if it stopped early.
 func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entry) (why string) {
 	ctx, cancel := context.WithCancelCause(sv.life)
 	defer cancel(nil)
@@ -228,9 +227,9 @@ func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entr
 	return endFailed
 }
 
-// isStopped waits until somebody asks to stop the turn of a text that was drained, or
-// ctx is done. A text that waits can be stopped too; what is asked while another turn
-// runs is meant for that one.
+// isStopped waits for a request to stop the turn of a drained text, or until ctx is
+// done. A waiting text can be stopped as well; a request during another turn is meant
+// for that one.
 func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) bool {
 	f, _ := text.Body.(transcript.Fragment)
 	t, asked, begun := newTail(""), false, false
@@ -262,8 +261,8 @@ func (sv *Server) call(ctx context.Context, s *session.Session, t *turn.Turn) (e
 	return sv.opts.Respond(ctx, s, t)
 }
 
-// endOpen says of the last text that was drained, if it has no answer, that there will
-// be none. The caller holds the turn lock.
+// endOpen records that the last drained text, if unanswered, gets no answer. The
+// caller holds the turn lock.
 func (sv *Server) endOpen(ctx context.Context, s *session.Session, why string) error {
 	open, err := isOpen(ctx, s)
 	if err != nil || !open {
@@ -314,10 +313,9 @@ func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry
 	return none, nil
 }
 
-// Resume ends what the turns of a server that was killed have left open, and answers
-// what is queued, in all sessions that were changed since a time. A program calls it
-// when it starts. Sessions that others are answering are left to them, and taken over
-// when these are gone.
+// Resume ends turns that a killed server left open, and answers queued texts, in all
+// sessions that were changed since a time. A program calls it when it starts.
+// Sessions that another server answers are left to it, and taken over when it ends.
 func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 	infos, err := sv.store.List(ctx, opts)
 	for _, info := range infos {
@@ -332,9 +330,8 @@ func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 	return err
 }
 
-// wake looks whether something in a session was left open by a server that is gone,
-// and lets it be ended and answered. If another server has the turn, it waits for the
-// end of it in the background.
+// wake checks whether a dead server left a session open, and has it ended and
+// answered. If another server runs the turn, it waits for its end in the background.
 func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if sv.opts.Respond == nil || sv.isAnswering(s) {
 		return nil

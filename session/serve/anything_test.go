@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Whatever is appended, a stream that resumes behind any event continues with the same
+// For all entries, a stream that resumes after any event continues with the same
 // events.
 func TestStreamAnything(t *testing.T) {
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestStreamAnything(t *testing.T) {
 			if f, ok := e.Body.(transcript.Fragment); !ok || f.Kind != transcript.TypeUser {
 				continue
 			}
-			want := behind(e.ID + "/0") // what a user says is an event that chats do not show
+			want := behind(e.ID + "/0") // a user's text is an event that chats do not show
 			require.Equal(t, "done", want[len(want)-1].typ(), "seed %d", seed)
 			ids := map[string]bool{}
 			for i, f := range want {

@@ -41,7 +41,7 @@ var errUnauthorized = errors.New("no key, or one that is not known")
 
 // Keys is an Options.Auth for keys that clients send in the header X-API-Key or as
 // Authorization: Bearer. Comparing takes the same time whatever the key. An empty
-// key is nobody's.
+// key never matches.
 func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 	type entry struct {
 		hash [sha256.Size]byte
@@ -55,7 +55,7 @@ func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 	}
 	return func(r *http.Request) (who Principal, err error) {
 		hash, found := sha256.Sum256([]byte(keyOf(r))), 0
-		for _, e := range known { // all of them, so that the time says nothing
+		for _, e := range known { // all of them, so that the time reveals nothing
 			if subtle.ConstantTimeCompare(hash[:], e.hash[:]) == 1 {
 				found, who = 1, e.who
 			}
@@ -67,7 +67,6 @@ func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 	}
 }
 
-// keyOf is the key that a request has in a header; empty if it has none.
 func keyOf(r *http.Request) string {
 	key := r.Header.Get("X-API-Key")
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && key == "" && strings.EqualFold(scheme, "Bearer") {
@@ -77,12 +76,11 @@ func keyOf(r *http.Request) string {
 }
 
 var (
-	errNobody    = errors.New("the principal has no owner and is no administrator")
+	errNobody    = errors.New("the principal is neither an owner nor an administrator")
 	errNotLocal  = errors.New("this server is for its own machine: use its loopback address, and nothing that forwards")
 	errCrossSite = errors.New("the request comes from a web page of another site")
 )
 
-// principal says who makes a request.
 func (sv *Server) principal(r *http.Request) (Principal, error) {
 	if sv.opts.Open {
 		if !isLocal(r) {
@@ -100,7 +98,7 @@ func (sv *Server) principal(r *http.Request) (Principal, error) {
 	return who, err
 }
 
-// forwarding are headers that proxies add, beside those that begin with X-Forwarded.
+// forwarding are headers that proxies add, in addition to X-Forwarded headers.
 var forwarding = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Original-Host", "True-Client-Ip", "Cf-Connecting-Ip"}
 
 // isLocal reports whether a request has come from this machine, for this machine: a
@@ -121,8 +119,8 @@ func (sv *Server) isCrossSite(r *http.Request) bool {
 	return sv.cross.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host, URL: r.URL}) != nil
 }
 
-// preflight lets web pages of Options.Origins read answers, and answers their browsers
-// when they ask what may be sent.
+// preflight lets web pages of Options.Origins read answers, and answers preflight
+// requests of their browsers.
 func (sv *Server) preflight(w http.ResponseWriter, r *http.Request) (done bool) {
 	origin := r.Header.Get("Origin")
 	if !slices.Contains(sv.opts.Origins, origin) {

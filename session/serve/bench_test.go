@@ -20,7 +20,7 @@ import (
 
 // BenchmarkAppend measures an append over HTTP, in turns with an empty handler and an
 // append through Go, which it is compared with: x-baseline. A request has the ID of a
-// session and not a handle of it; x-baseline-with-get has the Store.Get, too.
+// session and not a handle of it; x-baseline-with-get includes the Store.Get.
 func BenchmarkAppend(b *testing.B) {
 	for name, sync := range map[string]session.SyncPolicy{"never": session.SyncNever, "always": session.SyncAlways} {
 		b.Run("sync="+name, func(b *testing.B) {
@@ -73,7 +73,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(median(get), "ns-get")
 			b.ReportMetric(median(served), "ns-p50")
 			b.ReportMetric(median(base), "ns-baseline")
-			b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+			b.ReportMetric(0, "ns/op") // of both sides together: meaningless
 		})
 	}
 }

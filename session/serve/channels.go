@@ -2,11 +2,11 @@ package serve
 
 import "context"
 
-// ChannelQuery says what is wanted of the logs of channels, see package convlog. With
-// an empty Chat the channels of Agent and Type are, of all if these are empty: a list
-// with the members agent, type, chat, size and changed. Otherwise up to Limit of the
-// messages of the chat are, the newest first: a list with time, role, content, sender
-// and place, of which the last is the Before of the next page.
+// A ChannelQuery selects from the logs of channels, see package convlog. With an
+// empty Chat it selects the channels of Agent and Type, all if these are empty: a
+// list with the members agent, type, chat, size and changed. Otherwise it selects up
+// to Limit messages of the chat, the newest first: a list with time, role, content,
+// sender and place, of which the last is the Before of the next page.
 type ChannelQuery struct {
 	Agent  string `json:"agent"`
 	Type   string `json:"type"`
@@ -48,7 +48,6 @@ func (q *Request) channelMessages(of ChannelQuery) (p channelPage, err error) {
 	return p, err
 }
 
-// channelLogs calls that of the options.
 func (q *Request) channelLogs(ctx context.Context, query ChannelQuery) (any, error) {
 	if q.sv.opts.ChannelLogs == nil {
 		return nil, errUnsupported

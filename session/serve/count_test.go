@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The number of messages that an append answers is that of all that were said and not
-// archived or taken back, whatever others do meanwhile.
+// The number of messages that an append returns counts all that are not archived or
+// taken back, despite concurrent changes.
 func TestMessageCount(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := served(t, nil)

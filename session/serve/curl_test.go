@@ -29,7 +29,7 @@ import (
 //go:embed testdata/openviking-curl.txt
 var curlLines string
 
-// The commands of the documents work as they stand, and give what is printed.
+// The commands of the documents work unchanged, and give the printed output.
 func TestCurlLines(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"curl", "sh"} {

@@ -251,7 +251,7 @@ func TestDecideLater(t *testing.T) {
 	require.Equal(t, []string{"held"}, states)
 	k.decide(204, calls[0], "approve", "")
 	require.Equal(t, []string{"approve", "dispatch", "result", "end_turn"}, k.until("end_turn", 1))
-	k.decide(204, calls[0], "approve", "") // again is no error
+	k.decide(204, calls[0], "approve", "") // repeating succeeds
 	k.decide(409, calls[0], "reject", "")
 	k.decide(409, calls[0], "hold", "")
 
@@ -272,8 +272,8 @@ func newServer(t *testing.T, server *atomic.Pointer[serve.Server]) (url string) 
 	return ts.URL
 }
 
-// A decision belongs to its turn: when that was stopped, the next one may fail, and says
-// so.
+// A decision belongs to its turn: when that was stopped, the next one may fail, and
+// reports it.
 func TestDecidedAndStopped(t *testing.T) {
 	t.Parallel()
 	var failures atomic.Int32
@@ -297,8 +297,8 @@ func TestDecidedAndStopped(t *testing.T) {
 	require.EqualValues(t, 1, failures.Load())
 }
 
-// A server that was killed behind the answer that followed a decision leaves nothing to
-// go on with: the decision was for the calls before it.
+// A server killed after the answer that followed a decision leaves nothing to continue:
+// the decision was for the calls before it.
 func TestDecidedAndKilled(t *testing.T) {
 	t.Parallel()
 	asked := false
@@ -409,7 +409,7 @@ func TestBadDecisions(t *testing.T) {
 	newAsker(t, ts, "bob-key").ask(404, "POST", at+"/interrupt", nil, nil)
 	require.Equal(t, before, state(t, s))
 
-	// The owner is the one who has decided; an answer was given, so the call is settled.
+	// The owner has decided, and an answer exists, so the call is settled.
 	alice.ask(204, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "reject", "reason": "too dear"}, nil)
 	var p rebuild.Pending
 	alice.ask(200, "GET", at+"/pending", nil, &p)
@@ -419,7 +419,7 @@ func TestBadDecisions(t *testing.T) {
 	admin.ask(204, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "reject"}, nil)
 	admin.ask(409, "POST", at+"/calls/"+held+"/decision", yes, nil)
 
-	// A call that nobody has held and that has a result is not open for a decision.
+	// A call that was not held and has a result is not open for a decision.
 	ids, err := s.Append(t.Context(), &transcript.Response{StopReason: transcript.StopToolUse, Message: transcript.Message{
 		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "c3", Name: "look", Input: []byte("{}")}},
 	}})

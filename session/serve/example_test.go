@@ -72,7 +72,7 @@ func request(method, url, body string, header ...string) (first string) {
 	return first
 }
 
-// Put it behind HTTP.
+// Serve a store over HTTP.
 func Example() {
 	store, done := open()
 	defer done()
@@ -86,7 +86,7 @@ func Example() {
 	}
 	defer server.Close(context.Background())
 	mux := http.NewServeMux()
-	mux.Handle("/agents/", http.StripPrefix("/agents", server)) // beside what else there is
+	mux.Handle("/agents/", http.StripPrefix("/agents", server)) // next to other surfaces
 	web := httptest.NewServer(mux)
 	defer web.Close()
 
@@ -100,7 +100,8 @@ func Example() {
 	// 1 anna Hi. <nil>
 }
 
-// Reconnect: a client that was cut goes on behind the last event that it has seen.
+// Reconnect: a client that was cut continues after the last event that it has
+// seen.
 func Example_reconnect() {
 	store, done := open()
 	defer done()

@@ -49,7 +49,7 @@ func slowly(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		return err
 	}
 	d := tn.Draft("test", "slow", transcript.Made{})
-	content := h.Messages[len(h.Messages)-1].Content // with those in front of it that have no answer
+	content := h.Messages[len(h.Messages)-1].Content // with earlier unanswered ones
 	said, _ := content[len(content)-1].(transcript.TextBlock)
 	var text strings.Builder
 	for _, word := range strings.SplitAfter(said.Text, " ") {
@@ -83,7 +83,8 @@ func serveFolder(dir, addr string) error {
 	return sv.HTTPServer(addr).Serve(l)
 }
 
-// client says one thing, is cut at random, and goes on until its turn is over.
+// client sends one text, is cut at random, and continues until its turn is
+// over.
 type client struct {
 	url, session, key, message string
 	random                     *rand.Rand

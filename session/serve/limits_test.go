@@ -75,14 +75,14 @@ func TestOwnEraseMemories(t *testing.T) {
 	admin.ask(200, "POST", "/v1/store/erase", map[string]any{"owner": "alice"}, &plan)
 	require.Equal(t, []int{1, 1}, []int{list("alice"), list("bob")})
 	var receipt erase.Receipt
-	for range 2 { // again is no error
+	for range 2 { // repeating succeeds
 		admin.ask(200, "POST", "/v1/store/erase/apply", plan, &receipt)
 		require.Equal(t, []int{0, 1}, []int{list("alice"), list("bob")})
 	}
 	admin.ask(404, "GET", "/v1/store/sessions/main/one", nil, nil)
 }
 
-// An administrator of some agents is none for the routes that reach all of them.
+// An administrator of some agents may not use routes that reach all of them.
 func TestAdministratorOfSomeAgents(t *testing.T) {
 	t.Parallel()
 	ts, store, sv := served(t, &serve.Options{Respond: echo, Auth: serve.Keys(map[string]serve.Principal{
@@ -113,7 +113,7 @@ func TestAdministratorOfSomeAgents(t *testing.T) {
 	require.Equal(t, before, state(t, s))
 }
 
-// Nobody gets at sessions of others, nor gives others sessions, by what a body says.
+// No body of a request reaches sessions of others, or gives sessions to others.
 func TestOwnerByBody(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := withKeys(t)
@@ -182,7 +182,7 @@ func TestKeyOfTwoOwners(t *testing.T) {
 	require.Equal(t, before, state(t, s))
 }
 
-// Bodies that are no JSON of the route change nothing.
+// Bodies other than JSON of the route change nothing.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := served(t, &serve.Options{Open: true})

@@ -16,7 +16,7 @@ var documentRoutes = []Route{{Method: "GET", Path: "/openapi.json", Summary: "De
 func (q *Request) document() error {
 	doc := openAPI(q.sv.routes, q.sv.opts.Auth != nil)
 	if prefix := strings.TrimSuffix(q.RequestURI, "/openapi.json"); strings.HasPrefix(prefix, "/") {
-		doc["servers"] = []object{{"url": prefix}} // that of http.StripPrefix
+		doc["servers"] = []object{{"url": prefix}} // of http.StripPrefix
 	}
 	q.JSON(http.StatusOK, doc)
 	return nil
@@ -48,10 +48,9 @@ func openAPI(routes []Route, keys bool) object {
 	return doc
 }
 
-// schemas are those of the types that have names.
+// schemas maps named types to their schemas.
 type schemas map[string]any
 
-// operation describes a route.
 func (all schemas) operation(r Route) object {
 	ref := func(to string) object { return object{"$ref": "#/components/" + to} }
 	params := []object{}

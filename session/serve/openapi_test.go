@@ -74,7 +74,7 @@ func (d document) check(t testing.TB, req *http.Request, resp *http.Response) {
 	require.Failf(t, "not documented", "%s %s", req.Method, req.URL.Path)
 }
 
-// The document has the routes that are served and no others, whatever is chosen.
+// The document lists exactly the served routes, for every choice.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	all := everything()
@@ -123,7 +123,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// Below a prefix everything works, and the document says where.
+// Below a prefix everything works, and the document names it.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	_, _, sv := served(t, nil)

@@ -229,7 +229,6 @@ func (q *Request) ownRewind(s *session.Session, r struct {
 	return q.described(s, err)
 }
 
-// described describes a session after a change, unless that has failed.
 func (q *Request) described(s *session.Session, err error) (session.Info, error) {
 	if err != nil {
 		return session.Info{}, err

@@ -23,8 +23,8 @@ func (q *Request) ownPlan(r retain.Policy) (retain.Plan, error) {
 	return retain.Preview(q.Context(), q.Store, r)
 }
 
-// ownApply carries out a plan. The report says which sessions have failed, and the log
-// why.
+// ownApply carries out a plan. The report lists failed sessions, and the log the
+// reasons.
 func (q *Request) ownApply(plan retain.Plan) (retain.Report, error) {
 	report, err := retain.Apply(q.Context(), q.Store, plan)
 	if err != nil && len(report.Items) > 0 {
@@ -45,8 +45,8 @@ type ownErasure struct {
 	Entries  []erase.Selection `json:"entries,omitempty"`
 }
 
-// ownErasePlan is a plan that also says whose memories go, as a plan that was sent has
-// nothing for an [transcript.Eraser].
+// ownErasePlan is a plan with the owner of the memories to erase, because a plan that
+// was sent has nothing for an [transcript.Eraser].
 type ownErasePlan struct {
 	erase.Plan
 	Memories string `json:"memories,omitempty"` // of which owner
@@ -122,10 +122,10 @@ type ownImported struct {
 	Failed   *Problem       `json:"failed,omitempty"`
 }
 
-// ownImport imports a transcript. It may be sent again: what is there already is not
+// ownImport imports a transcript. It may be sent again: existing entries are not
 // appended twice.
 func (q *Request) ownImport() error {
-	// A transcript that does not say its ID has that of its file.
+	// A transcript without an ID gets the ID from its file name.
 	name := "session.jsonl"
 	if _, said, err := mime.ParseMediaType(q.Header.Get("Content-Disposition")); err == nil && fs.ValidPath(said["filename"]) {
 		name = path.Base(said["filename"])

@@ -24,7 +24,7 @@ type ownDecision struct {
 var verdicts = []transcript.Verdict{transcript.Approve, transcript.Reject, transcript.Hold}
 
 // ownDecide decides on a call in the name of the owner who asks, and lets the answer
-// continue. The same decision again is no error.
+// continue. Repeating a decision succeeds.
 func (q *Request) ownDecide(s *session.Session, d ownDecision) (n none, err error) {
 	if !slices.Contains(verdicts, d.Verdict) {
 		return n, Invalid("the verdict must be approve, reject or hold")
@@ -69,8 +69,8 @@ func verdictOn(ctx context.Context, s *session.Session, call string) (v transcri
 	return v, nil
 }
 
-// ownInterrupt asks for an end of the turn, on any server. A turn that waits for a
-// person has no responder, so this server ends it.
+// ownInterrupt asks for an end of the turn, on any server. Without a responder, as
+// while a person decides, this server ends the turn.
 func (q *Request) ownInterrupt(s *session.Session, _ none) (n none, err error) {
 	if err := q.Stop(s); err != nil {
 		return n, err

@@ -18,8 +18,7 @@ const (
 	mediaText   = "text/plain; charset=utf-8"
 )
 
-// ownFollow streams the entries of a session. The IDs of the events are those of the
-// entries.
+// ownFollow streams the entries of a session. Events have the IDs of the entries.
 func (q *Request) ownFollow(s *session.Session, f struct {
 	After string `json:"after"` // an entry; empty is the beginning
 	Last  string `json:"lastEventId"`
@@ -46,10 +45,10 @@ func (q *Request) ownFollow(s *session.Session, f struct {
 	return done{}, nil
 }
 
-// ownChanges streams which sessions have changed. An event without a session says
-// that any may have: list them.
+// ownChanges streams changed sessions. After an event without a session any may
+// have changed: list them.
 func (q *Request) ownChanges(_ struct {
-	Last string `json:"lastEventId"` // there is nothing to go on with: the first event is such a one
+	Last string `json:"lastEventId"` // without a place to continue, begin with such an event
 },
 ) (done, error) {
 	q.Stream(func(ctx context.Context, send func(id, name string, data any) error) error {
@@ -96,7 +95,7 @@ func (q *Request) hits(hits iter.Seq2[search.Hit, error]) error {
 		}
 		q.w.Header().Set("Content-Type", mediaLines)
 		if err := lines.Encode(hit); err != nil {
-			return nil // the client is gone
+			return nil // the client left
 		}
 		if err := flusher.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return nil

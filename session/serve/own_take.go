@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// take decodes what a request of the store's own routes asks for: the body, or the
-// parameters of a GET. Members that the type does not have are refused, as a filter
-// with a misspelt name would list everything.
+// take decodes the query of the store's own routes: the body, or the parameters of
+// a GET. Members that the type does not have are refused, as a filter with a
+// misspelt name would list everything.
 func (q *Request) take(v any) error {
 	data := q.data
 	if q.Method == http.MethodGet {
@@ -38,7 +38,7 @@ func (q *Request) take(v any) error {
 var errParameter = Invalid("a parameter is not one that the route takes, or not of its type")
 
 // parameters returns the parameters of a request as a JSON object, for a struct with
-// such members. That of a [session.Ref] is agent/id.
+// such members. A [session.Ref] is agent/id.
 func (q *Request) parameters(t reflect.Type) ([]byte, error) {
 	values := q.URL.Query()
 	object := map[string]any{}
@@ -66,7 +66,6 @@ type member struct {
 	optional bool
 }
 
-// members returns the members of a struct, those of embedded ones included.
 func members(t reflect.Type) (all []member) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")

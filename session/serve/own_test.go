@@ -36,7 +36,7 @@ func withKeys(t testing.TB) (*httptest.Server, *session.Store, *serve.Server) {
 	})
 }
 
-// asker makes requests with a key, and holds what it gets against the document.
+// asker makes requests with a key, and checks the answers against the document.
 type asker struct {
 	testing.TB
 	url, key string
@@ -72,7 +72,7 @@ func (a *asker) raw(method, path, media string, body []byte) (int, []byte) {
 	return resp.StatusCode, data
 }
 
-// ask sends JSON and decodes what it gets, which must have a status.
+// ask sends JSON and decodes the answer, which must have a status.
 func (a *asker) ask(status int, method, path string, body, out any) {
 	a.Helper()
 	media, data := "", []byte(nil)
@@ -269,7 +269,7 @@ func TestOwnPlans(t *testing.T) {
 	require.Len(t, plan.Items, 3)
 	for i := range plan.Items {
 		require.Equal(t, "current", plan.Items[i].Protected)
-		plan.Items[i].Protected = "" // a plan that was changed protects nobody less
+		plan.Items[i].Protected = "" // a changed plan protects as many
 	}
 	admin.ask(412, "POST", "/v1/store/retention/apply", plan, nil)
 	admin.ask(400, "POST", "/v1/store/retention", retain.Policy{MaxSessions: -2}, nil)
@@ -330,7 +330,7 @@ func TestOwnFollow(t *testing.T) {
 	require.Equal(t, append(want, ids...), got)
 	require.Equal(t, 404, call(t, "GET", at+"?after=none", nil, "X-Api-Key", "alice-key").StatusCode)
 
-	// A stream ends with its session, and says so.
+	// A stream ends with its session, and reports it.
 	resp := call(t, "GET", at+"?after="+got[len(got)-1], nil, "X-Api-Key", "alice-key")
 	changes := call(t, "GET", ts.URL+"/v1/store/changes", nil, "X-Api-Key", "alice-key")
 	first := true

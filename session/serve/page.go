@@ -19,8 +19,8 @@ var pageRoutes = []Route{
 	onStore(Route{Method: "DELETE", Path: "/page/key", Summary: "Sign out."}, (*Request).signOut),
 }
 
-// page answers with the page. It has nothing of the store, so everybody may see it,
-// and follow a link of another site to it.
+// page answers with the page. It contains no data of the store, so it is public,
+// and links of other sites may lead to it.
 func (q *Request) page() error {
 	q.w.Header().Set("Content-Type", mediaHTML)
 	q.w.Header().Set("Content-Security-Policy", page.Policy("'self'")+"; frame-ancestors 'none'")
@@ -33,16 +33,16 @@ func (q *Request) fills(s *session.Session, _ none) (page.Context, error) {
 	return page.Of(q.Context(), s)
 }
 
-// A browser's EventSource sends no header with a key, so the page has the key of the
-// one who signs in kept in a cookie: scripts cannot read it, and no request that
-// another site causes has it.
+// A browser's EventSource sends no header with a key, so the page has the key kept
+// in a cookie: scripts cannot read it, and requests caused by other sites do not
+// carry it.
 const keyCookie = "convolog-key"
 
 // mayAll reports whether the principal may use the routes for administrators.
 func (p Principal) mayAll() bool { return p.Admin && len(p.Agents) == 0 }
 
-// asking is who asks, for the page. It is said to everybody, so that one without a key
-// is asked for it.
+// asking describes the sender to the page. It is public, so the page can ask for a
+// missing key.
 type asking struct {
 	Known       bool `json:"known"`
 	Cookie      bool `json:"cookie"` // by the cookie

@@ -52,7 +52,7 @@ func askPage(t testing.TB, c *http.Client, method, url string, headers ...string
 	return resp, body.String()
 }
 
-// The page is off unless asked for. It is one file, the same for everybody, whose
+// The page is off by default. It is one file, the same for all clients, whose
 // policy allows its own script and style and nothing else.
 func TestPage(t *testing.T) {
 	t.Parallel()
@@ -124,8 +124,8 @@ func TestPageKey(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 }
 
-// The context of a session says what fills its window, and an export in HTML comes as
-// a file that is saved.
+// The context of a session shows the content of its window, and an export in HTML
+// comes as a file that is saved.
 func TestPageRoutes(t *testing.T) {
 	t.Parallel()
 	ts, _ := pageServed(t, nil)
@@ -214,7 +214,7 @@ func TestChannelLogs(t *testing.T) {
 	require.Equal(t, http.StatusNotImplemented, resp.StatusCode)
 }
 
-// The document has the routes of the page.
+// The document lists the routes of the page.
 func TestPageDocument(t *testing.T) {
 	t.Parallel()
 	ts, _, sv := served(t, &serve.Options{Open: true, Surfaces: []serve.Surface{serve.Page()}})

@@ -42,7 +42,7 @@ func TestUnknownPlaces(t *testing.T) {
 		require.Equal(t, "reset", got[0].typ(), at)
 		require.Equal(t, all, got[1:], at)
 	}
-	for i := range all { // and one that knows its place goes on there, also behind the end
+	for i := range all { // and one with a place continues there, even after the end
 		got := chat(t, ts.URL, map[string]any{"message": "a b c"}, "Idempotency-Key", "k", "Last-Event-ID", all[i].id)
 		require.Equal(t, len(all)-i-1, len(got), i)
 		require.Equal(t, all[i+1:], append([]frame{}, got...), i)
@@ -96,7 +96,8 @@ func TestRetriedDraft(t *testing.T) {
 	require.Equal(t, []string{"text_delta", "reset", "text_delta", "done"}, types)
 }
 
-// A stream goes on where it was also when the session was archived or restored meanwhile.
+// A stream continues where it was, even if the session was archived or restored in
+// between.
 func TestResumeArchived(t *testing.T) {
 	t.Parallel()
 	ts, store, sv := served(t, nil)

@@ -28,7 +28,7 @@ type Problem struct {
 // Error returns the title.
 func (p *Problem) Error() string { return p.Title }
 
-// Invalid returns a 400 problem with a detail about what is wrong.
+// Invalid returns a 400 problem with a detail.
 func Invalid(detail string) error {
 	p := *errInvalid
 	p.Detail = detail
@@ -37,7 +37,7 @@ func Invalid(detail string) error {
 
 var errNotJSON = Invalid("the body is not the JSON that the route takes")
 
-// The problems, of which there are no others. Codes are those of OpenViking.
+// All problems. Their codes are OpenViking's.
 var (
 	errInvalid     = &Problem{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Title: "the request is not one that the route takes"}
 	errWho         = &Problem{Status: http.StatusUnauthorized, Code: "UNAUTHENTICATED", Title: "no key, or one that is not known"}
@@ -62,7 +62,7 @@ var (
 	errInternal    = &Problem{Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "it failed: the log of the server says why"}
 )
 
-// problems says which problem an error is, the first one that matches.
+// problems maps errors to problems; the first match counts.
 var problems = []struct {
 	err error
 	is  *Problem
@@ -91,7 +91,6 @@ var problems = []struct {
 	{context.DeadlineExceeded, errSlow},
 }
 
-// problemOf says which problem an error is.
 func problemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -123,7 +122,7 @@ func discreet(err error) string {
 	}
 	var look func(error)
 	look = func(err error) {
-		switch e := err.(type) { //nolint:errorlint // each is looked at
+		switch e := err.(type) { // nolint:errorlint // each is examined
 		case *session.Error:
 			hide(e.Path, e.Key)
 		case *fs.PathError:

@@ -30,8 +30,8 @@ func replica(t *testing.T, dir string) (string, *serve.Server) {
 	return ts.URL, sv
 }
 
-// A client may talk to any of the servers of a folder: one streams, stops and goes on
-// with what another answers.
+// A client may talk to any of the servers of a folder: one streams, stops and
+// continues the answers of another.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestReplicas(t *testing.T) {
 		if all = append(all, f); len(all) != 2 {
 			return true
 		}
-		// The other server says that it is being answered, shows it, takes more, and stops it.
+		// The other server reports the running answer, shows it, takes more, and stops it.
 		status := decode(t, call(t, "GET", two+"/api/agents/main/chat/status"+at, nil))
 		require.Equal(t, []any{"generating", false}, []any{status["status"], status["hasWorker"]})
 		shown := call(t, "GET", two+"/api/agents/main/chat/stream"+at, nil, "Last-Event-ID", all[0].id)
@@ -67,8 +67,8 @@ func TestReplicas(t *testing.T) {
 	require.NoError(t, frames(queued.Body, func(f frame) bool { more = append(more, f); return true }))
 	require.Equal(t, "and more", text(more))
 
-	// One is closed in the middle of an answer; its clients go on with the other, which
-	// may be the one that answers.
+	// One is closed in the middle of an answer; its clients continue with the other,
+	// which may be the one that answers.
 	resp = call(t, "POST", one+"/api/agents/main/chat", map[string]any{"message": "up to here wait", "sessionId": id})
 	all = nil
 	require.NoError(t, frames(resp.Body, func(f frame) bool {
@@ -85,7 +85,7 @@ func TestReplicas(t *testing.T) {
 	require.Contains(t, []string{"up to", "up to here"}, text(all))
 	require.Equal(t, "done", all[len(all)-1].typ())
 	require.Equal(t, http.StatusServiceUnavailable, call(t, "POST", one+"/api/agents/main/chat", map[string]any{"message": "x", "sessionId": id}).StatusCode)
-	// It has not taken what it has refused, which a client says again elsewhere.
+	// It does not keep refused texts, which a client sends again elsewhere.
 	require.Empty(t, decode(t, call(t, "GET", two+"/v1/store/sessions/main/"+id+"/pending", nil))["queued"])
 	for _, m := range decode(t, call(t, "GET", two+"/api/sessions/main/"+id, nil))["messages"].([]any) {
 		require.NotEqual(t, "x", m.(map[string]any)["text"])
@@ -94,8 +94,8 @@ func TestReplicas(t *testing.T) {
 	require.Equal(t, "still here", text(more))
 }
 
-// A server that waits for the turn of another one answers other sessions meanwhile,
-// and ends the turn when the other server is gone, for a client that was there before.
+// A server that waits for the turn of another one still answers other sessions, and
+// ends the turn when the other server ends, for a client that was there before.
 func TestServerOutlivesAnother(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

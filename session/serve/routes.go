@@ -32,9 +32,9 @@ type Route struct {
 	// answer it cuts the connection.
 	Do func(*Request) error `json:"-"`
 
-	in, out any    // what is taken and answered, for the document; nil is not said
+	in, out any    // types of request and answer, for the document; nil is omitted
 	media   string // of the answer; empty is application/json
-	public  bool   // for everybody, as it has nothing of the store
+	public  bool   // public, as it contains no data of the store
 }
 
 // Routes returns the routes that are served.
@@ -75,7 +75,7 @@ func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	if r.Body != nil && r.Body != http.NoBody {
-		// A client may send a body slowly even where nobody reads it.
+		// A client may send a body slowly even if it is not read.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sv.opts.Patience))
 	}
 	if sv.preflight(w, r) {
@@ -164,8 +164,8 @@ func (q *Request) admit(route Route) (err error) {
 	return nil
 }
 
-// enter counts the request until leave, among those of its owner, or those of all
-// administrators.
+// enter counts the request until leave, among the requests of its owner, or of
+// all administrators.
 func (q *Request) enter() error {
 	q.sv.mu.Lock()
 	defer q.sv.mu.Unlock()
@@ -188,8 +188,7 @@ func (q *Request) leave() {
 	}
 }
 
-// read reads the body. Afterwards the client has nothing more to send, and nothing
-// limits how long it may wait.
+// read reads the body. Afterwards the client may wait without limit.
 func (q *Request) read() (err error) {
 	if q.Body == nil || q.Body == http.NoBody {
 		return nil
@@ -223,7 +222,7 @@ func (q *Request) Decode(v any) error {
 }
 
 // has reports whether the body has a media type. Pages of other sites can send
-// text/plain without asking, and are refused by it.
+// text/plain without a preflight; this refuses them.
 func (q *Request) has(media string) bool {
 	text := q.Header.Get("Content-Type")
 	if text == media {
@@ -265,10 +264,9 @@ func (q *Request) JSON(status int, v any) {
 		q.w.Header().Set("Content-Type", "application/json")
 	}
 	q.w.WriteHeader(status)
-	_ = json.NewEncoder(q.w).Encode(v) // the client is gone if it fails
+	_ = json.NewEncoder(q.w).Encode(v) // the client has left if it fails
 }
 
-// agent returns an agent that the principal may use.
 func (q *Request) agent(name string) (string, error) {
 	if !q.Principal.May(name) {
 		return "", errNotFound

@@ -62,7 +62,7 @@ func isOfSession(r serve.Route) bool {
 }
 
 // send returns the status, the header and the body, of which times are cut. A stream
-// of what changes is cut at its first event.
+// of changes is cut at its first event.
 func send(t testing.TB, req *http.Request) (int, http.Header, string) {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
@@ -78,7 +78,7 @@ func send(t testing.TB, req *http.Request) (int, http.Header, string) {
 		require.NoError(t, err)
 	}
 	resp.Header.Del("Date")
-	resp.Header.Del("Content-Length") // that of a time varies
+	resp.Header.Del("Content-Length") // times vary
 	return resp.StatusCode, resp.Header, regexp.MustCompile(`"time":[0-9.e-]+`).ReplaceAllString(string(body), "")
 }
 
@@ -149,7 +149,7 @@ func TestForeignOwner(t *testing.T) {
 	}
 }
 
-// A logbook keeps what is logged.
+// A logbook keeps log records.
 type logbook struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -167,8 +167,8 @@ func (l *logbook) String() string {
 	return l.text.String()
 }
 
-// Guessed and hostile names of agents and sessions are not found, and are no failure
-// of the server.
+// Guessed and hostile names of agents and sessions are not found, and do not count
+// as failures of the server.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	logged := &logbook{}
@@ -294,7 +294,8 @@ func TestCrossSite(t *testing.T) {
 	}
 }
 
-// Keys are compared as a whole, and an unknown one gets nothing and is not logged.
+// Keys are compared as a whole. An unknown one is useless, and is kept out of the
+// log.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	logged := &logbook{}
@@ -345,7 +346,8 @@ func TestHostileIdempotencyKey(t *testing.T) {
 	}
 }
 
-// No answer and no line of the log has a path, a key or a text, whatever fails.
+// Answers and lines of the log never contain a path, a key or a text, after any
+// failure.
 func TestDiscreet(t *testing.T) {
 	t.Parallel()
 	logged := &logbook{}
@@ -442,7 +444,7 @@ func TestHostileContent(t *testing.T) {
 		require.Equal(t, i == len(all)-1, f.typ() == "done")
 	}
 
-	// The ID of an entry that was imported is anybody's.
+	// The ID of an imported entry is untrusted.
 	var end int64
 	for r, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)

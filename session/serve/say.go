@@ -10,8 +10,8 @@ import (
 )
 
 // Say queues a text for the responder and returns its entry, for [Request.Turn]. The
-// text is durable then. Another request with the same idempotency key says nothing
-// twice.
+// text is durable then. A repeated request with the same idempotency key queues
+// nothing.
 func (q *Request) Say(s *session.Session, content []transcript.Block) (entry string, err error) {
 	pending, err := s.Pending(q.Context())
 	if err != nil {
@@ -32,8 +32,8 @@ func (q *Request) Say(s *session.Session, content []transcript.Block) (entry str
 	return done.IDs[0], nil
 }
 
-// runningTurn returns the entry behind which an answer begins that is being made, or that
-// is waited for; empty if there is none.
+// runningTurn returns the entry after which the unfinished or awaited answer begins, or
+// "".
 func runningTurn(ctx context.Context, s *session.Session) (string, error) {
 	open, err := isOpen(ctx, s)
 	if err != nil {

@@ -62,20 +62,19 @@ func (sv *Server) surfaces() []Surface {
 type Options struct {
 	// Respond answers what users say. Without it requests for an answer get 501.
 	Respond Responder
-	// Auth says who makes a request; any error is answered with 401. It must be set
-	// unless Open is, see [Keys].
+	// Auth finds the sender of a request; any error is answered with 401. It must
+	// be set unless Open is, see [Keys].
 	Auth func(*http.Request) (Principal, error)
-	// Open serves everybody who can reach the server as an administrator. It is for
-	// one person's machine: requests must come over the loopback interface, be for
-	// a loopback host, and not have been forwarded.
+	// Open serves every client that can reach the server as an administrator. It is
+	// for one person's machine: requests must come over the loopback interface, be
+	// for a loopback host, and not have been forwarded.
 	Open bool
 	// Memory, if set, learns from the chapters of a commit, in the time of the request,
 	// and forgets an owner who is erased. Surfaces may search it.
 	Memory *memory.Store
 	// Surfaces are the routes to serve; none is [Own] alone.
 	Surfaces []Surface
-	// Origins are those of web pages that may call beside the server's own, such as
-	// https://app.example.com.
+	// Origins are further web pages that may call, such as https://app.example.com.
 	Origins []string
 
 	// Renderers are the forms of model requests that the store's own routes export
@@ -98,7 +97,7 @@ type Options struct {
 	Logger   *slog.Logger // nil is slog.Default(). It gets no texts, keys or paths
 }
 
-// Server is a store behind HTTP. It is safe for several goroutines.
+// A Server serves a store over HTTP. It is safe for several goroutines.
 type Server struct {
 	store  *session.Store
 	opts   Options
@@ -124,7 +123,7 @@ var (
 )
 
 // New makes a handler for a store, which stays the caller's to close after the
-// server. Nil opts are an error, as there is nobody to serve.
+// server. Nil opts are an error, as they admit no client.
 func New(store *session.Store, opts *Options) (*Server, error) {
 	if opts == nil || opts.Auth == nil && !opts.Open || opts.Auth != nil && opts.Open {
 		return nil, errNoAuth
@@ -154,7 +153,6 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	return sv, nil
 }
 
-// or is value, or other if value is the zero value.
 func or[T comparable](value, other T) T {
 	var zero T
 	if value == zero {
@@ -164,8 +162,8 @@ func or[T comparable](value, other T) T {
 }
 
 // HTTPServer returns a server for the handler, with limits for headers and for how
-// long they may take. It has no limit for how long an answer takes: streams are
-// long, and the handler limits the rest.
+// long they may take. The time of an answer is unlimited: streams are long, and
+// the handler limits the rest.
 func (sv *Server) HTTPServer(addr string) *http.Server {
 	return &http.Server{
 		Addr: addr, Handler: sv,
@@ -174,10 +172,10 @@ func (sv *Server) HTTPServer(addr string) *http.Server {
 	}
 }
 
-// Close stops taking requests for answers and waits until those that are being made
-// are there. When ctx is done it cancels them: what was streamed of them stays, as
-// aborted answers. Streams end then, and their clients can go on with the next
-// server. Nothing of the server runs afterwards.
+// Close stops taking requests for answers and waits for unfinished ones. When ctx
+// is done it cancels them: their streamed text stays, as aborted answers. Streams
+// end then, and their clients can continue with the next server. Nothing of the
+// server runs afterwards.
 func (sv *Server) Close(ctx context.Context) error {
 	sv.mu.Lock()
 	sv.close()

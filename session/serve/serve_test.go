@@ -89,7 +89,7 @@ func served(t testing.TB, opts *serve.Options) (*httptest.Server, *session.Store
 		opts.Surfaces = everything()
 	}
 	if opts.Heartbeat == 0 {
-		opts.Heartbeat = 200 * time.Millisecond // streams of what comes next begin with a comment or two
+		opts.Heartbeat = 200 * time.Millisecond // streams of later events begin with a comment or two
 	}
 	if opts.Logger == nil {
 		opts.Logger = quiet
@@ -237,7 +237,7 @@ func TestTerminalEvent(t *testing.T) {
 	require.Equal(t, "done", all[len(all)-1].typ())
 	id := all[len(all)-1].data["sessionId"].(string)
 
-	// Stopped by another request, with what there was.
+	// Stopped by another request, with the text so far.
 	resp := call(t, "POST", ts.URL+"/api/agents/main/chat", map[string]any{"message": "so far wait", "sessionId": id})
 	all = nil
 	require.NoError(t, frames(resp.Body, func(f frame) bool {
@@ -263,7 +263,7 @@ func TestTerminalEvent(t *testing.T) {
 	_ = sv
 }
 
-// A client that is cut at any event goes on with the next one.
+// A client that is cut at any event continues with the next one.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	ts, _, _ := served(t, nil)
@@ -291,7 +291,7 @@ func TestResume(t *testing.T) {
 	require.Equal(t, "idle", idle[0].typ())
 }
 
-// A request that is made again with its key says nothing twice, and shows the same.
+// A request that is repeated with its key queues nothing, and shows the same.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := served(t, nil)

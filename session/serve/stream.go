@@ -22,29 +22,27 @@ type stream struct {
 
 	mu   sync.Mutex
 	last time.Time
-	err  error // that of the first write that failed
+	err  error // of the first failed write
 }
 
-// newStream answers a request with a stream.
 func newStream(w *writer) *stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // of nginx
 	w.WriteHeader(http.StatusOK)
 	st := &stream{w: w, rc: http.NewResponseController(w), last: time.Now()}
-	_ = st.write(": \n\n") // so that the client knows that it is connected
+	_ = st.write(": \n\n") // so that the client notices the connection
 	return st
 }
 
-// send writes an event. JSON has no line breaks, so nobody can forge an event by what
-// is said.
+// send writes an event. JSON has no line breaks, so no text can forge an event.
 func (st *stream) send(id, name string, data any) error {
 	encoded, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 	text := ""
-	if id != "" && !strings.ContainsAny(id, "\x00\r\n") { // an imported entry has the ID that somebody gave it
+	if id != "" && !strings.ContainsAny(id, "\x00\r\n") { // an imported entry has a foreign ID
 		text += "id: " + id + "\n"
 	}
 	if name != "" {
@@ -110,20 +108,20 @@ func (q *Request) Stream(f func(ctx context.Context, send func(id, name string, 
 	}
 }
 
-// A Turn is what a stream shows of a session: a turn, up to its end.
+// A Turn is one turn of a session as a stream, up to its end.
 type Turn struct {
 	sv    *Server
 	s     *session.Session
 	text  string // if not empty: the queued text whose turn alone is shown
-	from  string // the entry to begin behind
+	from  string // the entry to begin after
 	seen  string // the event that the client has seen last; empty if it has seen none
 	reset bool   // comes first
 }
 
-// Turn returns the turn that answers a queued text, behind the last event that the
-// client has seen. Without a text it is the turn of that event, or the one that is being
-// answered or waited for; nil if there is none. A client whose event does not exist gets
-// a reset, and the turn from its beginning.
+// Turn returns the turn that answers a queued text, after the last event that the client
+// has seen. Without a text it is the turn of that event, or the running or awaited one,
+// or nil. A client whose event does not exist gets a reset, and the turn from its
+// beginning.
 func (q *Request) Turn(s *session.Session, text string) (t *Turn, err error) {
 	t = &Turn{sv: q.sv, s: s, text: text, from: text, seen: q.lastEventID()}
 	if text == "" {
@@ -183,8 +181,8 @@ func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
 	}
 }
 
-// resume says where a stream begins that a client goes on with. An event that the
-// session does not have gives [session.ErrNoEntry].
+// resume returns the place where a client continues a stream. An event unknown to
+// the session gives [session.ErrNoEntry].
 func resume(ctx context.Context, s *session.Session, seen string) (from string, err error) {
 	entry, _, ok := place(seen)
 	if !ok {
@@ -196,8 +194,8 @@ func resume(ctx context.Context, s *session.Session, seen string) (from string, 
 	return from, find(ctx, s, newTail(""), from, seen)
 }
 
-// find looks for an event behind an entry. One that is not there yet was sent to
-// nobody, and to wait for it would be to wait for ever.
+// find looks for an event after an entry. A missing event was never sent, and
+// waiting for it would never end.
 func find(ctx context.Context, s *session.Session, t *tail, from, seen string) error {
 	for e, err := range s.Entries(ctx, from) {
 		if err != nil {

@@ -32,7 +32,6 @@ func (h *suspension) or(why string) string {
 	return why
 }
 
-// add takes the next entry of the session.
 func (h *suspension) add(e transcript.Entry) {
 	switch b := e.Body.(type) {
 	case transcript.Queued:
@@ -65,7 +64,6 @@ func (h *suspension) decide(e transcript.Entry, d transcript.Decision) {
 	}
 }
 
-// suspended returns the state of the turn that is open.
 func suspended(ctx context.Context, s *session.Session) (h suspension, err error) {
 	text, err := lastDrained(ctx, s)
 	if err != nil || text.ID == "" {

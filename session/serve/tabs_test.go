@@ -40,7 +40,7 @@ func TestFull(t *testing.T) {
 	ts, store, _ := served(t, &serve.Options{Open: true, Queue: 1, Respond: echo})
 	s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "x"}, nil)
 	require.NoError(t, err)
-	tn, err := turn.Begin(t.Context(), s) // somebody else
+	tn, err := turn.Begin(t.Context(), s) // another user
 	require.NoError(t, err)
 	url, body := ts.URL+"/api/agents/main/chat", map[string]any{"sessionId": s.Ref().ID, "message": "first"}
 	first := call(t, "POST", url, body)

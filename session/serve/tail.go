@@ -53,14 +53,13 @@ type tail struct {
 }
 
 // newTail returns a tail of all of a session, or of the turn that answers a text that
-// was queued. The first entry that it is given must not be behind the beginning of
-// an answer.
+// was queued. Its first entry must not be after the beginning of an answer.
 func newTail(turn string) *tail {
 	return &tail{turn: turn, in: turn == "", drafts: map[string]string{}}
 }
 
-// add takes the next entry and returns what follows from it. Lines of an append that
-// only repeat others do not come, also where one of them is its last.
+// add takes the next entry and returns its events. Lines of an append that only
+// repeat others are skipped, even if one is the last.
 func (t *tail) add(e transcript.Entry) (frames []Frame) {
 	if e.Part <= 1 && len(t.batch) > 0 {
 		frames = t.flush()
@@ -85,7 +84,6 @@ func (t *tail) flush() []Frame {
 	return t.take(batch)
 }
 
-// take takes the entries of an append.
 func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 	m := maker{}
 	for _, e := range batch {
@@ -142,7 +140,7 @@ func (t *tail) draft(m *maker, e transcript.Entry, d transcript.Draft) {
 	m.add(e, Frame{Kind: frameText, Text: d.Text})
 }
 
-// answer shows what a model has said but for the text that its draft has shown.
+// answer shows an answer except for the text that its draft has shown.
 func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	var text strings.Builder
 	calls, first := false, -1
@@ -235,18 +233,18 @@ func (m *maker) block(e transcript.Entry, b transcript.Block, skip int) int {
 	return skip
 }
 
-// place splits the ID of an event. Zero values are those of the beginning.
+// place splits the ID of an event. Zero values mean the beginning.
 func place(id string) (entry string, n int, ok bool) {
 	entry, number, found := strings.Cut(id, "/")
 	n, err := strconv.Atoi(number)
 	return entry, n, found && err == nil && n >= 0 && entry != ""
 }
 
-// lookBack is how many entries of a turn are looked through for its beginning.
+// lookBack limits the entries of a turn that are searched for its beginning.
 const lookBack = 2_000
 
-// turnOf returns the entry that the turn of an entry begins behind: the end of the
-// answer before it, or the beginning of the session.
+// turnOf returns the entry before the turn of an entry: the end of the answer
+// before it, or the beginning of the session.
 func turnOf(ctx context.Context, s *session.Session, entry string) (string, error) {
 	for seen := 0; seen < lookBack; {
 		page, err := search.Page(ctx, s, entry, -64)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A writer cuts clients that do not read what they are sent.
+// A writer cuts clients that do not read.
 type writer struct {
 	http.ResponseWriter
 	patience time.Duration

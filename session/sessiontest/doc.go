@@ -1,5 +1,5 @@
-// Package sessiontest checks storage drivers: whether a [driver.Driver] does
-// what its interface promises.
+// Package sessiontest checks storage drivers: whether a [driver.Driver] keeps
+// the promises of its interface.
 //
 // Every sentence of the interface that can be tested is a [Rule]. [TestDriver]
 // runs all of them, each on a storage of its own, and a failure quotes the
@@ -17,7 +17,7 @@
 //
 // Without package testing, range over [Rules] and call [Rule.Check].
 //
-// # What a driver has to bring
+// # Requirements on a driver
 //
 // Run it with the race detector. Durability is not checked: a driver may be
 // opened with its fastest policy. The largest session has about 10,000 lines,
@@ -25,13 +25,12 @@
 //
 // A driver whose system has no turn lock returns an error that matches
 // [errors.ErrUnsupported] from LockTurn; the rules about it are then skipped. So
-// are those about [driver.Watcher], [driver.Archiver], [driver.Rewriter] and
-// [driver.Adopter] if the driver is none.
+// are rules about [driver.Watcher], [driver.Archiver], [driver.Rewriter] and
+// [driver.Adopter] that the driver does not implement.
 //
-// # What is not checked
+// # Beyond the checks
 //
-// The state that a crash leaves behind, what happens when a write or a sync
-// fails, and how damaged lines read: a driver has its own tests for the ways in
-// which its storage breaks. The driver decides whether a loop over a Scan sees
-// the appends made during the loop.
+// Crashes, failing writes and syncs, and damaged lines are not checked: a
+// driver needs its own tests for the failures of its storage. The driver
+// decides whether a loop over a Scan sees the appends made during the loop.
 package sessiontest

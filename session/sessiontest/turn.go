@@ -37,7 +37,7 @@ func (c *check) lockTurn(d driver.Driver, ref driver.Ref) (release func() error)
 	return release
 }
 
-// wantHeld checks that nobody can take a turn lock.
+// wantHeld checks that a turn lock cannot be taken.
 func (c *check) wantHeld(when string, ref driver.Ref, ds ...driver.Driver) {
 	for _, d := range ds {
 		c.calling("LockTurn")
@@ -85,7 +85,7 @@ func turnRelease(c *check) {
 	c.noErr("release", first())
 	second := c.lockTurn(other, ref)
 	c.calling("release")
-	_ = first() // may say that it is too late
+	_ = first() // may report that it is too late
 	c.wantHeld("after an earlier holder has released it twice", ref, d, other)
 	c.noErr("release", second())
 	c.noErr("release", c.lockTurn(d, ref)())

@@ -27,13 +27,13 @@ func (c *check) watch(d driver.Driver, ref driver.Ref, changed func(driver.Ref, 
 	return stop
 }
 
-// A told is what a watch was told.
+// A told is one call of a watch.
 type told struct {
 	ref driver.Ref
 	err error
 }
 
-// hear begins a watch that is told into a channel.
+// hear begins a watch that sends its calls to a channel.
 func (c *check) hear(d driver.Driver, ref driver.Ref) <-chan told {
 	all := make(chan told, 1000)
 	c.watch(d, ref, func(ref driver.Ref, err error) {
@@ -45,7 +45,7 @@ func (c *check) hear(d driver.Driver, ref driver.Ref) <-chan told {
 	return all
 }
 
-// wantTold waits until a watch was told what is wanted.
+// wantTold waits until a watch had the wanted call.
 func (c *check) wantTold(what string, all <-chan told, fits func(told) bool) {
 	for {
 		select {

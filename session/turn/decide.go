@@ -14,10 +14,10 @@ import (
 // the record is on stable storage, whatever the sync policy of the store: a call that
 // was started is never taken for one that was not. After a restart it is
 // [rebuild.Dispatched] until its result is appended. Whether its tool has run is then
-// unknown; the application must know whether running it again does harm.
+// unknown; the application must decide whether running it again does harm.
 //
-// The error matches [session.ErrConflict], and nothing was written, if a call has a
-// result, is held or rejected, or was dispatched before.
+// The error matches [session.ErrConflict], and nothing was written, if a call
+// already has a result, is held or rejected, or was dispatched before.
 func Dispatch(ctx context.Context, s *session.Session, calls ...string) error {
 	return dispatch(ctx, s, "", calls...)
 }

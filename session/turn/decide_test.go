@@ -24,8 +24,8 @@ func begin(t *testing.T, s *session.Session) *turn.Turn {
 	return tn
 }
 
-// The first approval or rejection holds, over processes, and nothing is decided
-// about what was dispatched.
+// The first approval or rejection holds, over processes, and dispatched calls
+// cannot be decided.
 func TestFirstDecisionHolds(t *testing.T) {
 	dir := t.TempDir()
 	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
@@ -107,7 +107,7 @@ func TestShownStates(t *testing.T) {
 	require.NoError(t, tn.End())
 }
 
-// Tools are run once each, those that nobody has to decide about.
+// Tools run once each, except for held ones.
 func TestTurnRunTools(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)

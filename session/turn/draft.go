@@ -191,7 +191,6 @@ func (d *Draft) Discard(ctx context.Context) error {
 	return err
 }
 
-// end appends an item that ends the draft.
 func (d *Draft) end(ctx context.Context, item transcript.Item) ([]string, error) {
 	if err := d.replace(ctx); err != nil {
 		return nil, err
@@ -204,7 +203,6 @@ func (d *Draft) end(ctx context.Context, item transcript.Item) ([]string, error)
 	return done.IDs, err
 }
 
-// replace discards the draft that this one replaces.
 func (d *Draft) replace(ctx context.Context) (err error) {
 	if d.before != nil {
 		if err = d.before.Discard(ctx); err == nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An answer to rewound entries is refused where they lie in front of what a compaction
-// has kept since, which is all that a process that goes on with the session reads. A
-// draft of such an answer becomes none.
+// An answer to rewound entries is refused even if they come before the part that a
+// later compaction keeps, which is all that the next process reads. A draft of such an
+// answer becomes no answer.
 func TestAnswerToOldRewoundEntries(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -102,7 +102,7 @@ func TestDraftAfterRecover(t *testing.T) {
 	drv.fail = true
 	flush(t.Context(), "one ", true)
 	drv.fail = false
-	flush(t.Context(), "", true)     // nobody knows whether it is there
+	flush(t.Context(), "", true)     // unknown whether it is there
 	flush(t.Context(), "two ", true) // refused
 	require.NoError(t, s.Recover(t.Context()))
 	flush(t.Context(), "", false)

@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript/redact"
 )
 
-// However a draft comes, no part of a secret is in a line of it, and what is
-// flushed is in the answer.
+// For all pieces of a draft, no part of a secret is in a line of it, and
+// flushed text is in the answer.
 func TestRedactDraft(t *testing.T) {
 	const key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEaB3dE5gH7jK9mN1pQ3sT5\nvW7yZ9bC1dE3fG5aB3dE5gH7j\n-----END RSA PRIVATE KEY-----"
 	text := "First line.\nThe token: " + storetest.Secret + " and more.\npassword:\nHunter27hunter\nHere:\n" + key + "\nDone.\nThe rest"

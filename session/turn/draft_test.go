@@ -65,8 +65,8 @@ func TestDraft(t *testing.T) {
 	require.Len(t, h.Messages, 4)
 }
 
-// A draft of an answer to what a rewind has taken back keeps no turn from beginning,
-// becomes no answer, and cannot be committed any more.
+// A draft of an answer to rewound entries prevents no turn, becomes no answer, and
+// cannot be committed any more.
 func TestDraftOfARewoundTurn(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -90,8 +90,8 @@ func TestDraftOfARewoundTurn(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 }
 
-// A draft that goes on after a later turn has closed it is over with the next one,
-// and one without a key is none.
+// A draft that continues after a later turn has closed it ends with the next one,
+// and one without a key is ignored.
 func TestLateDraft(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -110,7 +110,7 @@ func TestLateDraft(t *testing.T) {
 	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, storetest.History(t, s))
 }
 
-// A discarded draft is in no history and cannot go on.
+// A discarded draft is in no history and cannot continue.
 func TestDiscardedDraft(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)

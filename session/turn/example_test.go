@@ -22,7 +22,7 @@ func ExampleDecide() {
 	ctx := context.Background()
 	key := session.Key{Agent: "main", Channel: "cli", Peer: "user"}
 
-	// The agent: a policy holds what is dangerous; the rest would run now.
+	// The agent: a policy holds dangerous calls; the rest would run now.
 	agent := func() {
 		store, err := session.Open(dir, nil)
 		if err != nil {
@@ -69,7 +69,7 @@ func ExampleDecide() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	call := ids[len(ids)-1] // the entry of the call; Pending has it, too
+	call := ids[len(ids)-1] // the entry of the call; Pending has it as well
 	if err := turn.Decide(ctx, s, call, transcript.Hold, "policy", ""); err != nil {
 		log.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A fork has the pins and values that its base had, whatever was compacted and
-// rewound meanwhile, and none of its queued texts and drafts; and so has a fork of
-// a fork.
+// A fork takes over the pins and values of its base, despite compactions and
+// rewinds in between, and none of its queued texts and drafts; and so does a fork
+// of a fork.
 func TestForkStandingAtRandom(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -46,15 +46,15 @@ func TestForkStandingAtRandom(t *testing.T) {
 	}
 }
 
-// inForce is what stands in a base, without the pins of rewound entries, of which
-// a fork has no copy.
+// inForce is the state of a base, without the pins of rewound entries, which a
+// fork does not copy.
 func inForce(f *rebuild.Fold) rebuild.Standing {
 	s := f.Standing()
 	s.Pins = slices.DeleteFunc(slices.Clone(s.Pins), func(p transcript.Carried) bool { return f.Has(p.Entry) && !f.Live(p.Entry) })
 	return s
 }
 
-// standingText is what must be the same in a fork, in any order.
+// standingText is the state that must be the same in a fork, in any order.
 func standingText(t *testing.T, s rebuild.Standing) string {
 	t.Helper()
 	var all []string

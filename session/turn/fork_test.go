@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A fork has the pins, the state and the decisions of its base, and nothing that
-// is queued or drafted there; what its copied answers have cost is the base's.
+// A fork takes over the pins, the state and the decisions of its base, without
+// queued texts and drafts; the cost of its copied answers counts for the base.
 func TestForkOfStandingThings(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)

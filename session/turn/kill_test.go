@@ -23,7 +23,7 @@ import (
 func init() { storetest.Register("turn", turnChild) }
 
 // turnChild runs one turn: two parallel tools, one that a person has to approve,
-// and a text that is queued meanwhile. It announces each tool that it starts. At
+// and a text that is queued during it. It announces each tool that it starts. At
 // the n-th step it announces that it is there and waits to be killed; steps are
 // the beginning and the end of each append, and the start and the end of each
 // tool.
@@ -37,7 +37,7 @@ func turnChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	step := func() {
 		steps <- struct{}{}
 		if n--; n == 0 {
-			_ = out.Encode(storetest.Report{Did: "here", Here: true}) // if it fails, nobody waits for it
+			_ = out.Encode(storetest.Report{Did: "here", Here: true}) // if it fails, there is no waiter
 			_, _ = io.Copy(io.Discard, stdin)                         // ends with the parent
 		}
 		<-steps
@@ -90,8 +90,8 @@ func turnChild(args []string, stdin io.Reader, stdout io.Writer) error {
 }
 
 // Killed at any step of a turn, the next process finds every call in the state it
-// was in: none whose tool was started is taken for one that was not, and none that
-// a person is to decide about may be started. The queued text is there once.
+// was in: a started call never counts as not started, and held calls cannot be
+// started. The queued text is there once.
 func TestKilledTurn(t *testing.T) {
 	t.Parallel()
 	wanted := []rebuild.CallState{rebuild.NotStarted, rebuild.Held, rebuild.Approved, rebuild.Dispatched}

@@ -75,8 +75,8 @@ func TestRewoundPinAfterRestart(t *testing.T) {
 	}
 }
 
-// A pin of an entry that was rewound is not carried, also if a line in front of it in
-// its batch is damaged.
+// A pin of an entry that was rewound is not carried, even if an earlier line of its
+// batch is damaged.
 func TestRewoundPinInADamagedBatch(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)
@@ -112,7 +112,7 @@ func TestRewoundPinInADamagedBatch(t *testing.T) {
 	require.Empty(t, done.Compaction.Pins)
 }
 
-// A pin of an entry that was rewound in front of the place of a fork is not in the
+// A pin of an entry that was rewound before the place of a fork is not in the
 // fork, nor in its summary, though the rewind is not there either. One that was
 // rewound later is.
 func TestForkRewoundPin(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 // Queue keeps a text that the user sends while a turn is running, and returns its
 // entry ID. No model sees it before [Drain]; until then [session.Session.Pending]
-// returns it. A nil error means what it means for [session.Session.Append].
+// returns it. A nil error means the same as for [session.Session.Append].
 func Queue(ctx context.Context, s *session.Session, m transcript.Message) (string, error) {
 	if m.Role != transcript.RoleUser {
 		return "", failed("queue", s, errors.New("only messages of the user can be queued: nothing was written"))

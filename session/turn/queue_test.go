@@ -32,7 +32,7 @@ func TestQueue(t *testing.T) {
 	require.Len(t, p.Queued, 2)
 	require.Equal(t, id, p.Queued[0].Entry)
 
-	// A compaction repeats what is queued.
+	// A compaction repeats queued texts.
 	storetest.Talk(t, s, 0, 5)
 	require.NoError(t, storetest.ErrOf(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})))
 	p, err = s.Pending(ctx)
@@ -51,7 +51,7 @@ func TestQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, ids)
 
-	// A restart behind a rewind to the beginning knows that it was taken over.
+	// A restart after a rewind to the beginning finds that it was taken over.
 	_, err = turn.Queue(ctx, s, transcript.UserText("four"))
 	require.NoError(t, err)
 	ids, err = turn.Drain(ctx, s, 0)

@@ -119,7 +119,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 				if id := ids[rnd.IntN(len(ids))]; rnd.IntN(3) == 0 {
 					require.NoError(t, turn.Unpin(t.Context(), s, id))
 				} else {
-					_ = turn.Pin(t.Context(), s, id) // a call has no text
+					_ = turn.Pin(t.Context(), s, id) // calls lack a text
 				}
 			}
 		case 17:

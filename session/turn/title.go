@@ -105,8 +105,8 @@ func retitle(ctx context.Context, s *session.Session, t Titler, want func(milest
 	return changed && len(ids) > 0, err
 }
 
-// milestone returns the last milestone that was reached since the title was set; 0 if
-// there is none, or the title was set by hand.
+// milestone returns the last milestone that was reached since the title was set; 0
+// before the first, or if the title was set by hand.
 func milestone(info session.Info) (at int) {
 	for _, m := range milestones {
 		if info.Messages >= m && info.TitledAt < m && !info.TitleByHand {
@@ -147,7 +147,6 @@ func cleanTitle(text string) string {
 	return ""
 }
 
-// cut cuts a text after most runes.
 func cut(text string, most int) string {
 	for i := range text {
 		if most--; most < 0 {
@@ -164,7 +163,6 @@ const (
 	textRunes  = 1_000
 )
 
-// texts returns the texts of the first and the last messages.
 func texts(messages []transcript.Message) (all []transcript.Message) {
 	for _, m := range messages {
 		text := strings.TrimSpace(m.Text())

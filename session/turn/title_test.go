@@ -18,7 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// titler is a Titler that counts how often it is asked.
+// titler is a Titler that counts its calls.
 type titler struct {
 	asked int
 	title func(in []transcript.Message, current string) (string, error)
@@ -78,7 +78,7 @@ func TestRetitleByHand(t *testing.T) {
 	require.False(t, changed)
 	require.Equal(t, 1, meanwhile.asked)
 
-	// By hand over that of a model.
+	// By hand over a model's.
 	s, err = st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
 	storetest.Talk(t, s, 0, 3)
@@ -93,7 +93,7 @@ func TestRetitleByHand(t *testing.T) {
 	require.Equal(t, "mine", storetest.Info(t, s).Title)
 }
 
-// Whatever a model answers, the title is a short line or what it was.
+// For every answer of a model, the title is a short line or unchanged.
 func TestRetitleAnswers(t *testing.T) {
 	long := strings.Repeat("词", 60) + "…"
 	for answer, want := range map[string]string{

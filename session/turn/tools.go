@@ -51,7 +51,6 @@ func RunTools(ctx context.Context, s *session.Session, limit int, run Tool) erro
 	return group.Wait()
 }
 
-// runTool dispatches a call, runs it and appends its result.
 func runTool(ctx context.Context, s *session.Session, run Tool, c rebuild.PendingCall) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -73,7 +72,7 @@ func runTool(ctx context.Context, s *session.Session, run Tool, c rebuild.Pendin
 	return err
 }
 
-// call calls run. The error says why there is no result.
+// call calls run. The error is the reason of a missing result.
 func call(ctx context.Context, run Tool, c rebuild.PendingCall) (result transcript.Message, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -121,7 +121,8 @@ func TestRunToolsCancelled(t *testing.T) {
 	require.Equal(t, []string{"stopped half way", "done", "done"}, said)
 }
 
-// If a result cannot be appended nothing further begins, and the error says why.
+// If a result cannot be appended nothing further begins, and the error has the
+// reason.
 func TestRunToolsNotSaved(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -138,7 +139,8 @@ func TestRunToolsNotSaved(t *testing.T) {
 	require.NoError(t, turn.RunTools(t.Context(), storetest.Load(t, st, storetest.CLI), 1, nil), "no calls")
 }
 
-// Whatever a tool does, its call gets a result, unless the result comes later.
+// For every behaviour of a tool, its call gets a result, unless the result
+// comes later.
 func TestToolOutcomes(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)

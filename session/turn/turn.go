@@ -42,7 +42,6 @@ func begin(ctx context.Context, s *session.Session, wait bool) (*Turn, error) {
 // nothing.
 func (t *Turn) End() error { return t.unlock() }
 
-// failed returns an error that names a session.
 func failed(op string, s *session.Session, err error) error {
 	return &session.Error{Op: op, Session: s.Ref(), Err: err}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// One turn at a time, over stores; appends go on.
+// One turn at a time, over stores; appends continue.
 func TestBeginTurn(t *testing.T) {
 	dir := t.TempDir()
 	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)

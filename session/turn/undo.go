@@ -33,7 +33,6 @@ func Undo(ctx context.Context, s *session.Session, turns int) error {
 	return err
 }
 
-// foldAll folds the lines before a place.
 func foldAll(ctx context.Context, s *session.Session, end int64) (*rebuild.Fold, error) {
 	fold := rebuild.New(nil)
 	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{To: end})) {

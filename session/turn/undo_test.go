@@ -58,8 +58,8 @@ func TestUndoBehindCompaction(t *testing.T) {
 	require.Equal(t, one, storetest.History(t, s))
 }
 
-// A program that has read only what the history needs takes back turns that a summary
-// stands for, too.
+// A program that has read only the lines of the history also takes back summarised
+// turns.
 func TestUndoSummarizedTurns(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)

@@ -1,8 +1,8 @@
-// Package convlog keeps what was received and delivered on the channels of a
+// Package convlog logs the messages received and delivered on the channels of a
 // program: a log for each chat, written at the boundary, for administrators. It
-// stays when a session is compacted or deleted, and it is nothing that an agent
-// can reach: a [Writer] has no method that returns a byte of a log, and no package
-// of this module imports this one.
+// stays when a session is compacted or deleted. Agents cannot reach it: a [Writer]
+// has no method that returns a byte of a log, and no package of this module
+// imports this one.
 //
 //	w, err := convlog.OpenWriter(dir, nil)
 //	defer w.Close()
@@ -32,7 +32,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Channel says where something was said. All fields are needed.
+// A Channel is one chat. All fields are needed.
 type Channel struct {
 	Agent string `json:"agent"`
 	Type  string `json:"type"` // telegram, web, api and so on
@@ -41,18 +41,18 @@ type Channel struct {
 
 // Entry is one message as it was received or delivered.
 type Entry struct {
-	Time      time.Time        `json:"time"` // the zero value becomes that of the append
+	Time      time.Time        `json:"time"` // the zero value becomes the time of the append
 	Role      string           `json:"role"` // "user" or "assistant"
 	Content   string           `json:"content"`
 	Sender    string           `json:"sender,omitempty"`
-	MessageID string           `json:"messageId,omitempty"` // the channel's own; empty if it has none
+	MessageID string           `json:"messageId,omitempty"` // the channel's own ID, or empty
 	Extra     transcript.Extra `json:"extra,omitempty"`     // further members of the line
 }
 
 // Options of a [Writer] and of a [Log]. Nil and the zero value are the defaults.
 type Options struct {
-	// Sync says when entries are put on stable storage. The
-	// zero value puts them there before Append returns.
+	// Sync decides when entries are put on stable storage. The zero value puts
+	// them there before Append returns.
 	Sync driver.SyncPolicy
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -71,7 +71,6 @@ func (c Channel) check() error {
 	return nil
 }
 
-// folder is that of the logs of an agent, below the folder of the store.
 func folder(agent string) string { return path.Join("agents", filename.Encode(agent), folderName) }
 
 // file is the name of the log. A "-" inside the type is spelled out, so that no
@@ -85,10 +84,9 @@ func (c Channel) zyhive() string {
 	return strings.NewReplacer("/", "-", `\`, "-").Replace(c.id()) + ".jsonl"
 }
 
-// id is the channelId of a line.
 func (c Channel) id() string { return c.Type + "-" + c.Chat }
 
-// A line is what is on disk.
+// A line is the stored form of an entry.
 type line struct {
 	TS          time.Time `json:"ts"`
 	Role        string    `json:"role"`
@@ -102,7 +100,6 @@ type line struct {
 // lineMembers are the names of its members.
 var lineMembers = []string{"ts", "role", "content", "channelId", "channelType", "sender", "id"}
 
-// encode returns the line of an entry, with its newline.
 func (c Channel) encode(e Entry) ([]byte, error) {
 	e.Content = strings.ToValidUTF8(e.Content, "\uFFFD")
 	data, err := json.Marshal(line{e.Time.UTC(), e.Role, e.Content, c.id(), c.Type, e.Sender, e.MessageID})
@@ -111,7 +108,7 @@ func (c Channel) encode(e Entry) ([]byte, error) {
 	}
 	for _, name := range lineMembers {
 		if _, ok := e.Extra[name]; ok {
-			return nil, fmt.Errorf("convlog: Extra has the member %q, which is that of the line: nothing was written", name)
+			return nil, fmt.Errorf("convlog: Extra has the member %q of the line itself: nothing was written", name)
 		}
 	}
 	if len(e.Extra) > 0 {
@@ -124,7 +121,6 @@ func (c Channel) encode(e Entry) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// decode is what a scan of a log reads lines with.
 func decode(data []byte, _ int64) (transcript.Entry, error) {
 	var l line
 	if err := json.Unmarshal(data, &l); err != nil || l.ChannelType == "" {

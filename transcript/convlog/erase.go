@@ -21,9 +21,9 @@ import (
 var _ transcript.Eraser = (*Log)(nil)
 
 // PlanErase implements [transcript.Eraser]. The owner of a subject is a sender. A
-// chat in which nobody else has sent anything goes as a whole, replies included; from
-// other chats only the messages of that sender go. Match is given each message as an
-// entry of the user or the assistant, with its sender as application data.
+// chat without another sender goes as a whole, replies included; from other chats
+// only the messages of that sender go. Match gets each message as an entry of the
+// user or the assistant, with its sender as application data.
 func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) {
 		gone, _, err := f.choose(ctx, s)
@@ -34,7 +34,7 @@ func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript
 // Erase implements [transcript.Eraser]. If nothing is left of a chat, its file is
 // removed. In any other log the time, role, channel and ID of an erased message stay,
 // so that the message is not written again when it is delivered again. Erase needs
-// permission to write to the folder; writers may be at work meanwhile.
+// permission to write to the folder; writers may continue to write.
 func (l *Log) Erase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) { return f.erase(ctx, s) })
 }
@@ -137,7 +137,7 @@ func (f logFile) erase(ctx context.Context, s transcript.Subject) (n int, err er
 	defer func() { _ = log.Close() }() // it owes nothing
 	empty := false
 	err = log.Replace(ctx, func(to io.Writer, _ int64) error {
-		gone, others, err := f.choose(ctx, s) // nobody appends now
+		gone, others, err := f.choose(ctx, s) // no writer can append now
 		if err != nil {
 			return err
 		}
@@ -150,8 +150,8 @@ func (f logFile) erase(ctx context.Context, s transcript.Subject) (n int, err er
 	return n, err
 }
 
-// without writes the log without what goes. The line in front tells writers that
-// it is another log.
+// without writes the log without the erased entries. Its new first line tells
+// writers to reopen it.
 func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 	if _, err := fmt.Fprintf(to, "{\"erased\":%q}\n", time.Now().UTC().Format(time.RFC3339Nano)); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 			return err
 		}
 		if !rec.HasEntry() {
-			continue // nobody can tell what it says
+			continue // its content is unknown
 		}
 		data := rec.Entry.Line()
 		if gone[rec.Offset] {
@@ -178,7 +178,7 @@ func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 	return nil
 }
 
-// remove removes a log of which nothing is left: its name says whose it was.
+// remove removes an empty log, because its name reveals the chat.
 func (f logFile) remove(ctx context.Context) error {
 	log, err := filelog.Open(f.l.root, f.name, nil)
 	if err != nil {
@@ -195,7 +195,7 @@ func (f logFile) remove(ctx context.Context) error {
 			return err
 		}
 		if e, _ := parse(rec.Entry.Line()); rec.HasEntry() && e.Content != transcript.ErasedText {
-			return nil // somebody has written meanwhile
+			return nil // another writer came first
 		}
 	}
 	if err := f.l.root.Remove(f.name); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -44,7 +44,7 @@ type Info struct {
 // Channels returns the channels of an agent, of all agents if agent is empty, and
 // of one type unless that is empty: the one that was written last first. It reads
 // the first entry of each log. A file of ZyHive that several chats share is listed
-// as that of the first.
+// under the first.
 func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []Info, err error) {
 	agents := []string{filename.Encode(agent)}
 	if agent == "" {
@@ -55,7 +55,7 @@ func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []
 	for _, enc := range agents {
 		name, ok := filename.Decode(enc)
 		if !ok {
-			name = cmp.Or(agent, enc) // a hashed name of an agent: its folder stands for it
+			name = cmp.Or(agent, enc) // a hashed name of an agent: the folder's name is used
 		}
 		dir := path.Join("agents", enc, folderName)
 		files, err := l.names(dir)
@@ -78,7 +78,6 @@ func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []
 	return slices.CompactFunc(infos, func(a, b Info) bool { return a.Channel == b.Channel }), nil
 }
 
-// names lists a folder; none is an empty one.
 func (l *Log) names(dir string) ([]string, error) {
 	f, err := l.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +94,6 @@ func (l *Log) names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// describe finds out which channel a file is of.
 func (l *Log) describe(dir, file, agent string) (info Info, ok bool) {
 	stat, err := l.root.Lstat(path.Join(dir, file))
 	if !strings.HasSuffix(file, ".jsonl") || err != nil || !stat.Mode().IsRegular() {
@@ -122,13 +120,13 @@ func (l *Log) firstOf(dir, file string) (c Channel, ok bool) {
 
 type scanner = func(r io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error]
 
-// Query says which entries are wanted; the zero value wants all.
+// A Query selects entries; the zero value selects all.
 type Query struct {
 	Sender string    `json:"sender,omitempty"`
 	Text   string    `json:"text,omitempty"` // in the content, in any case of letters
 	Since  time.Time `json:"since,omitzero"` // at or after
 	Until  time.Time `json:"until,omitzero"` // before
-	// Before is the [Found].Place behind which to go on; empty begins with the
+	// Before is the [Found].Place to continue from; empty begins with the
 	// newest entry.
 	Before string `json:"before,omitempty"`
 }
@@ -139,8 +137,8 @@ type Found struct {
 	Place string `json:"place"` // for [Query].Before: opaque
 }
 
-// Entries yields entries of a channel, the newest first, as they are in the file.
-// Lines that are no entries are left out. A channel without a log has none.
+// Entries yields entries of a channel, the newest first, unchanged. Other lines
+// are left out. A channel without a log yields none.
 func (l *Log) Entries(ctx context.Context, c Channel, q Query) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		if err := l.entries(ctx, c, q, yield); err != nil {
@@ -162,7 +160,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 	var inFile, upTo int64
 	if q.Before != "" {
 		if _, err := fmt.Sscanf(q.Before, "%d:%d", &inFile, &upTo); err != nil || inFile < 0 || inFile >= int64(len(files)) {
-			return fmt.Errorf("%q is no place that Entries has given", q.Before)
+			return fmt.Errorf("%q is not a place from Entries", q.Before)
 		}
 	}
 	text := strings.ToLower(q.Text)

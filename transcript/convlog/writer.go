@@ -37,7 +37,7 @@ type chat struct {
 	seen recent // guarded by the append lock of log
 }
 
-// maxChats is how many logs stay open that nobody is just writing.
+// maxChats is the number of idle logs that stay open.
 const maxChats = 64
 
 // OpenWriter returns a writer for the logs in the folder of a store.
@@ -58,13 +58,12 @@ func OpenWriter(dir string, opts *Options) (*Writer, error) {
 
 var errRepeated = errors.New("some of it was appended before")
 
-// Append adds entries to the log of a channel, which is made if it is not there.
-// An entry whose MessageID is among those of the last 4,096 entries is not written
-// again, as far as the last 4 MiB of a log that is opened go back. A nil error says
-// that the others are there and survive what [Options].Sync says. After an error
-// none of them is, unless it is a [*driver.NotDurableError]: then they may be
-// there, and the next append to the channel copies the log to new blocks first. A
-// crash can leave the first ones.
+// Append adds entries to the log of a channel, which is made if it is not there. An
+// entry whose MessageID is among the last 4,096 entries, or in the last 4 MiB of a
+// newly opened log, is not written again. A nil error means that the others are
+// stored by the policy of [Options].Sync. After an error none is stored, except
+// after a [*driver.NotDurableError]: then they may be there, and the next append to
+// the channel copies the log to new blocks first. A crash can leave the first ones.
 func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error {
 	if err := c.check(); err != nil {
 		return err
@@ -96,7 +95,7 @@ func (t *chat) forget(log *filelog.Log) {
 	defer t.mu.Unlock()
 	if t.log == log {
 		t.log = nil
-		_ = log.Close() // what it owed is in the new file
+		_ = log.Close() // its unsynced entries are in the new file
 	}
 }
 
@@ -124,7 +123,7 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 			lines = append(lines, line...)
 		}
 		if len(lines) == 0 {
-			return log.Flush(ctx) // what was written before may not be durable yet
+			return log.Flush(ctx) // earlier entries may not be durable yet
 		}
 		_, _, err := log.AppendDecided(ctx, func(end int64) ([]byte, error) {
 			if err := t.seen.catchUp(log, end); err != nil {
@@ -179,7 +178,6 @@ func (w *Writer) acquire(c Channel) (*chat, error) {
 	return t, nil
 }
 
-// release closes logs that nobody uses if there are too many.
 func (w *Writer) release(c Channel, t *chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,12 +188,11 @@ func (w *Writer) release(c Channel, t *chat) {
 	if len(w.chats) > maxChats {
 		delete(w.chats, c)
 		if t.log != nil {
-			_ = t.log.Close() // it has nothing that was not reported
+			_ = t.log.Close() // everything in it was reported
 		}
 	}
 }
 
-// open opens the log of a channel, or makes it.
 func (w *Writer) open(t *chat, c Channel) (*filelog.Log, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,13 +220,13 @@ func (w *Writer) open(t *chat, c Channel) (*filelog.Log, error) {
 	}
 }
 
-// firstLine is what a new log begins with, which is no entry: a log cannot be made
-// without a line.
+// firstLine begins a new log and is not an entry: a log cannot be created without
+// a line.
 const firstLine = "{}\n"
 
 // recent are the message IDs of the last entries of a log.
 type recent struct {
-	upTo int64 // what was read
+	upTo int64 // the content read
 	list []string
 	has  map[string]bool
 }

@@ -6,7 +6,7 @@ import "github.com/convolog/convolog/transcript"
 func aside(name string) transcript.Body { return transcript.Custom{Name: name} }
 
 // setAside returns the entries of a record as one that is not part of the
-// history. Descriptions of the session stay what they are.
+// history. Descriptions of the session stay unchanged.
 func setAside(made []transcript.Entry, name string) []transcript.Entry {
 	switch made[0].Body.(type) {
 	case transcript.Fragment, transcript.Compaction:

@@ -5,15 +5,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// claudeCode reads the project files of Claude Code: rows with a uuid and that
-// of their parent, and rows about the session.
+// claudeCode reads the project files of Claude Code: rows with a uuid and the
+// uuid of their parent, and rows about the session.
 //
-// Every block of an answer has a row of its own, with the answer's message ID.
-// The result of a call names the row of that call as its parent, so of calls
-// that ran at once only one is on the path to the leaf. The other rows of an
-// answer that is on the path belong to the conversation all the same, and so
-// do the results that hang on them. The rows of a helper's conversation are
-// set aside, unless the file has no other.
+// Blocks of an answer are separate rows, with the answer's message ID. The
+// result of a call names the row of that call as its parent, so of calls that
+// ran at once only one is on the path to the leaf. The other rows of an answer
+// that is on the path belong to the conversation all the same, and so do the
+// results that hang on them. The rows of a helper's conversation are set aside,
+// unless the file contains no others.
 type claudeCode struct {
 	tree
 	info    []claudeRow                 // of each row
@@ -24,14 +24,14 @@ type claudeCode struct {
 	tokens  map[int64]int // before the compaction at an offset
 }
 
-// claudeRow is what else is known of a row.
+// claudeRow holds further data of a row.
 type claudeRow struct {
 	answer int // the first row of the answer it is part of, noRow for none
 	result bool
 	repeat bool // there is a row with its uuid already
 }
 
-// claudeBound is a row that says where a compaction was made, or the one that
+// claudeBound is a row that marks the place of a compaction, or the one that
 // holds its summary.
 type claudeBound struct {
 	row     int
@@ -151,8 +151,8 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 	}
 }
 
-// parent returns the row with a uuid. If it is not there, that of a helper has
-// no parent: the rows before it are of somebody else.
+// parent returns the row with a uuid. If it is missing, a helper's row is a
+// root: the rows before it belong to another conversation.
 func (c *claudeCode) parent(uuid string, side bool) int {
 	if _, ok := c.byID[uuid]; !ok && side {
 		return noRow

@@ -133,8 +133,8 @@ func TestHazards(t *testing.T) {
 		t.Run(row.File, func(t *testing.T) {
 			name := "hazards/" + row.File
 			if filepath.Ext(name) == ".json" {
-				// An index: it is not taken for a transcript, and what it says
-				// about transcripts, or fails to say, does not matter here.
+				// An index: it is not taken for a transcript, and its data
+				// about transcripts does not matter here.
 				got, sure, err := detect(t, fsys, name)
 				require.Empty(t, got)
 				require.False(t, sure)

@@ -11,11 +11,11 @@ import (
 )
 
 // Detect tells the dialect of a transcript from its first records, at most 64
-// of them and no more than the first MiB. It is empty if there is none that
-// looks like a record of a known dialect: another format, or an empty file.
+// of them and no more than the first MiB. It is empty if no record looks like
+// one of a known dialect: another format, or an empty file.
 //
-// The name of a file says nothing: logs of messages between programs, of
-// scheduled runs and the like are no dialect, whatever they are called.
+// The name of a file does not matter: logs of messages between programs, of
+// scheduled runs and the like belong to no dialect.
 //
 // sure is false if the records do not say enough, or contradict each other. A
 // flat file that could be of either program is then called MiniClaw, whose
@@ -68,7 +68,7 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 	return "", false, nil
 }
 
-// classify says which dialect a record looks like, if it says so, whether that
+// classify returns the dialect that a record looks like, if any, whether that
 // settles it, and whether it is a flat record at all.
 func classify(line []byte) (d Dialect, certain, flat bool) {
 	r := record{}
@@ -158,7 +158,7 @@ func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certa
 	has := r.has
 	switch {
 	case has("message", "parts", "parentId", "uuid"), !has("content", "output", "input", "tool_use_id"):
-		return "", false, false // of something else, or it says nothing
+		return "", false, false // of something else, or inconclusive
 	case stamped, has("mid", "batch", "part"):
 		return Native, false, true
 	case kind == transcript.TypeToolResult && has("output"):

@@ -7,20 +7,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Dialect names a format of transcripts. The empty string is none.
+// A Dialect names a format of transcripts. The empty string means none.
 type Dialect string
 
-// ErrChannelLog says that a file is the log of a channel and not a session. Such
-// a log is for administrators, and no agent may be given what it holds.
+// ErrChannelLog reports that a file is the log of a channel and not a session.
+// Such a log is for administrators, and agents must not see its content.
 var ErrChannelLog = errors.New("the log of a channel is not a session: read it with package transcript/convlog")
 
-// The dialects that can be told apart. All but ZyHiveLog can be read.
+// The dialects that Detect distinguishes. All but ZyHiveLog can be read.
 const (
 	Native     Dialect = "native"      // what package transcript writes
 	MiniClaw   Dialect = "mini-claw"   // flat records with ISO times, results under "output"
 	Claw0      Dialect = "claw0"       // flat records with Unix times, results under "content"
 	ZyHive     Dialect = "zyhive"      // messages in an envelope, times in milliseconds
-	ZyHiveLog  Dialect = "zyhive-log"  // ZyHive's log of a channel, which is no session: see ErrChannelLog
+	ZyHiveLog  Dialect = "zyhive-log"  // ZyHive's log of a channel, not a session: see ErrChannelLog
 	OpenViking Dialect = "openviking"  // messages made of parts, in a folder with archives
 	Pi         Dialect = "pi"          // trees of entries, version 1 to 3, of pi and OpenClaw
 	ClaudeCode Dialect = "claude-code" // trees of rows with a uuid, as in its projects folder
@@ -28,8 +28,8 @@ const (
 
 // ScanOptions returns new options with which transcript.Scan and
 // transcript.ScanBackward read a dialect whose records do not depend on each
-// other: Native, MiniClaw or Claw0. The caller may set the other fields. The
-// error says that d is none of them; [Dialect.Scan] reads all.
+// other: Native, MiniClaw or Claw0. The caller may set the other fields. It
+// fails for any other d; [Dialect.Scan] reads all.
 func (d Dialect) ScanOptions() (*transcript.ScanOptions, error) {
 	switch d {
 	case Native:

@@ -31,7 +31,6 @@ type timedResult struct {
 	at time.Time
 }
 
-// all gives the entries to out, exchange by exchange.
 func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) error {
 	for e, err := range entries {
 		if err != nil {
@@ -65,7 +64,7 @@ func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) e
 		case transcript.Rewind, transcript.Clip:
 			err = fmt.Errorf("entry %s of type %s: fold the session first and write its history", e.ID, e.Type())
 		default:
-			if _, commit := b.(transcript.Commit); commit { // it is about what is in front of it
+			if _, commit := b.(transcript.Commit); commit { // it concerns the messages before it
 				if err = x.flush(out); err != nil {
 					return err
 				}
@@ -148,8 +147,8 @@ func (x *exchange) addUser(id string, f transcript.Fragment, at time.Time, out o
 	return nil
 }
 
-// text returns the text that stands for a block where only text can be; what
-// is no text is counted as lost.
+// text returns the text of a block where only text can be; other content counts
+// as lost.
 func (x *exchange) text(b transcript.Block) (string, bool) {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -161,7 +160,6 @@ func (x *exchange) text(b transcript.Block) (string, bool) {
 	return "", false
 }
 
-// texts returns the texts of blocks.
 func (x *exchange) texts(blocks []transcript.Block) []string {
 	var texts []string
 	for _, b := range blocks {
@@ -172,7 +170,6 @@ func (x *exchange) texts(blocks []transcript.Block) []string {
 	return texts
 }
 
-// resultText returns the text of a result.
 func (x *exchange) resultText(r transcript.ToolResultBlock) string {
 	return strings.Join(x.texts(r.Content), "\n")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // decoder returns a decoder of flat records, for ScanOptions. The names are
-// those of the member that holds the text of a result, in order of preference.
+// members that may hold the text of a result, in order of preference.
 func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.Entry, error) {
 	return func(line []byte, offset int64) (transcript.Entry, error) {
 		r, err := parse(line)

@@ -195,8 +195,8 @@ func TestFlatTimes(t *testing.T) {
 	require.True(t, read(t, dialect.Claw0, `{"type":"user"}`)[0].Entry.Time.IsZero())
 }
 
-// situations are what goes wrong in the files of these programs. The lines are
-// records in the words of show; %s is where the two forms differ.
+// situations are the defects in files of these programs. The lines are records
+// in the words of show; %s is where the two forms differ.
 var situations = []struct{ name, data, want string }{
 	{
 		"results before calls",
@@ -229,7 +229,7 @@ func forms(data string) map[dialect.Dialect]string {
 	}
 }
 
-// kinds lists the types of entries, and the kinds of damage behind a "!".
+// kinds lists the types of entries, and the kinds of damage after a "!".
 func kinds(recs []transcript.Record) string {
 	var words []string
 	for _, r := range recs {
@@ -252,7 +252,7 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// Wherever a record is torn, the one that was glued behind it is found.
+// Wherever a record is torn, the one glued to it is found.
 func TestGlued(t *testing.T) {
 	const second = `{"type": "assistant", "content": [{"type": "text", "text": "a {\"}"}, {"type": "tool_use", "id": "t", "name": "f", "input": {"a": {}}}], TS}`
 	for _, first := range []string{

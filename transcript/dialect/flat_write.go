@@ -143,8 +143,6 @@ func (f *flatOutput) answer(x *exchange) error {
 	return say()
 }
 
-// inputOf returns the input of a call; an object without members if it has
-// none.
 func inputOf(c transcript.ToolCallBlock) []byte {
 	if len(c.Input) == 0 {
 		return []byte("{}")

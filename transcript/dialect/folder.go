@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Folder is what was found in a folder of another program: in one of its
+// A Folder lists the finds in a folder of another program: in one of its
 // session folders, or in any folder above.
 type Folder struct {
 	Indexes  []Index
 	Memories []Memory // of OpenViking
-	// Others are the files that belong to no session: logs, those of channels
-	// among them, locks, copies of damaged files and whatever else is there.
+	// Others are the files that belong to no session: logs (of channels as
+	// well), locks, copies of damaged files and so on.
 	Others []string
 
 	fsys     fs.FS
@@ -27,7 +27,7 @@ type Folder struct {
 // Index is a program's list of its sessions.
 type Index struct {
 	Path     string
-	Dialect  Dialect // empty if Err says that it cannot be read
+	Dialect  Dialect // empty if it cannot be read, see Err
 	Sessions int     // how many it lists; of ZyHiveLog these are logs of channels
 	Err      error
 }
@@ -57,10 +57,10 @@ func (m Memory) Text() (string, error) {
 // all files, the indexes, and of every file that may be a transcript as much
 // as [Detect] does; it follows no links and opens regular files alone.
 //
-// An index hides nothing: a transcript that it does not list is found all the
-// same, and one that it lists and that is not there is a session
-// whose Err matches [fs.ErrNotExist]. The error is one of fsys and names the
-// file or folder; what can be read all the same is in the result.
+// An index hides nothing: unlisted transcripts are found as well, and a listed
+// one that is missing is a session whose Err matches [fs.ErrNotExist]. The
+// error comes from fsys and names the file or folder; the result holds the
+// readable rest.
 func ReadFolder(fsys fs.FS) (*Folder, error) {
 	f := &Folder{fsys: fsys}
 	var names []string
@@ -97,8 +97,8 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 }
 
 // Sessions yields the sessions in the order of their paths. Each transcript is
-// read once, for what no index says. The sequence may be ranged over several
-// times; it has no error of its own: see Session.Err.
+// read once, for data outside of the index. The sequence may be ranged over
+// several times; errors are in Session.Err.
 func (f *Folder) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
 		for _, s := range f.sessions {
@@ -133,7 +133,6 @@ func newGathering(f *Folder, names []string) *gathering {
 	return g
 }
 
-// file decides what a file is.
 func (g *gathering) file(name string) error {
 	base, dir := path.Base(name), path.Dir(name)
 	if s, ok := g.openViking(name); ok {

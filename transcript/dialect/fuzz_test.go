@@ -40,8 +40,8 @@ func fixtures(t testing.TB) iter.Seq2[string, []byte] {
 }
 
 // checkScanned fails unless every byte that is not white space is in an entry
-// or in damage, entries of one line are a whole batch, and every entry has an
-// ID and the line it came from.
+// or in damage, entries of one line are a whole batch, and every entry comes
+// with an ID and its line.
 func checkScanned(t testing.TB, data []byte, recs []transcript.Record) {
 	t.Helper()
 	rest := bytes.Clone(data)
@@ -95,8 +95,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzFolder reads a folder in which one file holds anything, and writes what
-// it finds in every dialect.
+// FuzzFolder reads a folder in which one file holds anything, and writes the
+// result in every dialect.
 func FuzzFolder(f *testing.F) {
 	var names []string
 	for name, data := range fixtures(f) {

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// listing is what an index says about a session.
+// A listing is the row of a session in an index.
 type listing struct {
 	Session
 	index string
@@ -54,7 +54,7 @@ func (g *gathering) index(name string) {
 			return
 		}
 		for e := range jsontext.Elements(entries) {
-			if object(e)["channelId"] != nil { // a log, which is no session
+			if object(e)["channelId"] != nil { // a log, not a session
 				index.Dialect = ZyHiveLog
 				index.Sessions++
 			}
@@ -69,7 +69,7 @@ func (g *gathering) index(name string) {
 			add(ZyHive, l)
 		}
 	case members["sessions"] != nil:
-		index.Dialect = Native // what it says is in the transcripts
+		index.Dialect = Native // the transcripts contain the same
 		index.Sessions = len(object(members["sessions"]))
 	default:
 		for _, key := range slices.Sorted(maps.Keys(members)) {

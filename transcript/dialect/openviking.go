@@ -14,18 +14,17 @@ import (
 // openViking reads the messages of OpenViking. A message is a list of parts; a
 // tool part is a call and, once it has ended, its result. So the parts up to
 // the last of a run of tool parts become an answer, their results follow, and
-// what comes behind them is the next answer.
+// later parts are the next answer.
 //
-// A call that is "pending" or "running" and has no output has no result: the
-// fold says so. A transcript.ToolStatus says "running", and behind the result of
-// a call that has output and has not ended whichever of the two it is. Of an
-// output that the program has moved out of the message the
-// result is what it has left there, which is what a model was shown. In a
-// session folder the file about the call may have one, if the program was
-// stopped before it changed the message.
+// A "pending" or "running" call without output has no result: the fold reports
+// it. A transcript.ToolStatus records "running", and after the result of an
+// unfinished call with output its status. If the program has moved an output out
+// of the message, the result is the remaining text, as a model saw it. In a
+// session folder the file about the call may contain a result, if the program
+// was stopped before it changed the message.
 type openViking struct {
-	// tool returns what a file of its own says about a call, nil for nothing.
-	// A nil tool knows nothing.
+	// tool returns the content of the file about a call, or nil. It may be nil
+	// itself.
 	tool func(id string) record
 }
 
@@ -94,7 +93,6 @@ const (
 
 func (m *partsOf) say(f transcript.Fragment) { m.bodies = append(m.bodies, f) }
 
-// flush ends the fragment at hand.
 func (m *partsOf) flush() {
 	if len(m.content) > 0 {
 		m.say(withContent(transcript.Fragment{Kind: string(m.role), Role: m.role}, m.content, true))

@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A vikingMark is a compaction or a commit, and how many messages are in front
-// of it.
+// A vikingMark is a compaction or a commit, and the number of messages before
+// it.
 type vikingMark struct {
 	at   int
 	body transcript.Body
@@ -27,7 +27,8 @@ type vikingArchive struct {
 	at                 time.Time // when it was made
 }
 
-// archiving divides the messages of a session between archives and what is live.
+// archiving divides the messages of a session between archives and the live
+// rest.
 type archiving struct {
 	messages    []vikingMessage
 	first, last map[string]int // by ID of an entry: the messages it is in
@@ -35,9 +36,9 @@ type archiving struct {
 	made        []vikingArchive
 }
 
-// archive divides the messages. Commits say what is archived. In a session
-// without any, compactions do: OpenViking makes nothing smaller otherwise. Lost
-// is how many compactions have no place.
+// archive divides the messages. Commits decide the archives. In a session
+// without any, compactions do: OpenViking shrinks histories in no other way.
+// lost counts compactions without a place.
 func (v *vikingOutput) archive() (a *archiving, lost int) {
 	a = &archiving{messages: v.messages, first: map[string]int{}, last: map[string]int{}, archived: make([]bool, len(v.messages))}
 	for i, m := range a.messages {
@@ -79,8 +80,8 @@ func (v *vikingOutput) archive() (a *archiving, lost int) {
 	return a, lost
 }
 
-// covered returns the messages in front of a compaction that it does not keep
-// and that are in no archive.
+// covered returns the messages before a compaction that it does not keep and
+// that are in no archive.
 func (a *archiving) covered(c transcript.Compaction, at int) []int {
 	n := at
 	if kept, ok := a.first[c.FirstKept]; ok {
@@ -91,7 +92,6 @@ func (a *archiving) covered(c transcript.Compaction, at int) []int {
 	return a.free(0, n)
 }
 
-// committed returns the messages that a commit archives.
 func (a *archiving) committed(c transcript.Commit, at int) (chosen []int) {
 	runs := c.Runs
 	if len(runs) == 0 {
@@ -108,7 +108,6 @@ func (a *archiving) committed(c transcript.Commit, at int) (chosen []int) {
 	return slices.Compact(chosen)
 }
 
-// free returns the messages of a range that are in no archive.
 func (a *archiving) free(from, to int) (list []int) {
 	for i := from; i < to; i++ {
 		if !a.archived[i] {
@@ -133,7 +132,6 @@ func (a *archiving) put(made vikingArchive, chosen []int) {
 	a.made = append(a.made, made)
 }
 
-// live returns the messages that are in no archive.
 func (a *archiving) live() (live []vikingMessage) {
 	for _, i := range a.free(0, len(a.messages)) {
 		live = append(live, a.messages[i])
@@ -141,7 +139,6 @@ func (a *archiving) live() (live []vikingMessage) {
 	return live
 }
 
-// archiveNumber returns the number of the archive of a commit, 0 if it has none.
 func archiveNumber(c transcript.Commit) int {
 	if c.N > 0 {
 		return c.N

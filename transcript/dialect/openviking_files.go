@@ -12,7 +12,6 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// end writes the files.
 func (v *vikingOutput) end(losses Losses) error {
 	if len(v.early) > 0 {
 		losses[transcript.TypeToolResult] += len(v.early)
@@ -100,7 +99,7 @@ func (v *vikingOutput) tools(messages []vikingMessage, written map[string]bool) 
 	return nil
 }
 
-// entry takes what is said beside the messages.
+// entry takes entries other than messages.
 func (v *vikingOutput) entry(x *exchange, e transcript.Entry) (bool, error) {
 	switch b := e.Body.(type) {
 	case transcript.Commit:
@@ -198,7 +197,6 @@ func (v *vikingOutput) relations() []byte {
 	return append(links, ']')
 }
 
-// link adds the URIs of what was used, each one once.
 func (v *vikingOutput) link(b transcript.Used) {
 	uris := b.Contexts
 	if b.Skill != nil {

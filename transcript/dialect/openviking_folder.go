@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// vikingSigns says what is in a folder that may be a session of OpenViking.
+// vikingSigns lists the files in a folder that may be a session of OpenViking.
 type vikingSigns struct {
 	archives []string
 	marked   bool // there is a file that only such a folder has
@@ -41,7 +41,7 @@ func (g *gathering) vikingSign(name string) {
 }
 
 // openViking decides about a file that may be part of a session folder of
-// OpenViking. ok says that it is; s is the session if name is its messages.
+// OpenViking. ok is set if it is; s is the session if name is its messages.
 func (g *gathering) openViking(name string) (s *Session, ok bool) {
 	dir := vikingRoot(name)
 	messages, signs := path.Join(dir, "messages.jsonl"), g.viking[dir]
@@ -86,9 +86,9 @@ func vikingRoot(name string) string {
 	return dir
 }
 
-// memoryCategory returns the category of a memory file, empty if it is none. The
-// profile is .overview.md, or beside it profile.md, which is what the program
-// calls it; there .overview.md describes the folder.
+// memoryCategory returns the category of a memory file, or "". The profile is
+// .overview.md, or profile.md next to it, the program's name for it; there
+// .overview.md describes the folder.
 func (g *gathering) memoryCategory(name string) string {
 	elements := strings.Split(name, "/")
 	i := slices.Index(elements, "memories")
@@ -114,7 +114,7 @@ type vikingFolder struct {
 	fsys     fs.FS
 	dir      string
 	archives []string
-	asked    map[string]bool // IDs of calls: the file about one is that of the first call that has it
+	asked    map[string]bool // IDs of calls: the file about one belongs to the first call with it
 }
 
 // records yields the archived messages, each archive followed by what replaces
@@ -187,8 +187,8 @@ type vikingArchived struct {
 	commit transcript.Commit
 }
 
-// messages yields the messages of an archive and describes it in commit. False
-// says that the loop is over.
+// messages yields the messages of an archive and describes it in commit. It
+// returns false if the loop has ended.
 func (a *vikingArchived) messages(dir string, yield func(transcript.Record, error) bool) bool {
 	name := path.Base(dir)
 	at := path.Join("history", name)
@@ -242,7 +242,6 @@ func (a *vikingArchived) extend(e transcript.Entry, within bool) {
 	}
 }
 
-// scan scans a file of messages.
 func (v vikingFolder) scan(name string) iter.Seq2[transcript.Record, error] {
 	return scanFile(v.fsys, name, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
 		return scanForm(r, size, transcript.ScanOptions{Final: true}, openViking{tool: v.tool})

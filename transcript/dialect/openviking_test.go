@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Whether a tool part has a result: what its status and its output say.
+// Whether a tool part has a result, by its status and its output.
 func TestOpenVikingResults(t *testing.T) {
 	for _, tt := range []struct{ part, want string }{
 		{`"tool_status":"pending"`, "none"},

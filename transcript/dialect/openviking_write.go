@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// vikingTarget writes session/<id>/ with the messages, the archives and the
-// files beside them. The folder is the index.
+// vikingTarget writes session/<id>/ with the messages, the archives and further
+// files. The folder is the index.
 type vikingTarget struct{}
 
 func (vikingTarget) index(*Writer) error { return nil }
@@ -23,8 +23,8 @@ func (vikingTarget) begin(w *Writer, s Session) (output, error) {
 	return &vikingOutput{w: w, s: s, dir: path.Join("session", s.ID), calls: map[string]*vikingCall{}, told: map[string]vikingStatus{}, taught: map[string]transcript.Extracted{}}, nil
 }
 
-// vikingOutput writes one session. It holds the messages until the end, since
-// only what follows them says which are archived.
+// vikingOutput writes one session. It holds the messages until the end, because
+// later entries decide which are archived.
 type vikingOutput struct {
 	w        *Writer
 	s        Session
@@ -32,15 +32,14 @@ type vikingOutput struct {
 	messages []vikingMessage
 	marks    []vikingMark
 	used     []string
-	taught   map[string]transcript.Extracted // by commit: what came of it last
+	taught   map[string]transcript.Extracted // by commit: its last outcome
 
 	calls map[string]*vikingCall  // by ID: the last one
 	told  map[string]vikingStatus // by ID of a call that is not there yet
 	early []timedResult           // results whose calls are not there yet
 }
 
-// A vikingStatus is what was said about a call, and whether the call had its
-// result.
+// A vikingStatus is the status of a call, and whether the call had its result.
 type vikingStatus struct {
 	status string
 	at     time.Time
@@ -67,7 +66,7 @@ type vikingPart struct {
 type vikingCall struct {
 	transcript.ToolCallBlock
 	told   string // status that says more than the result
-	ended  bool   // it has a result, or is said to be over
+	ended  bool   // it has a result, or a final status
 	failed bool
 	output string
 	at     time.Time // of the result
@@ -137,12 +136,12 @@ func (v *vikingOutput) answer(x *exchange) {
 	}
 }
 
-// end takes the result of a call, whatever its status was before.
+// end takes the result of a call in any status.
 func (c *vikingCall) end(x *exchange, r timedResult) {
 	c.ended, c.failed, c.output, c.at, c.told = true, r.IsError, x.resultText(r.ToolResultBlock), r.at, ""
 }
 
-// tell records a status of a call. Values that are no status are ignored.
+// tell records a status of a call. Other values are ignored.
 func (c *vikingCall) tell(status string, at time.Time) {
 	switch status {
 	case toolCompleted, toolError:
@@ -169,7 +168,6 @@ func (v *vikingOutput) status(x *exchange, s transcript.ToolStatus, at time.Time
 	v.told[s.CallID] = vikingStatus{s.Status, at, ended}
 }
 
-// part appends a text or a context.
 func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block) []vikingPart {
 	o := jsontext.AppendObject(nil)
 	switch b := b.(type) {
@@ -188,7 +186,6 @@ func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block)
 	return append(parts, vikingPart{json: o.End()})
 }
 
-// line returns a message as it is in the file.
 func (v *vikingOutput) line(m vikingMessage) []byte {
 	parts := []byte{'['}
 	for _, p := range m.parts {
@@ -208,7 +205,6 @@ func (v *vikingOutput) line(m vikingMessage) []byte {
 	return append(o.End(), '\n')
 }
 
-// tool returns the part of a call.
 func (v *vikingOutput) tool(c *vikingCall) []byte {
 	skill, _ := jsontext.String(c.Extra["skill_uri"])
 	o := jsontext.AppendObject(nil)
@@ -257,7 +253,7 @@ func (v *vikingOutput) record(c *vikingCall) []byte {
 	return o.End()
 }
 
-// message adds a message. One without a part says nothing. Of a message that was
+// message adds a message. One without a part is empty. Of a message that was
 // read as several answers, each after the first goes back to it.
 func (v *vikingOutput) message(id string, role transcript.Role, parts []vikingPart, at time.Time, ids []string) {
 	if len(parts) == 0 {
@@ -275,7 +271,6 @@ func (v *vikingOutput) message(id string, role transcript.Role, parts []vikingPa
 	v.messages = append(v.messages, vikingMessage{id, of, role, parts, at, ids})
 }
 
-// first returns the first text of a message.
 func (m vikingMessage) first() string {
 	for _, p := range m.parts {
 		if text, ok := jsontext.String(object(p.json)["text"]); ok && p.call == nil {

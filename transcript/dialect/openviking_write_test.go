@@ -27,7 +27,7 @@ type spokenTo struct {
 	open    []string // IDs of calls without a result
 	asked   int
 	commits int
-	last    int // messages in front of the last commit
+	last    int // messages before the last commit
 }
 
 func (c *spokenTo) one(list ...string) string { return list[c.rng.IntN(len(list))] }
@@ -67,7 +67,7 @@ func (c *spokenTo) step() {
 			c.asked++
 			id := c.one(fmt.Sprintf("call_%d", c.asked), "same", "c/1", "C1", "c1", "..")
 			if slices.Contains(c.open, id) {
-				continue // nothing says which of them a result is of
+				continue // unknown which of them a result is of
 			}
 			c.open = append(c.open, id)
 			call := transcript.ToolCallBlock{ID: id, Name: "look", Input: json.RawMessage(c.one(`{}`, `{"p": 1}`))}
@@ -120,7 +120,7 @@ func (c *spokenTo) commit() {
 }
 
 // Writing a folder, reading it and writing it again gives the same bytes in every
-// file, and the folder has the layout of the program.
+// file, and the folder follows the layout of the program.
 func TestOpenVikingRoundTrip(t *testing.T) {
 	created := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for seed := range uint64(150) {
@@ -132,7 +132,7 @@ func TestOpenVikingRoundTrip(t *testing.T) {
 		once, _ := write(t, dialect.OpenViking, slices.Values([]dialect.Session{s}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(c.entries) })
 		checkVikingFolder(t, once)
 		if len(once["session/s1/messages.jsonl"].Data) == 0 && len(c.heads) == 0 {
-			continue // nothing in it says that it is one
+			continue // nothing in it identifies one
 		}
 		back, err := dialect.ReadFolder(once)
 		require.NoError(t, err)
@@ -147,8 +147,9 @@ func TestOpenVikingRoundTrip(t *testing.T) {
 	}
 }
 
-// checkVikingFolder fails unless the program's readers take every file: what they
-// ask of each member, and that every tool part that has a file agrees with it.
+// checkVikingFolder fails unless the program's readers take every file: their
+// demands on each member, and that every tool part that has a file agrees with
+// it.
 func checkVikingFolder(t *testing.T, files fstest.MapFS) {
 	t.Helper()
 	stamp := func(v any) {
@@ -209,8 +210,8 @@ func checkVikingPart(t *testing.T, p map[string]any) {
 	}
 }
 
-// A commit says what is archived, though a compaction keeps some of it and hides
-// what came before; the archive is numbered and named as the commit says.
+// A commit decides the archive, though a compaction keeps some of it and hides
+// earlier messages; the commit also gives the archive its number and name.
 func TestOpenVikingCommits(t *testing.T) {
 	say := func(id string, role transcript.Role, text string) transcript.Entry {
 		f := transcript.Fragment{Kind: string(role), Role: role}

@@ -9,11 +9,11 @@ import (
 
 // pi reads the transcripts of pi and of OpenClaw: a header and a tree of
 // entries. Version 1 is a list without IDs, whose compactions name their first
-// kept line by number. Versions are told apart by what a record has and not by
-// the header, since programs mix them.
+// kept line by number. The members of a record show its version, not the
+// header, because programs mix versions.
 //
-// The leaf is the last entry, or what the last leaf record points to; an entry
-// that is marked as being beside the conversation does not become it.
+// The leaf is the last entry, or the target of the last leaf record; an entry
+// that is marked as outside of the conversation does not become it.
 type pi struct {
 	tree
 	lines []int // of each record the row; noRow for a header
@@ -49,7 +49,6 @@ func (p *pi) decode(r record, offset int64) ([]transcript.Entry, error) {
 	return one(id, r, "timestamp", body), nil
 }
 
-// piBody returns what a record says.
 func piBody(r record) (transcript.Body, error) {
 	switch kind := r.text("type"); kind {
 	case "":
@@ -70,7 +69,7 @@ func piBody(r record) (transcript.Body, error) {
 			Summary: r.text("summary"), FirstKept: r.text("firstKeptEntryId"),
 			TokensBefore: r.number("tokensBefore"), TokensAfter: r.number("tokensAfter"),
 		}, nil
-	case "reset": // hides what is before it, and has no summary
+	case "reset": // hides earlier entries, without a summary
 		return transcript.Compaction{FirstKept: r.text("firstKeptEntryId")}, nil
 	case "session_info":
 		name := r.str("name")

@@ -10,15 +10,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// piBranchHeading stands in front of the summary of a branch that was left,
-// piSummaryHeading in front of one that is stored as a message. Both are what
-// the program says to its model.
+// piBranchHeading precedes the summary of a branch that was left,
+// piSummaryHeading one that is stored as a message. Both are the program's
+// words to its model.
 const (
 	piBranchHeading  = "The following is a summary of a branch that this conversation came back from:"
 	piSummaryHeading = "The conversation history before this point was compacted into the following summary:"
 )
 
-// piMessage returns what the message of a record says.
 func piMessage(m record) (transcript.Body, error) {
 	switch role := m.str("role"); role {
 	case "user", "custom", "hookMessage":
@@ -89,7 +88,7 @@ func piUser(content []byte) (transcript.Body, error) {
 }
 
 // piAnswer returns an answer of a model. One with a call whose stream was cut
-// counts as cut, whatever it says.
+// counts as cut, whatever its stop reason.
 func piAnswer(m record) (transcript.Body, error) {
 	content, plain, ok := piContent(m["content"])
 	if !ok {

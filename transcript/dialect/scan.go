@@ -13,23 +13,23 @@ import (
 )
 
 // Scan yields the records of a transcript in dialect d in the order of its
-// lines, ready for a fold: what the dialect says by other means, by a tree, by
-// repeating messages, by numbers of lines, is in the entries. Of opts only
-// Final and MaxLine are looked at; nil is the same as there.
+// lines, ready for a fold: facts that the dialect expresses by other means, by
+// a tree, by repeating messages, by numbers of lines, are in the entries. Of
+// opts only Final and MaxLine count; nil is the same as there.
 //
 // A line that holds several entries, a message of OpenViking with a finished
 // tool part for example, yields several records with the same offset and line;
 // their entries are a batch.
 //
-// A record that its program has moved in front of others, which ZyHive does when
-// it trims a file, is yielded where it was.
+// A record that its program has moved before others, as ZyHive does when it
+// trims a file, is yielded where it was.
 //
 // Dialects whose lines depend on later ones are read twice. Memory is bounded
 // by the longest line and, for those, by an index of some 100 bytes a line.
 //
 // The sequence may be ranged over several times. It ends after the first pair
-// with an error: an error of r, or that d is none of the dialects, or for
-// ZyHiveLog one that matches [ErrChannelLog].
+// with an error: an error of r, an unknown d, or for ZyHiveLog one that matches
+// [ErrChannelLog].
 func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
 	var o transcript.ScanOptions
 	if opts != nil {
@@ -94,7 +94,7 @@ func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f form) iter.
 			return true
 		}
 		m, moves := f.(mover)
-		var later []found // to be yielded in front of another one
+		var later []found // to be yielded before another one
 		due := func(offset int64) bool {
 			n := 0
 			for _, l := range later {
@@ -134,8 +134,8 @@ func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f form) iter.
 	}
 }
 
-// form returns a new reader of a dialect that ScanOptions does not read; nil
-// if there is none.
+// form returns a new reader of a dialect that ScanOptions does not read, or
+// nil.
 func (d Dialect) form() form {
 	switch d {
 	case ZyHive:
@@ -172,19 +172,18 @@ type planner interface {
 // A mover is a planner that puts records back where they were.
 type mover interface {
 	planner
-	// delay returns the offset of the later record that the one at offset comes
-	// in front of; ok is false if it stays where it is.
+	// delay returns the offset of the later record before which the one at
+	// offset belongs; ok is false if it stays where it is.
 	delay(offset int64) (before int64, ok bool)
 }
 
-// found is a record with what its form made of it.
+// found is a record with the entries its form made.
 type found struct {
 	transcript.Record
 	members record
 	made    []transcript.Entry
 }
 
-// scan yields the records of one pass.
 func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f form) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		line := map[int64]found{} // the records of the line at hand, by offset
@@ -222,7 +221,7 @@ type record map[string][]byte
 // *transcript.DamageError.
 func parse(line []byte) (record, error) {
 	if !jsontext.Valid(line) || !jsontext.IsObject(line) {
-		// The native decoder knows what is damage.
+		// The native decoder decides about damage.
 		if _, err := transcript.ParseEntry(line); err != nil {
 			return nil, err
 		}
@@ -230,7 +229,6 @@ func parse(line []byte) (record, error) {
 	return object(line), nil
 }
 
-// object returns the members of valid JSON; none if it is no object.
 func object(v []byte) record {
 	r := record{}
 	if jsontext.IsObject(v) {
@@ -251,7 +249,6 @@ func textOf(v []byte) string {
 	return string(v)
 }
 
-// str returns a string member; empty if it is missing or no string.
 func (r record) str(name string) string {
 	s, _ := jsontext.String(r[name])
 	return s
@@ -263,7 +260,6 @@ func (r record) number(name string) int {
 	return int(n)
 }
 
-// flag reports whether a member is true.
 func (r record) flag(name string) bool {
 	b, _ := jsontext.Bool(r[name])
 	return b

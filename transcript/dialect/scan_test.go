@@ -103,7 +103,7 @@ func TestScanErrors(t *testing.T) {
 	}
 }
 
-// A record that was glued behind a torn one is found.
+// A record that was glued to a torn one is found.
 func TestScanGlued(t *testing.T) {
 	for name, data := range fixtures(t) {
 		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
@@ -119,7 +119,7 @@ func TestScanGlued(t *testing.T) {
 		first := bytes.TrimSpace(lines[len(lines)-2])
 		for n := range first {
 			if c := first[n]; n == 0 || strings.ContainsRune(" :[,", rune(first[n-1])) || c == '{' {
-				continue // what follows might be a value
+				continue // a value might follow
 			}
 			recs := scan(t, d, string(first[:n])+string(second)+"\n")
 			last := recs[len(recs)-1]

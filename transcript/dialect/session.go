@@ -28,13 +28,13 @@ type Session struct {
 	// beginning of the first text of the user.
 	Title   string    `json:"title,omitempty"`
 	Titled  bool      `json:"titled,omitempty"` // Title is not just the beginning of that text
-	Labels  []string  `json:"labels,omitempty"` // that were given to the session or to its entries
+	Labels  []string  `json:"labels,omitempty"` // of the session or of its entries
 	Created time.Time `json:"created,omitzero"`
 	Updated time.Time `json:"updated,omitzero"`
 	Indexed bool      `json:"indexed,omitempty"` // an index lists it
 	PutAway bool      `json:"putAway,omitempty"` // its program has taken it out of use
-	// Archives are the files with what is no longer in the transcript: of
-	// OpenViking the folders of the commits, of OpenClaw earlier copies.
+	// Archives are the files with earlier content: of OpenViking the folders of
+	// the commits, of OpenClaw earlier copies.
 	Archives []string `json:"archives,omitempty"`
 
 	// Contents of the transcript and of the archives of OpenViking.
@@ -44,8 +44,9 @@ type Session struct {
 	Unknown     map[string]int      `json:"unknown,omitempty"`     // records that are not understood, by type
 	Damage      []transcript.Damage `json:"damage,omitempty"`
 
-	// Err is why the transcript cannot be read; nothing above is then known
-	// but what an index says. In JSON it is the text of the error, as "error".
+	// Err is the reason why the transcript cannot be read; the fields above
+	// then come from an index alone. In JSON it is the text of the error, as
+	// "error".
 	Err error `json:"-"`
 
 	fsys fs.FS
@@ -65,12 +66,11 @@ func (s Session) MarshalJSON() ([]byte, error) {
 }
 
 // Records yields the records of a session in the order of the conversation,
-// ready for a fold; see [Dialect.Scan]. Nobody should be writing. Of
-// OpenViking every archive comes first, with a compaction that holds its
-// overview and a commit behind it, and in front of the last commit the contexts
-// that the session is linked to; the offsets of its records are those in the
-// file they are in. The sequence may be ranged over several times and ends
-// after the first pair with an error.
+// ready for a fold; see [Dialect.Scan]. No writer should be active. Of
+// OpenViking every archive comes first, followed by a compaction with its
+// overview and a commit, and before the last commit the contexts linked to the
+// session; offsets of records count in their own files. The sequence may be
+// ranged over several times and ends after the first pair with an error.
 func (s Session) Records() iter.Seq2[transcript.Record, error] {
 	if s.Err != nil {
 		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, s.Err) }
@@ -112,7 +112,7 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 // titleLength is how many runes of the first text make a title, as in ZyHive.
 const titleLength = 60
 
-// survey reads the transcript for what no index has said.
+// survey reads the transcript for data missing in indexes.
 func (s *Session) survey() {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
 	var first, byHand, made string
@@ -169,7 +169,7 @@ func (s *Session) survey() {
 		case transcript.Custom:
 			s.Asides[b.Name]++
 			made = cmp.Or(s.aside(b.Name, rec.Entry.Line()), made)
-		default: // the rest says nothing about a session as a whole
+		default: // the rest is not about a session as a whole
 		}
 	}
 	s.Title = cmp.Or(byHand, s.Title, made)
@@ -203,7 +203,6 @@ type file struct {
 	io.ReaderAt
 }
 
-// openFile opens a regular file.
 func openFile(fsys fs.FS, name string) (_ file, size int64, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -257,7 +256,6 @@ func (f *forward) ReadAt(p []byte, off int64) (int, error) {
 	return read, err
 }
 
-// jsonFile returns the members of a file that holds a JSON object.
 func jsonFile(fsys fs.FS, name string) (record, error) {
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {

@@ -10,24 +10,23 @@ import (
 // tree is the index of a transcript whose records name their parents. The
 // conversation is the path from the root to the leaf, in the order of its lines.
 //
-// A parent is looked for among the records before its child, of equal IDs the
-// last, and then among those behind it, as long as that leads round in no
-// circle. A parent that is not there, because its line was damaged or the
-// record names none, is taken to be the record that the tree ended with: others
-// lose everything older.
+// A parent is sought among the records before its child, of equal IDs the last,
+// and then among later ones, unless that makes a circle. A missing parent,
+// because its line was damaged or the record names none, is taken to be the
+// last record of the tree: other programs lose everything older.
 type tree struct {
 	rows []treeRow // by offset
 	byID map[string]int
-	// ahead has the IDs of the parents that were not there in front of a row.
+	// ahead holds the IDs of parents that do not precede their row.
 	ahead map[int]string
 	leaf  int              // the row that the conversation ends with, noRow for none
 	kept  map[int64]keeper // what compactions keep, by their offset
-	// header is the ID of the first header, empty if there is none: the entry
-	// in front of all rows.
+	// header is the ID of the first header, or empty: the entry before all
+	// rows.
 	header string
 
 	// Of each row, made by neighbours: the first message of the path from there on,
-	// and the last row of the path in front of it.
+	// and the last row of the path before it.
 	nextSaid, lastLive []int
 }
 
@@ -37,7 +36,7 @@ type treeRow struct {
 	entry  string // the entry's ID
 	parent int    // noRow for none
 	said   bool   // its entry is a transcript.Fragment
-	side   bool   // it is beside the conversation
+	side   bool   // it is outside of the conversation
 	live   bool   // it is on the path
 }
 
@@ -71,9 +70,8 @@ func (t *tree) parent(id string) int {
 	return t.leaf
 }
 
-// walk marks the rows from the leaf to the root.
 func (t *tree) walk() {
-	var instead []int // of parents behind their children, what is taken if they lead to a row that is on the path
+	var instead []int // of parents after their children, used if they lead to a row on the path
 	for i := t.leaf; i != noRow; {
 		if t.rows[i].live {
 			if len(instead) == 0 {
@@ -92,9 +90,9 @@ func (t *tree) walk() {
 	}
 }
 
-// keep returns what the compaction at row marker keeps whose first kept row is
-// from: the first message of the path from there on, or, if there is none in
-// front of the marker, what covers all of it.
+// keep returns the kept part of the compaction at row marker, whose first kept
+// row is from: the first message of the path from there on, or, without one
+// before the marker, a cover of all of it.
 func (t *tree) keep(from, marker int) keeper {
 	if t.nextSaid == nil {
 		t.neighbours()
@@ -126,8 +124,7 @@ func (t *tree) neighbours() {
 	}
 }
 
-// index returns the place of the row at an offset; noRow for a record that is
-// none.
+// index returns the place of the row at an offset; noRow for another record.
 func (t *tree) index(offset int64) int {
 	i, ok := slices.BinarySearchFunc(t.rows, offset, func(r treeRow, at int64) int { return cmp.Compare(r.offset, at) })
 	if !ok {
@@ -136,8 +133,8 @@ func (t *tree) index(offset int64) int {
 	return i
 }
 
-// place gives an entry its ID, a compaction what it keeps, and sets aside what
-// is not on the path.
+// place gives an entry its ID, a compaction its kept part, and sets aside
+// entries off the path.
 func (t *tree) place(offset int64, made []transcript.Entry) []transcript.Entry {
 	i := t.index(offset)
 	if i < 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// texts returns the texts of the messages and what the compactions keep, and the
-// names of what is set aside in brackets.
+// texts returns the texts of the messages and the kept parts of compactions, and
+// the names of entries set aside in brackets.
 func texts(recs []transcript.Record) string {
 	var words []string
 	for _, r := range recs {
@@ -29,8 +29,8 @@ func texts(recs []transcript.Record) string {
 	return strings.Join(words, " ")
 }
 
-// Trees as no program should write them, and as some do. A row is its ID, that
-// of its parent, and what else there is.
+// Trees as no program should write them, and as some do. A row is its ID, its
+// parent's, and further members.
 func TestPiTrees(t *testing.T) {
 	msg := func(id, parent, text, more string) string {
 		if parent != "" {

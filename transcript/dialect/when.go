@@ -14,7 +14,7 @@ var layouts = []string{
 	time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700", "2006-01-02T15:04Z07:00",
 }
 
-// parseTime reads the JSON of a time; the result is zero if it is no moment.
+// parseTime reads the JSON of a time; the result is zero for other values.
 func parseTime(v []byte) time.Time {
 	if s, ok := jsontext.String(v); ok {
 		for _, layout := range layouts {

@@ -27,7 +27,7 @@ import (
 //	openviking  session/<id>/ with messages, archives and the files about them
 //
 // Times carry a zone, where the program gives one, and names of files are
-// letters, digits, '-', '_' and dots. The archives of OpenViking are those of the
+// letters, digits, '-', '_' and dots. The archives of OpenViking come from the
 // commits; in a session without any, each compaction makes one. A Writer is for
 // one goroutine.
 type Writer struct {
@@ -39,33 +39,33 @@ type Writer struct {
 	closed bool
 }
 
-// Losses counts what a dialect has no place for, by name: the type of a block
-// or of an entry, "error" for the mark of a failed call, "time" for lines whose
-// time is not known.
+// Losses counts content that a dialect cannot hold, by name: the type of a
+// block or of an entry, "error" for the mark of a failed call, "time" for lines
+// whose time is not known.
 type Losses map[string]int
 
 // target writes the sessions of one dialect.
 type target interface {
 	// begin starts a session.
 	begin(w *Writer, s Session) (output, error)
-	// index writes the list of what was written.
+	// index writes the list of written sessions.
 	index(w *Writer) error
 }
 
 // output takes the conversation of a session.
 type output interface {
 	exchange(x *exchange) error
-	// compaction and entry, of any other kind, say whether there is a place
-	// for it. x is what has not been given to exchange yet.
+	// compaction and entry, for all other kinds, report whether there is a
+	// place for it. x is the part not yet passed to exchange.
 	compaction(e transcript.Entry, c transcript.Compaction) (bool, error)
 	entry(x *exchange, e transcript.Entry) (bool, error)
 	end(losses Losses) error
 }
 
 // NewWriter returns a Writer whose files are made by create: it gets slash
-// separated names below the folder that is to be written, valid in the sense of
-// [io/fs.ValidPath], each of them once, and makes folders as needed. The error
-// says that d cannot be written.
+// separated names below the written folder, valid in the sense of
+// [io/fs.ValidPath], each of them once, and makes folders as needed. It fails
+// if d cannot be written.
 func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Writer, error) {
 	w := &Writer{create: create, names: map[string]bool{}, agents: map[string]string{}}
 	switch d {
@@ -87,12 +87,12 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 // Updated, each of which may be empty; an ID that the program could not have
 // given is replaced by one made from it.
 //
-// entries are the conversation in order, as a scan gives it or as entries made
-// of a folded history; those that are not for the model are counted as lost.
-// A rewind or a clip is an error: fold the session first, since no other
-// program knows what they mean. With a nil error the files of the session are
-// written and closed; the index follows with [Writer.Close]. After an error
-// they are closed and incomplete, and the index does not list the session.
+// entries are the conversation in order, from a scan or made of a folded
+// history; entries that are not for the model count as lost. A rewind or a clip
+// is an error: fold the session first, because other programs do not understand
+// them. With a nil error the files of the session are written and closed; the
+// index follows with [Writer.Close]. After an error they are closed and
+// incomplete, and the index does not list the session.
 func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (Losses, error) {
 	if w.closed {
 		return nil, errors.New("dialect: the writer is closed")
@@ -155,7 +155,6 @@ func (l *lines) close() error {
 	return errors.Join(l.buf.Flush(), l.file.Close())
 }
 
-// put writes a whole file.
 func (w *Writer) put(name string, data []byte) error {
 	file, err := w.create(name)
 	if err != nil {
@@ -195,8 +194,8 @@ func (w *Writer) agent(agent string) string {
 	return w.agents[agent]
 }
 
-// taken reports whether a name is that of an earlier file, on a disk that
-// folds case as well.
+// taken reports whether an earlier file has a name, on a disk that folds case
+// as well.
 func (w *Writer) taken(name string) bool { return w.names[strings.ToLower(name)] }
 
 // safeName returns s as an element of a path: letters, digits, '-', '_' and
@@ -226,8 +225,8 @@ func safeName(s string) string {
 	return safe
 }
 
-// isDevice reports whether Windows takes a name for that of a device, whatever
-// follows its first dot.
+// isDevice reports whether Windows takes a name for a device, ignoring the part
+// after its first dot.
 func isDevice(name string) bool {
 	name, _, _ = strings.Cut(strings.ToLower(name), ".")
 	switch name {
@@ -251,7 +250,7 @@ func hexID(id string) string {
 	return hexOf(id, 12)
 }
 
-// indexRow is what an index says about a session.
+// An indexRow is the row of a session in an index.
 type indexRow struct {
 	Session
 	file   string

@@ -48,7 +48,7 @@ func (d disk) create(name string) (io.WriteCloser, error) {
 	return &diskFile{done: func(data []byte) { d.MapFS[name] = &fstest.MapFile{Data: data} }}, nil
 }
 
-// write writes sessions and returns the folder and what was lost.
+// write writes sessions and returns the folder and the losses.
 func write(t testing.TB, d dialect.Dialect, sessions iter.Seq[dialect.Session], entries func(dialect.Session) iter.Seq2[transcript.Entry, error]) (fstest.MapFS, dialect.Losses) {
 	t.Helper()
 	out := disk{fstest.MapFS{}, t}
@@ -167,7 +167,7 @@ func TestWriteGolden(t *testing.T) {
 	}
 }
 
-// said is what a conversation says: the texts, calls and results of its
+// said is the content of a conversation: the texts, calls and results of its
 // entries in order.
 func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
 	t.Helper()
@@ -233,7 +233,7 @@ func TestWriteReadWrite(t *testing.T) {
 					t.Errorf("%s as %s: lost %v", program, d, lost)
 				}
 			}
-			for _, list := range []*[]string{&before, &after} { // what only texts say may be joined or split
+			for _, list := range []*[]string{&before, &after} { // content of texts alone may be joined or split
 				*list = slices.DeleteFunc(*list, func(s string) bool { return program == "openviking" && strings.HasPrefix(s, "assistant [resource") })
 			}
 			if !slices.Equal(before, after) {

@@ -15,12 +15,12 @@ import (
 // zyHive reads the transcripts of ZyHive: a header, messages in an envelope,
 // and compaction markers.
 //
-// Its documents have the kept messages in front of the marker, which names the
-// first of them. Its program appends them again behind the marker, with other
-// times, and loads what follows the last marker. Both end as the same entries:
-// the messages once, where they were first, and a compaction that names the
-// first kept one. Where the program has trimmed a file it has put the markers
-// in front of all messages; their times say where they were.
+// Its documents put the kept messages before the marker, which names the first
+// of them. Its program appends them again after the marker, with other times,
+// and loads the lines after the last marker. Both become the same entries: the
+// messages once, in their first place, and a compaction that names the first
+// kept one. If the program has trimmed a file it has moved the markers before
+// all messages; their times reveal their old places.
 type zyHive struct {
 	messages []zyMessage // in the order of the file
 	markers  []zyMarker
@@ -29,7 +29,7 @@ type zyHive struct {
 
 	// The fields below are set by settle.
 	repeats map[int64]bool   // offsets of messages that are there already
-	moved   map[int64]int64  // offsets of markers, and of what they were in front of
+	moved   map[int64]int64  // offsets of markers, and of the records they preceded
 	kept    map[int64]keeper // by offset of the marker
 }
 
@@ -40,7 +40,7 @@ type zyMessage struct {
 	time   time.Time
 }
 
-// zyMarker is a compaction that stands in front of messages[at].
+// zyMarker is a compaction before messages[at].
 type zyMarker struct {
 	offset    int64
 	at        int
@@ -48,7 +48,8 @@ type zyMarker struct {
 	time      time.Time
 }
 
-// keeper is what a compaction keeps: the entry IDs firstKept and coversTo.
+// keeper is the kept part of a compaction: the entry IDs firstKept and
+// coversTo.
 type keeper struct{ first, covers string }
 
 func (z *zyHive) genuine(r record) bool {
@@ -121,8 +122,8 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 	}
 }
 
-// settle finds out what each marker keeps. The program's list of messages is
-// what follows the marker before, so that is where its numbers count.
+// settle finds the kept part of each marker. The program's list of messages
+// follows the previous marker, so its numbers count from there.
 func (z *zyHive) settle() {
 	z.repeats, z.kept = map[int64]bool{}, map[int64]keeper{}
 	z.putBack()
@@ -150,7 +151,7 @@ func (z *zyHive) settle() {
 		switch {
 		case len(kept) > 0:
 			z.kept[marker.offset] = keeper{first: z.messages[kept[0]].entry}
-		case len(real) == 0: // as the program writes today: all that it keeps is behind the marker
+		case len(real) == 0: // as the program writes today: all kept messages follow the marker
 			z.kept[marker.offset] = keeper{covers: z.header}
 		case ordinal(marker.firstKept, "turn-") >= len(list) || ordinal(marker.firstKept, "msg-") == len(real)+1:
 			z.kept[marker.offset] = keeper{covers: z.messages[real[len(real)-1]].entry}
@@ -158,10 +159,10 @@ func (z *zyHive) settle() {
 	}
 }
 
-// putBack puts markers where they were before the program has trimmed the file:
-// in front of the first message that is not older, if at least two messages
-// are repeated there. Without repeats the messages are what a marker keeps, as
-// the program writes them today: they are older than it, too.
+// putBack moves markers to their places before the program trimmed the file:
+// before the first message that is not older, if at least two messages are
+// repeated there. Without repeats the marker keeps the messages, as the program
+// writes them today: they are also older than it.
 func (z *zyHive) putBack() {
 	z.moved = map[int64]int64{}
 	for i, m := range z.markers {
@@ -188,8 +189,8 @@ func (z *zyHive) putBack() {
 	slices.SortStableFunc(z.markers, func(a, b zyMarker) int { return cmp.Compare(a.at, b.at) })
 }
 
-// mostMoved is how many markers are looked at: each is compared with all
-// messages, and held in memory until its place has come.
+// mostMoved limits the examined markers: each is compared with all messages,
+// and held in memory until its place.
 const mostMoved = 64
 
 func (z *zyHive) delay(offset int64) (before int64, ok bool) {
@@ -197,8 +198,8 @@ func (z *zyHive) delay(offset int64) (before int64, ok bool) {
 	return before, ok
 }
 
-// keeps returns the messages in front of the marker that it keeps, and how
-// many of the messages behind it repeat the first of them.
+// keeps returns the messages before the marker that it keeps, and the number of
+// later messages that repeat the first of them.
 func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeated int) {
 	if n, ok := z.ids[m.firstKept]; ok && m.firstKept != "" {
 		if i, ok := slices.BinarySearch(real, n); ok {
@@ -254,7 +255,6 @@ func (z *zyHive) overlap(list, after []int) int {
 	return n
 }
 
-// ordinal returns the number behind a prefix; -1 if there is none.
 func ordinal(id, prefix string) int {
 	digits, ok := strings.CutPrefix(id, prefix)
 	if !ok {

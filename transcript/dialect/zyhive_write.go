@@ -109,8 +109,8 @@ func (z *zyHiveOutput) message(x *exchange, role transcript.Role, content []tran
 	return err
 }
 
-// blocks returns what can be in a message there: texts, calls, results and
-// images with their data.
+// blocks returns the blocks allowed in a message there: texts, calls, results
+// and images with their data.
 func (z *zyHiveOutput) blocks(x *exchange, content []transcript.Block) []transcript.Block {
 	out := make([]transcript.Block, 0, len(content))
 	for _, b := range content {

@@ -242,7 +242,7 @@ func (g generator) innocents() map[string]func() string {
 	}
 }
 
-// The set finds what it should and leaves the rest alone. BENCHMARKS.md has the
+// The set finds what it should and leaves the rest alone. docs/BENCHMARKS.md has the
 // numbers.
 func TestCorpus(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(14, 2026))}

@@ -19,8 +19,8 @@ import (
 // not called with IDs, names, types, signatures, numbers and the bytes of media.
 //
 // An answer that hook changes loses its reasoning, which was signed for other words. A
-// changed line that had a checksum has a new one. Entries does not modify entries. The
-// error says that an entry cannot be written as a line.
+// changed line with a checksum gets a new one. Entries does not modify entries. It
+// fails if an entry cannot be written as a line.
 func Entries(entries []transcript.Entry, hook func(text string) string) ([]transcript.Entry, error) {
 	out := make([]transcript.Entry, len(entries))
 	answers := map[string]bool{} // by the ID of their first line: that they were changed
@@ -53,7 +53,6 @@ func answerOf(e transcript.Entry) (id string, ok bool) {
 	return cmp.Or(f.Of, e.ID), ok && f.Role == transcript.RoleAssistant
 }
 
-// redactEntry passes the texts of a line to the hook.
 func redactEntry(e transcript.Entry, hook func(string) string) (_ transcript.Entry, changed bool, err error) {
 	r := redaction{hook: func(text string) string { return strings.ToValidUTF8(hook(text), "\uFFFD") }}
 	switch e.Body.(type) {
@@ -68,7 +67,6 @@ func redactEntry(e transcript.Entry, hook func(string) string) (_ transcript.Ent
 	return e, true, err
 }
 
-// unreasoned returns a line of an answer without reasoning.
 func unreasoned(e transcript.Entry) (transcript.Entry, error) {
 	gone := false
 	line := jsontext.MapMembers(e.Line(), func(name string, v []byte) []byte {
@@ -97,11 +95,11 @@ type redaction struct {
 	changed bool
 }
 
-// Where a value is says which strings are texts.
+// The place of a value decides which of its strings are texts.
 type where int
 
 const (
-	ofLine   where = iota // members of a line, a block or an opaque item: those with an opaque name are no texts
+	ofLine   where = iota // members of a line, a block or an opaque item; values under opaque names are not texts
 	ofSource              // in the line of another program: all but signatures are texts
 	ofInput               // in the input of a call, or data of an application: all are texts
 )
@@ -128,7 +126,6 @@ func wordSet(words string) func(string) bool {
 	return func(name string) bool { return set[name] }
 }
 
-// object returns an object with its texts redacted.
 func (r *redaction) object(obj []byte, in where) []byte {
 	return jsontext.MapMembers(obj, func(name string, v []byte) []byte {
 		switch {
@@ -143,8 +140,7 @@ func (r *redaction) object(obj []byte, in where) []byte {
 	})
 }
 
-// value returns a value with its texts redacted. Name is that of the member that it
-// belongs to.
+// value returns a value with its texts redacted. name is the name of its member.
 func (r *redaction) value(name string, v []byte, in where) []byte {
 	switch {
 	case jsontext.IsObject(v):

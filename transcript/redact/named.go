@@ -9,16 +9,14 @@ import (
 // nameMarks are parts of the names that named looks for, in lower case.
 var nameMarks = []string{"passw", "passphrase", "pwd", "secret", "token", "key", "credential", "bearer", "basic "}
 
-// named is a name, what stands between it and its value, and the value: in
-// quotes, or up to the next space. The name can be a flag of a command line, or
-// the beginning of a header.
+// named is a name, a separator and a value: in quotes, or up to the next space.
+// The name can be a flag of a command line, or the beginning of a header.
 var named = lazy.New(`(?i)` +
 	`([a-z0-9_.-]*)(passwords?|passwd|passphrase|pwd|secrets?|token|(?:api|access|private|account|signing|encryption|master|shared|auth)[_-]?key|credentials?)` +
 	`((?:[_-](?:key|id|value))?(?:\\?["'])?(?:\s*(?:=>|:=|[=:])\s*|\s+is\s+)|[ \t]+)` +
 	"(\\\\?\"[^\"\n]*\"?|'[^'\n]*'?|[^\\s,;\"'`)}\\]]+)" +
 	"|()\\b(bearer|basic)([ \t]+)(['\"]?[A-Za-z0-9._~+/=-]{12,})")
 
-// maskNamed masks the values of the matches of named.
 func maskNamed(text string) string {
 	re := named.Get()
 	var out strings.Builder
@@ -65,8 +63,8 @@ type found struct {
 	inside  string // without them
 }
 
-// secret reports whether the value is a secret, and not a word, code, or what
-// says where the secret is.
+// secret reports whether the value is a secret, and not a word, code, or a
+// reference to a secret.
 func (f found) secret() bool {
 	quoted := f.value != f.inside
 	assigned := strings.ContainsAny(f.between, "=:")
@@ -120,16 +118,16 @@ func random(s string) bool {
 	return len(s) >= 12 && turns*5 >= len(s)
 }
 
-// isShell reports whether a name is written like a variable of a shell, with the
-// value right behind it.
+// isShell reports whether a name is written like a variable of a shell, directly
+// followed by the value.
 func isShell(before, between string) bool {
 	return between == "=" && before != "" && before == strings.ToUpper(before)
 }
 
 var (
-	// placeholder is a value that says that there is none, or where it is.
+	// placeholder matches values that mark a missing secret or its place.
 	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|example.*|changeme|redacted.*|\[.*)$`)
-	// word is what stands for a password without being one.
+	// word matches words in the place of a password.
 	word = lazy.New(`(?i)^(?:passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|hidden|required|optional|invalid|missing|wrong|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
@@ -137,6 +135,6 @@ var (
 	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_[a-z0-9]+)+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
 	// identifier is a name of a program.
 	identifier = lazy.New(`^[a-z_]+$`)
-	// paging is what a token is called that leads to the next page.
+	// paging matches names of tokens that lead to the next page.
 	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|start|max|delta)[_.-]?$`)
 )

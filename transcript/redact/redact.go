@@ -1,5 +1,5 @@
-// Package redact masks what must not be kept: passwords in URLs and assignments,
-// private keys, and keys and tokens whose shape their providers publish.
+// Package redact masks secrets: passwords in URLs and assignments, private keys,
+// and keys and tokens whose shape their providers publish.
 //
 // [Secrets] is a ready hook for the Redact filter of package session:
 //
@@ -7,11 +7,10 @@
 //
 // [Entries] passes the texts of entries to a hook.
 //
-// It knows shapes and names. A password that looks like a word and stands in a
-// sentence, or a hash that somebody uses as a key, is not found; BENCHMARKS.md
-// has what was measured. A hook that calls Secrets and then looks for what only
-// the application knows, its account numbers for example, is an ordinary
-// function of the same type.
+// It knows shapes and names. It misses a password that looks like a word in a
+// sentence, and a hash used as a key; docs/BENCHMARKS.md has measurements. A hook
+// that calls Secrets and then looks for secrets of the application, account numbers
+// for example, is an ordinary function of the same type.
 package redact
 
 import (
@@ -21,13 +20,19 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
-// mask is what stands for a secret.
+// Decisions:
+//
+// Entries walks the JSON of a line, not the fields of a body, so no member slips
+// through: originals of imports, "ext", members of later versions. Names are excluded.
+// A masked answer is stored without its reasoning, so no rule on signatures is needed.
+
+// mask replaces a secret.
 const mask = "[masked]"
 
-// Secrets returns a text in which "[masked]" stands for each secret, and the text
-// itself if there is none. A name in front of a secret, and the quotes around it,
-// stay. Masking twice is the same as masking once.
-// The context is not used. Secrets is safe for several goroutines.
+// Secrets replaces each secret in a text by "[masked]", and returns the text
+// itself without any. A name before a secret, and the quotes around it, stay.
+// Masking twice is the same as masking once. The context is not used. Secrets is
+// safe for several goroutines.
 func Secrets(_ context.Context, text string) string {
 	if strings.Contains(text, "://") {
 		text = inURL.Get().ReplaceAllString(text, "${1}"+mask+"@")
@@ -60,7 +65,7 @@ var (
 	// that a text which is cut inside of one shows nothing of it.
 	block = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`)
 
-	// key is a key or a token that says by its shape what it is.
+	// key matches keys and tokens with a recognizable shape.
 	key = lazy.New(`\b(?:` + strings.Join([]string{
 		`sk-[A-Za-z0-9_-]{16,}`, // Anthropic, OpenAI and others
 		`(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,}`,                                         // Stripe
@@ -91,7 +96,7 @@ var keyMarks = []string{
 }
 
 // maskKey masks a match of key. A match that begins with sk- and has no digit is a
-// name, like that of a class of a style sheet.
+// name, of a class in a style sheet for example.
 func maskKey(match string) string {
 	if strings.HasPrefix(match, "sk-") && !hasDigit(match) {
 		return match

@@ -2,8 +2,8 @@ package tokens
 
 import "unicode/utf8"
 
-// A class is what a character is to a tokenizer. Letters come first: they make
-// words, all the others end them.
+// A class is the kind of a character for a tokenizer. Letters come first: they
+// make words, all the others end them.
 type class uint8
 
 const (
@@ -24,11 +24,11 @@ const (
 	southeast // Thai, Khmer, Myanmar
 	alphabet  // Armenian, Georgian
 	han
-	hanRare // those that o200k has no token for
+	hanRare // without a token in o200k
 	kana
 	hangul
 	hangulRare
-	twoLetter   // letters a vocabulary has only the bytes of:
+	twoLetter   // letters that a vocabulary contains only as bytes:
 	threeLetter // two, three or four tokens each
 	fourLetter
 
@@ -51,7 +51,7 @@ const (
 
 func (c class) letter() bool { return c <= fourLetter }
 
-// scripted says that letters of this class are of another script than Latin.
+// scripted is set for letters of other scripts than Latin.
 func (c class) scripted() bool { return c >= cyrillic && c <= fourLetter }
 
 // asciiClass holds the classes of the first 128 characters. It has room for every
@@ -185,7 +185,6 @@ var ranges = [...]struct {
 	{utf8.MaxRune, four},
 }
 
-// classOf returns the class of a character outside of ASCII.
 func classOf(r rune) class {
 	switch { // the scripts that fill whole texts
 	case r >= firstHan && r <= lastHan:

@@ -27,8 +27,8 @@ type sample struct {
 	counts      map[string]int
 }
 
-// own returns the texts of testdata/texts.txt and those that are generated
-// here, by class. testdata/counts.json says how many tokens each has.
+// own returns the texts of testdata/texts.txt and the generated ones, by class.
+// testdata/counts.json has their tokens.
 func own(t *testing.T) []sample {
 	t.Helper()
 	texts := map[string]string{}
@@ -72,8 +72,8 @@ func own(t *testing.T) []sample {
 // corpora holds more sample files, which are of others and are not in this module.
 var corpora = flag.String("corpora", "", "a folder with more sample files")
 
-// onCorpora runs a test with the texts of our own, and those of a larger corpus if
-// there is a flag that names one.
+// onCorpora runs a test with our own texts, and with a larger corpus if a flag
+// names one.
 func onCorpora(t *testing.T, test func(t *testing.T, samples []sample)) {
 	t.Helper()
 	t.Run("own", func(t *testing.T) { test(t, own(t)) })
@@ -109,7 +109,7 @@ func larger(t *testing.T, dir string) (samples []sample) {
 }
 
 // counted returns the samples that were counted with all these vocabularies, and
-// of each what is half way from the mean of the counts to the largest.
+// of each the value half way from the mean of the counts to the largest.
 func counted(samples []sample, vocabularies []string) (of []sample, counts []int) {
 	for _, s := range samples {
 		n, sum, all := 0, 0, true
@@ -202,9 +202,9 @@ func testCorpusClaude(t *testing.T, all []sample) {
 	require.Less(t, errors/float64(len(sums)), 10.0, "percent, on average")
 }
 
-// A conversation of an agent is many texts: code, logs, JSON, prose. That of a
-// model that is not known is estimated within a fifth of what any of the
-// vocabularies makes of it, and rarely too low.
+// A conversation of an agent is many texts: code, logs, JSON, prose. For an
+// unknown model it is estimated within a fifth of every vocabulary's count, and
+// rarely too low.
 func TestCorpusMixes(t *testing.T) { onCorpora(t, testCorpusMixes) }
 
 func testCorpusMixes(t *testing.T, all []sample) {

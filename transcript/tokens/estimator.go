@@ -9,10 +9,9 @@ import (
 // A Counter counts the tokens of prompts. It is safe for several goroutines.
 type Counter interface {
 	// Count returns the size of a prompt in tokens: of a system text, the tools
-	// that are described to the model, and the messages. Each of the three may
-	// be empty; nothing at all has 0. The result does not depend on what was
-	// counted before, and is not less for a prompt with more in it, so that parts
-	// can be compared and added.
+	// that are described to the model, and the messages. Each of the three may be
+	// empty; an empty prompt has 0. The result does not depend on earlier counts,
+	// and never falls when a prompt grows, so parts can be compared and added.
 	Count(system string, tools []transcript.Tool, messages []transcript.Message) int
 }
 
@@ -22,7 +21,7 @@ func Or(c Counter) Counter { return cmp.Or[Counter](c, Estimator{}) }
 // An Estimator is the default [Counter]. The zero value is ready to use, and
 // values may be compared and copied.
 //
-// Beside their texts it counts, in tokens:
+// In addition to texts it counts, in tokens:
 //
 //   - 4 for a system text that is not empty, 4 for each message
 //   - 3 for each block that is not a text, with the names and IDs it has
@@ -38,23 +37,23 @@ func Or(c Counter) Counter { return cmp.Or[Counter](c, Estimator{}) }
 //   - for encrypted reasoning one for every 4 bytes of its base64
 //   - for a block of a type that is not known its JSON
 //
-// Reasoning counts like text; its signature, and what is in the extras of a
-// block, do not count. Sums of parts are not smaller than the whole by more
-// than one token a part.
+// Reasoning counts like text; its signature, and the extras of a block, do not
+// count. Sums of parts are not smaller than the whole by more than one token a
+// part.
 type Estimator struct {
 	// Family is the kind of model to count for; [For] finds it by name.
 	Family Family
-	// Factor multiplies every count; zero stands for 1. It is a margin, or what
-	// a provider reports divided by the estimate for the same prompt. Of the 290
-	// texts the weights were fitted to a count with the factor 1.05 is too low for
-	// one in six, with 1.1 for one in seventeen and with 1.2 for two in all; of
-	// whole conversations 1.05 is enough for nearly all.
+	// Factor multiplies every count; zero means 1. It is a margin, or a reported
+	// count divided by the estimate for the same prompt. Of the 290 texts the
+	// weights were fitted to a count with the factor 1.05 is too low for one in
+	// six, with 1.1 for one in seventeen and with 1.2 for two in all; of whole
+	// conversations 1.05 is enough for nearly all.
 	Factor float64
 }
 
 // For returns an Estimator for a model by its name, which may have a provider before
-// it ("us.anthropic.claude-opus-4-1", "openai/gpt-4o"). No name is [Default]; a name
-// that says nothing is [Cautious].
+// it ("us.anthropic.claude-opus-4-1", "openai/gpt-4o"). An empty name gives
+// [Default], an unknown one [Cautious].
 func For(model string) Estimator { return Estimator{Family: familyOf(model)} }
 
 var _ Counter = Estimator{}

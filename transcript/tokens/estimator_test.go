@@ -55,8 +55,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// Texts unlike those of the corpus, with the counts of o200k: the estimates are
-// within 30 %.
+// Texts unlike the corpus, with the counts of o200k: the estimates are within
+// 30 %.
 func TestUnusualTexts(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -214,8 +214,8 @@ func span(first, last rune) string {
 	return string(all)
 }
 
-// Characters that no text puts together weigh more than those of words and code, in
-// every vocabulary: the estimates are within a tenth of the counts of o200k.
+// Characters that no text puts together weigh more than words and code, in every
+// vocabulary: the estimates are within a tenth of the counts of o200k.
 func TestNoise(t *testing.T) {
 	const lower, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
 	for _, tt := range []struct {

@@ -19,9 +19,9 @@ type Family uint8
 //
 // The estimate for a model that is not known aims between the mean of the public
 // vocabularies in use and the largest. For an agent's conversation it is 7 to 13 %
-// above the counts of o200k, cl100k, llama and deepseek, and 5 % below that of
-// gemini. For a single short text it is too low more often: by more than 5 % for
-// 20 % of the pairs of a text and a vocabulary. That is on purpose. A low estimate
+// above the counts of o200k, cl100k, llama and deepseek, and 5 % below the count of
+// gemini. For a single short text it is too low more often: by more than 5 % for 20
+// % of the pairs of a text and a vocabulary. That is on purpose. A low estimate
 // costs at most one request that the provider refuses, bills nothing for, and names
 // the figures of, from which a guard learns. A high one costs part of the window in
 // every request until usage is reported, and histories that are clipped and
@@ -38,7 +38,6 @@ const (
 	Cautious               // for a model that is not known, see above
 )
 
-// A rule says how a family counts.
 type rule struct {
 	weights         *weights
 	percent         weight // of each part of a weight
@@ -67,7 +66,6 @@ func (f Family) rule() *rule {
 	return &rules[f]
 }
 
-// familyOf returns the family of a model by its name, see [For].
 func familyOf(model string) Family {
 	model = strings.ToLower(model)
 	has := func(parts ...string) bool {

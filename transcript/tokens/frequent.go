@@ -7,9 +7,9 @@ const (
 	firstHangul, lastHangul = 0xac00, 0xd7a3
 )
 
-// frequent says that a character of Han or Hangul is one of those that texts are
-// made of: one that o200k has a token for. A vocabulary has the others in two or
-// three parts. A test of examples/tokenizer holds the two lists against the
+// frequent reports whether a character of Han or Hangul is common in texts:
+// o200k has a token for it. Vocabularies split the others into two or three
+// parts. A test of examples/tokenizer holds the two lists against the
 // vocabulary.
 func frequent(r rune) bool {
 	return frequentSet()[r/64]&(1<<(r%64)) != 0

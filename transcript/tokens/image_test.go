@@ -25,8 +25,8 @@ func imageTokens(f tokens.Family, data []byte) int {
 	return e.Count("", nil, message(b)) - e.Count("", nil, message(transcript.ToolResultBlock{}))
 }
 
-// webp returns the head of a WebP image: its kind, and the bytes behind the
-// size of its first chunk.
+// webp returns the head of a WebP image: its kind, and the bytes after the size
+// of its first chunk.
 func webp(kind string, rest ...byte) []byte {
 	return append([]byte("RIFF\x00\x00\x00\x00WEBP"+kind+"\x00\x00\x00\x00"), rest...)
 }

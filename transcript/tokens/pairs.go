@@ -18,11 +18,11 @@ var oddAfter = func() (after [256]uint32) {
 	return after
 }()
 
-// oddLetters lists, for each letter, those that came after it in fewer than one of
-// 5,000 pairs, on average over the classes of the texts that the weights were
-// fitted to, without base64, hexadecimal digits and minified code. They are a
-// hundredth of the pairs of English, four of those of Polish or Czech, and nearly
-// half of those of random letters. The letter itself is not among them.
+// oddLetters lists, for each letter, the letters that followed it in fewer than
+// one of 5,000 pairs, on average over the classes of the fitted texts, without
+// base64, hexadecimal digits and minified code. They make up a hundredth of the
+// pairs in English, four in Polish or Czech, and nearly half of random letters.
+// The letter itself is not listed.
 var oddLetters = [26]string{
 	"ehq",                      // a
 	"cdfghkmnpqtvwz",           // b

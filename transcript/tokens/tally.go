@@ -16,7 +16,7 @@ type tally struct {
 	fixed int // tokens
 }
 
-// tokens returns the sum; what has any weight is a token.
+// tokens returns the sum; any weight counts as at least one token.
 func (t *tally) tokens(factor float64) int {
 	n := t.words.of(t.rule.percent)
 	n += t.fixed * hundred
@@ -79,7 +79,7 @@ func (t *tally) image(s *transcript.Source) {
 }
 
 func (t *tally) document(s *transcript.Source) {
-	size := len(s.Data) / 4 * 3 // bytes that the base64 stands for
+	size := len(s.Data) / 4 * 3 // decoded bytes of the base64
 	if s.Type == "blob" {
 		size = (s.Blob.Bytes + 2) / 3 * 3
 	}

@@ -21,8 +21,8 @@ func (w weight) of(percent weight) int {
 // The text falls into pieces, as the tokenizers cut it before they look into
 // their vocabulary: a word with the one blank or sign before it, up to three
 // digits, a run of punctuation with the blank before and the line breaks after
-// it, line breaks, blanks. A piece is a token at least. How many more it is
-// depends on what is in it, and that is what the weights say.
+// it, line breaks, blanks. A piece is at least one token. The weights decide
+// how many more its content takes.
 func weigh[T ~string | ~[]byte](s T, w *weights) weight {
 	var sum weight
 	for i := 0; i < len(s); {
@@ -60,16 +60,16 @@ func weigh[T ~string | ~[]byte](s T, w *weights) weight {
 
 func asciiDigit(c byte) bool { return c-'0' <= 9 }
 
-// noise is what each of eight ASCII letters of a word, or more, weighs at most: of
-// random ones two are about one token in every vocabulary.
+// noise is the most that each letter weighs in a word of eight ASCII letters or
+// more: two random letters are about one token in every vocabulary.
 const noise = 55
 
-// weighWord adds the word that begins at i to sum and returns where it ends.
-// An upper case letter after a lower case one begins another word. The word
-// includes the sign in front of it, whose weight is sign; lead counts for words in
-// the Latin script.
+// weighWord adds the word that begins at i to sum and returns where it ends. An
+// upper case letter after a lower case one begins another word. The word includes
+// the sign before it, whose weight is sign; lead counts for words in the Latin
+// script.
 func weighWord[T ~string | ~[]byte](s T, i, sign, lead int, w *weights, sum *weight) int {
-	// Counted apart from n: the loop over small letters is what costs time.
+	// Counted apart from n: the loop over small letters takes the most time.
 	start, uppers, lowers, rares, repeats, odd := i, 0, 0, 0, 0, 0
 	n, foreign, scripted := sign, 0, false
 	last := byte(0)
@@ -178,7 +178,7 @@ func contraction[T ~string | ~[]byte](s T, i int) int {
 }
 
 // weighBlank adds the line breaks and blanks at i to sum and returns where they
-// end. The last blank belongs to the word or the punctuation behind it.
+// end. The last blank belongs to the following word or punctuation.
 func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 	blanks, others, breaks := 0, 0, 0 // since the last line break; in all before it
 	next, tab := classes, false
@@ -235,7 +235,7 @@ func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 const usualSigns, crowded = 6, 68
 
 // weighSigns adds the run of punctuation and symbols at i, and the line breaks
-// right behind it, to sum and returns where it ends.
+// right after it, to sum and returns where it ends.
 func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 	n, last, before, changes := 0, rune(-1), rune(-1), 0
 	for i < len(s) {

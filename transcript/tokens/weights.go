@@ -2,7 +2,7 @@ package tokens
 
 const hundred = 100
 
-// The weights beside those of the classes of characters.
+// The weights other than of classes of characters.
 const (
 	leadPunct  = int(classes) + iota // a word with a sign before it
 	upperWord                        // a word in capitals
@@ -22,19 +22,18 @@ const (
 
 // weights are hundredths of a token for each letter, sign or piece.
 //
-// Each table was fitted to 290 texts of 51 classes (prose in 25 languages,
-// code, logs, JSON, base64 ...) whose tokens were counted with the vocabulary it is
-// named after, so that the sum over a text is right. Ten random strings took part:
-// words, letters and digits, whose counts of o200k stand for those of gemini and
-// deepseek and of cl100k for llama, as such strings are much the same to all of them;
-// and for o200k and cl100k Han and Hangul. The mean absolute error of one text, in
-// five-fold cross-validation: o200k 3.8 %, cl100k 4.1, gemini 4.0, deepseek 4.6, llama
-// 3.8 %.
+// Each table was fitted to 290 texts of 51 classes (prose in 25 languages, code, logs,
+// JSON, base64 ...) whose tokens were counted with the vocabulary it is named after,
+// so that the sum over a text is right. Ten random strings took part: words, letters
+// and digits, with counts of o200k for gemini and deepseek as well, and of cl100k for
+// llama, because all of them treat such strings alike; and for o200k and cl100k Han
+// and Hangul. The mean absolute error of one text, in five-fold cross-validation:
+// o200k 3.8 %, cl100k 4.1, gemini 4.0, deepseek 4.6, llama 3.8 %.
 //
-// Not fitted: the letters and symbols of two to four tokens, which follow from
-// the bytes; control, latinB and punctSame, which are measured on random
-// strings; indicX, from the bytes per token of Bengali and Tamil; and hangulRare of
-// all but o200k and cl100k, which is that of o200k.
+// Not fitted: the letters and symbols of two to four tokens, which follow from the
+// bytes; control, latinB and punctSame, which are measured on random strings;
+// indicX, from the bytes per token of Bengali and Tamil; and hangulRare, which all
+// but cl100k share with o200k.
 type weights [allWeights]int
 
 var o200k = weights{
@@ -87,9 +86,9 @@ var llama = weights{
 	digits: 104, signs: 22, punctSame: 3, symbols: 0, symbolSame: 28,
 }
 
-// cautious was fitted to what is half way from the mean of the counts of o200k,
-// gemini, deepseek and llama to the largest of them. Over the 290 texts it is off by
-// 14 % of each of the four counts, and by 3.4 % of the value that it aims at.
+// cautious was fitted to values half way between the mean and the largest of the
+// counts of o200k, gemini, deepseek and llama. Over the 290 texts it is off by 14 %
+// of each of the four counts, and by 3.4 % of the value that it aims at.
 var cautious = weights{
 	common: 7, rare: 62, upper: 40, latin: 114, latinA: 137, latinB: 175, latinV: 9,
 	cyrillic: 30, cyrillicX: 222, greek: 49, arabic: 44, hebrew: 98, indic: 66, indicX: 106, southeast: 45, alphabet: 156,

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A backend is a store: a folder or a server. Commands know no more of it. The methods
+// A backend is a store: a folder or a server, as far as commands need it. The methods
 // of session.Store are the same here.
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
@@ -44,22 +44,22 @@ type backend interface {
 
 	// file returns where the lines of a session are, or nothing.
 	file(i session.Info) string
-	// leftovers returns what is wrong with the files besides the sessions.
+	// leftovers returns the findings on files outside of sessions.
 	leftovers(ctx context.Context) ([]finding, error)
 	// repair repairs all findings that are marked so.
 	repair(ctx context.Context) error
-	// take imports what is in a file or a folder, and reports on each session.
+	// take imports a file or a folder, and reports on each session.
 	take(ctx context.Context, name string, report func(imported) error) error
 }
 
-// described is all that is known of a session.
+// described holds all data about a session.
 type described struct {
 	Info    session.Info    `json:"info"`
 	Stats   memory.Stats    `json:"stats"`
 	Pending rebuild.Pending `json:"pending"`
 }
 
-// imported says what became of a session that was imported.
+// imported is the outcome of importing a session.
 type imported struct {
 	Session  session.Ref    `json:"session"`
 	Key      string         `json:"key"`

@@ -37,8 +37,8 @@ const (
 type Opener func(ctx context.Context, url string) (*session.Store, blobs.Store, error)
 
 // Main carries out the command line of the process, and ends the process with an exit
-// code. For every command, open opens the stores whose URLs are not those of HTTP
-// servers. If open is nil, such URLs are errors.
+// code. For every command, open opens the stores whose URLs do not name HTTP servers.
+// If open is nil, such URLs are errors.
 func Main(open Opener) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
@@ -50,7 +50,6 @@ func Main(open Opener) {
 	os.Exit(code)
 }
 
-// run carries out a command line and returns the exit code.
 func run(ctx context.Context, args []string, con *console) int {
 	c, err := parse(args, con)
 	if err == nil {
@@ -77,7 +76,6 @@ func run(ctx context.Context, args []string, con *console) int {
 	return exitCode(err)
 }
 
-// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	_, usage := errors.AsType[usageError](err)
 	_, misnamed := errors.AsType[*driver.NameError](err)
@@ -96,7 +94,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// A usageError says what is wrong with the command line.
+// A usageError is an error in the command line.
 type usageError struct {
 	text string
 	try  string // the arguments that show help
@@ -106,7 +104,7 @@ type usageError struct {
 func (e usageError) Error() string { return e.text }
 
 var (
-	errHelp  = errors.New("help is asked for")
+	errHelp  = errors.New("help is wanted")
 	errFound = errors.New("doctor has found something")
 )
 

@@ -6,7 +6,14 @@ import (
 	"strings"
 )
 
-// access says what a command does with the store.
+// Decisions:
+//
+// Commands use a backend: a folder, or the routes of session/serve. One table of tests
+// runs each command over both. doctor opens a store for reading; its repairs happen
+// when a store is opened for writing, so it has no code that changes a transcript.
+// convert imports into memory and exports from there.
+
+// access is the use of the store by a command.
 type access int
 
 const (
@@ -20,7 +27,7 @@ const (
 // A command is a row of the table of all commands.
 type command struct {
 	name, args string
-	flags      string // beside those of all commands
+	flags      string // in addition to the common ones
 	access     access
 	help       string
 	do         func(context.Context, *call) error
@@ -31,40 +38,38 @@ const (
 	listFlags = "agent owner label state"
 )
 
-// commands returns the table.
 func commands() []command {
 	return []command{
 		{"session new", "[KEY]", newFlags, makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
 		{"session list", "", listFlags + " limit", looks, "List sessions, the one with the newest message first.", listSessions},
-		{"session get", "SESSION", "", looks, "Describe a session: its row, its numbers, what is pending.", getSession},
+		{"session get", "SESSION", "", looks, "Describe a session: its row, its numbers, pending work.", getSession},
 		{"session delete", "SESSION", "", changes, "Delete a session for good.", deleteSession},
 		{"session add-message", "SESSION", "role content", changes, "Append a message.", addMessage},
 		{"session commit", "SESSION", "", changes, "Archive the messages, for memories to be made of.", commit},
 
 		{"show", "SESSION", "last full", looks, "Print the whole conversation; with --json its lines.", show},
 		{"title", "SESSION [TEXT]", "", changes, "Print the title, or set it.", title},
-		{"follow", "SESSION", "after full", looks, "Print the conversation and what is appended to it, until Ctrl-C.", follow},
-		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", looks, "Find what was said, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", searchTexts},
+		{"follow", "SESSION", "after full", looks, "Print the conversation and new entries, until Ctrl-C.", follow},
+		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", looks, "Find texts, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", searchTexts},
 		{"fork", "SESSION [ENTRY]", newFlags, changes, "Make a session that begins like this one up to an entry, without one up to the end.", fork},
 		{"stats", "[SESSION]", listFlags, looks, "Count turns, tokens, compactions; without a session, all sessions.", stats},
 		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model.", usage},
 
-		{"prune", "", "older-than ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, what is too old or too much. Look at it with -n first.", prune},
+		{"prune", "", "older-than ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, old and surplus sessions. Look at the plan with -n first.", prune},
 		{"archive", "SESSION", "", changes, "Compress a session. It is still read and found.", archiveSession},
 		{"restore", "SESSION", "", changes, "Bring an archived session back.", restoreSession},
 		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", eraseData},
-		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain what is wrong with the store, or with transcripts of any program, and change nothing.", doctor},
-		{"import", "FILE|FOLDER...", "", makes, "Bring sessions of this or another program into the store; again for what was added since.", importSessions},
+		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain damage in the store, or in transcripts of any program, and change nothing.", doctor},
+		{"import", "FILE|FOLDER...", "", makes, "Bring sessions of this or another program into the store; repeat it for new entries.", importSessions},
 		{"export", "SESSION", "as model", looks, "Write a session to the standard output.", export},
 
-		{"inspect", "FILE|FOLDER...", "", files, "Say what is in transcripts of any program: entries, damage, what a model would see.", inspectFiles},
+		{"inspect", "FILE|FOLDER...", "", files, "Inspect transcripts of any program: entries, damage, the request for a model.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
-		{"serve", "", "addr page", files, "Put the folder behind HTTP, for this machine, or for those with the key.", serveFolder},
+		{"serve", "", "addr page", files, "Serve the folder over HTTP, for this machine, or for holders of the key.", serveFolder},
 	}
 }
 
-// find returns the command of a name, or nil.
 func find(name string) *command {
 	for _, c := range commands() {
 		if c.name == name {
@@ -98,7 +103,6 @@ Sessions are named by ID, the beginning of one, or key. With every command:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 found by doctor
 `
 
-// help returns the help on the command, or on all of them.
 func (c *call) help() string {
 	if c.command.name == "" {
 		return overview
@@ -115,7 +119,6 @@ func (c *call) help() string {
 	return sb.String()
 }
 
-// wrap breaks a text of words into lines of at most width letters.
 func wrap(text string, width int) string {
 	var sb strings.Builder
 	at := 0

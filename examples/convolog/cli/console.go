@@ -28,7 +28,6 @@ type console struct {
 // columns is how wide a terminal is that does not say.
 const columns = 80
 
-// isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -43,7 +42,7 @@ func (con *console) print(text string) {
 	}
 }
 
-// width is how many columns the output has; 0 if it is no terminal.
+// width is the number of columns of a terminal, else 0.
 func (con *console) width() int {
 	if !con.terminal {
 		return 0
@@ -107,7 +106,6 @@ func (con *console) progress(format string, args ...any) {
 	}
 }
 
-// endProgress removes what progress has shown.
 func (con *console) endProgress() {
 	if con.progressing {
 		con.progressing = false
@@ -115,7 +113,7 @@ func (con *console) endProgress() {
 	}
 }
 
-// value prints a value as JSON if that is asked for, or calls text to print it.
+// value prints a value as JSON on request, or calls text to print it.
 func (c *call) value(v any, text func()) error {
 	c.endProgress()
 	if !c.json {
@@ -127,12 +125,10 @@ func (c *call) value(v any, text func()) error {
 	return encoder.Encode(v)
 }
 
-// say prints a line, whose arguments may be from anywhere.
 func (c *call) say(format string, args ...any) {
 	c.print(printable(fmt.Sprintf(format, args...)) + "\n")
 }
 
-// count returns a number and its noun, in the singular or the plural.
 func count[N int | int64](n N, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -56,7 +56,7 @@ func overURL(t testing.TB) *shell {
 	return sh
 }
 
-// run runs a command and returns what it prints, and its exit code.
+// run runs a command and returns its output and exit code.
 func (sh *shell) run(args ...string) (out, errs string, code int) {
 	sh.Helper()
 	var stdout, stderr bytes.Buffer
@@ -115,7 +115,8 @@ const foreign = `{"type": "user", "content": "hi from claw0", "ts": 1771927201.5
 {"type": "assistant", "content": [{"type": "text", "text": "hello"}], "ts": 1771927202.5}
 `
 
-// script has every command that works over a store, by the names of what it must print.
+// script holds every command that works over a store, by the names of its expected
+// output.
 func script(sh *shell) [][]string {
 	file := filepath.Join(sh.TempDir(), "elsewhere.jsonl")
 	require.NoError(sh, os.WriteFile(file, []byte(foreign), 0o600))
@@ -200,7 +201,7 @@ func golden(t testing.TB, name, got string) {
 	require.Equal(t, string(want), got, name)
 }
 
-// Follow yields what is there and what comes, over both.
+// Follow yields present and later entries, over both.
 func TestFollow(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
 		t.Run(name, func(t *testing.T) {

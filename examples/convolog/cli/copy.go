@@ -42,7 +42,7 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	shown := c.value(report, func() {
 		for _, s := range damaged {
 			for _, d := range s.Damage {
-				c.say("%s: left out %s at %d, which are no line", s.ID, count(d.Size, "byte"), d.Offset)
+				c.say("%s: left out %s at %d, which are not a line", s.ID, count(d.Size, "byte"), d.Offset)
 			}
 		}
 		verb := map[bool]string{true: "would be copied", false: "copied"}[c.dryRun]
@@ -87,7 +87,6 @@ func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.S
 	return store, blobs.Folder(name), err
 }
 
-// database opens a store that is in a database.
 func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
 	switch {
 	case c.isDatabase(url):

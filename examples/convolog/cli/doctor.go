@@ -23,15 +23,15 @@ type finding struct {
 	Size    int64  `json:"size,omitempty"`
 	Text    string `json:"text"`
 	Way     string `json:"way"` // the way out
-	// Note says that nobody need do anything about it.
+	// A Note needs no action.
 	Note bool `json:"note,omitempty"`
-	// Repairable says that --repair does what is to be done.
+	// Repairable is fixed by --repair.
 	Repairable bool `json:"repairable,omitempty"`
 }
 
 // A diagnosis is all that doctor has found.
 type diagnosis struct {
-	Sessions int       `json:"sessions"` // that were looked at
+	Sessions int       `json:"sessions"` // examined
 	Repaired []finding `json:"repaired,omitempty"`
 	Findings []finding `json:"findings"`
 }
@@ -39,22 +39,21 @@ type diagnosis struct {
 // compare is the way out of most damage.
 const compare = "compare the place with a copy of the file; the rest is read"
 
-// explanations say what each kind of damage is.
+// explanations describe each kind of damage.
 var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageTorn: {
 		Text: "A record is not complete, as when a process is killed or the disk is full while it is written. It was never acknowledged then.",
 		Way:  "nothing is to be done; it is left in place and passed over", Note: true,
 	},
-	transcript.DamageNUL:       {Text: "There are NUL bytes, as a power cut leaves them where data had not reached the disk.", Way: "what stood there was not yet on stable storage; if it is missed, take it from a copy of the file. The rest is read"},
+	transcript.DamageNUL:       {Text: "There are NUL bytes, as a power cut leaves them where data had not reached the disk.", Way: "these bytes were not yet on stable storage; if you miss them, take them from a copy of the file. The rest is read"},
 	transcript.DamageUTF8:      {Text: "A record has bytes that are not UTF-8: the disk or another program has changed it.", Way: compare},
 	transcript.DamageNotJSON:   {Text: "This is not JSON: another program or a person has written to the file, or the disk has changed it.", Way: compare},
 	transcript.DamageNotObject: {Text: "This is JSON, but no record: another program or a person has written to the file.", Way: compare},
-	transcript.DamageMalformed: {Text: "A record has no type, or a member of the wrong type: another program has written it.", Way: compare},
+	transcript.DamageMalformed: {Text: "A record without a type, or with a member of the wrong type: another program has written it.", Way: compare},
 	transcript.DamageTooLong:   {Text: "A line is longer than any that is read.", Way: "look at it with another tool; the rest is read"},
 	transcript.DamageCRC:       {Text: "A record is not the one that was written: a letter of it has changed. It is read as it is.", Way: "compare it with a copy of the file"},
 }
 
-// damaged explains damage.
 func damaged(d transcript.Damage) finding {
 	f, ok := explanations[d.Kind]
 	if !ok {
@@ -62,7 +61,7 @@ func damaged(d transcript.Damage) finding {
 	}
 	f.Kind, f.Offset, f.Size = string(d.Kind), d.Offset, d.Size
 	if d.Offset == 0 {
-		f.Text += " It is the first record, which says whose conversation this is."
+		f.Text += " It is the first record, which names the owner of the conversation."
 		f.Way, f.Note = "restore the first line from a copy; until then the session can be read, and perhaps not appended to", false
 	}
 	return f
@@ -96,7 +95,7 @@ func doctor(ctx context.Context, c *call) error {
 			if f := &found.Findings[i]; f.Repairable {
 				next := "look at the file, and move it away if it is not needed"
 				if f.Kind == halfErased.Kind { // without the file nothing would finish it
-					next = "delete or erase it again, which says why"
+					next = "delete or erase it again, which reports the reason"
 				}
 				f.Repairable = false
 				f.Way += ". --repair has not helped: " + next
@@ -112,7 +111,7 @@ func doctor(ctx context.Context, c *call) error {
 	return nil
 }
 
-// examine looks at every session of the store and at what lies beside them.
+// examine checks every session of the store and all other files.
 func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 	d.Findings = []finding{}
 	left, err := c.backend.leftovers(ctx)
@@ -133,7 +132,7 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 		}
 		found := []finding{}
 		if err != nil {
-			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "if it does not say so itself: restore its transcript from a copy, or delete the session"})
+			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "unless the error names another way: restore its transcript from a copy, or delete the session"})
 		}
 		for _, damage := range h.Damage {
 			found = append(found, damaged(damage))
@@ -183,7 +182,7 @@ func (c *call) examineFile(ctx context.Context, name string, d *diagnosis) error
 		c.progress("%s", count(d.Sessions, "file"))
 		found := []finding{}
 		if f.Dialect == "" {
-			found = append(found, finding{Kind: "unknown", Text: "This is no transcript of a program that is known.", Way: "nothing reads it; convolog inspect shows what is in it"})
+			found = append(found, finding{Kind: "unknown", Text: "This is not a transcript of a known program.", Way: "nothing reads it; convolog inspect shows its content"})
 		}
 		if f.Error != "" {
 			found = append(found, finding{Kind: "unreadable", Text: "It cannot be read to its end: " + f.Error, Way: "restore it from a copy"})
@@ -199,7 +198,6 @@ func (c *call) examineFile(ctx context.Context, name string, d *diagnosis) error
 	})
 }
 
-// explain prints a diagnosis.
 func (c *call) explain(d diagnosis) {
 	show := func(sign string, f finding) {
 		where := cmp.Or(f.File, f.Session)

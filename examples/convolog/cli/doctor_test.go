@@ -40,8 +40,8 @@ func snapshot(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// diagnose runs doctor, and returns what it has found in short: its kinds, those of
-// notes in brackets.
+// diagnose runs doctor, and returns its findings in short: the kinds, notes in
+// brackets.
 func (sh *shell) diagnose(args ...string) (found, repaired []string) {
 	sh.Helper()
 	out, errs, code := sh.run(append([]string{"doctor", "--json"}, args...)...)
@@ -75,7 +75,7 @@ func (sh *shell) said(id string) string {
 }
 
 // Doctor explains stores as crashes leave them and changes nothing. A repair loses
-// nothing that was acknowledged, and the next look says what remains.
+// nothing that was acknowledged, and the next look lists the rest.
 func TestDoctorOnCrashes(t *testing.T) {
 	const half = `{"type":"user","id":"01900000-0000-7000-8000-000000000001","ts":"2026-11-`
 	appended := func(text string) func(t testing.TB, agent, file string) {
@@ -219,8 +219,8 @@ func TestDoctorWithoutAFolderOfTranscripts(t *testing.T) {
 	require.Contains(t, sh.must(0, "session", "list", "--json", "--state", "any"), `"id":"alpha"`)
 }
 
-// The index is not to be moved away while it has a deletion to finish: what was deleted
-// would be listed again.
+// The index must not be moved away before a deletion in it is finished: deleted
+// sessions would be listed again.
 func TestDoctorCannotFinishADeletion(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(0, "session", "new", "--id", "alpha")
@@ -235,7 +235,7 @@ func TestDoctorCannotFinishADeletion(t *testing.T) {
 	out, _, code := sh.run("doctor", "--repair")
 	require.Equal(t, exitFound, code)
 	require.Contains(t, out, "half-erased")
-	require.Contains(t, strings.Join(strings.Fields(out), " "), "delete or erase it again, which says why")
+	require.Contains(t, strings.Join(strings.Fields(out), " "), "delete or erase it again, which reports the reason")
 	require.NotContains(t, out, "move it away")
 }
 
@@ -298,7 +298,7 @@ func TestDoctorOnCorpora(t *testing.T) {
 	require.NotEmpty(t, damaged(transcript.Damage{Kind: "new"}).Way)
 }
 
-// Doctor refuses to repair a server or single files, and says so.
+// Doctor refuses to repair a server or single files, with an error.
 func TestDoctorRefuses(t *testing.T) {
 	sh := overURL(t)
 	_, errs, code := sh.run("doctor", "--repair")
@@ -327,7 +327,7 @@ func TestDoctorOverURL(t *testing.T) {
 	require.Equal(t, []string{"not-json"}, found)
 }
 
-// One of anything is no plural.
+// One of anything is singular.
 func TestDoctorCounts(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(0, "session", "new", "--id", "alpha")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Doctor opens nothing that is no file: a pipe with the name of an index would keep it
-// waiting for ever.
+// Doctor opens only files: a pipe with the name of an index would keep it waiting for
+// ever.
 func TestDoctorOnAPipe(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(0, "session", "new", "--id", "alpha")
@@ -25,7 +25,7 @@ func TestDoctorOnAPipe(t *testing.T) {
 	require.Contains(t, errs, "move it away")
 }
 
-// A repair that cannot open the store for writing says why.
+// A repair that cannot open the store for writing reports the reason.
 func TestDoctorCannotRepair(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(0, "session", "new", "--id", "alpha")

@@ -38,7 +38,7 @@ func importSessions(ctx context.Context, c *call) error {
 		}
 	}
 	if len(reports) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New("no session was found: convolog inspect says what the files are"))
+		errs = append(errs, errors.New("no session was found: convolog inspect describes the files"))
 	}
 	err := c.value(reports, func() {
 		for _, im := range reports {
@@ -55,12 +55,12 @@ func export(ctx context.Context, c *call) error {
 		return c.wrong("there is no form %q, only jsonl, markdown, html and %v", as, slices.Sorted(maps.Keys(renderers)))
 	}
 	if c.json && (c.as == "markdown" || c.as == "html") {
-		return c.wrong("%s is no JSON", c.as)
+		return c.wrong("%s is not JSON", c.as)
 	}
 	return c.backend.export(ctx, c.ref, c.as, c.model, c.out)
 }
 
-// local says that a command cannot work over a server.
+// local returns the error of a command that cannot work over a server.
 func (c *call) local() error {
 	if c.url != "" {
 		return c.wrong("%s works on files, not over a server: leave out --url", c.command.name)

@@ -82,7 +82,6 @@ func described1(ctx context.Context) func(s *session.Session, err error) (sessio
 	}
 }
 
-// with calls do with a session and returns what that does.
 func with[T any](ctx context.Context, f *folder, ref session.Ref, do func(*session.Session) (T, error)) (out T, err error) {
 	s, err := f.Get(ctx, ref)
 	if err != nil {

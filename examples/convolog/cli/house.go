@@ -82,7 +82,7 @@ func usage(ctx context.Context, c *call) error {
 	}
 	return c.value(sum, func() {
 		if len(sum) == 0 {
-			c.say("No answer has said what it has cost.")
+			c.say("No answer has reported its cost.")
 		}
 		for _, model := range slices.Sorted(maps.Keys(sum)) {
 			u := sum[model]
@@ -97,7 +97,7 @@ func prune(ctx context.Context, c *call) error {
 		return c.wrong("a limit is less than 0")
 	}
 	if !r.TTL && r.Default == 0 && r.MaxSessions == 0 && r.MaxBytes == 0 && r.PerKey == 0 {
-		return c.wrong("say what to put away: --older-than, --ttl, --max-sessions, --max-bytes or --per-key")
+		return c.wrong("choose what to put away: --older-than, --ttl, --max-sessions, --max-bytes or --per-key")
 	}
 	plan, err := c.backend.PlanRetention(ctx, r)
 	if err != nil {
@@ -134,7 +134,6 @@ func restoreSession(ctx context.Context, c *call) error {
 	return c.put(ctx, c.backend.Restore, "restored")
 }
 
-// put archives or restores a session, and prints it.
 func (c *call) put(ctx context.Context, change func(context.Context, session.Ref) error, as string) error {
 	if err := change(ctx, c.ref); err != nil {
 		return err

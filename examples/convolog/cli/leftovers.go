@@ -25,27 +25,27 @@ import (
 // temporary matches the names of files in the making.
 var temporary = regexp.MustCompile(`^(.+)\.tmp-[0-9a-f]{16}$`)
 
-// The findings on files. Repair does what opening a store for writing does anyway, in
-// sessions that nobody would open soon.
+// The findings on files. Repair does the same as opening a store for writing, in idle
+// sessions as well.
 var (
 	unfinished = repairable("unfinished",
-		"The last line has no end: a process was killed while it was writing, or is writing at this moment.", "the next append ends the line; nothing in front of it is lost")
+		"The last line has no end: a process was killed while it was writing, or is writing at this moment.", "the next append ends the line; everything before it is kept")
 	suspect = repairable("not-durable",
 		"A sync of the file has failed, so its last bytes may not survive a power cut.", "check the disk; the next append copies the file to new blocks")
 	noIndex = repairable("index-lost",
 		"The index of the agent is missing. Lists are made from the transcripts, which takes longer.", "the next writer makes it again")
 	badIndex = repairable("index-damaged",
-		"The index of the agent has lines that cannot be read. It says nothing that the transcripts do not say.", "the next writer makes it again")
+		"The index of the agent has lines that cannot be read. The transcripts contain all of its data.", "the next writer makes it again")
 	leftover = repairable("leftover",
-		"A copy or a new file was in the making when its process was killed, or is now.", "nobody reads it; it is removed unless its writer is at work")
+		"A copy or a new file was in the making when its process was killed, or is now.", "it is never read, and is removed unless its writer is at work")
 	halfErased = repairable("half-erased",
-		"A deletion or an erase was cut short, and words that somebody wanted gone are still there.", "opening the store for writing finishes it")
+		"A deletion or an erase was cut short, and words that should be gone are still there.", "opening the store for writing finishes it")
 	twice = repairable("archived-twice",
-		"There is an archive beside the transcript of the same session. It does not count.", "the next writer removes it, unless it has lines that the transcript lacks: then inspect both, and move one of them away")
+		"A session has both an archive and a transcript. The archive does not count.", "the next writer removes it, unless it has lines that the transcript lacks: then inspect both, and move one of them away")
 	stranger = note("stranger",
-		"The name is none that this program gives: a copy made by hand, or a file of somebody else. Nobody reads it.", "move it away if it is not needed; convolog inspect shows what is in it")
+		"This program gives no such names: a copy made by hand, or a file of another program. It is never read.", "move it away if it is not needed; convolog inspect shows its content")
 	notListed = repairable("not-listed",
-		"The store does not list the session of this file: the index lacks it, its first record cannot be read, or the name of its folder is none that this program gives.",
+		"The store does not list the session of this file: the index lacks it, its first record cannot be read, or this program does not give the name of its folder.",
 		"compare the folder with the index; where that does not help, restore the file from a copy or move it away: while there is a transcript without a first record, a key that has no session cannot be loaded")
 	lonelyBlobs = note("blobs-without-session",
 		"There are media of a session that is not there.", "remove the folder if the session was deleted; restore the transcript if it was lost")
@@ -81,13 +81,13 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 		}
 		rel, relErr := filepath.Rel(f.dir, name)
 		if err = errors.Join(err, relErr); errors.Is(err, fs.ErrNotExist) {
-			return nil // it is gone meanwhile
+			return nil // it was just removed
 		}
 		if err != nil && rel == "." {
 			return err
 		}
 		if err != nil {
-			found = append(found, finding{Kind: "unreadable", File: name, Text: "It cannot be looked at: " + err.Error(), Way: "check its owner and its permissions"})
+			found = append(found, finding{Kind: "unreadable", File: name, Text: "It cannot be examined: " + err.Error(), Way: "check its owner and its permissions"})
 			return fs.SkipDir
 		}
 		parts := strings.Split(filepath.ToSlash(rel), "/")
@@ -130,7 +130,7 @@ func sessionOf(name string) string {
 }
 
 // dropListed removes the findings that the store does not list a file, where it does,
-// the file is gone meanwhile, or a deletion that was cut short explains it.
+// the file has vanished, or a deletion that was cut short explains it.
 func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, error) {
 	infos, err := f.List(ctx, &session.ListOptions{State: session.AnyState})
 	if err != nil {
@@ -155,7 +155,6 @@ func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, er
 	}), nil
 }
 
-// judge says what is wrong with a file or folder.
 func (f *folder) judge(name string, parts []string, d fs.DirEntry) (finding, bool) {
 	base := d.Name()
 	switch {
@@ -240,7 +239,7 @@ func judgeIndex(name string) (finding, bool) {
 // processes are removed under their locks. No line that is complete is touched.
 func (f *folder) repair(ctx context.Context) (err error) {
 	if f.dir == "" {
-		return usageError{"--repair is for a folder: a store in a database has no files", "help doctor"}
+		return usageError{"--repair is for a folder: stores in databases have no files", "help doctor"}
 	}
 	before, _ := f.leftovers(ctx) // what keeps a store from listing its sessions is found again
 	for _, b := range before {
@@ -256,7 +255,7 @@ func (f *folder) repair(ctx context.Context) (err error) {
 		return err
 	}
 	err = errors.Join(w.mend(ctx, before), w.Close())
-	again, openErr := openFolder(ctx, f.dir, true) // which has seen nothing of what was there before
+	again, openErr := openFolder(ctx, f.dir, true) // which starts without any cached state
 	if openErr == nil {
 		f.Store, again.Store = again.Store, f.Store
 		openErr = again.Close()
@@ -264,8 +263,8 @@ func (f *folder) repair(ctx context.Context) (err error) {
 	return errors.Join(err, openErr)
 }
 
-// touch makes a folder newer than the index beside it, so that the next call of a store
-// compares the names in the folder with the index.
+// touch makes a folder newer than its index, so that the next call of a store compares
+// the names in the folder with the index.
 func touch(folder string) error {
 	at := time.Now()
 	index, err := os.Stat(filepath.Join(filepath.Dir(folder), "sessions.jsonl"))
@@ -286,7 +285,7 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 		s, err := f.Get(ctx, i.Ref)
 		if err == nil {
 			if _, err = s.Health(ctx); err == nil && i.State != session.Archived {
-				_ = s.Recover(ctx) // the second look at the file says if it has failed
+				_ = s.Recover(ctx) // the second look at the file reveals a failure
 			}
 		}
 		if ctx.Err() != nil {
@@ -317,7 +316,7 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 	return errors.Join(errs...)
 }
 
-// agentOf returns the agent of a folder, and nothing if its name is hashed or is none.
+// agentOf returns the agent of a folder, or "" if its name is hashed or unknown.
 func agentOf(folder string) string {
 	if filepath.Base(filepath.Dir(folder)) != "agents" {
 		return ""

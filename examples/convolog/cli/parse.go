@@ -78,7 +78,7 @@ var flagDefs = []flagDef{
 	{"content", "TEXT", "the text; - reads the standard input", func(o *options) any { return &o.content }},
 	{"last", "N", "only the last N entries", func(o *options) any { return &o.last }},
 	{"full", "", "do not shorten calls, results and reasoning", func(o *options) any { return &o.full }},
-	{"after", "ENTRY", "begin behind this entry", func(o *options) any { return &o.after }},
+	{"after", "ENTRY", "begin after this entry", func(o *options) any { return &o.after }},
 
 	{"in", "SESSION", "search in this session alone", func(o *options) any { return &o.within }},
 	{"regexp", "", "the words are a regular expression", func(o *options) any { return &o.regexp }},
@@ -93,9 +93,9 @@ var flagDefs = []flagDef{
 	{"per-owner", "", "count for each owner alone", func(o *options) any { return &o.retention.PerOwner }},
 	{"delete", "", "delete instead of archiving, archived ones too", func(o *options) any { return &o.retention.Delete }},
 	{"force", "", "even if it is most of the sessions; trust the clock", func(o *options) any { return &o.retention.Force }},
-	{"n", "", "change nothing, only say what would be done", func(o *options) any { return &o.dryRun }},
-	{"yes", "", "do it; without it, only say what would go", func(o *options) any { return &o.yes }},
-	{"repair", "", "repair what is safe to repair", func(o *options) any { return &o.repair }},
+	{"n", "", "change nothing, only show the plan", func(o *options) any { return &o.dryRun }},
+	{"yes", "", "do it; without it, only show the plan", func(o *options) any { return &o.yes }},
+	{"repair", "", "make the safe repairs", func(o *options) any { return &o.repair }},
 
 	{"as", "FORM", "jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.as }},
 	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
@@ -104,7 +104,6 @@ var flagDefs = []flagDef{
 	{"page", "", "with a page for browsers, at /page", func(o *options) any { return &o.page }},
 }
 
-// flagsOf returns the flags that names has, separated by spaces.
 func flagsOf(names string) (defs []flagDef) {
 	for _, d := range flagDefs {
 		if slices.Contains(strings.Fields(names), d.name) {
@@ -114,7 +113,6 @@ func flagsOf(names string) (defs []flagDef) {
 	return defs
 }
 
-// set makes the flags for a part of the command line.
 func (o *options) set(names string) *flag.FlagSet {
 	set := flag.NewFlagSet("convolog", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -136,7 +134,6 @@ func (o *options) set(names string) *flag.FlagSet {
 	return set
 }
 
-// bind makes one flag.
 func bind(set *flag.FlagSet, name string, value any) {
 	switch v := value.(type) {
 	case *string:
@@ -155,12 +152,11 @@ func bind(set *flag.FlagSet, name string, value any) {
 	}
 }
 
-// duration reads a time such as 30d or 12h.
 func duration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
 		if err != nil || n < 0 || n > 36500 {
-			return 0, errors.New("it is no number of days")
+			return 0, errors.New("it is not a number of days")
 		}
 		return time.Duration(n) * 24 * time.Hour, nil
 	}
@@ -171,7 +167,7 @@ func duration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// parse reads a command line. Flags may be anywhere; behind -- there are none.
+// parse reads a command line. Flags may be anywhere before --.
 func parse(args []string, con *console) (*call, error) {
 	c := &call{console: con, options: &options{dir: defaultDir, key: con.getenv("CONVOLOG_KEY"), addr: "127.0.0.1:1933"}, command: &command{}}
 	args, literal := joinURL(args), []string(nil)
@@ -199,7 +195,7 @@ func parse(args []string, con *console) (*call, error) {
 	return c, c.check()
 }
 
-// commandName reads the name of the command, and returns what follows.
+// commandName reads the name of the command, and returns the rest.
 func (c *call) commandName(args []string) (name string, rest []string, err error) {
 	help := []string(nil)
 	for rest = args; err == nil; {
@@ -219,7 +215,7 @@ func (c *call) commandName(args []string) (name string, rest []string, err error
 	return "", nil, err
 }
 
-// flags reads the flags that args begin with, and returns what follows.
+// flags reads the flags that args begin with, and returns the rest.
 func (c *call) flags(args []string, names string) ([]string, error) {
 	set := c.set(names)
 	err := set.Parse(args)
@@ -233,7 +229,7 @@ func (c *call) flags(args []string, names string) ([]string, error) {
 	return nil, usageError{text, strings.TrimSpace("help " + c.command.name)}
 }
 
-// joinURL makes one argument of --url and a URL behind it.
+// joinURL makes one argument of --url and the URL after it.
 func joinURL(args []string) []string {
 	args = slices.Clone(args)
 	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
@@ -244,7 +240,6 @@ func joinURL(args []string) []string {
 	return args
 }
 
-// check says what is wrong with the number of arguments, or with a flag.
 func (c *call) check() error {
 	words := strings.Fields(c.command.args)
 	most := len(words)
@@ -271,7 +266,6 @@ func (c *call) check() error {
 	return nil
 }
 
-// wrong returns a usageError about this command.
 func (c *call) wrong(format string, args ...any) error {
 	return usageError{fmt.Sprintf(format, args...), "help " + c.command.name}
 }

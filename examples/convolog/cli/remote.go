@@ -36,7 +36,7 @@ type remote struct {
 
 var _ backend = (*remote)(nil)
 
-// errNoServer says that whatever answers is no server of this kind.
+// errNoServer reports that another kind of server answers.
 var errNoServer = errors.New("it answers, but not as a server of Convolog does: is the URL right?")
 
 func newRemote(base, key string) (*remote, error) {
@@ -73,7 +73,7 @@ func (p *problem) Is(target error) bool {
 	return p.Code == "NOT_FOUND" && target == fs.ErrNotExist || p.Code == "FORCE_NEEDED" && target == retain.ErrForce
 }
 
-// A body is what a request says.
+// A body is the content of a request.
 type body struct {
 	media string
 	name  string // of a file
@@ -145,7 +145,6 @@ func ask[T any](ctx context.Context, r *remote, method, path string, in any) (ou
 	return out, nil
 }
 
-// parameters returns the members of a struct as those of a query.
 func parameters(v any) url.Values {
 	values := url.Values{}
 	data, err := json.Marshal(v)
@@ -160,7 +159,6 @@ func parameters(v any) url.Values {
 	return values
 }
 
-// at returns the path of a session.
 func at(ref session.Ref, more string) string {
 	return "/sessions/" + url.PathEscape(ref.Agent) + "/" + url.PathEscape(ref.ID) + more
 }
@@ -230,7 +228,6 @@ func (r *remote) Delete(ctx context.Context, refs ...session.Ref) (err error) {
 	return err
 }
 
-// do makes a request of whose answer nothing is needed.
 func (r *remote) do(ctx context.Context, method, path string) error {
 	_, err := ask[struct{}](ctx, r, method, path, nil)
 	return err
@@ -273,7 +270,7 @@ func (r *remote) health(ctx context.Context, ref session.Ref) (session.Health, e
 	return ask[session.Health](ctx, r, http.MethodGet, at(ref, "/health"), nil)
 }
 
-func (r *remote) file(session.Info) string { return "" } // which is nobody's business
+func (r *remote) file(session.Info) string { return "" } // which is private
 
 func (r *remote) leftovers(context.Context) ([]finding, error) { return nil, nil }
 
@@ -290,8 +287,8 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, resp.Body.Close())
 }
 
-// take sends the transcripts of a folder one by one: a server knows nothing of the
-// files beside them.
+// take sends the transcripts of a folder one by one: a server has no access to the
+// other files.
 func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
 	sessions, err := convert.Find(name)
 	if err != nil {

@@ -19,14 +19,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// named returns the session that a name stands for: its ID, its key, or the beginning
-// of its ID.
+// named returns the session with a name: its ID, its key, or the beginning of its ID.
 func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	ref := session.Ref{Agent: cmp.Or(c.list.Agent, "main"), ID: name}
 	if !strings.ContainsAny(name, ":/") {
 		_, err := c.backend.describe(ctx, ref)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return ref, nil // if it fails for another reason, the command says so
+			return ref, nil // the command reports any other failure
 		}
 	}
 	infos, err := c.backend.List(ctx, &session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.AnyState})
@@ -68,7 +67,6 @@ func newSession(ctx context.Context, c *call) error {
 	return c.made(info, err)
 }
 
-// made prints a session that was made.
 func (c *call) made(info session.Info, err error) error {
 	if err != nil {
 		return err
@@ -76,7 +74,6 @@ func (c *call) made(info session.Info, err error) error {
 	return c.value(info, func() { c.say("%s", info.ID) })
 }
 
-// describedAs prints a session that was changed.
 func (c *call) describedAs(info session.Info, err error, as string) error {
 	if err != nil {
 		return err
@@ -105,7 +102,6 @@ func listSessions(ctx context.Context, c *call) error {
 	})
 }
 
-// stamp prints a time for a person.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "                "

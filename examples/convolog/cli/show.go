@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The number of entries that are asked for at a time. A page costs a look at the
-// whole transcript.
+// The number of entries in a request. A page costs a scan of the whole
+// transcript.
 const (
 	pageSize  = 500 // at most, of a server
 	localSize = 20_000
@@ -88,7 +88,7 @@ func (v *view) entry(e transcript.Entry) error {
 	})
 }
 
-// aside prints a line about an entry that nobody has said.
+// aside prints a line about an entry other than a message.
 func (v *view) aside(e transcript.Entry) {
 	text := e.Type()
 	switch b := e.Body.(type) {
@@ -130,7 +130,6 @@ func (v *view) block(block transcript.Block) {
 	}
 }
 
-// short returns a text on one line, unless all of it is asked for.
 func (v *view) short(text string, indent int) string {
 	if v.full {
 		return strings.ReplaceAll(printable(text), "\n", "\n"+strings.Repeat(" ", indent))

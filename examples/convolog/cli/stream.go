@@ -17,10 +17,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// reconnect is how long a stream that was cut waits before it goes on.
+// reconnect is how long a stream that was cut waits before it continues.
 const reconnect = time.Second
 
-// follow goes on behind the last entry when the stream is cut.
+// follow continues after the last entry when the stream is cut.
 func (r *remote) follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		for connected := false; ; connected = true {
@@ -55,7 +55,8 @@ func (r *remote) follow(ctx context.Context, ref session.Ref, after string) iter
 }
 
 // readEvents calls take with the data of each event until it returns false, which is
-// more, or the stream is cut. A last event that says why the stream has ended is failed.
+// more, or the stream is cut. failed is a last event with the reason why the stream has
+// ended.
 func readEvents(stream io.Reader, take func(data []byte) bool) (more bool, failed *problem) {
 	lines := bufio.NewReader(stream)
 	var name, data []byte

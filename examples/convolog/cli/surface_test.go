@@ -174,7 +174,7 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 		{exitUsage, "invalid value", []string{"session", "list", "--limit", "x"}},
 		{exitUsage, "less than 0", []string{"session", "list", "--limit", "-1"}},
 		{exitUsage, "no state", []string{"session", "list", "--state", "dead"}},
-		{exitUsage, "say what to put away", []string{"prune"}},
+		{exitUsage, "choose what to put away", []string{"prune"}},
 		{exitUsage, "30d", []string{"prune", "--older-than", "yesterday"}},
 		{exitUsage, "name a session, or an owner", []string{"erase"}},
 		{exitUsage, "no form", []string{"export", "alpha", "--as", "pdf"}},
@@ -206,7 +206,7 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 	require.Equal(t, before, snapshot(t, filepath.Join(sh.dir, "agents", "main", "sessions")))
 }
 
-// Keys that are wrong, and servers that are none, are said so.
+// Wrong keys, and other kinds of servers, are reported.
 func TestWrongServer(t *testing.T) {
 	sh := overURL(t)
 	sh.env = nil
@@ -239,7 +239,7 @@ func TestOtherServer(t *testing.T) {
 	local.must(exitUsage, "session", "list", "--url=")
 }
 
-// A command that only looks needs no right to write, and leaves nothing behind.
+// A command that only looks needs no right to write, and leaves no files.
 func TestLooking(t *testing.T) {
 	sh := overFolder(t)
 	require.NoError(t, os.Mkdir(sh.dir, 0o700))

@@ -100,7 +100,7 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(addr st
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	// Answers end, or are kept as far as they came; then streams end, and connections.
+	// Answers end, or their received part is kept; then streams end, and connections.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
 	defer cancel()
 	_ = sv.Close(grace)

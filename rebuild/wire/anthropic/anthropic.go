@@ -1,7 +1,8 @@
 // Package anthropic renders requests for the Anthropic Messages API and reads its
 // answers. Any HTTP client sends the body that Request of a [Format] returns. Response
 // reads a whole answer; NewStream puts a streamed one together from the events of
-// [wire.ReadSSE]. Package [wire] reads refusals and says what holds for every API.
+// [wire.ReadSSE]. Package [wire] reads refusals and documents the rules common to all
+// APIs.
 package anthropic
 
 import (
@@ -30,9 +31,8 @@ type Format struct {
 	// and so leaves it to the model.
 	Thinking json.RawMessage
 	// Cache puts cache marks on the system prompt, the last tool, the end of the
-	// messages and the end of those of the request before. Marks that blocks have
-	// themselves take the others of the four; those in Params count too. Empty: no
-	// marks.
+	// messages and the end of the previous request's messages. Marks of blocks and
+	// of Params come first, as only four are allowed. Empty: no marks.
 	Cache wire.CacheTTL
 	// PlainPrompts leaves later system prompts texts of the user, for services that
 	// imitate the API without its messages of role "system".
@@ -47,19 +47,18 @@ type Format struct {
 // Request renders the body of a call to POST /v1/messages. An output limit of 0
 // becomes [wire.DefaultMaxOutput].
 //
-// Beyond what every format does, see package wire, it sees to this:
+// In addition to the rules of package wire it does this:
 //
 //   - A later system prompt of a session is a message of role "system" with the
-//     models that take it, if the answer behind it was made by one of these: in the
-//     history it is a text of the user. It stays that where the API does not take
-//     such a message. "[no answer]" stands behind one for an answer that nothing is
-//     left of.
-//   - Reasoning of this API is given back in its place if [rebuild.Reasoned]
-//     leaves it and Thinking is not "disabled". That of answers which do not say
-//     what they were made from is given back within the running turn, to the
-//     model that made it, if a call follows it or Thinking is on, and never to a
-//     model that checks what stands in front of it. Reasoning without its
-//     signature is left out, and so is reasoning that would end its message.
+//     models that take it, if one of these made the following answer: in the
+//     history it is a text of the user. It stays a text where the API does not take
+//     such a message. "[no answer]" replaces an emptied answer after one.
+//   - Reasoning of this API returns in its place if [rebuild.Reasoned] leaves it
+//     and Thinking is not "disabled". Reasoning of answers without a recorded
+//     request returns within the running turn, to the model that made it, if a
+//     call follows it or Thinking is on, and never to a model that checks its
+//     prefix. Reasoning without its signature is left out, and so is reasoning
+//     that would end its message.
 //   - If Thinking demands reasoning ("enabled") and the answer that the results
 //     belong to no longer begins with any, as after a change of model within a
 //     turn, the member "thinking" is left out of this one request.
@@ -67,9 +66,9 @@ type Format struct {
 //     budget becomes three quarters of the limit, or if that is less than 1,024
 //     tokens the member is left out.
 //   - Results that are errors may have texts only: the rest of them becomes one.
-//   - Calls of the provider's own tools are given back with their results to
-//     the model that made them. One without its result is kept only at the end
-//     of the request, where the provider is to continue it (pause_turn).
+//   - Calls of the provider's own tools return with their results to the model
+//     that made them. One without its result is kept only at the end of the
+//     request, where the provider is to continue it (pause_turn).
 //   - An image of more than 5 MB becomes a short text, and so do the images and
 //     documents that come first in a body of more than 32 MB.
 //   - Of more than four cache marks the last four stay.
@@ -144,7 +143,7 @@ func messageJSON(m transcript.Message) js.Written {
 	return func(dst []byte) []byte { return append(dst, text...) }
 }
 
-// optional names the members that a block of the Messages API may have besides its own.
+// optional names the optional members of blocks in the Messages API.
 var optional = map[string][]string{
 	"text":        {messages.CacheControl, "citations"},
 	"image":       {messages.CacheControl},

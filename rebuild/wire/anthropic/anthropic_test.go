@@ -67,7 +67,7 @@ func TestOwnBlocks(t *testing.T) {
 	require.NotContains(t, string(sent), "toolset")
 }
 
-// A compaction that comes over a stream is what it would have been otherwise.
+// A compaction that comes over a stream equals one in a whole answer.
 func TestCompactionStream(t *testing.T) {
 	for content, want := range map[string]string{`"What was done."`: `"What was done."`, "null": "null"} {
 		s := anthropic.Format{}.NewStream()
@@ -94,8 +94,8 @@ func TestResponseErrors(t *testing.T) {
 		{``, `wire: the answer is not a JSON object: ""`},
 		{`<html>502 Bad Gateway</html>`, `wire: the answer is not a JSON object: "<html>502 Bad Gateway</html>"`},
 		{`[]`, `wire: the answer is not a JSON object: "[]"`},
-		{`{"content":"hi"}`, `wire: the answer has no list of content: "{\"content\":\"hi\"}"`},
-		{`{"content":[1]}`, `wire: the answer has content that is no block: "1"`},
+		{`{"content":"hi"}`, `wire: the answer lacks a list of content: "{\"content\":\"hi\"}"`},
+		{`{"content":[1]}`, `wire: the answer has content that is not a block: "1"`},
 		{`{"content":[],"role":"user"}`, `wire: the answer has role "user"`},
 		{`{"content":[],"usage":3}`, `wire: the answer's usage is not an object: "3"`},
 		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}`, `wire: overloaded_error: Overloaded (request req_1)`},

@@ -36,9 +36,9 @@ func roll(c wire.CacheTTL, rendered []transcript.Message) {
 // maxMarks is how many blocks of a request may have a cache mark.
 const maxMarks = 4
 
-// limitMarks takes the first cache marks of a message away, until those of this and
-// the messages behind it are no more than left, and returns how many remain: the last
-// marks reach furthest. The blocks are the renderer's.
+// limitMarks removes the first cache marks of a message until this and later messages
+// have at most left, and returns the remaining number: the last marks reach furthest.
+// The blocks are the renderer's.
 func limitMarks(r *messages.Renderer, blocks []transcript.Block, left int) int {
 	for i, b := range slices.Backward(blocks) {
 		plain, marked := unmarked(b)
@@ -53,7 +53,6 @@ func limitMarks(r *messages.Renderer, blocks []transcript.Block, left int) int {
 	return left
 }
 
-// unmarked returns a block without its mark.
 func unmarked(b transcript.Block) (plain transcript.Block, marked bool) {
 	if raw, ok := b.(transcript.RawBlock); ok {
 		marked = !jsontext.IsNull(js.Get(raw.JSON, messages.CacheControl))

@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An image of more than 5 MB of base64, and what comes first of images and
-// documents that make a body of more than 32 MB, become a text: in messages, and
-// in every other test in results.
+// An image of more than 5 MB of base64, and the first images and documents of a
+// body of more than 32 MB, become a text: in messages, and in every other test
+// in results.
 func TestRequestMediaBytes(t *testing.T) {
 	const mb = 1 << 20
 	image := func(n int) transcript.Block {

@@ -32,7 +32,7 @@ func block(t testing.TB, text string) transcript.Block {
 	return b
 }
 
-// message decodes a message; each block has the origin given.
+// message decodes a message; every block gets the same origin.
 func message(t testing.TB, text string, o transcript.Origin) transcript.Message {
 	t.Helper()
 	var m transcript.Message
@@ -67,8 +67,8 @@ func rules(report rebuild.Report) string {
 	return strings.Join(names, " ")
 }
 
-// Each golden file holds a request, as JSON with the origins of blocks beside
-// it, and what becomes of it. See testdata/README.md.
+// Each golden file holds a request, as JSON with the origins of blocks, and its
+// rendering. See testdata/README.md.
 func TestRequestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -99,10 +99,10 @@ func TestRequestGolden(t *testing.T) {
 	}
 }
 
-// goldenRequest reads one message per line, each with the entry, API and model
-// of its blocks in front: "e1 anthropic claude-x {...}", or "- {...}" without
-// origins. "+ {...}" is one block more for the message before, as a merged
-// message has them, with an origin in front of it.
+// goldenRequest reads one message per line, each after the entry, API and model
+// of its blocks: "e1 anthropic claude-x {...}", or "- {...}" without origins.
+// "+ {...}" is one block more for the message before, as in a merged message,
+// after its origin.
 func goldenRequest(t *testing.T, input string) transcript.Request {
 	t.Helper()
 	req := transcript.Request{Model: model}

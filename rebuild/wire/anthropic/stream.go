@@ -26,11 +26,11 @@ func (a Format) stream() *format.Stream {
 	return format.NewStream(&stream{Accumulator: format.Accumulator{API: format.APIAnthropic}})
 }
 
-// Response reads the body of an answer that was not streamed. Blocks of types
-// it does not know are kept as they are. The provider's list of what it left out
-// of the request is the member "input_transformations" of Usage.Extra, the
-// container of its code execution the member "container". RequestID is the ID of the message,
-// not the one in the HTTP header. An error body gives an [*wire.APIError] without a status.
+// Response reads the body of an answer that was not streamed. Blocks of unknown types are
+// kept unchanged. The provider's list of content it left out of the request is the member
+// "input_transformations" of Usage.Extra, the container of its code execution the member
+// "container". RequestID is the ID of the message, not the one in the HTTP header. An error
+// body gives an [*wire.APIError] without a status.
 func (a Format) Response(body []byte) (*transcript.Response, error) {
 	return a.stream().Whole(body)
 }
@@ -74,10 +74,10 @@ func (s *stream) head(message []byte) error {
 	return nil
 }
 
-// update takes why the answer ends from one object, and the counts from another.
-// Beside the counts it keeps which reasoning of the request the provider has left
-// out, the container that its code runs in, whose ID later requests may give in
-// Params, and what its own context editing has cleared.
+// update takes the stop reason from one object, and the counts from another. With
+// the counts it keeps the reasoning that the provider left out of the request,
+// the container that its code runs in, whose ID later requests may give in
+// Params, and the content that its context editing has cleared.
 func (s *stream) update(message, counts []byte) error {
 	if err := s.AddUsage(counts, "usage"); err != nil {
 		return err
@@ -96,14 +96,14 @@ func (s *stream) update(message, counts []byte) error {
 func (s *stream) Whole(body []byte) error {
 	content := js.Get(body, "content")
 	if !jsontext.IsArray(content) {
-		return fmt.Errorf("wire: the answer has no list of content: %q", js.Excerpt(body))
+		return fmt.Errorf("wire: the answer lacks a list of content: %q", js.Excerpt(body))
 	}
 	if err := s.head(body); err != nil {
 		return err
 	}
 	for e := range jsontext.Elements(content) {
 		if _, err := transcript.UnmarshalBlock(e); err != nil {
-			return fmt.Errorf("wire: the answer has content that is no block: %q", js.Excerpt(e))
+			return fmt.Errorf("wire: the answer has content that is not a block: %q", js.Excerpt(e))
 		}
 		s.Complete(e)
 	}
@@ -133,8 +133,8 @@ func (s *stream) startBlock(event []byte) (wire.Delta, error) {
 	return wire.Delta{}, nil
 }
 
-// addDelta takes what a delta adds: its texts go on the members of their names, but
-// for the input of a call.
+// addDelta appends the texts of a delta to the members of their names, except for
+// the input of a call.
 func (s *stream) addDelta(event []byte) (d wire.Delta, err error) {
 	p, err := s.Open(event, "index")
 	if err != nil {
@@ -172,7 +172,7 @@ func blocks(p *format.Piece) []transcript.Block {
 	block, err := transcript.UnmarshalBlock(raw)
 	text, isText := block.(transcript.TextBlock)
 	_, isRaw := block.(transcript.RawBlock)
-	// Nobody could make anything of a part of a block that is not known.
+	// A part of an unknown block would be useless.
 	if err != nil || !p.Done && (isRaw || isText && text.Text == "") {
 		return nil
 	}

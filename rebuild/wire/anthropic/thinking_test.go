@@ -119,8 +119,8 @@ func TestModelAlias(t *testing.T) {
 	}
 }
 
-// The reasoning of answers that say what they were made from goes back whole, in
-// its order, to every model of the API, whatever turn it is of.
+// The reasoning of answers with a recorded request goes back whole, in its
+// order, to every model of the API, from all turns.
 func TestBoundThinking(t *testing.T) {
 	made := &transcript.Answer{Entry: "a", Made: transcript.Made{After: "u", PromptHash: rebuild.PromptHash("", nil)}, Intact: true}
 	o := transcript.Origin{Entry: "a", Batch: 2, API: "anthropic", Model: "claude-fable-5-2", Answer: made}
@@ -149,8 +149,8 @@ func TestBoundThinking(t *testing.T) {
 	require.NotContains(t, body, "signature")
 }
 
-// Reasoning of answers that do not say what they were made from never goes to a
-// model that would refuse it.
+// Reasoning of answers without a recorded request never goes to a model that
+// would refuse it.
 func TestUnboundThinking(t *testing.T) {
 	for model, kept := range map[string]bool{
 		"claude-3-7-sonnet-20250219": true, "claude-opus-4-8": true, "claude-sonnet-5-20260401": true, "claude-fable-5": true,

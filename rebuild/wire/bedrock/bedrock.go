@@ -1,7 +1,8 @@
 // Package bedrock renders requests for Converse of Amazon Bedrock and reads its
 // answers. A client that signs sends the body that Request of a [Format] returns, to
-// its Path. Response reads a whole answer; NewStream puts together what [Event] makes
-// of a streamed one. Package [wire] reads refusals and says what holds for every API.
+// its Path. Response reads a whole answer; NewStream puts together the results of
+// [Event] for a streamed one. Package [wire] reads refusals and documents the rules
+// common to all APIs.
 package bedrock
 
 import (
@@ -32,12 +33,11 @@ type Format struct {
 	// {"type":"enabled","budget_tokens":4096} for Claude for example. Nil
 	// leaves it out.
 	Thinking json.RawMessage
-	// Cache puts cache points behind the system prompt, the tools, the messages and
-	// those of the request before. Empty: none. Models that have no cache refuse them.
+	// Cache puts cache points after the system prompt, the tools, the messages and the
+	// previous request's messages. Empty: none. Models without a cache refuse them.
 	Cache wire.CacheTTL
-	// PureResults is for models that take nothing beside the results of tools
-	// in a message, Llama for example: what else there is goes into the last
-	// result.
+	// PureResults is for models that take only results of tools in a message,
+	// Llama for example: other blocks go into the last result.
 	PureResults bool
 	// Params are further members of the request, guardrailConfig for example.
 	// "system" and "toolConfig" are used instead of what the request says; the
@@ -64,18 +64,17 @@ func (Format) ToolName(name string) string { return rebuild.ToolName(name) }
 // Request renders the body of a call of Converse or ConverseStream. The model
 // is not in it: see [Format.Path].
 //
-// Beyond what every format does, see package wire, it sees to this:
+// In addition to the rules of package wire it does this:
 //
-//   - Reasoning is given back by the rules of package anthropic; so is what becomes of Thinking when the running turn
-//     has no reasoning to go on from, or the output limit no room.
-//   - If the messages have calls, the request defines tools: if it has none,
-//     those that are called, added-tools in the report.
-//   - Images and documents go as bytes. A document has a name that is unique in
-//     the request and in the characters that the API allows, made of its title,
-//     and a text beside it.
+//   - Reasoning and Thinking follow the rules of package anthropic, even when the running
+//     turn lacks reasoning to continue, or the output limit leaves no room.
+//   - If the messages have calls, the request defines tools: without any, the
+//     called ones (added-tools in the report).
+//   - Images and documents go as bytes. A document gets a unique name of
+//     allowed characters, made of its title, and a text next to it.
 //   - Of more than 5 documents or 20 images the last stay, the others become a
 //     short text. This changes the bytes of earlier messages.
-//   - A result that is an error has a text, and texts only.
+//   - A result with an error contains a text, and texts only.
 //   - Citations of a text go back to the model that made them.
 //   - Names of tools are as [Format.ToolName] says.
 func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
@@ -147,7 +146,7 @@ func (b Format) pointed(list []js.Written) []js.Written {
 	return append(list, cachePoint(b.Cache))
 }
 
-// cachePoint is a block of Converse that ends what is to be kept.
+// cachePoint is the block of Converse that ends the cached part.
 func cachePoint(c wire.CacheTTL) js.Written {
 	return js.Object("cachePoint", messages.Mark(c, "default"))
 }

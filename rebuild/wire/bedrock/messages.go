@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A renderer turns the messages of one request into those of Converse: into
-// those of the Messages API, first, and these into JSON of another form.
+// A renderer turns the messages of one request into messages of the Messages
+// API first, and these into the JSON of Converse.
 type renderer struct {
 	messages.Renderer
 	format Format
@@ -21,7 +21,6 @@ type renderer struct {
 	names  map[string]bool // of documents
 }
 
-// messageList returns the member messages.
 func (r *renderer) messageList() js.Written {
 	r.Media = countMedia(r.Req.Messages)
 	rendered := r.Messages(r.user, func(i int, m transcript.Message) []transcript.Block {
@@ -57,8 +56,8 @@ func (r *renderer) together(m transcript.Message) []transcript.Block {
 	return content[:rest]
 }
 
-// inAnswer returns nil for what cannot be in an answer. paired says that a
-// block of a tool that the provider ran has its other half.
+// inAnswer returns nil for blocks that cannot be in an answer. paired is set if
+// a block of a tool that the provider ran comes with its other half.
 func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	switch block := b.(type) {
 	case transcript.TextBlock:
@@ -74,7 +73,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 		return block
 	case transcript.RedactedThinkingBlock:
 		if !format.IsBase64(block.Data) {
-			b = transcript.RedactedThinkingBlock{} // what is not whole is left out as such
+			b = transcript.RedactedThinkingBlock{} // incomplete blocks are left out
 		}
 	case transcript.ToolCallBlock:
 		name := r.format.ToolName(block.Name)
@@ -93,7 +92,6 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 	return r.AnswerBlock(o, b, paired)
 }
 
-// blockJSON returns a block as it goes out.
 func blockJSON(b transcript.Block) js.Written {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -121,7 +119,7 @@ func blockJSON(b transcript.Block) js.Written {
 	return nil
 }
 
-// user returns the content of a user message, with a text beside documents.
+// user returns the content of a user message, with a text next to documents.
 func (r *renderer) user(i int, m transcript.Message) []transcript.Block {
 	content := r.UserContent(i, m, func(entry string, b transcript.Block) []transcript.Block { return r.Parts(r, entry, b) })
 	if slices.ContainsFunc(content, format.IsType[transcript.DocumentBlock]) && !slices.ContainsFunc(content, format.IsType[transcript.TextBlock]) {
@@ -131,8 +129,8 @@ func (r *renderer) user(i int, m transcript.Message) []transcript.Block {
 	return content
 }
 
-// ranByProvider returns how a block of an answer goes back: a call of a tool which the
-// provider ran itself, with its result, and what is of a kind that only the API knows.
+// ranByProvider returns how a block of an answer goes back: a call of a tool that the
+// provider ran, with its result, and blocks of kinds that only the API knows.
 func ranByProvider(b transcript.RawBlock) messages.Half {
 	block := js.Get(b.JSON, "block")
 	kind, part := typed(block)

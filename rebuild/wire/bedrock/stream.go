@@ -26,7 +26,7 @@ func (b Format) Response(body []byte) (*transcript.Response, error) {
 func (s *stream) Whole(body []byte) error {
 	message := js.Get(body, "output", "message")
 	if !jsontext.IsObject(message) {
-		return fmt.Errorf("wire: the answer has no message: %q", js.Excerpt(body))
+		return fmt.Errorf("wire: the answer lacks a message: %q", js.Excerpt(body))
 	}
 	if err := cmp.Or(format.CheckAnswer(message), s.AddUsage(body, "usage")); err != nil {
 		return err
@@ -34,14 +34,13 @@ func (s *stream) Whole(body []byte) error {
 	s.Reason = js.String(body, "stopReason")
 	for e := range jsontext.Elements(js.Get(message, "content")) {
 		if !jsontext.IsObject(e) {
-			return fmt.Errorf("wire: the answer has content that is no block: %q", js.Excerpt(e))
+			return fmt.Errorf("wire: the answer has content that is not a block: %q", js.Excerpt(e))
 		}
 		s.Complete(e)
 	}
 	return nil
 }
 
-// answerBlock reads one content block.
 func answerBlock(block []byte) transcript.Block {
 	for name, value := range jsontext.Members(block) {
 		switch {
@@ -81,7 +80,7 @@ func citedText(text string, citations []json.RawMessage) transcript.Block {
 	return transcript.TextBlock{Text: text, Extra: format.WithExt("citations", js.OptList(citations, js.Value))}
 }
 
-// ReadUsage returns the counts; those of a cache are not part of the input.
+// ReadUsage returns the counts; cached tokens are not part of the input.
 func (*stream) ReadUsage(counts json.RawMessage) (u transcript.Usage) {
 	u.Extra = format.ReadCounts(counts, map[string]*int{
 		"inputTokens": &u.Input, "outputTokens": &u.Output, "cacheReadInputTokens": &u.CacheRead, "cacheWriteInputTokens": &u.CacheWrite,
@@ -155,7 +154,7 @@ func (s *stream) Add(event []byte) (wire.Delta, error) {
 	return wire.Delta{}, nil
 }
 
-// blockIndex is the member of an event that says which block it is about.
+// blockIndex is the member of an event with the index of its block.
 const blockIndex = "contentBlockIndex"
 
 func (s *stream) startBlock(payload []byte) (wire.Delta, error) {
@@ -165,7 +164,7 @@ func (s *stream) startBlock(payload []byte) (wire.Delta, error) {
 	}
 	start, call := js.Get(payload, "start"), js.Get(payload, "start", "toolUse")
 	switch {
-	case !js.HasEachOnce(start): // it says nothing
+	case !js.HasEachOnce(start): // an empty event
 		s.Begin(index, "text", nil)
 	case !jsontext.IsObject(call) || js.String(call, "type") != "":
 		s.Begin(index, "opaque", start)
@@ -244,7 +243,7 @@ func blocks(p *format.Piece) []transcript.Block {
 	return []transcript.Block{block}
 }
 
-// ended returns an opaque block with what was added to it: the input of a call, the
+// ended returns an opaque block with its additions: the input of a call, the
 // content of a result.
 func ended(p *format.Piece) []byte {
 	name, added := "input", format.CallInput(p.Text("input"), p.Done)

@@ -36,8 +36,8 @@ type answerPart struct {
 	signed  js.Opt     // its signature
 }
 
-// Native hides that of format.Rendering: the API takes names of models with the
-// collection that they are in.
+// Native hides the method of format.Rendering: the API takes names of models
+// with their collection.
 func (r *renderer) Native(o transcript.Origin) bool {
 	return o == format.Vouched || o.API == format.APIGemini && format.SameModel(baseName(o.Model), baseName(r.Req.Model))
 }
@@ -83,7 +83,7 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	r.calls = nil
 	parts := make([]answerPart, 0, len(m.Content))
-	spoken := false // something besides thoughts
+	spoken := false // something other than thoughts
 	for j, b := range m.Content {
 		o := format.OriginOf(m, j)
 		if p, ok := r.answerPart(o, b); ok {
@@ -169,8 +169,8 @@ func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answer
 	return p, false
 }
 
-// signature returns what a part of the target's own was signed with, and reports
-// members that no part has.
+// signature returns the signature of a part by the target, and reports unknown
+// members.
 func (r *renderer) signature(entry string, extra transcript.Extra, native bool) js.Opt {
 	r.DropExtra(entry, "block", extra)
 	signature := signatureOf(extra)

@@ -1,8 +1,8 @@
 // Package gemini renders requests for the Gemini API, which Vertex has too, and reads
 // its answers. Any HTTP client sends the body that Request of a [Format] returns, to
 // its Path. Response reads a whole answer; NewStream puts a streamed one together from
-// the events of [wire.ReadSSE]. Package [wire] reads refusals and says what holds for
-// every API.
+// the events of [wire.ReadSSE]. Package [wire] reads refusals and documents the rules
+// common to all APIs.
 package gemini
 
 import (
@@ -64,21 +64,21 @@ func (Format) ToolName(name string) string {
 // Request renders the body of a call of generateContent or
 // streamGenerateContent. The model is not in it: see [Format.Path].
 //
-// Beyond what every format does, see package wire, it sees to this:
+// In addition to the rules of package wire it does this:
 //
-//   - Calls and results are paired by order and name. A call has an ID only if
-//     the API gave it one, and then so has its result.
-//   - All results of an answer are one content and nothing is beside them: what
-//     else the user message has follows as a user content of its own. A result
-//     is an object, {"output":...} or {"error":...}; texts of one result are
-//     joined by newlines. Images and documents of results follow the results
-//     (moved-media in the report).
+//   - Calls and results are paired by order and name. A call keeps an ID only
+//     if the API gave it one, and then its result gets it as well.
+//   - All results of an answer form one content of their own: other blocks of
+//     the user message follow as another content. A result is an object,
+//     {"output":...} or {"error":...}; texts of one result are joined by
+//     newlines. Images and documents of results follow the results (moved-media
+//     in the report).
 //   - A thought signature goes back to the model that made it, on the part it
-//     came with. Gemini 3 and later refuse an answer whose first call has none:
-//     there the text that Google documents for calls of other models stands in
-//     its place, unless another part of the answer is signed.
-//   - Thoughts are given back to the model that made them, those of all turns, and
-//     are left out of an answer that nothing else is left of.
+//     came with. Gemini 3 and later refuse an answer whose first call lacks
+//     one: it gets the text that Google documents for calls of other models,
+//     unless another part of the answer is signed.
+//   - Thoughts of all turns return to the model that made them, except alone in an
+//     answer.
 //   - Names of tools are as [Format.ToolName] says.
 func (g Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", g.Thinking), format.CheckParams(g.Params, "contents")); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Document returns the parts of a document: what it is about, and its texts and images
-// or its bytes.
+// Document returns the parts of a document: its subject, and its texts and images or
+// its bytes.
 func (r *renderer) Document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
 	if about := format.AboutDocument(b); about != "" {
 		r.Note("replaced-block", entry, "the title of a document")
@@ -32,8 +32,7 @@ func (r *renderer) Document(entry string, b transcript.DocumentBlock) (parts []t
 	return append(parts, transcript.DocumentBlock{Source: clean})
 }
 
-// Source returns an image or a document as bytes or by its URI, or what is wrong
-// with it.
+// Source returns an image or a document as bytes or by its URI, or a problem.
 func (r *renderer) Source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
 	uri := s.URL
 	if s.Type == "file" {
@@ -67,7 +66,7 @@ func partJSON(b transcript.Block) js.Written {
 }
 
 // blobOf returns the type and the base64 of an image or a document in the block;
-// no data if the API does not take it. A plain text becomes base64.
+// data is empty if the API does not take it. A plain text becomes base64.
 func blobOf(s transcript.Source, kind string) (mime, data string) {
 	switch {
 	case s.Type == "text" && kind == "document" && s.Data != "":
@@ -99,14 +98,14 @@ func isFileURI(uri string) bool {
 	return (scheme == "https" || scheme == "gs") && rest != ""
 }
 
-// uriTypes are the media types of what is at a URI, by how that ends.
+// uriTypes are media types by the extension of a URI.
 var uriTypes = map[string]string{
 	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
 	".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html",
 }
 
-// signatureOf returns the thought signature in ext, empty if there is none
-// that the API can read.
+// signatureOf returns the thought signature in ext, or "" without a readable
+// one.
 func signatureOf(extra transcript.Extra) string {
 	signature := js.String(format.ExtObject(extra), "thoughtSignature")
 	if !format.IsBase64(signature) {
@@ -115,8 +114,8 @@ func signatureOf(extra transcript.Extra) string {
 	return signature
 }
 
-// opaquePart returns the part that a block holds, nil if it is none that the
-// API takes back. Parts that only the API knows go back as they came.
+// opaquePart returns the part that a block holds, or nil if the API would not
+// take it back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {
 	part := js.Get(b.JSON, "part")
 	if b.BlockType() != format.OpaqueGemini || !jsontext.Valid(b.JSON) || !js.HasEachOnce(part) {

@@ -21,9 +21,9 @@ import (
 // block with the part as it is. RequestID is responseId.
 //
 // A call gets the ID that the API gave it, or else one made of responseId, its
-// place and what it says. The rest of a part (its thought signature, the ID of a
+// place and its content. The rest of a part (its thought signature, the ID of a
 // call) is in the member ext of the block. An error body gives an [*wire.APIError]
-// with the status that it says.
+// with its status.
 func (g Format) Response(body []byte) (*transcript.Response, error) { return g.stream().Whole(body) }
 
 func (s *stream) Whole(body []byte) error {
@@ -31,14 +31,14 @@ func (s *stream) Whole(body []byte) error {
 		return err
 	}
 	if !jsontext.IsArray(js.Get(body, "candidates")) && !jsontext.IsObject(js.Get(body, "promptFeedback")) {
-		return fmt.Errorf("wire: the answer has no candidates: %q", js.Excerpt(body))
+		return fmt.Errorf("wire: the answer lacks candidates: %q", js.Excerpt(body))
 	}
 	return nil
 }
 
 type stream struct {
 	format.Accumulator
-	named bool // the model is given, whatever version of it answers
+	named bool // the model as requested, whichever version answers
 }
 
 // The kinds of pieces of an answer: text, thought, call, image, opaque. Pieces hold
@@ -87,7 +87,7 @@ func (s *stream) Add(event []byte) (wire.Delta, error) {
 	return d, nil
 }
 
-// firstCandidate returns the candidate with index 0 and its parts, nil if there is none.
+// firstCandidate returns the candidate with index 0 and its parts, or nil.
 func firstCandidate(event []byte) (candidate []byte, parts []json.RawMessage, err error) {
 	candidates := js.Get(event, "candidates")
 	if !jsontext.IsNull(candidates) && !jsontext.IsArray(candidates) {
@@ -95,7 +95,7 @@ func firstCandidate(event []byte) (candidate []byte, parts []json.RawMessage, er
 	}
 	for c := range jsontext.Elements(candidates) {
 		if !jsontext.IsObject(c) {
-			return nil, nil, fmt.Errorf("wire: the answer has a candidate that is not an object: %q", js.Excerpt(c))
+			return nil, nil, fmt.Errorf("wire: a candidate of the answer is not an object: %q", js.Excerpt(c))
 		}
 		if n, _ := jsontext.Int(js.Get(c, "index")); n == 0 {
 			candidate = c
@@ -109,7 +109,7 @@ func firstCandidate(event []byte) (candidate []byte, parts []json.RawMessage, er
 	parts = js.Elements(js.Get(content, "parts"))
 	for _, part := range parts {
 		if !jsontext.IsObject(part) {
-			return nil, nil, fmt.Errorf("wire: the answer has a part that is not an object: %q", js.Excerpt(part))
+			return nil, nil, fmt.Errorf("wire: a part of the answer is not an object: %q", js.Excerpt(part))
 		}
 	}
 	return candidate, parts, format.CheckAnswer(content)
@@ -210,8 +210,8 @@ func (s *stream) callID(i int, call []byte) string {
 	return "call_" + hex.EncodeToString(sum[:12])
 }
 
-// ReadUsage returns the counts. Tokens read from a cache are part of those of
-// the prompt, and thoughts are not part of those of the answer.
+// ReadUsage returns the counts. Cached tokens are part of the prompt, and
+// thoughts are not part of the answer.
 func (*stream) ReadUsage(counts json.RawMessage) (u transcript.Usage) {
 	tools, thoughts := 0, 0
 	u.Extra = format.ReadCounts(counts, map[string]*int{

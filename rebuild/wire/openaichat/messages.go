@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A renderer turns the messages of one request into those of the Chat
+// A renderer turns the messages of one request into messages of the Chat
 // Completions API.
 type renderer struct {
 	openai.Renderer
@@ -23,8 +23,8 @@ type renderer struct {
 // maxCalls is how many calls an answer may have.
 const maxCalls = 128
 
-// place returns where the result of a call goes: behind the others of the message that
-// has the call, which may be followed by more of the same answer.
+// place returns the place of a call's result: after the others of the message with the
+// call, which more of the same answer may follow.
 func (r *renderer) place(id string) int {
 	at := len(r.Out)
 	for i, m := range slices.Backward(r.Out) {

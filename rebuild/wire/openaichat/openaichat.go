@@ -1,8 +1,8 @@
 // Package openaichat renders requests for OpenAI's Chat Completions API and its
 // imitators and reads their answers. Any HTTP client sends the body that Request of a
 // [Format] returns. Response reads a whole answer; NewStream puts a streamed one
-// together from the events of [wire.ReadSSE]. Package [wire] reads refusals and says
-// what holds for every API.
+// together from the events of [wire.ReadSSE]. Package [wire] reads refusals and
+// documents the rules common to all APIs.
 package openaichat
 
 import (
@@ -28,8 +28,8 @@ type Format struct {
 	// MaxTokens writes the output limit as "max_tokens", which imitators know,
 	// and not as "max_completion_tokens", which models that reason demand.
 	MaxTokens bool
-	// Reasoning gives the model its reasoning back, that of all turns, as DeepSeek
-	// and others demand that reason between calls. OpenAI does not take it.
+	// Reasoning returns the reasoning of all turns to the model, as DeepSeek and
+	// others demand that reason between calls. OpenAI does not take it.
 	Reasoning bool
 	// ShortIDs is for Mistral: calls have IDs of nine letters and digits, and a
 	// short answer goes between results and what the user says next.
@@ -56,8 +56,8 @@ const (
 	// of others.
 	DeepSeek Dialect = "deepseek"
 	Kimi     Dialect = "kimi"
-	// GLM keeps the reasoning of all turns if the request says so, which it does:
-	// the member "thinking" has "clear_thinking":false unless Params have it.
+	// GLM keeps the reasoning of all turns on request: the member "thinking" gets
+	// "clear_thinking":false unless Params set it.
 	GLM Dialect = "glm"
 	// Mistral has its reasoning among the parts of an answer's content.
 	Mistral Dialect = "mistral"
@@ -65,7 +65,7 @@ const (
 	OpenRouter Dialect = "openrouter"
 )
 
-// inDialect returns the format with what its dialect sets.
+// inDialect returns the format with the settings of its dialect.
 func (c Format) inDialect() Format {
 	if c.Dialect == "" {
 		return c
@@ -80,19 +80,19 @@ const maxID = 40
 
 // Request renders the body of a call to POST /v1/chat/completions.
 //
-// Beyond what every format does, see package wire, it sees to this:
+// In addition to the rules of package wire it does this:
 //
-//   - A result becomes a message of its own. Images and documents in it follow
-//     in a user message behind all results (moved-media in the report), with a text that says
-//     which call they belong to. The API has no mark for errors.
+//   - A result becomes a message of its own. Images and documents in it follow in a user
+//     message after all results (moved-media in the report), with a text that names their
+//     call. The API does not mark errors.
 //   - An image or a document that the API does not take (a URL of a document, a
 //     file of another provider, another type) becomes a short text; a text
 //     document its text; a search result its texts.
 //   - Reasoning is left out unless [Format.Reasoning] or a dialect is set: then
 //     it goes back to the model that made it, and an answer with calls that has none
 //     has an empty one, save with Mistral and OpenRouter.
-//   - What an answer said aloud goes back by its ID to the model that said it, and
-//     as a text to others.
+//   - Spoken answers go back by ID to the model that made them, and as a text to
+//     others.
 //   - An answer with more than 128 calls becomes several, each with its results.
 func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	c = c.inDialect()

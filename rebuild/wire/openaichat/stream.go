@@ -58,22 +58,22 @@ func (a *stream) choices(event []byte) (d wire.Delta, err error) {
 
 // Response reads the body of an answer that was not streamed: its first choice.
 // A refusal and reasoning become blocks that go back as they came. Usage.Input
-// is the prompt without its cached tokens; Usage.Extra has the counts that are
-// no field, those of reasoning in completion_tokens_details. RequestID is the
-// ID of the completion, not the one in the HTTP header. An error body gives an
+// is the prompt without its cached tokens; Usage.Extra holds further counts,
+// for example of reasoning in completion_tokens_details. RequestID is the ID of
+// the completion, not the one in the HTTP header. An error body gives an
 // [*wire.APIError] without a status.
 func (c Format) Response(body []byte) (*transcript.Response, error) {
 	return c.stream().Whole(body)
 }
 
-// A stream is an answer, whole or as far as it came. The texts and the reasoning
-// are in said, by the members that they came in; the pieces are calls.
+// A stream is an answer, whole or partial. The texts and the reasoning are in
+// said, by the members that they came in; the pieces are calls.
 type stream struct {
 	format.Accumulator
 	said       format.Piece
 	details    []json.RawMessage // of reasoning
 	annotation []json.RawMessage
-	audio      js.Members // what was said aloud, but for its transcript and its bytes
+	audio      js.Members // spoken audio, without its transcript and its bytes
 }
 
 func (a *stream) Whole(body []byte) error {
@@ -89,7 +89,7 @@ func (a *stream) Whole(body []byte) error {
 		}
 		return a.read(message, new(wire.Delta))
 	}
-	return fmt.Errorf("wire: the answer has no message: %q", js.Excerpt(body))
+	return fmt.Errorf("wire: the answer lacks a message: %q", js.Excerpt(body))
 }
 
 // The kinds of calls. A custom tool has a text as its input.
@@ -98,7 +98,7 @@ const (
 	customCall   = "custom"
 )
 
-// read takes what a message, or a piece of one, adds to the answer, and to d.
+// read adds a message, or a piece of one, to the answer and to d.
 func (a *stream) read(message []byte, d *wire.Delta) error {
 	if err := format.CheckAnswer(message); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (a *stream) read(message []byte, d *wire.Delta) error {
 			a.say("content", js.String(e, "text"), &d.Text)
 		}
 	case !jsontext.IsNull(content):
-		return fmt.Errorf("wire: the answer has content that is no text: %q", js.Excerpt(content))
+		return fmt.Errorf("wire: the answer has content that is not a text: %q", js.Excerpt(content))
 	}
 	a.say("refusal", js.String(message, "refusal"), &d.Text)
 	for name, value := range jsontext.Members(js.Get(message, "audio")) {
@@ -140,13 +140,13 @@ func (a *stream) read(message []byte, d *wire.Delta) error {
 	return nil
 }
 
-// say adds to a text of the answer, and to what is shown of it.
+// say adds to a text of the answer, and to the delta.
 func (a *stream) say(name, text string, shown *string) {
 	a.said.Grow(name, 0, text)
 	*shown += text
 }
 
-// think adds to the reasoning: some imitators say it twice, in two members.
+// think adds to the reasoning: some imitators send it twice, in two members.
 func (a *stream) think(name, text string, d *wire.Delta) {
 	if a.member() == "" || a.member() == name {
 		a.say(name, text, &d.Thinking)

@@ -18,7 +18,7 @@ var clientCalls = map[string]string{
 	"shell_call": "shell", "local_shell_call": "local_shell", "apply_patch_call": "apply_patch", "computer_call": "computer",
 }
 
-// askedFor are the members of these calls that say what is to be done.
+// askedFor are the members of these calls that describe the action.
 var askedFor = []string{"action", "actions", "operation"}
 
 // clientCall reads one of these calls.
@@ -28,9 +28,9 @@ func clientCall(raw []byte, kind string) transcript.ToolCallBlock {
 	return transcript.ToolCallBlock{ID: js.String(raw, "call_id"), Name: clientCalls[kind], Input: input.Bytes(), Extra: extra}
 }
 
-// clientOutput writes the output of one of these calls. A shell wants what each
-// command has written and how it ended; a text that is no such list is what the one
-// command has written. A computer wants a picture of its screen.
+// clientOutput writes the output of one of these calls. A shell wants the output
+// and the exit of each command; any other text is the output of a single command. A
+// computer wants a picture of its screen.
 func (r *renderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []transcript.Block) js.Written {
 	said := b.Text()
 	kindOut := kind + "_output"

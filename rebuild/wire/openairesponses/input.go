@@ -16,9 +16,9 @@ import (
 // Responses API.
 type renderer struct {
 	openai.Renderer
-	stored bool              // the provider has its own items
+	stored bool              // the provider stores its own items
 	items  map[string]bool   // IDs of those given back
-	kinds  map[string]string // of the last answer's calls that are no functions, by their IDs
+	kinds  map[string]string // of the last answer's calls other than functions, by their IDs
 }
 
 // Result renders a result as an item and leaves nothing.
@@ -82,7 +82,7 @@ func (r *renderer) Answer(i int, m transcript.Message) bool {
 	for j, b := range m.Content {
 		if it, ok := r.outputItem(format.OriginOf(m, j), b, m.Content); ok {
 			if call, isCall := b.(transcript.ToolCallBlock); isCall && js.String(it.ext, "type") == "computer_call" && unshown[call.ID] {
-				it.ext, it.kept = nil, nil // it goes as that of a function, as below
+				it.ext, it.kept = nil, nil // like a function's, as below
 			}
 			items = append(items, it)
 		}
@@ -99,7 +99,7 @@ func (r *renderer) Answer(i int, m transcript.Message) bool {
 	return len(items) > 0
 }
 
-// outputItem returns what an answer has in the place of a block.
+// outputItem returns the item of a block in an answer.
 func (r *renderer) outputItem(o transcript.Origin, b transcript.Block, answer []transcript.Block) (it outputItem, ok bool) {
 	it = outputItem{block: b, origin: o}
 	keep := func(extra transcript.Extra) {
@@ -159,7 +159,7 @@ func hasEnded(item []byte) bool {
 func (r *renderer) follow(items []outputItem) []outputItem {
 	out := make([]outputItem, 0, len(items))
 	missed := -1  // batch that something was left out of
-	fits := false // the item in front is reasoning that goes back, with what is behind it
+	fits := false // the item before is reasoning that goes back with the next item
 	for i, it := range items {
 		behind := missed == it.origin.Batch
 		if !format.IsType[transcript.ThinkingBlock](it.block) {
@@ -191,8 +191,8 @@ func (r *renderer) follow(items []outputItem) []outputItem {
 	return out
 }
 
-// unfit says why the reasoning that items begin with cannot go back; the item behind it
-// must be of the same answer and have come whole.
+// unfit returns the reason why leading reasoning of items cannot go back; the next item
+// must be complete and of the same answer.
 func (r *renderer) unfit(items []outputItem) string {
 	seen := map[string]bool{}
 	for i, it := range items {

@@ -1,7 +1,8 @@
 // Package openairesponses renders requests for OpenAI's Responses API and reads its
 // answers. Any HTTP client sends the body that Request of a [Format] returns. Response
 // reads a whole answer; NewStream puts a streamed one together from the events of
-// [wire.ReadSSE]. Package [wire] reads refusals and says what holds for every API.
+// [wire.ReadSSE]. Package [wire] reads refusals and documents the rules common to all
+// APIs.
 package openairesponses
 
 import (
@@ -16,17 +17,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Format renders for OpenAI's Responses API and reads its answers. The
-// conversation is kept by the caller and not by the provider: every request has
-// all of it. The zero value is ready to use. It is a plain value, safe for
-// several goroutines.
+// Format renders for OpenAI's Responses API and reads its answers. The caller
+// stores the conversation, not the provider: every request contains all of it.
+// The zero value is ready to use. It is a plain value, safe for several
+// goroutines.
 type Format struct {
 	// Stream asks for the answer as server-sent events.
 	Stream bool
 	// Reasoning is the request's member "reasoning", {"effort":"medium"} for
-	// example. With it the model's reasoning is asked for in the encrypted form
-	// that can be given back. Nil leaves both out: models that do not reason
-	// refuse them.
+	// example. With it the model's reasoning comes in the encrypted form that
+	// can go back. Nil leaves both out: models that do not reason refuse them.
 	Reasoning json.RawMessage
 	// CacheKey is the member prompt_cache_key, the same for requests that begin in
 	// the same way: an ID of the session for example. Empty leaves it out.
@@ -40,17 +40,17 @@ type Format struct {
 
 // Request renders the body of a call to POST /v1/responses. "store" is false.
 //
-// Beyond what every format does, see package wire, it sees to this:
+// In addition to the rules of package wire it does this:
 //
 //   - A later system prompt of a session, which is a text of the user in the history,
 //     is a message of role "developer".
 //   - The items of an answer go back to the model that made them as they came,
 //     with their IDs, in all turns, so that the bytes of a conversation do not
 //     change when a turn ends. Other models get texts and calls without IDs.
-//   - Reasoning goes back only encrypted (or by its ID, if Params say that the
-//     provider stores answers), only to the model that made it, and only with
-//     the item behind it. If it is left out the items behind it lose their IDs,
-//     by which the provider would miss it.
+//   - Reasoning goes back only encrypted (or by its ID, if Params make the
+//     provider store answers), only to the model that made it, and only with
+//     the next item. If it is left out, later items lose their IDs, by which
+//     the provider would miss it.
 //   - Items of tools that the provider ran, and of types that are not known here, go
 //     back as they came if they ended.
 //   - An image or a document that the API does not take (a file of another
@@ -59,7 +59,7 @@ type Format struct {
 //   - Calls of tools that the API defines and the client runs (shell, local_shell,
 //     apply_patch, computer) go back to the model that made them as they came, and
 //     their results in the form that each wants; other models see functions.
-//   - The API has no mark for results that are errors.
+//   - The API does not mark results that are errors.
 func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(
 		format.CheckRoles(req.Messages), format.CheckObject("reasoning", s.Reasoning),
@@ -81,8 +81,8 @@ func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	)
 }
 
-// toolJSON says that the schema is not strict: the API takes one that
-// says nothing for that, and refuses most schemas then.
+// toolJSON marks the schema as not strict: the API takes an unmarked one for
+// strict, and then refuses most schemas.
 func toolJSON(t transcript.Tool) js.Written {
 	members := append([]any{"type", "function"}, format.ToolMembers(t, "parameters", openai.NoParameters)...)
 	return js.Object(append(members, "strict", false)...)

@@ -17,8 +17,8 @@ import (
 
 type stream struct{ format.Accumulator }
 
-// NewStream returns a stream for an answer. An event that says that the answer failed
-// is an error event.
+// NewStream returns a stream for an answer. An event about a failed answer is an
+// error event.
 func (s Format) NewStream() wire.Stream { return s.stream() }
 
 func (s Format) stream() *format.Stream {
@@ -62,8 +62,8 @@ func (s *stream) Add(event []byte) (d wire.Delta, err error) {
 	return d, err
 }
 
-// state takes what an event says about the whole answer. The last one has all of it,
-// unless a proxy has left it out. Pieces that have not ended stay so.
+// state reads an event about the whole answer. The last one has all of it, unless a
+// proxy has left it out. Pieces that have not ended stay so.
 func (s *stream) state(kind string, response []byte) error {
 	if !jsontext.IsObject(response) {
 		return fmt.Errorf("wire: stream: %s without a response", kind)
@@ -152,13 +152,12 @@ func itemSoFar(p *format.Piece) (blocks []transcript.Block) {
 	return blocks
 }
 
-// Response reads the body of an answer that was not streamed. The members of
-// an item besides its text are in the member "ext" of its block; items that no block fits
-// are kept as they are. Usage.Input is the prompt without its cached tokens;
-// Usage.Extra has the counts that are no field, those of reasoning in
-// output_tokens_details. RequestID is the ID of the response, not the one in the
-// HTTP header. An error body and an answer that failed give an [*wire.APIError] without
-// a status.
+// Response reads the body of an answer that was not streamed. The members of an item
+// other than its text are in the member "ext" of its block; items that no block fits are
+// kept unchanged. Usage.Input is the prompt without its cached tokens; Usage.Extra holds
+// further counts, for example of reasoning in output_tokens_details. RequestID is the ID
+// of the response, not the one in the HTTP header. An error body and an answer that
+// failed give an [*wire.APIError] without a status.
 func (s Format) Response(body []byte) (*transcript.Response, error) {
 	return s.stream().Whole(body)
 }
@@ -166,7 +165,7 @@ func (s Format) Response(body []byte) (*transcript.Response, error) {
 func (s *stream) Whole(body []byte) error {
 	output := js.Get(body, "output")
 	if !jsontext.IsArray(output) {
-		return fmt.Errorf("wire: the answer has no list of output: %q", js.Excerpt(body))
+		return fmt.Errorf("wire: the answer lacks a list of output: %q", js.Excerpt(body))
 	}
 	if err := s.update(body); err != nil {
 		return err
@@ -180,7 +179,6 @@ func (s *stream) Whole(body []byte) error {
 	return nil
 }
 
-// update takes what a response says besides its output.
 func (s *stream) update(response []byte) error {
 	if err := s.AddUsage(response, "usage"); err != nil {
 		return err
@@ -207,7 +205,7 @@ func (*stream) ReadUsage(counts json.RawMessage) transcript.Usage {
 func itemBlocks(raw []byte) ([]transcript.Block, error) {
 	kind := js.String(raw, "type")
 	if !jsontext.IsObject(raw) || kind == "" {
-		return nil, fmt.Errorf("wire: the answer has output that is no item: %q", js.Excerpt(raw))
+		return nil, fmt.Errorf("wire: the answer has output that is not an item: %q", js.Excerpt(raw))
 	}
 	if clientCalls[kind] != "" {
 		return []transcript.Block{clientCall(raw, kind)}, nil
@@ -247,7 +245,7 @@ func messageBlocks(raw []byte) (blocks []transcript.Block) {
 	return blocks
 }
 
-// callBlock returns a call without what only this API knows of it.
+// callBlock returns a call without members of this API alone.
 func callBlock(raw []byte) transcript.ToolCallBlock {
 	b := transcript.ToolCallBlock{ID: js.String(raw, "call_id"), Name: js.String(raw, "name")}
 	if js.String(raw, "type") == customCall {
@@ -258,7 +256,7 @@ func callBlock(raw []byte) transcript.ToolCallBlock {
 	return b
 }
 
-// reasoningText returns what may be read of reasoning: its text, or a summary.
+// reasoningText returns the readable part of reasoning: its text, or a summary.
 func reasoningText(raw []byte) string {
 	for _, name := range []string{"content", "summary"} {
 		var texts []string

@@ -20,6 +20,6 @@
 //
 // # Faults
 //
-// [Options.Fail] makes writes fail, which is how an application tests what it
-// does when the disk is full. A failed write leaves the storage as it was.
+// [Options.Fail] makes writes fail, so that an application can test a full
+// disk. A failed write leaves the storage as it was.
 package memdriver

@@ -9,8 +9,8 @@ import (
 )
 
 // Scan implements [driver.Driver]. A loop sees the session as it was when the
-// loop began, even if the session is deleted meanwhile. The sequence may be
-// ranged over several times; each time it looks anew.
+// loop began, even if the session is deleted during the loop. The sequence may
+// be ranged over several times; each time it looks again.
 func (d *memory) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 	const op = "Scan"
 	return func(yield func(transcript.Record, error) bool) {
@@ -34,8 +34,8 @@ func (d *memory) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	}
 }
 
-// records returns what lies after a cursor. It needs no lock: elements are
-// never changed, and what is added later is behind its end.
+// records returns the records after a cursor. It needs no lock: elements are
+// never changed, and later ones are past its end.
 func (d *memory) records(ctx context.Context, op string, ref driver.Ref, from driver.Cursor) ([]transcript.Record, error) {
 	s, err := d.findLines(ctx, op, ref)
 	if err != nil {

@@ -14,7 +14,7 @@ func (d *memory) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (relea
 	const op = "LockTurn"
 	looking := ctx
 	if wait {
-		looking = context.WithoutCancel(ctx) // the wait ends with ctx, and says that it was one
+		looking = context.WithoutCancel(ctx) // the wait ends with ctx, and reports it as a wait
 	}
 	s, err := d.find(looking, op, ref)
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *memory) lockTurn(ctx context.Context, s *session, wait bool) error {
 		return err
 	}
 	select {
-	case <-s.gone: // meanwhile
+	case <-s.gone: // while waiting
 		<-s.turn
 		return errNoSession
 	default:

@@ -46,7 +46,8 @@ func (st *storage) tell(ref driver.Ref) {
 	}
 }
 
-// endWatches ends those of a driver that is being closed. The storage is locked.
+// endWatches ends the watches of a driver that is being closed. The storage is
+// locked.
 func (st *storage) endWatches(d *memory) {
 	for w := range st.watches {
 		if w.d == d {

@@ -49,7 +49,7 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 			}
 			return s.exec("SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
 		})
-		if unsure && errors.Is(err, errNoSession) { // an attempt that nobody waited for has deleted it
+		if unsure && errors.Is(err, errNoSession) { // an abandoned attempt has deleted it
 			err = nil
 		}
 		if err == nil {

@@ -22,11 +22,10 @@ const maxData = 256 << 20
 //
 //	store := session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}})
 //
-// Blobs go with their session, however it is deleted, and Put to a session that is not
-// there fails. Those of a fork that a kill has kept from being made stay for a day, until
-// another fork is made. A blob has at most 256 MiB. Larger media, and a database that is
-// to stay small, need a bucket: a blobs.Store of the application's own, which takes four
-// methods.
+// Blobs go with their session, however it is deleted, and Put to a missing session fails.
+// Blobs of a fork that a kill has prevented stay for a day, until another fork is made. A
+// blob has at most 256 MiB. Larger media, and a database that is to stay small, need a
+// bucket: a blobs.Store of the application's own, which takes four methods.
 func (d *Driver) Blobs() blobs.Store { return blobStore{d} }
 
 type blobStore struct{ d *Driver }
@@ -122,7 +121,7 @@ func (b blobStore) with(ctx context.Context, ref driver.Ref, hashes []string, do
 	for i, hash := range hashes {
 		sum, err := hex.DecodeString(hash)
 		if err != nil || len(sum) != len(keyHash("")) || strings.ToLower(hash) != hash {
-			return fmt.Errorf("%.100q is no SHA-256 in lower-case hexadecimal digits: %w", hash, fs.ErrInvalid)
+			return fmt.Errorf("%.100q is not a SHA-256 in lower-case hexadecimal digits: %w", hash, fs.ErrInvalid)
 		}
 		sums[i] = sum
 	}

@@ -17,8 +17,8 @@
 // set. A failover keeps as much as the replication had copied.
 //
 // A call that loses its connection finds out whether it was committed before it tries
-// again, for half a minute. After that an [*UnknownError] says that nobody knows. Reads
-// are tried again for as long.
+// again, for half a minute. After that it returns an [*UnknownError]. Reads are tried
+// again for as long.
 //
 // # Media and memories
 //
@@ -37,10 +37,10 @@
 // # Following
 //
 // A change is notified outside its transaction, because commits that notify wait for
-// each other, and followers look by themselves every ten seconds besides. Behind a
-// pooler that passes no notifications on they look once a second. Nothing else of the
-// driver needs a session of the server: statements are prepared only on connections
-// that lead to the server itself. So a pooler in transaction mode will do.
+// each other, and followers also poll every ten seconds. With a pooler that drops
+// notifications they poll every second. Nothing else of the driver needs a session of
+// the server: statements are prepared only on connections that lead to the server
+// itself. So a pooler in transaction mode will do.
 //
 // # Rights
 //
@@ -60,6 +60,35 @@
 //
 // # Growth
 //
-// GROWTH.md beside this file says how large the tables become, which settings and
-// partitions large ones need, and what to know about backups.
+// GROWTH.md in this folder describes the size of the tables, the settings and
+// partitions for large ones, and backups.
 package pgdriver
+
+// Decisions:
+//
+// A cursor is the number of the body, which an erase changes, followed by the number of
+// the line. A cursor of replaced lines therefore fails.
+//
+// An append is one call of a function under the lock of the session's row. Concurrent
+// appends of one process to one session share an implicit transaction.
+//
+// pgconn can report a safe retry after a commit: killed backends showed it. So before
+// it sends lines again, the driver searches for the first one's ID under the row's
+// lock.
+//
+// The fence of a turn belongs to the process: while a driver holds the lease of a
+// session, each of its appends carries the fence, so a process that was suspended
+// writes nothing.
+//
+// Blobs have no foreign key, because blobs of a fork come before its session. Put locks
+// the row of the session, or finds the ID among sessions in creation.
+//
+// Memory files are rows, and their locks are leases. A write carries all leases of its
+// driver and fails once one has ended. It names its attempt, and a retry first claims
+// that name, so an earlier attempt fails wherever it waits.
+//
+// Poolers report other process numbers than pg_backend_pid. One query at Open detects
+// them, and statements are prepared only on the server itself.
+//
+// Notifications are sent outside the transaction. A poll every ten seconds covers a
+// process killed in between.

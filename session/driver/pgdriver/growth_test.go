@@ -22,7 +22,7 @@ import (
 func prose(t testing.TB) func(n int) string {
 	t.Helper()
 	var sb strings.Builder
-	for _, name := range []string{"ARCHITECTURE.md", "BENCHMARKS.md", "FORMAT.md", "README.md"} {
+	for _, name := range []string{"ARCHITECTURE.md", "docs/BENCHMARKS.md", "docs/FORMAT.md", "README.md"} {
 		text, err := os.ReadFile("../../../" + name)
 		require.NoError(t, err)
 		sb.Write(text)

@@ -22,18 +22,17 @@ const maxFileName = 2000
 //
 //	m, err := memory.Open(d.Memories(), &memory.Options{Extractor: extractor})
 //
-// A file has at most 256 MiB, its name 2,000 bytes. A lock is a lease, as that of a turn:
-// see Options.Lease. If this driver was stopped for so long that one of its locks may
-// have ended, its writes and removals fail, and change nothing, until the lock is
-// unlocked.
+// A file has at most 256 MiB, its name 2,000 bytes. A lock is a lease, as for a turn: see
+// Options.Lease. If this driver was stopped for so long that one of its locks may have
+// ended, its writes and removals fail, and change nothing, until the lock is unlocked.
 func (d *Driver) Memories() memory.Storage { return files{d} }
 
 type files struct{ d *Driver }
 
-// locks are those of folders that a driver holds.
+// locks are the folder locks that a driver holds.
 type locks struct {
 	// mu is held for reading during a write, so that no lock on which the write
-	// depends is given back meanwhile. It guards all.
+	// depends is released. It guards all.
 	mu  sync.RWMutex
 	all map[string]pgtype.UUID // holders, by the hash of the folder
 }

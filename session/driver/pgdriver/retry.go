@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// patience is how long a call goes on trying while the server is away: a restart and
-// most failovers are shorter.
+// patience is how long a call retries while the server is away: a restart and most
+// failovers are shorter.
 const patience = 30 * time.Second
 
 // reading is ctx for a call that only reads.
@@ -27,9 +27,9 @@ func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
-// persist calls do until it succeeds, or fails for another reason than that the
-// server was away. If nobody knows what became of a transaction, settled finds out
-// whether it was committed; nil says that doing it twice does no harm.
+// persist calls do until it succeeds, or fails for another reason than a missing
+// server. If the outcome of a transaction is unknown, settled finds out whether it
+// was committed; nil means that repeating it is harmless.
 func (d *Driver) persist(ctx context.Context, do func(context.Context) error, settled func(context.Context) (bool, error)) error {
 	unsure := false
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -64,10 +64,10 @@ func (d *Driver) persist(ctx context.Context, do func(context.Context) error, se
 
 // An UnknownError leaves open whether a write was committed: the server went away
 // before it answered, and did not come back in time. It matches
-// [*driver.NotDurableError], which is session.NotDurableError, too.
+// [*driver.NotDurableError], which is also session.NotDurableError.
 type UnknownError struct{ Err error }
 
-// Error says what to do.
+// Error includes the way out.
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("the server went away before it answered (%v), so the write may have happened: look when it is back, or append again under the same idempotency key", e.Err)
 }
@@ -91,11 +91,11 @@ func outcomeOf(unsure bool, err error) error {
 	return err
 }
 
-// interrupted reports whether nobody knows what became of a transaction. A server
-// that ends a connection says so after the commit, too, so only an error that leaves
-// the connection usable speaks of the transaction. pgconn.SafeToRetry is not asked: it
-// holds a connection that broke while the answers of a batch were read for one that
-// was closed before (pgx 5.12).
+// interrupted reports whether the outcome of a transaction is unknown. A server may
+// also end a connection after the commit, so only an error that leaves the connection
+// usable is about the transaction. pgconn.SafeToRetry is not used: it takes a
+// connection that broke while the answers of a batch were read for one that was closed
+// before (pgx 5.12).
 func interrupted(err error) bool {
 	if _, unsent := errors.AsType[notSent](err); unsent {
 		return false

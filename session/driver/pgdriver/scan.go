@@ -13,14 +13,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A page is what a scan has in memory: this many lines at most, and no further line once
-// it has this many bytes.
+// A page is the part of a scan in memory: this many lines at most, and no further line
+// beyond this many bytes.
 const (
 	pageLines = 1024
 	pageBytes = 1 << 20
 )
 
-// The sum is cheap; a running sum is asked for only if the lines are long.
+// The sum is cheap; a running sum is computed only if the lines are long.
 const selectLines = `SELECT seq, data FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT (
 	SELECT CASE WHEN sum(size) <= $5 THEN $4 ELSE (
 		SELECT count(*) FROM (
@@ -34,7 +34,7 @@ const selectLines = `SELECT seq, data FROM {s}.lines WHERE body = $1 AND seq > $
 const selectBlock = `SELECT first, data FROM {s}.blocks
 	WHERE body = $1 AND last > $2 AND first <= $3 AND $4::int + $5::int > 0 ORDER BY first {dir} LIMIT 1`
 
-// pageQuery asks for the next page of lines behind $2 and up to $3.
+// pageQuery fetches the next page of lines after $2 and up to $3.
 func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 	query, order := selectLines, ""
 	if archived {
@@ -98,7 +98,7 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		if err != nil {
 			return err
 		}
-		if len(page) == 0 { // archived or restored meanwhile, deleted or replaced
+		if len(page) == 0 { // archived or restored, deleted or replaced
 			var now int64
 			was := archived
 			if now, _, archived, err = d.end(ctx, ref); err == nil && (now != body || archived == was) {
@@ -187,7 +187,7 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, err
 
 // Flush implements [driver.Driver]. With Options.Async it makes one commit that waits
 // for the disk, and so for all commits before it; otherwise there is nothing to wait
-// for. A transaction that writes nothing would not wait, so it writes a message.
+// for. An empty transaction would not wait, so it writes a message.
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
 	_, err := d.Get(ctx, ref)
 	if err == nil && d.opts.Async {

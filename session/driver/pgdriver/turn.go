@@ -29,7 +29,7 @@ type lease struct {
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
 	entering := ctx
 	if wait {
-		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and says that it was one
+		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and reports it as a wait
 	}
 	if err := d.enter(entering); err != nil {
 		return nil, fail("lock turn", ref, err)
@@ -81,8 +81,8 @@ func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*leas
 	return l, err
 }
 
-// await calls take, with pauses, until a lock is taken or take fails. The error of a
-// wait that was given up matches [driver.ErrBusy] and that of ctx.
+// await calls take, with pauses, until a lock is taken or take fails. The error of
+// an abandoned wait matches [driver.ErrBusy] and the error of ctx.
 func (d *Driver) await(ctx context.Context, take func() (taken bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
@@ -123,7 +123,7 @@ func (d *Driver) renew(stop <-chan struct{}, sql string, args ...any) {
 		n, err := d.exec(ctx, sql, append([]any{d.opts.Lease}, args...)...)
 		cancel()
 		if err == nil && n == 0 {
-			return // lost: the fence says so to every write
+			return // lost: the fence stops every write
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (d *Driver) releaseTurn(ref driver.Ref, l *lease) error {
 	return err
 }
 
-// fence returns that of the turn which this driver holds, 0 if none.
+// fence returns the fence of the turn that this driver holds, or 0.
 func (d *Driver) fence(ref driver.Ref) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

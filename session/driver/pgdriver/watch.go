@@ -22,15 +22,15 @@ const (
 	pollNotified = 10 * time.Second
 )
 
-// notifyPause is the least time between two notifications, each of which stands for
-// all changes since the one before. The first one does not wait.
+// notifyPause is the least time between two notifications, each of which covers all
+// changes since the one before. The first one does not wait.
 const notifyPause = 5 * time.Millisecond
 
 // watches are the callers of Watch, and what runs for them.
 type watches struct {
 	mu      sync.Mutex
 	all     map[*watch]bool
-	stop    context.CancelFunc // of the listener; nil if nobody watches
+	stop    context.CancelFunc // of the listener; nil without watches
 	pending map[driver.Ref]bool
 	sending bool
 }
@@ -40,8 +40,8 @@ type watch struct {
 	changed func(driver.Ref, error)
 }
 
-// Watch implements [driver.Watcher]. It listens on a connection of its own. Behind a
-// pooler that swallows notifications it looks once a second.
+// Watch implements [driver.Watcher]. It listens on a connection of its own. With a
+// pooler that drops notifications it polls every second.
 func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
 	if err := d.enter(context.Background()); err != nil {
 		return nil, fail("watch", ref, err)
@@ -99,7 +99,7 @@ func (d *Driver) endWatches(err error) {
 	ws.all = nil
 }
 
-// changed says that a session has changed: here at once, and to other processes by a
+// changed reports a change of a session: here at once, and to other processes by a
 // notification, which is not part of a transaction because commits that notify wait
 // for each other.
 func (d *Driver) changed(ref driver.Ref) {
@@ -117,7 +117,6 @@ func (d *Driver) changed(ref driver.Ref) {
 	}
 }
 
-// notify sends what is pending, until nothing is.
 func (d *Driver) notify() {
 	ws := &d.watches
 	for {
@@ -147,7 +146,7 @@ func (d *Driver) notify() {
 	}
 }
 
-// channel is the name of a channel, which has 63 bytes at most.
+// channel is the name of a channel, of at most 63 bytes.
 func (d *Driver) channel() string {
 	if name := "convolog_" + d.opts.Schema; len(name) <= maxName {
 		return name
@@ -155,7 +154,7 @@ func (d *Driver) channel() string {
 	return "convolog_" + hex.EncodeToString(keyHash(d.opts.Schema)[:16])
 }
 
-// listen tells the watches what others do, until nobody watches.
+// listen passes changes of others to the watches, until the last one ends.
 func (d *Driver) listen(ctx context.Context) {
 	heard := make(chan struct{}, 1)
 	go d.hear(ctx, heard)

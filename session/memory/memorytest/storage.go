@@ -50,7 +50,7 @@ type check struct {
 	open func() memory.Storage
 }
 
-// want reports what was seen unless ok.
+// want reports a failure unless ok.
 func (c *check) want(ok bool, format string, args ...any) {
 	c.Helper()
 	if !ok {

@@ -41,9 +41,9 @@ func (c *counts) set(s *session.Session, known counted) {
 	c.last[s.Ref()] = known
 }
 
-// appendMessage appends a message and returns how many live ones there are then. That
-// nobody else has appended anything is a condition, and saves counting; a commit of
-// another process that leaves the history as it is goes unnoticed until the next count.
+// appendMessage appends a message and returns how many live ones there are then. A
+// condition excludes concurrent appends, which saves counting; a commit of another
+// process that leaves the history unchanged goes unnoticed until the next count.
 func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem string, m transcript.Message) (n int, err error) {
 	if known := c.get(s); known.entry != "" {
 		added, err := s.AppendIf(ctx, session.Cond{Head: known.entry, Idem: idem}, m)
@@ -62,8 +62,8 @@ func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem str
 	return c.of(ctx, s)
 }
 
-// of returns how many live messages a session has. It reads what was appended since it
-// was counted last.
+// of returns the number of live messages in a session. It reads the entries since the
+// last count.
 func (c *counts) of(ctx context.Context, s *session.Session) (n int, err error) {
 	known := c.get(s)
 	for e, err := range s.Entries(ctx, known.entry) {
@@ -109,7 +109,7 @@ func isMessage(e transcript.Entry) bool {
 // liveMessages counts the messages that no rewind has taken back and no commit has
 // archived.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
-	first, last := map[string]bool{}, map[string]bool{} // of what is in archives
+	first, last := map[string]bool{}, map[string]bool{} // of archived entries
 	archives, err := memory.Chapters(ctx, s)
 	if err != nil {
 		return known, err

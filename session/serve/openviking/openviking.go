@@ -295,7 +295,7 @@ func searchMemory(q *serve.Request, found map[string][]result, query, agent stri
 		opts.Scope.Owner, opts.Sessions = info.Owner, []*session.Session{s}
 	}
 	if opts.Scope.Owner == "" && s == nil {
-		return nil // nobody's memories
+		return nil // no owner's memories
 	}
 	hits, err := q.Memory.Search(q.Context(), query, opts)
 	for _, h := range hits {

@@ -195,7 +195,7 @@ func show(q *serve.Request, s *session.Session, t *serve.Turn) error {
 	return nil
 }
 
-// eventOf returns the event for a frame, without a type if there is none.
+// eventOf returns the event for a frame, or one without a type.
 func eventOf(ctx context.Context, s *session.Session, f serve.Frame) (e event) {
 	switch f.Kind {
 	case "text":
@@ -215,7 +215,7 @@ func eventOf(ctx context.Context, s *session.Session, f serve.Frame) (e event) {
 	case "end":
 		var info session.Info
 		if f.ID != "" { // the stream has not failed
-			info, _ = s.Info(ctx) // the next call says why if it cannot
+			info, _ = s.Info(ctx) // the next call returns the error
 		}
 		e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &info.Tokens
 	}

@@ -1,6 +1,6 @@
 // Package convert writes sessions in the form of another program. FROM is a transcript,
-// or a folder in which sessions are looked for, in the native format or any dialect
-// that package transcript/dialect reads. The format is one of:
+// or a folder that is searched for sessions, in the native format or any dialect that
+// package transcript/dialect reads. The format is one of:
 //
 //	native      a store of Convolog; what was imported earlier is brought up
 //	            to date, nothing is doubled, and the original lines are kept
@@ -15,9 +15,9 @@
 // overwritten, and nothing in FROM is changed. A document that cannot be written whole
 // is removed again. A dry run writes nothing at all.
 //
-// The output is the conversation as a model would be shown it without compactions:
-// repaired, without what was rewound. Compactions are written where the format has
-// them. The report counts everything that the format has no place for.
+// The output is the conversation as a model would see it without compactions:
+// repaired, without rewound entries. Compactions are written where the format has
+// them. The report counts everything that the format cannot hold.
 package convert
 
 import (
@@ -42,13 +42,13 @@ type Job struct {
 	dry   bool
 }
 
-// New returns the job for names, of which the last is the folder to write to. The
-// error says what is wrong with them.
+// New returns the job for names, of which the last is the folder to write to. It
+// fails for bad names.
 func New(names []string, to, model string, dry bool) (Job, error) {
 	j, rest := Job{to: to, model: model, dry: dry}, names
 	switch {
 	case j.to == "":
-		return j, fmt.Errorf("no --to: say which format to write, one of %s", strings.Join(formats(), ", "))
+		return j, fmt.Errorf("no --to: choose the format to write, one of %s", strings.Join(formats(), ", "))
 	case targets[j.to] == nil:
 		return j, fmt.Errorf("there is no format %q, only %s", j.to, strings.Join(formats(), ", "))
 	case slices.Contains(rest, ""):
@@ -56,13 +56,13 @@ func New(names []string, to, model string, dry bool) (Job, error) {
 	case len(rest) == 0:
 		return j, errors.New("no FROM and no DIR: name what to read, and last the folder to write to")
 	case len(rest) == 1:
-		return j, fmt.Errorf("only one of FROM and DIR: %q is taken for DIR, name what to read in front of it", rest[0])
+		return j, fmt.Errorf("only one of FROM and DIR: %q is taken for DIR, put FROM before it", rest[0])
 	}
 	j.from, j.dir = rest[:len(rest)-1], rest[len(rest)-1]
 	return j, nil
 }
 
-// Summary is what a job has done.
+// Summary is the result of a job.
 type Summary struct {
 	To       string   `json:"to"`
 	Folder   string   `json:"folder"`
@@ -110,12 +110,11 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	}
 	_, err = fmt.Fprintf(out, "%d sessions %s, %d failed\n", len(sum.Sessions), done, sum.Failed)
 	if len(sum.Sessions)+sum.Failed == 0 {
-		errs = append(errs, errors.New("no session was found: convolog inspect FROM says what the files are"))
+		errs = append(errs, errors.New("no session was found: convolog inspect FROM describes the files"))
 	}
 	return sum, errors.Join(append(errs, err)...)
 }
 
-// check says what is wrong with FROM and DIR.
 func (j Job) check() error {
 	info, err := os.Stat(j.dir)
 	switch {

@@ -144,7 +144,7 @@ func through(ctx context.Context, s dialect.Session, f func(*session.Session) (d
 
 // folder is a folder in which no file is overwritten.
 type folder struct {
-	root *os.Root // nil if nothing is to be written and the folder is not there
+	root *os.Root // nil in a dry run without the folder
 	dry  bool
 }
 
@@ -215,7 +215,7 @@ func (p program) write(ctx context.Context, sessions iter.Seq[dialect.Session]) 
 
 func (p program) close() error { return errors.Join(p.w.Close(), p.folder.close()) }
 
-// export writes one session and returns how much of it has no place there.
+// export writes one session and returns its losses.
 type export func(ctx context.Context, j Job, s *session.Session, w io.Writer) (lost int, err error)
 
 // documents writes a file for each session, named after its ID.
@@ -252,15 +252,15 @@ func (f documents) one(ctx context.Context, s dialect.Session) (string, error) {
 			lost["changed for this provider"] = n
 		}
 		if err = errors.Join(err, w.Close()); err != nil && !f.dry {
-			err = errors.Join(err, f.root.Remove(name)) // nobody should take it for a whole one
+			err = errors.Join(err, f.root.Remove(name)) // it must not pass for a whole one
 		}
 		return lost, err
 	})
 	return about(s) + ": " + name + without(lost), err
 }
 
-// name returns the ID as a name of a file, or the other one if it is none, with
-// a number if a session before has it.
+// name returns the ID as a name of a file, or the other one if it is not a
+// valid name, with a number if an earlier session took it.
 func (f documents) name(id, other string) string {
 	safe := strings.Trim(strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

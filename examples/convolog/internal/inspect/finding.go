@@ -18,11 +18,11 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Finding is what is found in one transcript.
+// A Finding describes one transcript.
 type Finding struct {
 	File     string              `json:"file"`
 	Bytes    int64               `json:"bytes"`
-	Dialect  dialect.Dialect     `json:"dialect"` // empty if it is none that is known
+	Dialect  dialect.Dialect     `json:"dialect"` // empty if unknown
 	Sure     bool                `json:"sure"`
 	Session  string              `json:"session,omitempty"`
 	Key      string              `json:"key,omitempty"`
@@ -50,7 +50,6 @@ func newFinding(name string) *Finding {
 	}
 }
 
-// inspect reads a transcript.
 func inspect(name string) (_ *Finding, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -77,7 +76,6 @@ func inspect(name string) (_ *Finding, err error) {
 	return f, nil
 }
 
-// inspectSession reads a session of a folder.
 func inspectSession(folder string, s dialect.Session) *Finding {
 	f := newFinding(filepath.Join(folder, filepath.FromSlash(s.Path)))
 	if info, err := os.Stat(f.File); err == nil && info.Mode().IsRegular() {
@@ -91,7 +89,6 @@ func inspectSession(folder string, s dialect.Session) *Finding {
 	return f
 }
 
-// read folds the records.
 func (f *Finding) read(records iter.Seq2[transcript.Record, error]) error {
 	fold := rebuild.New(nil)
 	var batcher transcript.Batcher
@@ -114,8 +111,8 @@ func (f *Finding) read(records iter.Seq2[transcript.Record, error]) error {
 	return nil
 }
 
-// add folds batches up to the first that cannot be: the entries and the damage
-// behind it are counted all the same.
+// add folds batches up to the first that cannot be: later entries and damage
+// are still counted.
 func (f *Finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
 	for _, b := range batches {
 		if err := fold.Add(b); err != nil && f.Error == "" {
@@ -207,7 +204,7 @@ func (f *Finding) print(out io.Writer) error {
 	return err
 }
 
-// printFolder says what a folder holds besides sessions.
+// printFolder prints the other content of a folder.
 func printFolder(out io.Writer, name string, f *dialect.Folder) error {
 	name = screen.Printable(name, "")
 	_, err := fmt.Fprintf(out, "%s: %d other files, %d memories\n", name, len(f.Others), len(f.Memories))

@@ -1,6 +1,6 @@
-// Package inspect says what is in transcripts: which program wrote them, what they
-// hold, what is damaged, and what a model would be shown. It reads the native format
-// and every dialect of package transcript/dialect, and changes nothing.
+// Package inspect describes transcripts: their program, their content, their damage,
+// and the request for a model. It reads the native format and every dialect of
+// package transcript/dialect, and changes nothing.
 package inspect
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Run prints what is in all files and folders, also after one that cannot be read. Of
-// a folder it shows the sessions that are found there or below, with what the
-// program's index says about them; as JSON each is a line.
+// Run describes all files and folders, even after one that cannot be read. Of a
+// folder it shows the sessions there or below, with their rows in the program's
+// index; as JSON each is a line.
 func Run(out io.Writer, asJSON bool, names []string) error {
 	encoder := json.NewEncoder(out)
 	return Each(names, func(name string, folder *dialect.Folder) error {
@@ -31,9 +31,9 @@ func Run(out io.Writer, asJSON bool, names []string) error {
 	})
 }
 
-// Each calls inFolder with every folder among names and show with what is in every
-// session of them, until one of them returns an error. Its own error says which could
-// not be read.
+// Each calls inFolder with every folder among names and show with the content of
+// every session, until one of them returns an error. Its own error names the
+// unreadable ones.
 func Each(names []string, inFolder func(string, *dialect.Folder) error, show func(*Finding) error) error {
 	var errs []error
 	for _, name := range names {

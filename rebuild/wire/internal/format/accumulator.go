@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An Accumulator puts the pieces of an answer together, of whatever API: what an
-// event means is the API's business.
+// An Accumulator puts the pieces of an answer together, for any API. The meaning
+// of an event is up to the API.
 type Accumulator struct {
 	API, Model, ID string
 
@@ -24,13 +24,13 @@ type Accumulator struct {
 	failed bool
 }
 
-// A Piece is one block of an answer while it comes in: a text, reasoning, a call
-// or what is opaque.
+// A Piece is one block of an arriving answer: a text, reasoning, a call or an
+// opaque block.
 type Piece struct {
 	index int64
 	Kind  string          // in the API's words
 	Start json.RawMessage // as it began
-	Whole json.RawMessage // if the API said it as a whole
+	Whole json.RawMessage // if the API sent it as a whole
 	Done  bool
 	// The texts added to it, by the member they belong to, and the elements of
 	// a list.
@@ -71,7 +71,7 @@ func (a *Accumulator) Complete(whole []byte) {
 	p.Whole, p.Done = slices.Clone(whole), true
 }
 
-// Blocks returns what a function makes of the pieces.
+// Blocks maps the pieces to blocks.
 func (a *Accumulator) Blocks(read func(*Piece) []transcript.Block) (all []transcript.Block) {
 	for _, p := range a.Pieces {
 		all = append(all, read(p)...)
@@ -79,7 +79,7 @@ func (a *Accumulator) Blocks(read func(*Piece) []transcript.Block) (all []transc
 	return all
 }
 
-// Find returns the newest piece with an index, nil if there is none.
+// Find returns the newest piece with an index, or nil.
 func (a *Accumulator) Find(index int64) *Piece {
 	for _, p := range slices.Backward(a.Pieces) {
 		if p.index == index {
@@ -89,8 +89,8 @@ func (a *Accumulator) Find(index int64) *Piece {
 	return nil
 }
 
-// At returns the piece with the index that a member of an event says; it is nil if
-// there is none. ok says that there is an index.
+// At returns the piece with the index in a member of an event, or nil. ok is set
+// if there is an index.
 func (a *Accumulator) At(event []byte, name string) (p *Piece, index int64, ok bool) {
 	if index, ok = jsontext.Int(js.Get(event, name)); ok {
 		p = a.Find(index)
@@ -98,7 +98,7 @@ func (a *Accumulator) At(event []byte, name string) (p *Piece, index int64, ok b
 	return p, index, ok
 }
 
-// Open returns the piece that an event goes on.
+// Open returns the piece that an event continues.
 func (a *Accumulator) Open(event []byte, name string) (*Piece, error) {
 	if p, _, _ := a.At(event, name); p != nil && !p.Done {
 		return p, nil
@@ -191,7 +191,7 @@ func (p *Piece) Has(name string) bool {
 func CallInput(text string, done bool) json.RawMessage {
 	switch {
 	case len(text) > 0:
-		return jsontext.AppendValue(nil, []byte(text)) // what is not valid becomes a string
+		return jsontext.AppendValue(nil, []byte(text)) // invalid input becomes a string
 	case done:
 		return json.RawMessage("{}")
 	}

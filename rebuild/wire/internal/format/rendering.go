@@ -24,7 +24,7 @@ const (
 	APIOpenAIResponses = "openai-responses"
 )
 
-// The types of blocks that hold what a transcript has no block for: a part of Gemini's,
+// The types of blocks for content without a block of its own: a part of Gemini's,
 // {"type":"gemini_part","part":{...}}, and a content block of Converse,
 // {"type":"bedrock_block","block":{...}}.
 const (
@@ -102,8 +102,8 @@ func (r *Rendering) CallID(entry, id string) string {
 	return given
 }
 
-// DropExtra reports the members of a block that the target has no place for.
-// The member ext is meant for one API alone, so leaving it out needs no report.
+// DropExtra reports the members of a block that the target does not take. The
+// member ext is meant for one API alone, so leaving it out needs no report.
 func (r *Rendering) DropExtra(entry, kind string, extra transcript.Extra) {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if name != "ext" {
@@ -112,7 +112,7 @@ func (r *Rendering) DropExtra(entry, kind string, extra transcript.Extra) {
 	}
 }
 
-// Vouched stands for the origin of a block of a message without Origins.
+// Vouched is the origin of a block of a message without Origins.
 var Vouched = transcript.Origin{API: APIAnthropic, Model: "\x00vouched"}
 
 // OriginOf returns where block j of a message came from.
@@ -163,12 +163,12 @@ func IsType[B transcript.Block](b transcript.Block) bool {
 
 // A mediaForm renders images and documents.
 type mediaForm interface {
-	// Source returns what an image becomes, or what is wrong with it.
+	// Source returns the rendered image, or a problem.
 	Source(s transcript.Source, kind string) (clean transcript.Source, problem string)
 	Document(entry string, b transcript.DocumentBlock) []transcript.Block
 }
 
-// Parts returns what a user message or a result has in the place of b.
+// Parts returns the rendering of b in a user message or a result.
 func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []transcript.Block {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -207,7 +207,7 @@ func (r *Rendering) Drop(entry string, b transcript.Block) {
 }
 
 // ToolMembers returns the members that define a tool, its schema under a name. One
-// without a schema has that of none, if that is not empty.
+// without a schema gets the default one, if that is not empty.
 func ToolMembers(t transcript.Tool, name, none string) []any {
 	schema := t.InputSchema
 	if jsontext.IsNull(schema) {
@@ -235,8 +235,8 @@ func PlainText(text string) []transcript.Block {
 	return []transcript.Block{transcript.TextBlock{Text: text}}
 }
 
-// Plain returns the text that stands for a context reference, a search result
-// or a block that the target does not take.
+// Plain returns the text that replaces a context reference, a search result or
+// a block that the target does not take.
 func (r *Rendering) Plain(entry string, b transcript.Block) string {
 	switch b := b.(type) {
 	case transcript.ContextBlock:
@@ -251,8 +251,7 @@ func (r *Rendering) Plain(entry string, b transcript.Block) string {
 	return r.LeftOut(entry, BlockType(b), "")
 }
 
-// LeftOut returns the text that stands for a block that the target does not
-// take.
+// LeftOut returns the text that replaces a block that the target does not take.
 func (r *Rendering) LeftOut(entry, kind, why string) string {
 	text, detail := "["+printable(kind)+" left out", kind
 	if why != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CheckRoles returns an error if a message has a role that is none.
+// CheckRoles returns an error if a message has an unknown role.
 func CheckRoles(messages []transcript.Message) error {
 	for i, m := range messages {
 		if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
@@ -22,8 +22,8 @@ func CheckRoles(messages []transcript.Message) error {
 	return nil
 }
 
-// CheckParams returns an error if further members of a request are no JSON, or
-// if one of them is written from the request.
+// CheckParams returns an error if further members of a request are not JSON, or
+// if the format writes one of them itself.
 func CheckParams(params map[string]json.RawMessage, written ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if slices.Contains(written, name) {
@@ -54,9 +54,9 @@ func (r *Rendering) Body(params map[string]json.RawMessage, members ...any) ([]b
 	return body, r.report, nil
 }
 
-// Joined returns a member that is made of that of params and of others, nil if both are
-// empty, and the rest of params. It is an error if that of params is no object or has
-// one of the others too.
+// Joined returns a member made of its value in params and of others, nil if both are
+// empty, and the rest of params. It fails if the value in params is not an object or
+// repeats one of the others.
 func Joined(params map[string]json.RawMessage, name string, others ...js.Member) (value json.RawMessage, rest map[string]json.RawMessage, err error) {
 	value, given := params[name]
 	if value = jsontext.Trim(value); given && !jsontext.IsObject(value) {
@@ -80,7 +80,7 @@ func Joined(params map[string]json.RawMessage, name string, others ...js.Member)
 	return all.Object(), rest, nil
 }
 
-// CheckObject returns an error if a setting that may be nil is no object.
+// CheckObject returns an error unless a setting is nil or an object.
 func CheckObject(name string, value json.RawMessage) error {
 	if !jsontext.IsNull(value) && (!jsontext.Valid(value) || !jsontext.IsObject(value)) {
 		return fmt.Errorf("wire: %s %q is not a JSON object", name, js.Excerpt(value))

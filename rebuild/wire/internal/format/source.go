@@ -12,8 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CleanSource returns s with the members of its type alone, or what is wrong
-// with it.
+// CleanSource returns s with the members of its type alone, or a problem.
 func CleanSource(s transcript.Source, kind string) (clean transcript.Source, problem string) {
 	clean.Type = s.Type
 	document := kind == "document"
@@ -54,7 +53,8 @@ func CleanSource(s transcript.Source, kind string) (clean transcript.Source, pro
 	return clean, ""
 }
 
-// mediaTypes are those of images and documents that Anthropic and OpenAI take.
+// mediaTypes are the types of images and documents that Anthropic and OpenAI
+// take.
 var mediaTypes = map[string][]string{
 	"image":    {"image/jpeg", "image/png", "image/gif", "image/webp"},
 	"document": {"application/pdf"},
@@ -73,7 +73,7 @@ func TextBase64(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.ToValidUTF8(text, "\uFFFD")))
 }
 
-// SourceProblem says what is wrong with a source that a target did not take.
+// SourceProblem explains why a target does not take a source.
 func SourceProblem(s transcript.Source) string {
 	switch s.Type {
 	case "base64":

@@ -23,16 +23,16 @@ type streamed interface {
 	// Refusal returns the error that an event or a whole answer says, nil if it says
 	// none.
 	Refusal(obj []byte) *wire.APIError
-	// Add takes an event that says no error.
+	// Add takes an event that is not an error.
 	Add(event []byte) (wire.Delta, error)
-	// Whole takes an answer that was not streamed and says no error.
+	// Whole takes an answer that was not streamed and is not an error.
 	Whole(body []byte) error
 	// Content returns the blocks so far.
 	Content() []transcript.Block
 	ReadUsage(counts json.RawMessage) transcript.Usage
 }
 
-// Add is that of [wire.Stream].
+// Add implements [wire.Stream].
 func (s *Stream) Add(event []byte) (wire.Delta, error) {
 	a := s.events.Base()
 	event = jsontext.Trim(event)
@@ -51,7 +51,7 @@ func (s *Stream) Add(event []byte) (wire.Delta, error) {
 	return s.events.Add(event)
 }
 
-// Response is that of [wire.Stream].
+// Response implements [wire.Stream].
 func (s *Stream) Response() *transcript.Response {
 	resp := s.response()
 	switch a := s.events.Base(); {
@@ -100,8 +100,8 @@ var stops = map[string]transcript.StopReason{
 	"IMAGE_SAFETY": transcript.StopRefusal, "IMAGE_PROHIBITED_CONTENT": transcript.StopRefusal, "IMAGE_RECITATION": transcript.StopRefusal,
 }
 
-// stopReason returns why the model stopped. Where an API has one word for the end of
-// an answer, the content says what is to be done next.
+// stopReason returns why the model stopped. Where an API has one word for every end
+// of an answer, the content decides.
 func stopReason(reason string, content []transcript.Block) transcript.StopReason {
 	switch stop, known := stops[reason]; {
 	case !known:
@@ -121,7 +121,7 @@ func isRefusal(b transcript.Block) bool {
 	return ok && refusal
 }
 
-// CheckAnswer returns an error if a message says that it is not the model's.
+// CheckAnswer returns an error if the role of a message is not the model's.
 func CheckAnswer(message []byte) error {
 	if role := js.String(message, "role"); role != "" && role != string(transcript.RoleAssistant) && role != "model" {
 		return fmt.Errorf("wire: the answer has role %q", role)

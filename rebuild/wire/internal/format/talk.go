@@ -31,7 +31,7 @@ type talker interface {
 	mediaForm
 	// Answer renders answer i, and reports whether something is left of it.
 	Answer(i int, m transcript.Message) bool
-	// Result renders a result, and returns what it cannot hold.
+	// Result renders a result, and returns the blocks it cannot hold.
 	Result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block)
 }
 
@@ -47,8 +47,8 @@ func (r *Talk) Messages(t talker) {
 	}
 }
 
-// user renders results, and one message of what they leave and of the rest. A later
-// system prompt is a message of the developer's where there are such.
+// user renders results, and one message of their leftovers and of the rest. A later
+// system prompt is a message of the developer where the API has these.
 func (r *Talk) user(m transcript.Message, t talker) {
 	var moved, rest []transcript.Block
 	for j, b := range m.Content {
@@ -68,7 +68,7 @@ func (r *Talk) user(m transcript.Message, t talker) {
 	r.says(m, append(moved, rest...))
 }
 
-// Last returns what was said last, nothing in front of all.
+// Last returns the last message, or the zero value before the first.
 func (r *Talk) Last() *Said {
 	if n := len(r.Out); n > 0 {
 		return &r.Out[n-1]
@@ -76,9 +76,9 @@ func (r *Talk) Last() *Said {
 	return &Said{}
 }
 
-// says adds what the user says; behind an answer that was left out, to the message in
-// front of it. Services that want IDs of nine characters also want an answer between
-// results and what the user says.
+// says adds texts of the user; after an omitted answer, to the message before it.
+// Services that want IDs of nine characters also want an answer between results and
+// texts of the user.
 func (r *Talk) says(m transcript.Message, parts []transcript.Block) {
 	switch last := r.Last(); {
 	case len(parts) == 0:

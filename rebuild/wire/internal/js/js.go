@@ -1,4 +1,4 @@
-// Package js writes the JSON of requests and reads that of answers.
+// Package js writes the JSON of requests and reads the JSON of answers.
 package js
 
 import (
@@ -14,15 +14,15 @@ import (
 // Written appends JSON of this package's own.
 type Written func(dst []byte) []byte
 
-// Bytes returns what has been written.
+// Bytes returns the written JSON.
 func (w Written) Bytes() json.RawMessage { return w(nil) }
 
 // Opt is a string that is left out if it is empty.
 type Opt string
 
-// Object returns an object of names and their values in turn. JSON that did not come
-// from here is written by the rules of [jsontext.AppendValue], and left out if there
-// is none. Members without a name are several.
+// Object returns an object of names and their values in turn. Foreign JSON is
+// written by the rules of [jsontext.AppendValue], and left out if empty. A value
+// without a name is a list of members.
 func Object(all ...any) Written {
 	return func(dst []byte) []byte {
 		o := jsontext.AppendObject(dst)
@@ -72,7 +72,7 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// Members are those of an object whose values may change.
+// Members are the members of an object whose values may change.
 type Members []Member
 
 // MembersOf returns the members of an object.
@@ -88,7 +88,7 @@ func (ms Members) Has(name string) bool {
 	return slices.ContainsFunc(ms, func(m Member) bool { return m.Name == name })
 }
 
-// Set sets a value in its place, or behind the others.
+// Set sets a value in its place, or after the others.
 func (ms *Members) Set(name string, value json.RawMessage) {
 	i := slices.IndexFunc(*ms, func(m Member) bool { return m.Name == name })
 	if i < 0 {
@@ -128,7 +128,7 @@ func Value(raw json.RawMessage) Written {
 	return func(dst []byte) []byte { return jsontext.AppendValue(dst, raw) }
 }
 
-// As is for a list of what has been written.
+// As is for a list of written values.
 func As(w Written) Written { return w }
 
 // Without returns the members of an object that are not among names.
@@ -137,12 +137,13 @@ func Without(obj []byte, names ...string) Members {
 }
 
 // HasOnly reports whether a value is an object without other members than
-// these, each at most once: of two equal names not everybody takes the same.
+// these, each at most once: readers disagree about which of two equal names
+// counts.
 func HasOnly(value []byte, names ...string) bool {
 	return len(Without(value, names...)) == 0 && HasEachOnce(value)
 }
 
-// Get returns the value at a path of members, nil if there is none.
+// Get returns the value at a path of members, or nil.
 func Get(obj []byte, path ...string) json.RawMessage {
 	for _, name := range path {
 		obj, _ = jsontext.Member(obj, name)
@@ -150,7 +151,7 @@ func Get(obj []byte, path ...string) json.RawMessage {
 	return obj
 }
 
-// String returns the string at such a path, empty if there is none.
+// String returns the string at such a path, or "".
 func String(obj []byte, path ...string) string {
 	s, _ := jsontext.String(Get(obj, path...))
 	return s

@@ -16,12 +16,12 @@ import (
 
 const (
 	CacheControl = "cache_control" // the member that is a cache mark
-	// ToolsetName says of which toolset of the provider a tool is, in a call; its
-	// result has to say it again.
+	// ToolsetName names the provider's toolset of a tool in a call; its result
+	// has to repeat it.
 	ToolsetName = "toolset_name"
 )
 
-// UserBlocks returns what a user message or a result has in the place of b.
+// UserBlocks returns the rendering of b in a user message or a result.
 func (r *Renderer) UserBlocks(entry string, b transcript.Block) []transcript.Block {
 	if raw, ok := b.(transcript.RawBlock); ok && (format.IsSearchResult(raw.JSON) || isUpload(raw)) {
 		return []transcript.Block{r.rawBlock(entry, raw)}
@@ -131,7 +131,7 @@ func shaped(kind, name string, value json.RawMessage) bool {
 	return jsontext.IsNull(value) || is != nil && jsontext.Valid(value) && is(value)
 }
 
-// CheckCache returns an error if a time is none of those.
+// CheckCache returns an error for an unknown time.
 func CheckCache(c wire.CacheTTL) error {
 	if c != "" && c != wire.Cache5m && c != wire.Cache1h {
 		return fmt.Errorf("wire: cache %q is neither %q nor %q", string(c), wire.Cache5m, wire.Cache1h)
@@ -155,8 +155,8 @@ func MarkedMessages(messages []transcript.Message) (marked []int) {
 	return marked
 }
 
-// WithExtra returns a block with other members beside its own; ok is false for one
-// that cannot have a cache mark among them.
+// WithExtra returns a block with further members; ok is false for a block that
+// cannot take a cache mark among them.
 func WithExtra(b transcript.Block, change func(transcript.Extra) transcript.Extra) (changed transcript.Block, ok bool) {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -184,7 +184,7 @@ func WithExtra(b transcript.Block, change func(transcript.Extra) transcript.Extr
 	return b, false
 }
 
-// source returns what a source becomes, or what is wrong with it or its size.
+// source returns the rendered source, or a problem with it or its size.
 func (r *Renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
 	clean, problem := format.CleanSource(s, kind)
 	if problem != "" {
@@ -219,7 +219,7 @@ func (r *Renderer) documentContent(entry string, content json.RawMessage) json.R
 // the base64 that it gets.
 const maxImageBytes = 5 << 20
 
-// A MediaBudget says how much is still to be left out: what comes first.
+// A MediaBudget is the amount still to be left out, from the beginning.
 type MediaBudget struct {
 	Blocks map[string]int // by their type
 	Bytes  int
@@ -234,8 +234,8 @@ func (m *MediaBudget) Take(kind string) bool {
 	return true
 }
 
-// takeBytes says what is wrong with the next image or document by its bytes,
-// nothing if it can go out.
+// takeBytes returns the problem with the bytes of the next image or document,
+// or "".
 func (m *MediaBudget) takeBytes(source transcript.Source, kind string) string {
 	switch n := len(source.Data); {
 	case kind == "image" && n > maxImageBytes:

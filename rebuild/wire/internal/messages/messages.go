@@ -1,5 +1,5 @@
-// Package messages renders the messages of a request as those of the Anthropic
-// Messages API, for that API and for Bedrock, which has them in another form.
+// Package messages renders the messages of a request for the Anthropic Messages
+// API, and for Bedrock, which writes them in another form.
 package messages
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Renderer turns the messages of one request into those of the Messages API.
+// A Renderer renders the messages of one request for the Messages API.
 type Renderer struct {
 	format.Rendering
 	thinking string // type of the request's member "thinking"
@@ -19,7 +19,7 @@ type Renderer struct {
 	turn     int    // index of the message that started the running turn
 	Media    MediaBudget
 	toolsets map[string]json.RawMessage // by the ID of a call
-	Optional map[string][]string        // members that a block may have besides its own, by its type
+	Optional map[string][]string        // optional members of blocks, by type
 
 	PlainPrompts bool // see anthropic.Format
 }
@@ -36,9 +36,9 @@ func New(req transcript.Request, api string) Renderer {
 // blocksOf makes the content of message i.
 type blocksOf func(i int, m transcript.Message) []transcript.Block
 
-// Messages goes through the request once, in order, and looks back only, so
-// what it makes of a message does not depend on those after it; the exceptions
-// are the start of the running turn and a paused answer at the very end.
+// Messages goes through the request once, in order, and only looks back, so no
+// rendering depends on later messages; the exceptions are the start of the
+// running turn and a paused answer at the very end.
 func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 	out := make([]transcript.Message, 0, len(r.Req.Messages))
 	dropped := false
@@ -75,7 +75,7 @@ func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 	return out
 }
 
-// UserContent returns what a function makes of the blocks of user message i.
+// UserContent renders the blocks of user message i with a function.
 func (r *Renderer) UserContent(i int, m transcript.Message, block func(entry string, b transcript.Block) []transcript.Block) []transcript.Block {
 	out := make([]transcript.Block, 0, len(m.Content))
 	for j, b := range m.Content {
@@ -95,9 +95,8 @@ func (r *Renderer) UserContent(i int, m transcript.Message, block func(entry str
 	return out
 }
 
-// AnswerContent returns what a function makes of the blocks of answer i, without
-// reasoning that cannot go back. The indexes of blocks of which paired is true are
-// those in pairs.
+// AnswerContent renders the blocks of answer i with a function, without reasoning
+// that cannot go back. paired is set for the indexes in pairs.
 func (r *Renderer) AnswerContent(i int, m transcript.Message, pairs map[int]bool, block func(o transcript.Origin, b transcript.Block, paired bool) transcript.Block) []transcript.Block {
 	if format.HasCalls(m.Content) {
 		r.IDs.Open()
@@ -116,9 +115,9 @@ func (r *Renderer) AnswerContent(i int, m transcript.Message, pairs map[int]bool
 	return out
 }
 
-// AnswerBlock returns nil for what cannot be in an answer. paired says that a
-// block of a provider's own tool has its other half, and that a block which stands
-// alone is whole.
+// AnswerBlock returns nil for blocks that cannot be in an answer. paired is set if
+// a block of a provider's own tool comes with its other half, and if a single
+// block is complete.
 func (r *Renderer) AnswerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	switch b := b.(type) {
 	case transcript.TextBlock, transcript.ThinkingBlock, transcript.RedactedThinkingBlock:

@@ -45,7 +45,7 @@ func isUnknown(b transcript.RawBlock) bool {
 	}
 }
 
-// isUpload reports whether a block says that a file is in the container of the
+// isUpload reports whether a block announces a file in the container of the
 // provider's code execution. A user or an answer may have it.
 func isUpload(b transcript.RawBlock) bool {
 	return b.BlockType() == "container_upload" && jsontext.Valid(b.JSON) && js.String(b.JSON, "file_id") != ""
@@ -62,8 +62,8 @@ func isServerTool(b transcript.Block) bool {
 	return ok && (ServerIDs[raw.BlockType()] != "" || isServerResult(raw) || isUnknownCall(raw))
 }
 
-// isServerResult reports whether b says that it is the result of such a call, of
-// a tool that is known or not.
+// isServerResult reports whether b is the result of such a call, even of an
+// unknown tool.
 func isServerResult(b transcript.RawBlock) bool {
 	kind := b.BlockType()
 	return (isUnknown(b) || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil) && js.String(b.JSON, "tool_use_id") != ""
@@ -75,16 +75,16 @@ func isUnknownCall(b transcript.RawBlock) bool {
 	return js.Get(b.JSON, "input") != nil && js.String(b.JSON, "id") != "" && isUnknown(b)
 }
 
-// A Half says how an opaque block goes back: with the other half of its pair, which
-// has the same ID, or alone.
+// A Half describes how an opaque block goes back: with the other half of its pair,
+// by ID, or alone.
 type Half struct {
 	ID          string
 	Call, Alone bool
 }
 
-// Pairs returns the indexes of the opaque blocks of an answer that go back: those of
-// whole pairs of a call that the provider ran and its result, and those that stand
-// alone. open has the calls without results by their IDs.
+// Pairs returns the indexes of the opaque blocks of an answer that go back: whole
+// pairs of a call that the provider ran and its result, and single blocks. open maps
+// the IDs of calls without results.
 func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Half) (keep map[int]bool, open map[string]int) {
 	if !slices.ContainsFunc(m.Content, format.IsType[transcript.RawBlock]) {
 		return nil, nil
@@ -111,7 +111,7 @@ func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Ha
 	return keep, open
 }
 
-// ServerPairs returns those of answer i.
+// ServerPairs returns the pairs of answer i.
 func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
 	keep, open := r.Pairs(m, func(b transcript.RawBlock) Half {
 		switch {

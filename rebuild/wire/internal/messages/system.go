@@ -7,9 +7,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// roleSystem is the role of a message of the Messages API that says what holds from
-// there on. It stands behind a message of the user, and in front of an answer or at
-// the end.
+// roleSystem is the role of a message of the Messages API with instructions from
+// there on. It follows a message of the user, and precedes an answer or the end.
 const roleSystem transcript.Role = "system"
 
 // systemSince holds the first version of each line of Claude that takes messages of
@@ -26,8 +25,8 @@ func takesSystem(model string) bool {
 type systemText struct{ transcript.TextBlock }
 
 // asSystem reports whether the later system prompts in message i may have the role:
-// if the model takes it, and so does the one that made the answer behind them. So a
-// prompt stays what it was in the request for that answer.
+// if the model takes it, and so does the one that made the following answer. So a
+// prompt keeps its form from the request for that answer.
 func (r *Renderer) asSystem(i int) bool {
 	if r.PlainPrompts || !takesSystem(r.Req.Model) {
 		return false
@@ -41,10 +40,10 @@ func (r *Renderer) asSystem(i int) bool {
 	return true
 }
 
-// withSystem appends a message, and one of the system prompts that end it. Where
-// something follows them, or stands nowhere in front of them, they stay texts.
+// withSystem appends a message, and one of the system prompts that end it.
+// Prompts with a text after them, or without any before, stay texts.
 func withSystem(out []transcript.Message, m transcript.Message) []transcript.Message {
-	said := 0 // up to the last block that is no prompt
+	said := 0 // up to the last block other than a prompt
 	for j, b := range m.Content {
 		if prompt, ok := b.(systemText); ok {
 			m.Content[j] = prompt.TextBlock

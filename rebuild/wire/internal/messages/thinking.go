@@ -90,11 +90,11 @@ func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []tran
 	return out
 }
 
-// unfit says why a block of reasoning in answer i is left out; empty if it is
-// not. That of answers which say what they were made from has been chosen by
-// [rebuild.Reasoned], for every model: those that cannot read it ignore it. That
-// of others is given back within the running turn, to the model that made it,
-// unless that would check what stands in front of it.
+// unfit returns the reason why a block of reasoning in answer i is left out, or
+// "". [rebuild.Reasoned] has chosen among answers with a recorded request, for
+// every model: models that cannot read reasoning ignore it. Other reasoning goes
+// back within the running turn, to the model that made it, unless that checks
+// its prefix.
 func (r *Renderer) unfit(i int, content []transcript.Block, b transcript.Block, o transcript.Origin) string {
 	// An answer without calls may end the request; there the API takes reasoning
 	// only if thinking is on, or if it paused the answer itself.
@@ -118,10 +118,11 @@ func (r *Renderer) unfit(i int, content []transcript.Block, b transcript.Block, 
 	return ""
 }
 
-// checksPrefix reports whether a model refuses reasoning behind a changed prefix,
-// at least for some accounts: Claude since Fable 5.1 and Opus, Sonnet and Haiku
-// 5.5, and what is newer. Names are those of [transcript.Request]: of the Messages
-// API "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0", of Vertex "claude-opus-5-5@20260901".
+// checksPrefix reports whether a model refuses reasoning after a changed prefix, at least
+// for some accounts: Claude since Fable 5.1 and Opus, Sonnet and Haiku 5.5, and newer
+// ones. Names are as in [transcript.Request]: of the Messages API
+// "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0", of
+// Vertex "claude-opus-5-5@20260901".
 func checksPrefix(model string) bool {
 	_, version := claudeVersion(model)
 	return version > 500
@@ -147,9 +148,9 @@ func claudeVersion(model string) (line string, version int) {
 	return parts[0], generation*100 + minor
 }
 
-// isWhole reports whether reasoning can be given back at all: the API refuses
-// it without its signature. Its text may be empty: newer models hide it and
-// want the signed block back as it was.
+// isWhole reports whether reasoning can go back at all: the API refuses it
+// without its signature. Its text may be empty: newer models hide it and want
+// the signed block back as it was.
 func isWhole(b transcript.Block) bool {
 	switch b := b.(type) {
 	case transcript.ThinkingBlock:

@@ -26,7 +26,7 @@ const NoParameters = `{"type":"object","properties":{}}`
 // A Renderer is what rendering for both APIs of OpenAI has in common.
 type Renderer struct{ format.Talk }
 
-// Source returns the source of an image or a file, or what is wrong with it.
+// Source returns the source of an image or a file, or a problem.
 func (r *Renderer) Source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
 	clean, problem = format.CleanSource(s, kind)
 	chat := r.API == format.APIOpenAIChat
@@ -42,8 +42,7 @@ func (r *Renderer) Source(s transcript.Source, kind string) (clean transcript.So
 	return clean, problem
 }
 
-// SourceURL returns the URL of a source, that of its data if it has these; empty if it
-// is a file.
+// SourceURL returns the URL of a source, a data URL if it has data; empty for a file.
 func SourceURL(s transcript.Source) string {
 	if s.Type == "base64" {
 		return "data:" + s.MediaType + ";base64," + s.Data
@@ -51,8 +50,8 @@ func SourceURL(s transcript.Source) string {
 	return s.URL
 }
 
-// Document returns the parts of a document: what it is about, and its bytes, which are
-// called by its title, or texts.
+// Document returns the parts of a document: its subject, and its bytes, named by its
+// title, or texts.
 func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
 	text := func(texts ...string) {
 		for _, s := range texts {

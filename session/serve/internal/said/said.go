@@ -20,13 +20,13 @@ type Part struct {
 }
 
 // Message returns the message of a role with a text, or with parts, which count
-// if both are given. The error is a text for the client.
+// if both are present. The error is a text for the client.
 func Message(role, content string, parts []Part) (m transcript.Message, err error) {
 	m.Role = transcript.Role(role)
 	if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
 		return m, errors.New("the role is neither user nor assistant")
 	}
-	if len(parts) == 0 { // the line is that of the library
+	if len(parts) == 0 { // the line is the library's
 		text := transcript.UserText(content)
 		text.Role = m.Role
 		return text, nil
