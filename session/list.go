@@ -94,7 +94,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 	}
 	st.looks.Add(1)
 	if opts.Current && opts.check() == nil { // it has a whole key
-		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.Key.String()})
+		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.String()})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
