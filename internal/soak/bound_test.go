@@ -163,7 +163,7 @@ func (b *boundTurn) continued() {
 // its way, and after restarts, a model that binds reasoning to what it was made
 // from refuses nothing.
 func TestReasoningIsBound(t *testing.T) {
-	turns := storetest.Extent(*storetest.Soak, 2, 40, 1000)
+	turns := storetest.Extent(*storetest.Soak, 1, 40, 1000)
 	seeds := []uint64{661} // erases an entry twice that was carried in between
 	for seed := range uint64(turns) {
 		seeds = append(seeds, seed)
