@@ -1,6 +1,15 @@
 package compact_test
 
-import "flag"
+import (
+	"flag"
+	"runtime/debug"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // most of the time goes to short-lived texts
+	m.Run()
+}
 
 // go test ./compact samples the long histories. -soak=gate tries all of them,
 // which .ci/run asks for.

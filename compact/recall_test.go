@@ -135,7 +135,7 @@ func TestRecallOfFacts(t *testing.T) {
 		{anID, []string{anID}, .90},
 	}
 	for _, share := range []float64{.01, .20} {
-		for _, window := range amount([]int{16_000, 32_000}, []int{8_000, 16_000, 32_000, 64_000, 200_000}) {
+		for _, window := range amount([]int{16_000}, []int{8_000, 16_000, 32_000, 64_000, 200_000}) {
 			t.Run(fmt.Sprintf("%d%%/%dk", int(share*100), window/1000), func(t *testing.T) {
 				t.Parallel()
 				r := recall(t, window, share, compact.SummarizerFunc(halfOf))

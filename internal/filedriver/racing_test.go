@@ -243,7 +243,7 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 // first one of it, in whatever order they meet.
 func TestFirstSessionOfAnAgent(t *testing.T) {
 	t.Parallel()
-	d := open(t, t.TempDir(), nil)
+	d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncNever})
 	for n := range 200 {
 		agent := fmt.Sprint("a", n)
 		var readers sync.WaitGroup

@@ -2,6 +2,7 @@ package filelog_test
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -123,7 +124,10 @@ func TestKill(t *testing.T) {
 			fmt.Println(i)
 		}
 	}
-	runs := 60
+	runs := 20
+	if flag.Lookup("faults").Value.String() != "short" {
+		runs = 60
+	}
 	if testing.Short() {
 		runs = 10
 	}

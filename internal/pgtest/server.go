@@ -238,5 +238,13 @@ func stat(pid int) (state string, parent int) {
 	return state, parent
 }
 
-// Stop kills the server and removes its data.
-func (s *Server) Stop() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
+// Stop ends the server, which frees its shared memory, and removes its data.
+func (s *Server) Stop() error {
+	err := s.cmd.Process.Signal(syscall.SIGQUIT) // it waits for no client
+	select {
+	case <-s.ended:
+	case <-time.After(time.Minute):
+		err = s.Kill()
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}

@@ -211,7 +211,7 @@ func TestPrefixes(t *testing.T) {
 		}
 		rendered++
 		for i, g := range targets {
-			if (i+rendered)%amount(3, 1, 1) == 0 {
+			if (i+rendered)%amount(6, 1, 1) == 0 {
 				g.body(t, h)
 			}
 		}

@@ -117,7 +117,7 @@ func TestRenderHostileHistory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(15, 16))
 	apis := []string{"anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"}
 	models := []string{model, "gpt-x", "gpt-x", geminiModel, bedrockModel}
-	for i := range 400 {
+	for i := range amount(100, 400, 4_000) {
 		k := i % len(apis)
 		lines := randomLines(rnd, apis[k:k+1], models[k:k+1], hostileBlocks)
 		lines = slices.DeleteFunc(lines, func(line string) bool {

@@ -20,10 +20,7 @@ import (
 // events.
 func TestStreamAnything(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(2)
-	if *faults != "short" {
-		seeds = 25
-	}
+	seeds := map[string]uint64{"short": 1, "gate": 2, "long": 25}[*faults]
 	ts, store, _ := served(t, &serve.Options{Open: true})
 	for seed := range seeds {
 		key := session.Key{Agent: "main", Channel: "test", Peer: fmt.Sprint(seed)}
