@@ -119,6 +119,7 @@ func (t Trigger) Limit() int {
 	return limit
 }
 
+// Room is the size of a history after a compaction that was due, at most.
 func (t Trigger) Room() int {
 	if t.Limit() == 0 {
 		return 0

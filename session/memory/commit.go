@@ -17,6 +17,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// CommitOptions configure [Commit].
 type CommitOptions struct {
 	// Keep is the archived part that the history still shows verbatim. The zero
 	// value shows none of it: the overview takes its place.
