@@ -400,7 +400,7 @@ func TestLanguagePatterns(t *testing.T) {
 		p := &prose{places: map[string][]string{}}
 		p.add("", tt.today)
 		names := slices.DeleteFunc(slices.Sorted(maps.Keys(p.places)), func(name string) bool { return name == "all" })
-		for _, want := range strings.Fields(tt.want) {
+		for want := range strings.FieldsSeq(tt.want) {
 			require.Contains(t, names, want, tt.today)
 		}
 		p = &prose{places: map[string][]string{}}

@@ -53,7 +53,7 @@ func (s *Session) following(ctx context.Context, op, after string, waits bool) i
 // A follower is one loop over [Session.Follow].
 type follower struct {
 	s       *Session
-	ctx     context.Context // nolint:containedctx // the loop's
+	ctx     context.Context //nolint:containedctx // the loop's
 	scan    scan
 	yield   func(transcript.Entry, error) bool
 	stopped bool // the loop was left

@@ -31,7 +31,7 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 		}
 		for e := x.byKey[ownedKeyOf(row.KeyRef())]; e != nil; e = e.next {
 			if e.gen == row.Gen && e.gen > 0 && e.id != row.ID {
-				return fmt.Errorf("session %s of agent %q: session %s of the key has gen %d, too: delete that session, or copy into another store; nothing was written: %w", row.ID, a.name, e.id, e.gen, fs.ErrExist)
+				return fmt.Errorf("session %s of agent %q: session %s of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", row.ID, a.name, e.id, e.gen, fs.ErrExist)
 			}
 		}
 		x.check(row.ID)

@@ -12,11 +12,11 @@ import (
 var _ driver.Archiver = (*Driver)(nil)
 
 // Archive implements [driver.Archiver]. The archive is on stable storage, was read
-// back and compared before the transcript is removed, whatever Options.Sync says.
-// It needs as much room as it takes, and that of the transcript too if a sync of the
-// transcript has failed: the archive is made of the copy that cures it. A large
-// transcript is compressed before the index is locked, so that nobody waits for that,
-// and once more if it has changed meanwhile.
+// back and compared before the transcript is removed, under every policy. It needs
+// room for the archive, and for the transcript as well if a sync of it has failed:
+// the archive is made of the copy that cures it. A large transcript is compressed
+// before the index is locked, so that no other call waits for that, and again if it
+// has changed.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	return d.on(ctx, ref, func(a *agent) error {
 		release, alone, err := a.idx.takeTurn(ref.ID)
@@ -49,7 +49,7 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 
 // DeleteIf implements [driver.Archiver]. It holds the turn lock and the append lock
 // of every session that check allows until all of them are deleted. Like Delete it
-// copies nothing, whatever has become of a sync.
+// copies nothing, even after a failed sync.
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	if err := d.enter(ctx); err != nil {
 		return slices.Repeat([]error{err}, len(refs))
@@ -89,9 +89,9 @@ func (d *Driver) at(step string) {
 
 // archive is [Driver.Archive]. A busy line makes every reader look at the files of
 // the session until its row is there; while there is a transcript, the archive does
-// not count. So a kill between two steps leaves the session as it was, or archived.
-// P is what was packed ahead, nil if nothing was. It is used if the transcript still
-// is what was packed.
+// not count. So a kill between two steps leaves the session unchanged, or archived.
+// p is the archive packed ahead, or nil. It is used if the transcript is unchanged
+// since.
 func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p *packed) error {
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
 		return nil
@@ -102,7 +102,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	}
 	defer s.release()
 	beside, err := x.a.hasArchive(ref.ID)
-	if beside { // else it would remove what was packed ahead
+	if beside { // else it would remove the archive packed ahead
 		err = x.a.removeBeside(ref.ID)
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		x.a.d.at("archive: remove transcript")
 		err = x.a.sess.Remove(fileName(ref.ID))
 		if f, statErr := x.a.stat(ref.ID); statErr == nil && f.archived {
-			err = nil // it is gone, whatever the call says
+			err = nil // it has left the folder, despite the error
 		}
 	}
 	if err != nil {
@@ -154,8 +154,8 @@ func (a *agent) notArchived(ref driver.Ref, err error) error {
 	return a.d.wrap("archive session", a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
 }
 
-// packAhead packs a transcript that may be changed, deleted or erased meanwhile. The
-// caller holds the turn lock, so that nobody else packs it.
+// packAhead packs a transcript that may be changed, deleted or erased during it. The
+// caller holds the turn lock, so that no other process packs it.
 func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (p *packed, err error) {
 	var row driver.Row
 	var o *openLog
@@ -191,7 +191,7 @@ func (x *index) restore(ref driver.Ref) error {
 		return err
 	}
 	if !f.archived {
-		return x.a.removeBeside(ref.ID) // what a killed process has left
+		return x.a.removeBeside(ref.ID) // leftovers of a killed process
 	}
 	x.a.d.at("restore: busy line")
 	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
@@ -240,7 +240,7 @@ func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, check func(driv
 	}
 }
 
-// takeTurn takes the turn lock of a session if it is free. Where there is none it
+// takeTurn takes the turn lock of a session if it is free. Without turn locks it
 // reports that the caller may not be alone.
 func (x *index) takeTurn(id string) (release func(), alone bool, err error) {
 	if x.lock == nil {

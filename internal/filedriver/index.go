@@ -50,11 +50,11 @@ type record struct {
 
 // An index is the list of an agent's sessions, as the package comment describes it.
 //
-// A process says in a busy line that it is about to append to a session, and ends
-// that with its next row. The first line names the boot of the system: after a power
-// cut, when anything may have been lost, all transcripts are compared with their rows
-// once, and so they are if the index is missing or damaged. Therefore no lines but
-// those of a deletion and an erase need a sync.
+// A process announces appends to a session in a busy line, and ends it with its next
+// row. The first line names the boot of the system: after a power cut, when anything
+// may have been lost, all transcripts are compared with their rows once, and so they
+// are if the index is missing or damaged. Therefore only lines of a deletion and an
+// erase need a sync.
 //
 // Writers hold a lock byte of the file sessions.lock, which also has one byte
 // for each living writer. Readers take no lock. A writer also rewrites the log
@@ -63,9 +63,9 @@ type index struct {
 	a    *agent
 	lock *filelog.LockFile // nil in a store that is read-only
 
-	mu sync.Mutex // guards what follows; taken after the lock
+	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
-	file    *os.File    // nil if there is none
+	file    *os.File    // nil if missing
 	info    fs.FileInfo // of file
 	applied int64       // offset after the last line that was applied
 	version int         // of the file; 0 if its first line does not say
@@ -76,8 +76,8 @@ type index struct {
 	erases  map[string]bool // the same
 	held    string          // the session that is kept still
 	remake  bool            // the next writer must rewrite the file
-	// Nobody has written to the file under this boot of the system: the page cache has
-	// nothing of what its dead writers left but what the disk has.
+	// No process has written to the file under this boot of the system: the page cache
+	// agrees with the disk about its dead writers.
 	otherBoot bool
 	learned
 }
@@ -99,8 +99,8 @@ func openIndex(a *agent) (*index, error) {
 	}
 	a.idx = x // logs ask it
 	if pending && x.lock != nil {
-		// The words of a session that somebody wanted deleted are still there. The
-		// holder of the lock may be deleting it, and may have been stopped.
+		// The words of a session to be deleted are still there. The holder of the
+		// lock may be deleting it, and may have been stopped.
 		short, cancel := context.WithTimeout(context.Background(), busyWait)
 		defer cancel()
 		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
@@ -228,7 +228,7 @@ type piece struct {
 }
 
 // pieces yields the lines between two places. A last line without its '\n' is being
-// written, or is what a killed writer left.
+// written, or was left by a killed writer.
 func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		for most := int64(chunk); ; {
@@ -247,7 +247,7 @@ func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
 					return
 				}
 				from, most = from+int64(whole), chunk
-			case int64(n) < most: // the end, or that of a file that a failed write was taken back from
+			case int64(n) < most: // the end, or the end before a failed write was taken back
 				return
 			default:
 				most *= 2
@@ -292,7 +292,7 @@ func decodeJSON(text []byte) (l line) {
 func (x *index) apply(l line) {
 	switch {
 	case l.damaged:
-		x.lost, x.remake = true, true // it stood for a change that the transcripts know
+		x.lost, x.remake = true, true // it announced a change that the transcripts contain
 	case l.Version > 0 && x.applied == 0:
 		x.version = l.Version
 		if x.a.name == "" { // of a folder whose name is hashed, see agentName
@@ -336,7 +336,6 @@ func (x *index) unmark(id string, by ...int64) {
 	}
 }
 
-// drop removes all that is known of a session.
 func (x *index) drop(id string) {
 	if e := x.find(id); e != nil {
 		x.del(e)
@@ -344,8 +343,8 @@ func (x *index) drop(id string) {
 	delete(x.busy, id)
 }
 
-// row returns the row of an entry. One that the file does not hold as it should
-// is made anew from the transcript. It reports false if there is none.
+// row returns the row of an entry. A bad one is made again from the transcript.
+// It reports false if it is missing.
 func (x *index) row(e *entry) (row driver.Row, ok bool) {
 	if row, ok = x.stored(e); ok {
 		return row, true
@@ -375,9 +374,8 @@ func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	return row, true
 }
 
-// ready applies what others have written, and notices names that somebody
-// has put into the folder, as far as that is possible without a lock and
-// without writing. The caller holds x.mu.
+// ready applies lines of other writers, and notices new names in the folder,
+// without a lock and without writing. The caller holds x.mu.
 func (x *index) ready(ctx context.Context) error {
 	if err := x.refresh(); err != nil {
 		return err

@@ -28,11 +28,11 @@ type logs struct {
 	// failed is (*filelog.Log).Failed, but in tests.
 	failed func(*filelog.Log) *driver.NotDurableError
 
-	mu     sync.Mutex // guards what follows; never held while a log is synced
+	mu     sync.Mutex // guards the fields below; never held while a log is synced
 	open   map[driver.Ref]*openLog
-	order  *list.List // of *openLog: the one that was asked for last comes first
-	idle   int        // how many of them nobody uses and may be closed
-	ending bool       // nobody is to wait for a lock any more
+	order  *list.List // of *openLog: the one used last comes first
+	idle   int        // the number of idle ones that may be closed
+	ending bool       // no call may wait for a lock any more
 	closed bool
 }
 
@@ -42,12 +42,12 @@ type openLog struct {
 	users int
 	place *list.Element // in the order
 	idle  bool          // counted as such
-	stale bool          // its file is gone, and its last user closes it
+	stale bool          // its file was removed, and its last user closes it
 
 	// suspects are the dead writers that the log knows; guarded by index.mu.
 	suspects map[int64]bool
-	// told is set while a busy line of this process stands in the index, and
-	// appends counts those under way. See index.stillBusy for their order.
+	// told is set while the index holds a busy line of this process, and
+	// appends counts running ones. See index.stillBusy for their order.
 	told    atomic.Bool
 	appends atomic.Int32
 	// The lines that conditional appends have read; guarded by the append lock.
@@ -94,7 +94,7 @@ func (ls *logs) rouse(o *openLog) {
 	}
 }
 
-// release ends a use. err is how it ended, and is returned as ended says it. A
+// release ends a use. err is its error, which is returned by way of ended. A
 // failure to close other logs does not concern the caller and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
@@ -118,16 +118,16 @@ func (ls *logs) release(o *openLog, err error) error {
 	return err
 }
 
-// ended returns the error of a use that has failed: it says why if the log was closed
-// meanwhile, and that its sync had failed if it is closed because its file is gone. But
-// for filelog.ErrReplaced, which is for [agent.cause], it is in terms of package driver.
-// It is called with ls.mu held.
+// ended returns the error of a failed use: the reason if the log was closed during it,
+// and its failed sync if it is closed because its file was removed. But for
+// filelog.ErrReplaced, which is for [agent.cause], it is in terms of package driver. It
+// is called with ls.mu held.
 func (ls *logs) ended(o *openLog, err error) error {
 	if errors.Is(err, filelog.ErrReplaced) {
 		o.stale = true
 		ls.remove(o) // the next call opens the file anew
 		o.log.Interrupt()
-		if failed := ls.failed(o.log); failed != nil { // and knows nothing of it
+		if failed := ls.failed(o.log); failed != nil { // and is unaware of it
 			err = fmt.Errorf("%w: %w", err, failed)
 		}
 	}
@@ -137,8 +137,8 @@ func (ls *logs) ended(o *openLog, err error) error {
 	return lockError(err)
 }
 
-// oldest returns the idle log that was asked for first, nil if there is none. It
-// is called with ls.mu held.
+// oldest returns the idle log used longest ago, or nil. It is called with ls.mu
+// held.
 func (ls *logs) oldest() *openLog {
 	for e := ls.order.Back(); e != nil; e = e.Prev() {
 		if o, _ := e.Value.(*openLog); o.idle {
@@ -148,8 +148,8 @@ func (ls *logs) oldest() *openLog {
 	return nil
 }
 
-// evict closes the log that nobody has used for longest, unless somebody uses it
-// meanwhile. One whose sync failed stays: closing it would forget that.
+// evict closes the log used longest ago, unless it is used again. One whose sync
+// failed stays: closing it would forget that.
 func (ls *logs) evict() {
 	ls.mu.Lock()
 	o := ls.oldest()
@@ -157,12 +157,12 @@ func (ls *logs) evict() {
 		ls.mu.Unlock()
 		return
 	}
-	ls.rouse(o) // whoever evicts meanwhile takes another one
+	ls.rouse(o) // concurrent calls evict another one
 	ls.mu.Unlock()
 	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
-		// So that closing has nothing left to sync: whoever opens the file
-		// while it is closed would not learn of a failure. It is no Flush, which may
-		// ask the index for other writers: the caller may hold index.mu.
+		// So that closing has nothing left to sync: a log opened in between would
+		// not learn of a failure. It is not a Flush, which may ask the index for
+		// other writers: the caller may hold index.mu.
 		if err := o.log.Sync(context.Background()); err != nil {
 			ls.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
 		}
@@ -186,20 +186,20 @@ func (ls *logs) shut(o *openLog) {
 	}
 }
 
-// adopt takes a log that was opened for a session that nobody has used yet.
+// adopt takes a log that was opened for a new session.
 func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
 	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return l, nil })
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if o.log != l { // somebody was faster
+	if o.log != l { // another call was faster
 		err = l.Close()
 	}
 	return errors.Join(err, ls.release(o, nil))
 }
 
-// drop closes a session's log as soon as nobody uses it. A call that waits for
-// one of its locks fails with ErrReplaced.
+// drop closes a session's log as soon as it is idle. A call that waits for one
+// of its locks fails with ErrReplaced.
 func (ls *logs) drop(ref driver.Ref) {
 	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return nil, fs.ErrNotExist })
 	if err == nil {
@@ -294,8 +294,8 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	return l, nil
 }
 
-// fileName returns the name of a transcript. One whose hashed name is all that is
-// known of it goes by that name, which is too long for an ID.
+// fileName returns the name of a transcript. One known only by its hashed name
+// goes by that name, which is too long for an ID.
 func fileName(id string) string {
 	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
 		return id
@@ -310,7 +310,7 @@ func (d *Driver) forgetIdentity(ref driver.Ref) {
 	delete(d.ids, ref)
 }
 
-const maxIdentity = 4 << 10 // bytes of a first line that are looked at
+const maxIdentity = 4 << 10 // examined bytes of a first line
 
 // identify reports whether a transcript is the one that had its name when this
 // driver last opened it: whether its first line, which holds the time at which

@@ -418,7 +418,7 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	require.NotContains(t, text, `"row":{"id":"bad"`)
 	require.NoError(t, os.WriteFile(d.Path(bad), []byte("garbage\n"), 0o600))
 	_, _, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "another key"}, header("new", "another key"))
-	require.ErrorContains(t, err, "it has no header that can be read; nothing was written")
+	require.ErrorContains(t, err, "its header cannot be read; nothing was written")
 	require.NoError(t, d.Close())
 }
 

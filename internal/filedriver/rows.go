@@ -8,20 +8,20 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// An entry is what the index keeps in memory of a session: what orders lists
-// and finds the current session of a key. The rest of its row stays in the file
-// until somebody asks for it. An entry without a key is a transcript without a
-// header that can be read: it may be a session of any key.
+// An entry is the part of a row in memory: members that order lists and find
+// the current session of a key. The rest of the row stays in the file until it
+// is needed. An entry without a key is a transcript without a header that can
+// be read: it may be a session of any key.
 type entry struct {
 	id string
 	ownedKey
 	updatedAt time.Time
 	size, gen int64
 	rev       int
-	used      bool // the session has lines besides its header
+	used      bool // the session has lines after its header
 	archived  bool
 
-	read int64 // up to where the transcript was read for its gen, if that is behind size
+	read int64 // up to where the transcript was read for its gen, if that is after size
 
 	at  int64       // where the row is in the file
 	n   int         // its length in bytes; 0 if the file does not have it
@@ -125,8 +125,8 @@ func (r *rows) search(p driver.Place) (int, bool) {
 	return slices.BinarySearchFunc(r.order, p, func(e *entry, p driver.Place) int { return e.place().Compare(p) })
 }
 
-// page returns the n entries behind a place, the newest first; all of them if
-// n is 0.
+// page returns the n entries after a place, the newest first; all of them if n
+// is 0.
 func (r *rows) page(after driver.Place, n int) []*entry {
 	if !r.sorted {
 		slices.SortFunc(r.order, func(a, b *entry) int { return a.place().Compare(b.place()) })
@@ -159,7 +159,7 @@ func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
 	return cur, highest
 }
 
-// headRow is what a row begins with in a rewritten index.
+// headRow is the beginning of a row in a rewritten index.
 const headRow = `{"row":`
 
 // peek reads a line with a row or a busy line of a writer, as this package writes
@@ -230,7 +230,7 @@ func (p *peeker) maybe(prefix string) bool {
 
 func (p *peeker) skip(prefix string) { p.ok = p.maybe(prefix) && p.ok }
 
-// text returns the rest of a text, and walks behind its quote.
+// text returns the rest of a text, and moves past its quote.
 func (p *peeker) text() []byte {
 	i := bytes.IndexByte(p.rest, '"')
 	if i < 0 {

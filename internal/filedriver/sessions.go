@@ -14,7 +14,6 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// notFound says that a session is not there.
 func (d *Driver) notFound(ref driver.Ref) error {
 	return d.wrap("find session "+ref.ID, d.Path(ref), fs.ErrNotExist, "list the sessions to see which there are")
 }
@@ -43,7 +42,7 @@ func (d *Driver) existing(ref driver.Ref) (*agent, error) {
 	return a, err
 }
 
-// listable returns the folder of an agent, nil if it has no sessions.
+// listable returns the folder of an agent, or nil without sessions.
 func (d *Driver) listable(name string) (*agent, error) {
 	a, err := d.agent(name)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
@@ -91,10 +90,10 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 			return driver.Row{}, false
 		}
 		if x.readGen(e); x.find(e.id) != e || e.archived {
-			continue // somebody has archived it, or removed it by hand
+			continue // it was archived, or removed by hand
 		}
 		if row, ok := x.row(e); ok {
-			kept := row // it is likely to be asked for again
+			kept := row // it is likely to be needed again
 			kept.Labels = slices.Clone(row.Labels)
 			e.row = &kept
 			return row, true
@@ -212,7 +211,7 @@ func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	if x.deletes[ref.ID] { // whoever finishes that would delete this one
-		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which says why, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which reports the reason, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	if a.d.opts.Sync != driver.SyncNever {
 		if err := a.syncFolders(); err != nil {
@@ -299,7 +298,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
-		e.gen = max(e.gen, gen) // whatever becomes of the row: others read the line, and no gen is given twice
+		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and no gen is used twice
 	}
 	if err != nil {
 		return row, err
@@ -428,13 +427,13 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 		}
 		changed = x.check(e.id) || changed
 	}
-	if changed { // without a busy line: somebody has changed or removed a transcript by hand
+	if changed { // without a busy line: a transcript was changed or removed by hand
 		page = x.page(after, n)
 	}
 	current := map[ownedKey]*entry{}
 	for _, e := range page {
 		if e.key == "" && e.row == nil {
-			continue // there is nothing to be said of it
+			continue // its row has no data
 		}
 		row, ok := x.row(e)
 		if !ok {

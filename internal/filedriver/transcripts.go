@@ -19,19 +19,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// learned is what a process knows from the transcripts themselves.
+// learned holds the findings of a process in the transcripts themselves.
 type learned struct {
 	lost  bool     // all transcripts are to be compared with their rows
 	news  []string // sessions whose rows the next writer must add
-	stale []string // sessions that have an archive beside their transcript, for the next writer to remove
+	stale []string // sessions with both an archive and a transcript, for the next writer to clean up
 	// When the folders of transcripts and archives were changed last before their
 	// names were compared with the rows.
 	listed [2]time.Time
 }
 
 // readGen reads the lines that the row of a session does not cover for its gen,
-// which costs less than making the row anew, unless nobody but this process may
-// have made the session current. It drops a session without a transcript.
+// which is cheaper than making the row again, if another process may have made
+// the session current. It drops a session without a transcript.
 func (x *index) readGen(e *entry) {
 	f, err := x.a.stat(e.id)
 	switch {
@@ -56,10 +56,10 @@ func (x *index) readGen(e *entry) {
 	})
 }
 
-// compare looks for transcripts that the index does not know, or not as they
-// are, if there may be any. A writer adds a row after each change of the
-// folder. So a folder that is not older than the index may hold a name that
-// somebody put there or took away, or a session that is just being made.
+// compare looks for transcripts that are missing or outdated in the index, if
+// there may be any. A writer adds a row after each change of the folder. So a
+// folder that is not older than the index may have names added or removed by
+// hand, or a session that is just being made.
 func (x *index) compare(ctx context.Context) error {
 	at, err := x.a.changed()
 	if err != nil {
@@ -93,7 +93,7 @@ func (x *index) compare(ctx context.Context) error {
 		if known && !x.lost {
 			continue
 		}
-		f, err := x.stat(f.id) // it may have been archived, restored or removed meanwhile
+		f, err := x.stat(f.id) // it may have just been archived, restored or removed
 		if errors.Is(err, fs.ErrNotExist) {
 			delete(there, f.id)
 			continue
@@ -127,7 +127,7 @@ func (x *index) compared() {
 	}
 }
 
-// vouch makes the index newer than the folders if nobody has changed them since this
+// vouch makes the index newer than the folders if they have not changed since this
 // writer compared them or changed them itself. It is called after every write: one in
 // the same tick of the clock as the change leaves both equally old, and then every
 // process would compare them again.
@@ -160,8 +160,8 @@ func (a *agent) changed() (at [2]time.Time, err error) {
 	return at, nil
 }
 
-// check makes the row of a session anew if it is not about all of the
-// transcript, and drops it if there is none. It reports whether the row has
+// check makes the row of a session again unless it covers all of the
+// transcript, and drops it without a transcript. It reports whether the row has
 // changed.
 func (x *index) check(id string) (changed bool) {
 	f, err := x.stat(id)
@@ -190,9 +190,9 @@ func (x *index) checked(ref driver.Ref) (row driver.Row, err error) {
 	return row, nil
 }
 
-// look makes the row of a transcript. One that cannot be understood keeps the
-// row it has, or gets one that says only which key it belongs to; opening it
-// says what is wrong. It returns why.
+// look makes the row of a transcript. An unreadable one keeps its row, or gets
+// one with its key alone; opening it reports the error. look returns the
+// reason.
 func (x *index) look(f found) error {
 	var known driver.Row
 	e := x.find(f.id)
@@ -230,7 +230,7 @@ func (x *index) certain() error {
 	for _, id := range all {
 		f, err := x.a.stat(id)
 		if err == nil {
-			err = x.look(f) // somebody may have restored it
+			err = x.look(f) // it may have been restored
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			x.drop(id)
@@ -248,8 +248,8 @@ func (x *index) certain() error {
 	return nil
 }
 
-// errNoHeader says that it cannot be told which key a transcript belongs to.
-var errNoHeader = errors.New("it has no header that can be read")
+// errNoHeader reports a transcript whose key is unknown.
+var errNoHeader = errors.New("its header cannot be read")
 
 func noHeader(err error) error {
 	if err == nil {
@@ -301,8 +301,8 @@ func (a *agent) files(archived bool) (all []found, err error) {
 	return all, nil
 }
 
-// idOf returns the ID of the session of a file with a name. That of one with a
-// hashed name is in its header, and empty if that cannot be read.
+// idOf returns the ID of the session of a file with a name. With a hashed name
+// the ID is in its header, and empty if that cannot be read.
 func (a *agent) idOf(f found, enc string) (id string, ok bool) {
 	if id, ok = DecodeName(enc); !ok && filename.IsHashed(enc) {
 		e, _, _ := a.header(f)
@@ -311,7 +311,7 @@ func (a *agent) idOf(f found, enc string) (id string, ok bool) {
 	return id, ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
 }
 
-// stat finds the transcript of a session, or its archive if there is none.
+// stat finds the transcript of a session, or else its archive.
 func (a *agent) stat(id string) (f found, err error) {
 	f = found{file: fileName(id), id: id}
 	for range 2 { // the archive may be restored in between
@@ -334,8 +334,8 @@ func (a *agent) stat(id string) (f found, err error) {
 	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "list the sessions to see which there are")
 }
 
-// stat is that of the agent, but a session that is being deleted is not there any
-// more, whatever there is of its files.
+// stat is the method of the agent, but a session in deletion is missing, even if
+// files of it exist.
 func (x *index) stat(id string) (found, error) {
 	if x.deletes[id] {
 		return found{}, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: id})
@@ -348,7 +348,7 @@ func (x *index) stat(id string) (found, error) {
 // live is stat for a session that must not be archived.
 func (a *agent) live(id string) (found, error) { return a.unarchived(a.stat(id)) }
 
-// live is that of the agent for a session that is not being deleted.
+// live is the method of the agent for a session that is not being deleted.
 func (x *index) live(id string) (found, error) { return x.a.unarchived(x.stat(id)) }
 
 func (a *agent) unarchived(f found, err error) (found, error) {
@@ -359,7 +359,7 @@ func (a *agent) unarchived(f found, err error) (found, error) {
 }
 
 // findHeader returns the header of a transcript, the first entry of its kind,
-// and how many entries are in front of it.
+// and the number of entries before it.
 func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
 	for rec, err := range scan(0, driver.Forward) {
 		if err != nil {
@@ -390,7 +390,7 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 }
 
 // read calls do with a transcript. A last line that a dead writer has left without its
-// '\n' is part of it: it may be what makes the session current.
+// '\n' is part of it: it may make the session current.
 func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	o, err := a.open(f)
 	if err != nil {
@@ -422,18 +422,17 @@ func wholeLines(r io.ReaderAt, size int64) int64 {
 	}
 	for rec, err := range transcript.ScanBackward(r, size, nil) {
 		if err != nil {
-			return size // the caller finds it, too
+			return size // the caller finds it as well
 		}
 		return rec.End
 	}
 	return 0
 }
 
-// describe makes the row of a session from its transcript. Known is the row it
-// had, or the zero one. If it fails, the size of the row says that it holds for
-// none of the lines; then the row only says which key the session belongs to,
-// or, if the error is [errNoHeader], what can be read without one. The ID is
-// empty if that is nothing.
+// describe makes the row of a session from its transcript. known is the old
+// row, or the zero one. After an error the row covers no lines; then it holds
+// only the key of the session, or, if the error is [errNoHeader], the data
+// readable without a header. The ID may then be empty.
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
 	defer func() { row.Archived = f.archived }()
 	err = a.read(f, func(o *opened, scan Scan) error {

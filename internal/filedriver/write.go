@@ -74,8 +74,8 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 }
 
 // aside calls f, which may wait for the append lock of a session, without x.mu, so
-// that others can read the rows meanwhile. The caller holds the lock of the index:
-// nobody writes to it.
+// that others can read the rows during it. The caller holds the lock of the index:
+// no other process writes to it.
 func (x *index) aside(f func()) {
 	x.mu.Unlock()
 	defer x.mu.Lock()
@@ -128,10 +128,10 @@ func (x *index) finish(ctx context.Context) error {
 		if x.find(id) != nil {
 			continue
 		}
-		// Sessions are made under the lock, so nobody is making this one.
+		// Sessions are made under the lock, so this one is not being made.
 		if x.check(id); x.find(id) == nil {
 			delete(x.busy, id)
-			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // of no use to anybody; the header has words
+			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
 		}
 		x.news = append(x.news, id)
 	}
@@ -167,8 +167,8 @@ func (x *index) addNews() error {
 }
 
 // write appends lines to the index and applies them. No busy line is added to an index
-// of another boot: its first line says that what a writer left is safe. The caller
-// holds the lock of the index.
+// of another boot: its first line marks all older bytes as safe. The caller holds the
+// lock of the index.
 func (x *index) write(recs ...record) error {
 	var lines []byte
 	for _, rec := range recs {
@@ -185,7 +185,7 @@ func (x *index) write(recs ...record) error {
 	n, err := x.file.Write(lines)
 	if err != nil {
 		if n > 0 && x.file.Truncate(before) != nil {
-			_, _ = x.file.Write([]byte("\n")) // keeps the part apart from what follows
+			_, _ = x.file.Write([]byte("\n")) // separates the part from later lines
 		}
 		return x.fail("write index", err, "nothing was written; make room or make the file writable")
 	}
@@ -195,7 +195,7 @@ func (x *index) write(recs ...record) error {
 	x.vouch()
 	// An erase rewrites the file itself, once the session has its new row.
 	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
-		if err := x.rewrite(false); err != nil { // it goes on growing
+		if err := x.rewrite(false); err != nil { // it continues to grow
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
 	}
@@ -222,9 +222,9 @@ func storable(row driver.Row) driver.Row {
 	return row
 }
 
-// rewrite puts the rows, and the busy lines and deletions that nobody has ended,
-// into a new file in the place of the index. Sync says that it must be on stable
-// storage when the error is nil.
+// rewrite replaces the index by a new file with the rows, and the unended busy
+// lines and deletions. With sync set it is on stable storage when the error is
+// nil.
 func (x *index) rewrite(sync bool) error {
 	head := record{Version: indexVersion, Boot: bootID(), Agent: x.a.name}
 	if x.lost {
@@ -247,7 +247,7 @@ func (x *index) rewrite(sync bool) error {
 		if n, err := x.file.ReadAt(text, e.at); n < e.n {
 			return x.fail("rewrite index", err, "nothing was written")
 		}
-		if !json.Valid(text) { // damage: the transcript says what the row should
+		if !json.Valid(text) { // damage: the transcript has the data of the row
 			x.del(e)
 			x.lost = true
 			return x.rewrite(sync)

@@ -94,15 +94,15 @@ func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines [
 }
 
 // Settle waits out an append in progress and returns the offset after the last
-// byte of the file, which then is the end of a line: if the file does not end
-// in '\n', a '\n' is added, whatever the last line holds, and [Options.Observe]
-// is called. A whole record that had lost its '\n' becomes readable that way,
-// and a torn one cannot run into the next. The '\n' is synced as the lines of
-// an Append are; of what stands before it Settle says nothing, so it waits for no
-// sync of others and compares nothing.
+// byte of the file, which then is the end of a line: if the file does not end in
+// '\n', a '\n' is added after any last line, and [Options.Observe] is called. A
+// whole record that had lost its '\n' becomes readable that way, and a torn one
+// cannot run into the next. The '\n' is synced as the lines of an Append are;
+// Settle does not cover earlier bytes, so it waits for no sync of others and
+// compares nothing.
 //
 // A read-only Log waits in the same way but adds nothing, so the offset may be
-// that of an unterminated tail.
+// the end of an unterminated tail.
 func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 	const op = "settle"
 	if err := l.begin(op); err != nil {
@@ -117,7 +117,7 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 }
 
 // Wait waits out an append in progress and returns the size of the file then. It
-// writes nothing and cures nothing, so the size may be that of an unterminated tail.
+// writes nothing and cures nothing, so the size may include an unterminated tail.
 func (l *Log) Wait(ctx context.Context) (size int64, err error) {
 	const op = "wait"
 	if err := l.begin(op); err != nil {
@@ -205,11 +205,11 @@ func (l *Log) hold(ctx context.Context, op string, do func(ctx context.Context, 
 	return release, nil
 }
 
-// A written is what one call did to the file.
+// A written describes the changes of one call to the file.
 type written struct {
-	tail  int64  // where the tail it ended had ended; 0 if there was none
-	lines extent // what it wrote
-	seq   uint64 // its last write; 0 if there was none
+	tail  int64  // the end of the tail it ended, or 0
+	lines extent // its bytes
+	seq   uint64 // its last write, or 0
 	cured Synced // the copy or the sync it had to make first
 }
 
@@ -321,17 +321,18 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced, vouch bool) (size
 	if *s, err = l.cure(ctx, op, false); err != nil {
 		return 0, err
 	}
-	if vouch && !l.drained { // it goes on in a copy by somebody else
+	if vouch && !l.drained { // it continues in a copy by another Log
 		return l.ready(ctx, op, s, vouch)
 	}
 	now, err = l.lookup(op)
 	return now.size, err
 }
 
-// drain waits until no sync of the file is running, in any process, then looks at
-// the mark, and then asks what others may have left, see [Options]. A sync that fails
-// keeps its lock until it has set the mark, or its process is gone, so the two find
-// also failures that the kernel reported before this Log opened its descriptor.
+// drain waits until no sync of the file is running, in any process, then looks at the
+// mark, and then asks for the offset of unsynced bytes of others, see [Options]. A
+// sync that fails keeps its lock until it has set the mark, or its process is gone,
+// so the two find also failures that the kernel reported before this Log opened its
+// descriptor.
 //
 // New syncs cannot starve drain: they follow new appends, and the caller holds the
 // append lock. But the holder of the sync lock may need that to recover, so drain
@@ -355,7 +356,7 @@ func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	}
 	now, err = l.lookup(op)
 	if unlockErr := f.Unlock(syncLock); unlockErr != nil {
-		l.abandon() // and the append lock is gone with it
+		l.abandon() // and the append lock ends with it
 		return look{}, l.fail(op, unlockErr)
 	}
 	if err == nil && l.opts.UnsyncedByOthers != nil {
@@ -391,8 +392,8 @@ func (l *Log) lend(ctx context.Context) error {
 
 // takeBack undoes a write of size bytes at start, of which n were written
 // before it failed with err. It cuts off bytes that this very write added, or
-// else keeps them apart from what will follow. It returns the error of the
-// append; nil if all bytes are in the file after all.
+// else separates them from later lines. It returns the error of the append; nil
+// if all bytes are in the file after all.
 func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 	info, statErr := l.file().Stat()
 	switch {
@@ -416,7 +417,8 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 }
 
 // lock takes first the place within this Log, in the order of arrival, then the
-// kernel's lock, and says how long that took. A read-only Log can only share it.
+// kernel's lock, and returns the time it took. A read-only Log can only share
+// it.
 func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Duration, err error) {
 	if l.opts.ReadOnly && !shared {
 		return 0, l.fail(op, driver.ErrReadOnly)

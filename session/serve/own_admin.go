@@ -164,7 +164,6 @@ func (q *Request) ownImport() error {
 
 var errNoSession = Invalid("the lines are not those of a session")
 
-// oneFile returns a file system with a single file, in memory.
 func oneFile(name string, data []byte) (fs.FS, error) {
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)

@@ -122,7 +122,7 @@ func discreet(err error) string {
 	}
 	var look func(error)
 	look = func(err error) {
-		switch e := err.(type) { // nolint:errorlint // each is examined
+		switch e := err.(type) { //nolint:errorlint // each is examined
 		case *session.Error:
 			hide(e.Path, e.Key)
 		case *fs.PathError:

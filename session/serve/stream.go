@@ -208,10 +208,8 @@ func find(ctx context.Context, s *session.Session, t *tail, from, seen string) e
 	return session.ErrNoEntry
 }
 
-// isGone reports whether a stream has ended because its session was deleted.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// lastEventID is the ID of the last event that the client has seen.
 func (q *Request) lastEventID() string {
 	return or(q.Header.Get("Last-Event-ID"), q.URL.Query().Get("lastEventId"))
 }

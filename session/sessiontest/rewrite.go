@@ -10,7 +10,7 @@ import (
 )
 
 var rewriteRules = []Rule{
-	{"rewrite/lines", "Rewrite replaces all lines of a session by those that change writes", rewriteLines},
+	{"rewrite/lines", "Rewrite replaces all lines of a session by the lines that change writes", rewriteLines},
 	{"rewrite/fails", "If it fails, its error is returned and nothing has changed.", rewriteFails},
 	{"rewrite/replaced", "all users of the session, the caller included, get [ErrReplaced] once.", rewriteReplaced},
 	{"rewrite/row", "A row with a lower Rev that is put later does not count.", rewriteRow},
