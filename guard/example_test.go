@@ -83,7 +83,7 @@ func ExampleClip() {
 			if err != nil {
 				return err.Error()
 			}
-			if f, ok := e.Body.(transcript.Fragment); ok && e.ID == entry && len(f.Content) == 1 {
+			if f, ok := e.Body.(transcript.MessageLine); ok && e.ID == entry && len(f.Content) == 1 {
 				if r, ok := f.Content[0].(transcript.ToolResultBlock); ok {
 					text := []rune(r.Text())
 					from = min(max(from, 0), len(text))

@@ -154,7 +154,7 @@ func (a *assembler) add(n *node) {
 		a.addStatus(n, b.CallID, b.Call, status{state: Dispatched})
 	case transcript.Decision:
 		a.addStatus(n, b.CallID, b.Call, status{decided[b.Verdict], b.By, b.Reason})
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		a.prompted = false
 		content, since := b.Content, n.ord
 		if clips := a.clips[n.id]; len(clips) > 0 {
@@ -172,7 +172,7 @@ func (a *assembler) add(n *node) {
 	}
 }
 
-func (n *node) source(f *transcript.Fragment, i int) source {
+func (n *node) source(f *transcript.MessageLine, i int) source {
 	if f.Kind == transcript.TypeToolUse || f.Kind == transcript.TypeToolResult {
 		i = transcript.WholeEntry
 	}
@@ -201,7 +201,7 @@ func (a *assembler) newItem(n *node, parts int) *item {
 }
 
 // addUser takes the tool results of a user line and then the rest as one text.
-func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcript.Block, since int) {
+func (a *assembler) addUser(n *node, f *transcript.MessageLine, content []transcript.Block, since int) {
 	var it *item
 	results := 0
 	for i, b := range content {
@@ -276,7 +276,7 @@ func (a *assembler) startTurn() {
 	}
 }
 
-func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcript.Block, since int) {
+func (a *assembler) addAnswer(n *node, f *transcript.MessageLine, content []transcript.Block, since int) {
 	ans := a.answerFor(n, f, len(content))
 	ans.since = max(ans.since, since)
 	a.touched(ans)
@@ -311,7 +311,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 // answerFor returns the answer that a line belongs to: the one its mid names;
 // for a tool_use line without mid the answer it follows directly; else a new
 // one, with room for the parts of the line.
-func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item {
+func (a *assembler) answerFor(n *node, f *transcript.MessageLine, parts int) *item {
 	first := a.last().first
 	id := n.id
 	if f.Of != "" {

@@ -160,7 +160,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
-	case transcript.Fragment, transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision:
+	case transcript.MessageLine, transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision:
 		n := f.addNode(e, complete)
 		if f.asm != nil && f.asm.displaces(n) {
 			f.asm = nil
@@ -216,7 +216,7 @@ func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
 		if tip, ok := f.tipAt(b.CoversTo); ok { // now: a later line may have the same ID
 			n.after = tip
 		}
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		if b.Made.After != "" {
 			n.after = f.renderedFrom(b.Made.After)
 		}

@@ -53,7 +53,7 @@ func madeFromNothing(batches []transcript.Batch) bool {
 		for _, e := range b.Entries {
 			switch body := e.Body.(type) {
 			case transcript.Rewind, transcript.Custom:
-			case transcript.Fragment:
+			case transcript.MessageLine:
 				if !shapes[body.Made.After] {
 					return true
 				}
@@ -72,8 +72,8 @@ func TestInForceNamesWhatIsCovered(t *testing.T) {
 	batch := func(id string, body transcript.Body) transcript.Batch {
 		return transcript.Batch{Entries: []transcript.Entry{{ID: id, Body: body}}, Complete: true}
 	}
-	user := func(text string) transcript.Fragment {
-		return transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text})
+	user := func(text string) transcript.MessageLine {
+		return transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text})
 	}
 	f := foldAll(t, nil, []transcript.Batch{
 		batch("s", transcript.Header{Version: 1}), batch("a", user("covered")), batch("x", transcript.Custom{Name: "x"}),

@@ -28,7 +28,7 @@ func (f *Fold) feed(a *assembler, path []int) {
 				continue
 			}
 		case transcript.Dispatch, transcript.Decision:
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			begun = true
 			if b.Role != transcript.RoleAssistant {
 				for ; at > end; at-- {
@@ -66,8 +66,8 @@ func splitAt(lines []*node, ord int) int {
 // continues reports whether n is a later line of the answer that last is a line
 // of.
 func (n *node) continues(last *node) bool {
-	own, _ := n.body.(transcript.Fragment)
-	other, _ := last.body.(transcript.Fragment)
+	own, _ := n.body.(transcript.MessageLine)
+	other, _ := last.body.(transcript.MessageLine)
 	return n.batch == last.batch || own.Of != "" && (own.Of == last.id || own.Of == other.Of)
 }
 
@@ -77,7 +77,7 @@ func (a *assembler) displaces(n *node) bool {
 	switch b := n.body.(type) {
 	case transcript.System, transcript.Tools:
 		return len(a.items) == 0 // it is the first one
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		if b.Role == transcript.RoleAssistant {
 			return a.displaced || n.after != noAfter && a.lastUser > n.after
 		}

@@ -13,19 +13,19 @@ import (
 // if another answer with such a call intervened and got its own.
 func TestFirstCallGetsFirstResult(t *testing.T) {
 	var batches []transcript.Batch
-	add := func(id string, f transcript.Fragment) {
+	add := func(id string, f transcript.MessageLine) {
 		batches = append(batches, transcript.Batch{Entries: []transcript.Entry{{ID: id, Body: f}}, Complete: true})
 	}
 	call := func(id, of, input string) {
-		f := transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Of: of}
+		f := transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Of: of}
 		add(id, f.WithContent(transcript.ToolCallBlock{ID: "a", Name: "f", Input: []byte(input)}))
 	}
 	result := func(id, text string) {
-		f := transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser}
+		f := transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser}
 		add(id, f.WithContent(transcript.ToolResult("a", text).Content...))
 	}
 	answer := func(id string) {
-		f := transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant}
+		f := transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant}
 		add(id, f.WithContent(transcript.TextBlock{Text: id}))
 	}
 	answer("x")

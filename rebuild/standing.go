@@ -17,7 +17,7 @@ type Standing struct {
 	Queued []Queued
 	Drafts []Draft
 	Pins   []transcript.Carried // in the order in which they were set
-	State  []Value              // ordered by when they were set last
+	Values []Value              // ordered by when they were set last
 
 	// Calibrations holds one per model, the last added at the end. Entries leaves
 	// them to the caller, because a compaction may refute some.
@@ -41,7 +41,7 @@ type Draft struct {
 	transcript.Draft
 }
 
-// Value is a value that a [transcript.State] has set.
+// Value is a value that a [transcript.Value] has set.
 type Value struct {
 	Entry string          `json:"entry"` // that has set it
 	Time  time.Time       `json:"time"`
@@ -68,7 +68,7 @@ func (s *Standing) add(b transcript.Batch) {
 			if s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == id }); !body.Off {
 				s.Queued = append(s.Queued, Queued{id, e.Time, body.Message()})
 			}
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			if body.Queued != "" {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
 			}
@@ -99,7 +99,7 @@ func (s *Standing) add(b transcript.Batch) {
 			if !body.Off {
 				s.Pins = append(s.Pins, transcript.Carried{Entry: body.Entry, Text: body.Text})
 			}
-		case transcript.State:
+		case transcript.Value:
 			s.set(id, e.Time, body)
 		}
 	}
@@ -127,10 +127,10 @@ func (s *Standing) restore(standing []transcript.Entry) {
 	}
 }
 
-func (s *Standing) set(id string, at time.Time, v transcript.State) {
-	s.State = without(s.State, func(old Value) bool { return old.Name == v.Name })
+func (s *Standing) set(id string, at time.Time, v transcript.Value) {
+	s.Values = without(s.Values, func(old Value) bool { return old.Name == v.Name })
 	if v.Value != nil {
-		s.State = append(s.State, Value{id, at, v.Name, v.Value})
+		s.Values = append(s.Values, Value{id, at, v.Name, v.Value})
 	}
 }
 
@@ -157,8 +157,8 @@ func without[T any](items []T, drop func(T) bool) []T {
 
 // Entries returns the entries that a compaction holds of it, without calibrations.
 func (s Standing) Entries() (all []transcript.Entry) {
-	for _, v := range s.State {
-		all = append(all, transcript.Entry{ID: v.Entry, Time: v.Time, Body: transcript.State{Name: v.Name, Value: v.Value}})
+	for _, v := range s.Values {
+		all = append(all, transcript.Entry{ID: v.Entry, Time: v.Time, Body: transcript.Value{Name: v.Name, Value: v.Value}})
 	}
 	for _, p := range s.Pins {
 		all = append(all, transcript.Entry{ID: p.Entry, Body: transcript.Pin{Entry: p.Entry, Text: p.Text}})

@@ -26,7 +26,7 @@ func TestStandingAfterACutCompaction(t *testing.T) {
 		require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: complete == 0}))
 	}
 	add(0, transcript.UserText("a"))
-	add(0, transcript.State{Name: "s", Value: json.RawMessage(`1`)})
+	add(0, transcript.Value{Name: "s", Value: json.RawMessage(`1`)})
 	add(0, transcript.Pin{Entry: "e1", Text: "a"})
 	add(0, transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "q"}, transcript.TextBlock{Text: "r"}}})
 	add(0, transcript.Draft{Key: "k", Text: "dra"})
@@ -42,7 +42,7 @@ func TestStandingAfterACutCompaction(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, first.Add(transcript.Batch{Entries: entries, Complete: true}))
 	require.Equal(t, want, first.Standing())
-	add(0, transcript.Dequeued(transcript.UserText("q"), want.Queued[0].Entry), transcript.Pin{Entry: "e1", Off: true}, transcript.State{Name: "s"})
+	add(0, transcript.Dequeued(transcript.UserText("q"), want.Queued[0].Entry), transcript.Pin{Entry: "e1", Off: true}, transcript.Value{Name: "s"})
 	entries, err = transcript.NewBatch(testTime, func() string { return "answer" }, transcript.AssistantText("draft"))
 	require.NoError(t, err)
 	entries, err = transcript.WithIdem(entries, "k", "h")
@@ -52,5 +52,5 @@ func TestStandingAfterACutCompaction(t *testing.T) {
 	require.Empty(t, got.Queued)
 	require.Empty(t, got.Drafts)
 	require.Empty(t, got.Pins)
-	require.Empty(t, got.State)
+	require.Empty(t, got.Values)
 }

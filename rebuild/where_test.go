@@ -48,7 +48,7 @@ func TestWhere(t *testing.T) {
 				again, _ := bare.Where(e.ID)
 				require.Equal(t, w, again)
 				switch e.Body.(type) {
-				case transcript.Fragment, transcript.Compaction:
+				case transcript.MessageLine, transcript.Compaction:
 					if !w.Rewound && !w.Superseded && !w.Compacted {
 						require.True(t, slices.Contains(inForce, e.ID), "seed %d: %s is not in force: %+v", seed, e.ID, w)
 					}

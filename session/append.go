@@ -193,7 +193,7 @@ func depends(e transcript.Entry) bool {
 	switch b := e.Body.(type) {
 	case transcript.Rewind, transcript.ToolStatus:
 		return true
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		return b.Made.After != ""
 	}
 	return false
@@ -225,7 +225,7 @@ func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 			if !v.Fold().Has(b.To) {
 				return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", b.To)
 			}
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			if b.Made.After == "" {
 				continue
 			}

@@ -67,7 +67,7 @@ func checkWriters(t *testing.T, s *session.Session, name string, writers, each i
 	var before string
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		if !ok {
 			continue
 		}

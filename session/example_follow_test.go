@@ -36,7 +36,7 @@ func ExampleSession_Follow() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		if !ok {
 			continue
 		}

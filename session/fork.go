@@ -180,7 +180,7 @@ func (r *reader) inherited(scan scan, lines []transcript.Entry) (all []transcrip
 	for _, c := range s.Calibrations {
 		all = append(all, transcript.Entry{Body: c})
 	}
-	return append(all, rebuild.Standing{State: s.State, Pins: s.Pins}.Entries()...), nil
+	return append(all, rebuild.Standing{Values: s.Values, Pins: s.Pins}.Entries()...), nil
 }
 
 // copies returns the entries of the batches that are in force: those that the history
@@ -205,7 +205,7 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 			if c, ok := e.Body.(transcript.Compaction); ok && c.Standing != nil {
 				c.Standing = nil
 				e.Body = c
-				e = st.sealed(e.WithLine(nil))
+				e = st.withChecksum(e.WithLine(nil))
 			}
 			lines = append(lines, e)
 		}

@@ -81,7 +81,7 @@ func liveLines(t *testing.T, s *session.Session) (ids []string) {
 		require.NoError(t, err)
 		require.NoError(t, f.Add(b))
 		for _, e := range b.Entries {
-			if _, ok := e.Body.(transcript.Fragment); ok && e.Part == 0 {
+			if _, ok := e.Body.(transcript.MessageLine); ok && e.Part == 0 {
 				all = append(all, e.ID)
 			}
 		}
@@ -229,7 +229,7 @@ func TestForkMeta(t *testing.T) {
 		defer storetest.Close(t, st)
 		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ann"})
 		require.NoError(t, err)
-		ids := storetest.Add(t, s, transcript.UserText("one"), transcript.Meta{Labels: []string{"x"}, Pinned: new(true)})
+		ids := storetest.Add(t, s, transcript.UserText("one"), transcript.Meta{Labels: []string{"x"}, Keep: new(true)})
 		for _, owner := range []string{"", "eve"} {
 			f, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: owner})
 			require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestForkMeta(t *testing.T) {
 			require.Equal(t, cmp.Or(owner, "ann"), info.Owner)
 			require.Equal(t, owner == "", info.Current, "a fork for another owner is not current")
 			require.Empty(t, info.Labels)
-			require.False(t, info.Pinned)
+			require.False(t, info.Keep)
 			require.Equal(t, 2, info.Base.Lines)
 		}
 	})

@@ -71,7 +71,7 @@ func (k *keys) kept() []transcript.Entry { return k.last[max(0, len(k.last)-kept
 func IdemHash(entries []transcript.Entry) string {
 	h := sha256.New()
 	for _, e := range entries {
-		if f, ok := e.Body.(transcript.Fragment); ok {
+		if f, ok := e.Body.(transcript.MessageLine); ok {
 			f.Of = ""
 			e.Body = f
 		}

@@ -37,7 +37,7 @@ type Info struct {
 	TTL         time.Duration `json:"ttl,omitempty"`         // in JSON nanoseconds
 	Expires     time.Time     `json:"expires,omitzero"`      // when the TTL is over: that long after LastUserAt, or after CreatedAt; zero is never
 	State       State         `json:"state,omitempty"`
-	Pinned      bool          `json:"pinned,omitempty"`
+	Keep        bool          `json:"keep,omitempty"`
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
 	// Rev is how often entries were erased from the session. A program that has shown
 	// the session to a model must not write the model's words when Rev has changed:
@@ -63,7 +63,7 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
-		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Pinned: row.Pinned, Usage: row.Usage,
+		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Usage: row.Usage,
 		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Parent: row.Parent,
 	}
 }
@@ -105,7 +105,7 @@ func cursorOf(row driver.Row) string {
 // cursor is a place in a list over all agents. Cursors are ordered like those of
 // package driver, and equal ones by the name of the agent.
 type cursor struct {
-	driver.Place
+	driver.Position
 	agent string
 }
 

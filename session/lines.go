@@ -39,7 +39,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	entries = slices.Clone(entries)
 	for i, e := range entries {
 		if checksum.Intact(e.Line()) { // else a checksum would hide the damage
-			e = s.store.sealed(e)
+			e = s.store.withChecksum(e)
 		}
 		entries[i] = e
 		if err := checkReadable(e); err != nil {

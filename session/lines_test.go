@@ -19,7 +19,7 @@ func ready(first int, texts ...string) (entries []transcript.Entry) {
 	for i, text := range texts {
 		entries = append(entries, transcript.Entry{
 			ID: fmt.Sprintf("e%d", first+i), Time: time.Unix(int64(1_700_000_000+first+i), 0).UTC(),
-			Body: transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text}),
+			Body: transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text}),
 		}.WithSource([]byte(text)))
 	}
 	return entries

@@ -102,7 +102,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 			return nil, err
 		}
 		past := !opts.Until.IsZero() && !row.UpdatedAt.Before(opts.Until)
-		if past || row.UpdatedAt.Before(opts.Since) || opts.After != "" && after.Compare(row.Place()) >= 0 || !opts.fits(row, now) {
+		if past || row.UpdatedAt.Before(opts.Since) || opts.After != "" && after.Compare(row.Position()) >= 0 || !opts.fits(row, now) {
 			return nil, nil
 		}
 		return []*driver.Row{&row}, nil
@@ -115,7 +115,9 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		}
 		agents = slices.DeleteFunc(agents, ofLibrary)
 	}
-	inOrder := func(a, b *driver.Row) int { return cmp.Or(a.Place().Compare(b.Place()), cmp.Compare(a.Agent, b.Agent)) }
+	inOrder := func(a, b *driver.Row) int {
+		return cmp.Or(a.Position().Compare(b.Position()), cmp.Compare(a.Agent, b.Agent))
+	}
 	for _, agent := range agents {
 		page := list // of the agents so far
 		for row, err := range st.rows(ctx, agent, after, opts, now) {
@@ -167,12 +169,12 @@ const (
 // rows yields the rows of an agent that fit a filter at a time, after a cursor, the
 // newest first.
 func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *ListOptions, now func() time.Time) iter.Seq2[driver.Row, error] {
-	place := after.Place
+	place := after.Position
 	if agent > after.agent && after.agent != "" {
 		place.ID += "\x00" // a session with the same time and ID comes after it
 	}
 	// No row of a session that was updated at Until or later is after its place.
-	if until := (driver.Place{UpdatedAt: opts.Until}); !opts.Until.IsZero() && (after.agent == "" || until.Compare(place) > 0) {
+	if until := (driver.Position{UpdatedAt: opts.Until}); !opts.Until.IsZero() && (after.agent == "" || until.Compare(place) > 0) {
 		place = until
 	}
 	size := min(opts.Limit, firstPage) // 0 means all
@@ -190,7 +192,7 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 				if row.UpdatedAt.Before(opts.Since) || opts.fits(row, now) && !yield(row, nil) {
 					return
 				}
-				place = row.Place()
+				place = row.Position()
 			}
 			if size == 0 || len(rows) < size {
 				return

@@ -36,7 +36,7 @@ func TestListNewestFirst(t *testing.T) {
 	require.Equal(t, []string{"c", "b", "a"}, storetest.ListIDs(t, st, nil))
 	storetest.Add(t, made["a"], transcript.UserText("q"))
 	require.Equal(t, []string{"a", "c", "b"}, storetest.ListIDs(t, st, nil))
-	require.NoError(t, made["b"].SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
+	require.NoError(t, made["b"].SetMeta(t.Context(), transcript.Meta{Keep: new(true)}))
 	require.Equal(t, []string{"a", "c", "b"}, storetest.ListIDs(t, st, nil))
 	storetest.Add(t, made["b"], storetest.Answer("x"))
 	require.Equal(t, []string{"b", "a", "c"}, storetest.ListIDs(t, st, nil))

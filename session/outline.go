@@ -163,7 +163,7 @@ func plainPlaces(sift sifting, entryIDs []string) (where map[string]rebuild.Wher
 			if some && placing.In(line) {
 				see(outlineOf(line))
 			} else if id := idOf(line); wanted[string(id)] {
-				if isSealed(line) || jsontext.Valid(line) {
+				if isIntact(line) || jsontext.Valid(line) {
 					where[string(id)] = rebuild.Where{}
 				} else {
 					see(outlineOf(line))
@@ -209,8 +209,8 @@ func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
 	}
 }
 
-// isSealed reports whether a line is as it was written.
-func isSealed(line []byte) bool {
+// isIntact reports whether a line is as it was written.
+func isIntact(line []byte) bool {
 	return checksum.Ends(line) && checksum.Intact(line)
 }
 
@@ -327,7 +327,7 @@ func outlineOf(line []byte) (e transcript.Entry, ok bool) {
 			e.Idem, _ = jsontext.String(value)
 		}
 	}
-	if e.Body != nil && isSealed(line) {
+	if e.Body != nil && isIntact(line) {
 		return e, true
 	}
 	e, err := transcript.ParseEntry(bytes.Clone(line))
@@ -353,10 +353,10 @@ func bare(e transcript.Entry) transcript.Entry {
 // bareBodies are bodies without words, by the types of lines that are frequent and place
 // no other line. No history is made of a draft.
 var bareBodies = map[string]transcript.Body{
-	"user":        transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser},
-	"assistant":   transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant},
-	"tool_use":    transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant},
-	"tool_result": transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser},
+	"user":        transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser},
+	"assistant":   transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant},
+	"tool_use":    transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant},
+	"tool_result": transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser},
 	"system":      transcript.System{},
 	"tools":       transcript.Tools{},
 	"dispatch":    transcript.Dispatch{},

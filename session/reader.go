@@ -272,7 +272,7 @@ func (r *reader) noteStatuses(b transcript.Batch) {
 				r.statuses = map[string]string{}
 			}
 			r.statuses[body.CallID] = body.Status
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			for _, block := range body.Content {
 				if call, ok := block.(transcript.ToolCallBlock); ok && len(r.statuses) > 0 {
 					delete(r.statuses, call.ID)
@@ -335,11 +335,11 @@ func (w *walk) passes(start int) bool {
 	if w.cleared {
 		kept, compacted := false, false
 		for _, rec := range batch {
-			if f, ok := rec.Entry.Body.(transcript.Fragment); ok && f.Queued != "" || rec.Entry.Idem != "" {
+			if f, ok := rec.Entry.Body.(transcript.MessageLine); ok && f.Queued != "" || rec.Entry.Idem != "" {
 				kept = true // it may end what was queued or a draft
 			}
 			switch rec.Entry.Body.(type) {
-			case transcript.Calibration, transcript.Pin, transcript.State, transcript.Queued, transcript.Draft:
+			case transcript.Calibration, transcript.Pin, transcript.Value, transcript.Queued, transcript.Draft:
 				kept = true
 			case transcript.Compaction:
 				kept, compacted = true, isComplete(batch)
@@ -410,7 +410,7 @@ func holding(records []transcript.Record) func(id string) bool {
 func keeps(batch []transcript.Record, id string) (ok bool) {
 	for _, rec := range batch {
 		switch rec.Entry.Body.(type) {
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			ok = ok || rec.Entry.ID == id
 		case transcript.Rewind:
 			return false

@@ -48,7 +48,7 @@ func TestRedactEverywhere(t *testing.T) {
 	}}}, transcript.ToolError("c3", storetest.Secret))
 	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title}))
 	_, err = s.Update(ctx, "set value", func(*session.View) ([]transcript.Item, error) {
-		return []transcript.Item{transcript.State{Name: "a", Value: json.RawMessage(`{"token":"` + storetest.Secret + `"}`)}}, nil
+		return []transcript.Item{transcript.Value{Name: "a", Value: json.RawMessage(`{"token":"` + storetest.Secret + `"}`)}}, nil
 	})
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.Queued{Content: transcript.UserText("later " + storetest.Secret).Content})

@@ -88,11 +88,11 @@ func (b *brokenLines) body() transcript.Body {
 	case 3:
 		return transcript.Pin{Entry: b.id(), Text: text.Text, Off: b.rnd.IntN(3) == 0}
 	case 4, 5, 6:
-		return transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant}.WithContent(text)
+		return transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant}.WithContent(text)
 	case 7:
-		return transcript.State{Name: fmt.Sprint("v", b.rnd.IntN(2)), Value: fmt.Append(nil, b.n)}
+		return transcript.Value{Name: fmt.Sprint("v", b.rnd.IntN(2)), Value: fmt.Append(nil, b.n)}
 	}
-	return transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(text)
+	return transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(text)
 }
 
 // batch adds the lines of one append, of which some may be missing, damaged or out of

@@ -31,7 +31,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	first := ""
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
-		if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeAssistant && first == "" {
+		if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeAssistant && first == "" {
 			first = e.ID
 		}
 	}

@@ -76,7 +76,7 @@ func (r *reader) note(e transcript.Entry) error {
 		}
 	case transcript.Current:
 		r.row.Gen = max(r.row.Gen, b.Gen)
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
 			r.row.Messages++
 		}
@@ -101,7 +101,7 @@ func (r *reader) note(e transcript.Entry) error {
 }
 
 // spent adds an answer to the usage of a row.
-func spent(row *driver.Row, f transcript.Fragment) {
+func spent(row *driver.Row, f transcript.MessageLine) {
 	if f.Kind != transcript.TypeAssistant || f.Usage.IsZero() {
 		return
 	}
@@ -123,8 +123,8 @@ func applyMeta(row *driver.Row, m transcript.Meta) {
 	if m.TTL != nil {
 		row.TTL = *m.TTL
 	}
-	if m.Pinned != nil {
-		row.Pinned = *m.Pinned
+	if m.Keep != nil {
+		row.Keep = *m.Keep
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 	if err == nil {
 		_, err = s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
 			e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
-			return lineOf(s.store.sealed(e))
+			return lineOf(s.store.withChecksum(e))
 		})
 	}
 	s.store.looks.Add(1)
@@ -118,7 +118,7 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 // title set here is never replaced by an automatic one. The index is updated
 // when SetMeta returns.
 func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
-	if m.Title == nil && m.Labels == nil && m.TTL == nil && m.Pinned == nil {
+	if m.Title == nil && m.Labels == nil && m.TTL == nil && m.Keep == nil {
 		return s.store.wrap("set meta", s.ref, errors.New("no field is set: nothing was written"))
 	}
 	_, err := s.Append(ctx, m)

@@ -124,13 +124,13 @@ func TestMeta(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("first"))
-	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new("by hand"), Pinned: new(true)}))
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new("by hand"), Keep: new(true)}))
 	storetest.Add(t, s, storetest.Answer("x"), transcript.UserText("second"))
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
-	if i := storetest.Info(t, s); i.Title != "by hand" || !i.TitleByHand || !i.Pinned || i.Messages != 3 || i.Turns != 2 || i.Tokens == 0 {
+	if i := storetest.Info(t, s); i.Title != "by hand" || !i.TitleByHand || !i.Keep || i.Messages != 3 || i.Turns != 2 || i.Tokens == 0 {
 		t.Errorf("Info = %+v", i)
 	}
 }

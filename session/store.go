@@ -105,7 +105,7 @@ func OpenDriver(drv driver.Driver, opts *Options) *Store {
 
 // warn logs that an erase is unfinished.
 func (st *Store) warn() {
-	plans, err := st.drv.List(context.Background(), "_erase", driver.Place{}, 1)
+	plans, err := st.drv.List(context.Background(), "_erase", driver.Position{}, 1)
 	if len(plans) > 0 || err != nil {
 		st.opts.Logger.Warn("an erase is unfinished, unless a process is carrying it out: erase.Resume finishes it", "err", err)
 	}
@@ -347,7 +347,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		}
 		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
-		return row, lineOf(st.sealed(e))
+		return row, lineOf(st.withChecksum(e))
 	}
 }
 

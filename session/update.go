@@ -143,7 +143,7 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 			}
 			wrote = true
 			if !bytes.Equal(e.Line(), got) {
-				e = s.store.sealed(e)
+				e = s.store.withChecksum(e)
 			}
 			return write(e.Line())
 		})

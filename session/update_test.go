@@ -83,7 +83,7 @@ func TestUpdateBesideBusyWriters(t *testing.T) {
 			n := 0
 			for e, err := range s.Entries(t.Context(), "") {
 				require.NoError(t, err)
-				f, ok := e.Body.(transcript.Fragment)
+				f, ok := e.Body.(transcript.MessageLine)
 				if !ok {
 					continue
 				}
@@ -123,7 +123,7 @@ func TestUpdateCompletesCompaction(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	storetest.Add(t, s, transcript.System{Text: "Be brief."}, transcript.State{Name: "mood", Value: []byte(`"calm"`)}, transcript.Calibration{Failures: 2, FailedAt: 10})
+	storetest.Add(t, s, transcript.System{Text: "Be brief."}, transcript.Value{Name: "mood", Value: []byte(`"calm"`)}, transcript.Calibration{Failures: 2, FailedAt: 10})
 	storetest.Talk(t, s, 0, 2)
 	call := storetest.Add(t, s, transcript.UserText("look"), storetest.Answer("", "c1"))[1]
 	kept := storetest.Add(t, s, transcript.UserText("kept"), storetest.Answer("yes"))[0]
@@ -150,7 +150,7 @@ func TestUpdateCompletesCompaction(t *testing.T) {
 		require.Positive(t, c.TokensBefore)
 		require.Positive(t, c.TokensAfter)
 		standing := v.Fold().Standing()
-		require.Len(t, standing.State, 1)
+		require.Len(t, standing.Values, 1)
 		require.Equal(t, []transcript.Calibration{{Failures: 3, FailedAt: c.TokensAfter}}, standing.Calibrations)
 		require.Contains(t, v.Fold().History().SystemPrompt(""), "Be brief.")
 		return nil

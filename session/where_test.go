@@ -36,7 +36,7 @@ func placedBatch(r *rand.Rand, ids []string) (batch []transcript.Entry) {
 			e.Body = transcript.System{Text: "prompt"}
 		default:
 			text := transcript.TextBlock{Text: `"type":"clip" of ` + pick()}
-			e.Body = transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(text)
+			e.Body = transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(text)
 		}
 		if n > 0 {
 			e.Part = n + 1

@@ -35,7 +35,7 @@ func (s *Session) build(ctx context.Context, w *write) error {
 	if len(w.entries) > 0 || len(w.items) == 0 {
 		return nil
 	}
-	newBatch := transcript.NewSealedBatch
+	newBatch := transcript.NewBatchWithChecksums
 	if s.store.opts.NoChecksum {
 		newBatch = transcript.NewBatch
 	}
@@ -327,13 +327,13 @@ func (w *write) size() (n int) {
 	return n
 }
 
-// sealed returns an entry whose line has a checksum, unless [Options].NoChecksum is set
+// withChecksum returns an entry whose line has a checksum, unless [Options].NoChecksum is set
 // or the line would become too long.
-func (st *Store) sealed(e transcript.Entry) transcript.Entry {
+func (st *Store) withChecksum(e transcript.Entry) transcript.Entry {
 	if st.opts.NoChecksum {
 		return e.WithLine(e.Line())
 	}
-	if with := e.Sealed(); len(with.Line()) <= transcript.DefaultMaxLine {
+	if with := e.WithChecksum(); len(with.Line()) <= transcript.DefaultMaxLine {
 		return with
 	}
 	return e.WithLine(e.Line())

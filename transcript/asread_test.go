@@ -195,7 +195,7 @@ func (d *dice) item() transcript.Item {
 	case 8:
 		return transcript.Rewind{To: d.text()}
 	case 9:
-		return transcript.Meta{Title: new(d.text()), Labels: []string{d.text(), d.text()}[:d.roll(3)], TTL: new(int64(d.roll(9))), Pinned: new(d.roll(2) == 1)}
+		return transcript.Meta{Title: new(d.text()), Labels: []string{d.text(), d.text()}[:d.roll(3)], TTL: new(int64(d.roll(9))), Keep: new(d.roll(2) == 1)}
 	case 10:
 		return transcript.Calibration{Model: d.text(), Window: d.roll(4), Factor: float64(d.roll(7)-3) / 3}
 	case 11:
@@ -215,11 +215,11 @@ func (d *dice) item() transcript.Item {
 	case 18:
 		return transcript.Pin{Entry: d.text(), Text: d.text(), Off: d.roll(2) == 0}
 	case 19:
-		return transcript.State{Name: d.text(), Value: d.raw()}
+		return transcript.Value{Name: d.text(), Value: d.raw()}
 	case 20:
 		return transcript.WithApp(transcript.UserText(d.text()), d.raw())
 	case 21:
-		return transcript.Repeat(transcript.State{Name: d.text(), Value: d.raw()}, d.text())
+		return transcript.Repeat(transcript.Value{Name: d.text(), Value: d.raw()}, d.text())
 	case 22:
 		return transcript.Dequeued(transcript.UserText(d.text()), d.text())
 	case 24:

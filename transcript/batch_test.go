@@ -153,7 +153,7 @@ func TestNewBatchKeepsBlocks(t *testing.T) {
 	require.NoError(t, err)
 	for i, want := range map[int]transcript.Block{1: c, 2: r} {
 		e := parse(t, string(entries[i].Line()))
-		if got := e.Body.(transcript.Fragment).Content; !reflect.DeepEqual(got, []transcript.Block{want}) {
+		if got := e.Body.(transcript.MessageLine).Content; !reflect.DeepEqual(got, []transcript.Block{want}) {
 			t.Errorf("%s\nholds %#v\nwant  %#v", e.Line(), got, want)
 		}
 		if e.ID != entries[i].ID || e.Part != i+1 {

@@ -115,7 +115,7 @@ func BenchmarkNewBatch(b *testing.B) {
 }
 
 // thousand is a transcript of 1,000 messages of 512 bytes, made by NewBatch or
-// NewSealedBatch, and scanThousand reads it.
+// NewBatchWithChecksums, and scanThousand reads it.
 func thousand(t testing.TB, batch func(time.Time, func() string, ...transcript.Item) ([]transcript.Entry, error)) (file []byte) {
 	text := strings.Repeat("The test fails in \"store.go\" – 请再试一次.\n", 9)[:395]
 	user, assistant := transcript.Item(transcript.UserText(text)), transcript.Item(transcript.AssistantText(text))
@@ -157,7 +157,7 @@ func TestLoadAllocs(t *testing.T) {
 // same without: the difference is what the verification takes.
 func BenchmarkLoad(b *testing.B) {
 	const messages = 1000
-	file, sealed := thousand(b, transcript.NewBatch), thousand(b, transcript.NewSealedBatch)
+	file, sealed := thousand(b, transcript.NewBatch), thousand(b, transcript.NewBatchWithChecksums)
 	scan := func() { scanThousand(b, file) }
 	decode := func() {
 		for line := range bytes.Lines(file) {

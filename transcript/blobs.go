@@ -13,7 +13,7 @@ import (
 func Blobs(e Entry) iter.Seq[Blob] {
 	return func(yield func(Blob) bool) {
 		switch b := e.Body.(type) {
-		case Fragment:
+		case MessageLine:
 			blobsOf(b.Content, yield)
 		case Queued:
 			blobsOf(b.Content, yield)

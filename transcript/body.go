@@ -6,7 +6,7 @@ import (
 )
 
 // The types of the lines that can be the head of a session, see [IsHead]. The types of
-// messages are the Kind of a [Fragment]. docs/FORMAT.md lists the other types, each
+// messages are the Kind of a [MessageLine]. docs/FORMAT.md lists the other types, each
 // with its own [Body].
 const (
 	TypeUser       = "user"
@@ -17,9 +17,9 @@ const (
 	TypeRewind     = "rewind"
 )
 
-// Body is the content of an entry. The set is closed: Header, Fragment, Compaction, Clip,
+// Body is the content of an entry. The set is closed: Header, MessageLine, Compaction, Clip,
 // Rewind, System, Tools, Meta, Current, Calibration, ToolStatus, Used, Commit, Extracted,
-// Dispatch, Decision, Interrupt, Queued, Draft, Pin, State, Erasure, Custom and Unknown.
+// Dispatch, Decision, Interrupt, Queued, Draft, Pin, Value, Erasure, Custom and Unknown.
 // All are values.
 type Body interface {
 	kind() string // the "type" member of the line, see [Entry.Type]
@@ -56,9 +56,9 @@ type Link struct {
 	Lines   int    `json:"lines,omitempty"` // of a Base
 }
 
-// A Fragment is the part of a message in one line of type user, assistant,
+// A MessageLine is the part of a message in one line of type user, assistant,
 // tool_use or tool_result.
-type Fragment struct {
+type MessageLine struct {
 	Kind    string // the type of the line
 	Role    Role
 	Content []Block
@@ -83,14 +83,14 @@ type Fragment struct {
 
 // WithContent returns f with another content. A single text without extras is
 // written as a JSON string.
-func (f Fragment) WithContent(content ...Block) Fragment {
+func (f MessageLine) WithContent(content ...Block) MessageLine {
 	f.Content = content
 	f.plain = isPlain(content)
 	return f
 }
 
 // Message returns the line's content as a message of its own.
-func (f Fragment) Message() Message {
+func (f MessageLine) Message() Message {
 	return Message{Role: f.Role, Content: f.Content, plain: f.plain}
 }
 
@@ -189,7 +189,7 @@ type Meta struct {
 	TitleBy string
 	Labels  []string // nil says nothing, empty removes all
 	TTL     *int64   // seconds after the last user message; 0 or less means for ever
-	Pinned  *bool
+	Keep    *bool
 }
 
 // ByModel is the TitleBy of a [Meta] whose title a model has made.
@@ -261,7 +261,7 @@ type Interrupt struct {
 }
 
 // Queued is a text of the user during a running turn. No model sees it before a
-// user line takes it over, see [Fragment].
+// user line takes it over, see [MessageLine].
 type Queued struct {
 	Content []Block
 	Off     bool // the text that the line repeats is not queued any more
@@ -276,7 +276,7 @@ type Draft struct {
 	Text string
 	Off  bool // the draft is over without an answer
 
-	// Of the first part, as in a [Fragment].
+	// Of the first part, as in a [MessageLine].
 	API   string
 	Model string
 	Made  Made
@@ -290,8 +290,8 @@ type Pin struct {
 	Off   bool
 }
 
-// State sets a value of the application's own. Models never see it.
-type State struct {
+// Value sets a value of the application's own. Models never see it.
+type Value struct {
 	Name  string
 	Value json.RawMessage // nil removes it
 }
@@ -315,27 +315,27 @@ type Unknown struct {
 	Critical bool
 }
 
-func (Header) kind() string      { return "session" }
-func (f Fragment) kind() string  { return f.Kind }
-func (Compaction) kind() string  { return TypeCompaction }
-func (Clip) kind() string        { return "clip" }
-func (Rewind) kind() string      { return TypeRewind }
-func (System) kind() string      { return "system" }
-func (Tools) kind() string       { return "tools" }
-func (Meta) kind() string        { return "meta" }
-func (Current) kind() string     { return "current" }
-func (Calibration) kind() string { return "calibration" }
-func (ToolStatus) kind() string  { return "tool_status" }
-func (Used) kind() string        { return "used" }
-func (Commit) kind() string      { return "commit" }
-func (Extracted) kind() string   { return "extracted" }
-func (Dispatch) kind() string    { return "dispatch" }
-func (Decision) kind() string    { return "decision" }
-func (Interrupt) kind() string   { return "interrupt" }
-func (Queued) kind() string      { return "queued" }
-func (Draft) kind() string       { return "draft" }
-func (Pin) kind() string         { return "pin" }
-func (State) kind() string       { return "state" }
-func (Erasure) kind() string     { return "erased" }
-func (Custom) kind() string      { return "custom" }
-func (u Unknown) kind() string   { return u.Kind }
+func (Header) kind() string        { return "session" }
+func (f MessageLine) kind() string { return f.Kind }
+func (Compaction) kind() string    { return TypeCompaction }
+func (Clip) kind() string          { return "clip" }
+func (Rewind) kind() string        { return TypeRewind }
+func (System) kind() string        { return "system" }
+func (Tools) kind() string         { return "tools" }
+func (Meta) kind() string          { return "meta" }
+func (Current) kind() string       { return "current" }
+func (Calibration) kind() string   { return "calibration" }
+func (ToolStatus) kind() string    { return "tool_status" }
+func (Used) kind() string          { return "used" }
+func (Commit) kind() string        { return "commit" }
+func (Extracted) kind() string     { return "extracted" }
+func (Dispatch) kind() string      { return "dispatch" }
+func (Decision) kind() string      { return "decision" }
+func (Interrupt) kind() string     { return "interrupt" }
+func (Queued) kind() string        { return "queued" }
+func (Draft) kind() string         { return "draft" }
+func (Pin) kind() string           { return "pin" }
+func (Value) kind() string         { return "value" }
+func (Erasure) kind() string       { return "erased" }
+func (Custom) kind() string        { return "custom" }
+func (u Unknown) kind() string     { return u.Kind }

@@ -68,7 +68,7 @@ func (c *codec) line(kind string, e *Entry, mid *string, members func()) {
 				return
 			}
 			continue
-		case "src", "crc": // see Source and Sealed
+		case "src", "crc": // see Source and WithChecksum
 			continue
 		}
 		if e.members(c, mid); !c.taken {
@@ -87,24 +87,24 @@ func (c *codec) line(kind string, e *Entry, mid *string, members func()) {
 func decodeBody(c *codec, kind string, e *Entry) Body {
 	switch kind {
 	case TypeUser:
-		b := Fragment{Kind: kind, Role: RoleUser}
+		b := MessageLine{Kind: kind, Role: RoleUser}
 		c.line(kind, e, &b.Of, func() { b.user(c) })
 		return b
 	case TypeAssistant:
-		b := Fragment{Kind: kind, Role: RoleAssistant}
+		b := MessageLine{Kind: kind, Role: RoleAssistant}
 		c.line(kind, e, &b.Of, func() {
 			b.answer(c)
 			b.message(c)
 		})
 		return b
 	case TypeToolUse:
-		b := Fragment{Kind: kind, Role: RoleAssistant}
+		b := MessageLine{Kind: kind, Role: RoleAssistant}
 		var call ToolCallBlock
 		c.line(kind, e, &b.Of, func() { call.line(c) })
 		b.Content = []Block{call}
 		return b
 	case TypeToolResult:
-		b := Fragment{Kind: kind, Role: RoleUser}
+		b := MessageLine{Kind: kind, Role: RoleUser}
 		var result ToolResultBlock
 		c.line(kind, e, &b.Of, func() { result.line(c) })
 		b.Content = []Block{result}
@@ -185,8 +185,8 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Pin
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case "state":
-		var b State
+	case "value":
+		var b Value
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
 	case "erased":

@@ -10,7 +10,7 @@
 // client takes a [Request] with [Tool] definitions and returns a [Response] with
 // [Usage] and a [StopReason]. All of these are an [Item], which a session appends.
 //
-// An [Entry] is one line of a transcript. Entries of messages contain a [Fragment];
+// An [Entry] is one line of a transcript. Entries of messages contain a [MessageLine];
 // the others change the conversation ([Compaction], [Clip], [Rewind]) or describe it
 // ([Header], [Meta], [Used] ...). [NewBatch] turns items into the lines of one append.
 // [Scan] and [ScanBackward] read lines from an io.ReaderAt and report all other bytes
@@ -26,7 +26,7 @@ package transcript
 
 // Decisions:
 //
-// One kind of message line: the four line types of messages decode into a Fragment, so
+// One kind of message line: the four line types of messages decode into a MessageLine, so
 // the fold and the dialects handle one form.
 //
 // A checksum is the last member of its line. It can be verified without parsing. A line

@@ -16,7 +16,7 @@ import (
 func (e Entry) appendLine(dst []byte) []byte {
 	c := encoder(dst)
 	c.out.String("type", e.Type())
-	f, _ := e.Body.(Fragment)
+	f, _ := e.Body.(MessageLine)
 	e.members(&c, &f.Of)
 	encodeBody(&c, e.Body)
 	return c.out.End()
@@ -24,7 +24,7 @@ func (e Entry) appendLine(dst []byte) []byte {
 
 func encodeBody(c *codec, body Body) {
 	switch b := body.(type) {
-	case Fragment:
+	case MessageLine:
 		b.answer(c)
 		switch b.Kind {
 		case TypeToolUse:
@@ -78,7 +78,7 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case Pin:
 		b.members(c)
-	case State:
+	case Value:
 		b.members(c)
 	case Erasure:
 		b.members(c)
@@ -90,7 +90,7 @@ func encodeBody(c *codec, body Body) {
 }
 
 // only returns the single block of a fragment, or nil.
-func (f Fragment) only() Block {
+func (f MessageLine) only() Block {
 	if len(f.Content) != 1 {
 		return nil
 	}

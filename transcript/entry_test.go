@@ -35,14 +35,14 @@ var lines = []struct {
 	{`{"type":"user"` + lead + `,"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, fragment(transcript.TypeUser, transcript.TextBlock{Text: "a"}, transcript.TextBlock{Text: "b"})},
 	{
 		`{"type":"assistant"` + lead + `,"batch":3,"idem":"k","idemHash":"h","api":"anthropic","model":"m","stop_reason":"odd_reason","usage":{"input_tokens":1,"output_tokens":2,"x":{}},"request_id":"r","ext":{"a":1},"content":[]}`,
-		transcript.Fragment{
+		transcript.MessageLine{
 			Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant, API: "anthropic", Model: "m", StopReason: "odd_reason",
 			Usage: transcript.Usage{Input: 1, Output: 2, Extra: extra{"x": raw(`{}`)}}, RequestID: "r", Ext: raw(`{"a":1}`),
 		},
 	},
 	{
 		`{"type":"tool_use"` + lead + `,"mid":"A","part":2,"tool_use_id":"t1","name":"read_file","input":{"n": 1.0},"caller":{"type":"direct"}}`,
-		transcript.Fragment{
+		transcript.MessageLine{
 			Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Of: "A",
 			Content: []transcript.Block{transcript.ToolCallBlock{ID: "t1", Name: "read_file", Input: raw(`{"n": 1.0}`), Extra: extra{"caller": raw(`{"type":"direct"}`)}}},
 		},
@@ -74,8 +74,8 @@ var lines = []struct {
 	},
 	{`{"type":"rewind"` + lead + `,"to":"e4"}`, transcript.Rewind{To: "e4"}},
 	{
-		`{"type":"meta"` + lead + `,"title":"","labels":[],"ttl":0,"pinned":false}`,
-		transcript.Meta{Title: new(string), Labels: []string{}, TTL: new(int64), Pinned: new(bool)},
+		`{"type":"meta"` + lead + `,"title":"","labels":[],"ttl":0,"keep":false}`,
+		transcript.Meta{Title: new(string), Labels: []string{}, TTL: new(int64), Keep: new(bool)},
 	},
 	{`{"type":"meta"` + lead + `}`, transcript.Meta{}},
 	{`{"type":"current"` + lead + `,"gen":2}`, transcript.Current{Gen: 2}},
@@ -108,9 +108,9 @@ var lines = []struct {
 	{`{"type":"from_the_future"` + lead + `,"critical":true}`, transcript.Unknown{Kind: "from_the_future", Critical: true}},
 }
 
-// fragment returns a Fragment of a user line; one text is plain.
-func fragment(kind string, content ...transcript.Block) transcript.Fragment {
-	return transcript.Fragment{Kind: kind, Role: transcript.RoleUser}.WithContent(content...)
+// fragment returns a MessageLine of a user line; one text is plain.
+func fragment(kind string, content ...transcript.Block) transcript.MessageLine {
+	return transcript.MessageLine{Kind: kind, Role: transcript.RoleUser}.WithContent(content...)
 }
 
 func parse(t *testing.T, line string) transcript.Entry {

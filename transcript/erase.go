@@ -33,9 +33,9 @@ func (e Entry) Erase() Entry {
 func erasedBody(body Body) Body {
 	switch b := body.(type) {
 	case Header:
-		b.Meta, b.Standing = Meta{TTL: b.Meta.TTL, Pinned: b.Meta.Pinned}, nil
+		b.Meta, b.Standing = Meta{TTL: b.Meta.TTL, Keep: b.Meta.Keep}, nil
 		return b
-	case Fragment:
+	case MessageLine:
 		b.Ext = nil
 		return b.WithContent(erasedBlocks(b.Content)...)
 	case Compaction:
@@ -79,8 +79,8 @@ func erasedBody(body Body) Body {
 	case Pin:
 		b.Text = ""
 		return b
-	case State:
-		return State{Name: b.Name}
+	case Value:
+		return Value{Name: b.Name}
 	case Custom:
 		return Custom{Name: b.Name}
 	}

@@ -20,10 +20,10 @@ func bodies() []transcript.Body {
 	carried := []transcript.Carried{{Entry: "e", Text: secret}}
 	raw := json.RawMessage(`{"about":"` + secret + `"}`)
 	fragment := func(kind string, role transcript.Role, blocks ...transcript.Block) transcript.Body {
-		return transcript.Fragment{Kind: kind, Role: role}.WithContent(blocks...)
+		return transcript.MessageLine{Kind: kind, Role: role}.WithContent(blocks...)
 	}
 	return []transcript.Body{
-		transcript.Header{Version: 1, Key: "k", Gen: 2, Meta: transcript.Meta{Title: new(secret), Labels: []string{secret}}, Standing: []transcript.Entry{{ID: "s", Body: transcript.State{Name: "n", Value: raw}}}},
+		transcript.Header{Version: 1, Key: "k", Gen: 2, Meta: transcript.Meta{Title: new(secret), Labels: []string{secret}}, Standing: []transcript.Entry{{ID: "s", Body: transcript.Value{Name: "n", Value: raw}}}},
 		fragment(transcript.TypeUser, transcript.RoleUser, text, transcript.ImageBlock{Source: transcript.Source{Type: "base64", Data: secret}}),
 		fragment(transcript.TypeAssistant, transcript.RoleAssistant, transcript.ThinkingBlock{Thinking: secret, Signature: "s"}, text, transcript.RawBlock{JSON: json.RawMessage(`{"type":"x","y":"` + secret + `"}`)}),
 		fragment(transcript.TypeToolUse, transcript.RoleAssistant, transcript.ToolCallBlock{ID: "c", Name: "n", Input: raw}),
@@ -45,7 +45,7 @@ func bodies() []transcript.Body {
 		transcript.Queued{Content: []transcript.Block{text}},
 		transcript.Draft{Key: "k", Text: secret},
 		transcript.Pin{Entry: "e", Text: secret},
-		transcript.State{Name: "n", Value: raw},
+		transcript.Value{Name: "n", Value: raw},
 		transcript.Erasure{Entries: []string{"e"}},
 		transcript.Custom{Name: "n", Data: raw},
 	}
@@ -59,7 +59,7 @@ func TestErase(t *testing.T) {
 	for _, body := range bodies() {
 		e := transcript.Entry{ID: "e", Time: now, Batch: 2, Idem: "key", IdemHash: "hash", Of: "o", App: json.RawMessage(`"` + secret + `"`), Body: body}
 		e = e.WithSource([]byte(secret))
-		gone := e.Erase().Sealed()
+		gone := e.Erase().WithChecksum()
 		require.NotContains(t, string(gone.Line()), secret, e.Type())
 		require.True(t, checksum.Intact(gone.Line()))
 		got, err := transcript.ParseEntry(gone.Line())
@@ -69,8 +69,8 @@ func TestErase(t *testing.T) {
 		require.Equal(t, []any{e.ID, e.Time, e.Batch, e.Idem, e.Of, transcript.ErasedHash}, []any{got.ID, got.Time, got.Batch, got.Idem, got.Of, got.IdemHash})
 		again := got.Erase()
 		require.Equal(t, string(got.Erase().Line()), string(again.Line()))
-		f, ok := got.Body.(transcript.Fragment)
-		if was, _ := body.(transcript.Fragment); ok && len(was.Content) > 0 {
+		f, ok := got.Body.(transcript.MessageLine)
+		if was, _ := body.(transcript.MessageLine); ok && len(was.Content) > 0 {
 			require.NotEmpty(t, f.Content, e.Type())
 		}
 	}

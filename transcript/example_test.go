@@ -58,7 +58,7 @@ func ExampleScan() {
 		case rec.Damage != nil:
 			fmt.Println(rec.Damage)
 		default:
-			fmt.Println(rec.Entry.ID, rec.Entry.Body.(transcript.Fragment).Message().Text())
+			fmt.Println(rec.Entry.ID, rec.Entry.Body.(transcript.MessageLine).Message().Text())
 		}
 	}
 	// Output:

@@ -86,7 +86,7 @@ func FuzzPrefix(f *testing.F) {
 		} {
 			newBatch := transcript.NewBatch
 			if cut%2 == 0 {
-				newBatch = transcript.NewSealedBatch
+				newBatch = transcript.NewBatchWithChecksums
 			}
 			entries, err := newBatch(at, newID, items...)
 			require.NoError(t, err)
@@ -133,7 +133,7 @@ func FuzzSealed(f *testing.F) {
 	f.Add(`,"crc":"00000000"}`, `{"crc":"00000000"}`, uint(90), byte('"'))
 	f.Add(`{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z"}`, `[{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z","content":"a"}]`, uint(7), byte('\n'))
 	f.Fuzz(func(t *testing.T, text, input string, place uint, b byte) {
-		entries, err := transcript.NewSealedBatch(at, ids(), answer(transcript.TextBlock{Text: text}, call("t1", "f", input)), transcript.Custom{Name: text, Data: raw(input)})
+		entries, err := transcript.NewBatchWithChecksums(at, ids(), answer(transcript.TextBlock{Text: text}, call("t1", "f", input)), transcript.Custom{Name: text, Data: raw(input)})
 		require.NoError(t, err)
 		for _, e := range entries {
 			line := slices.Clone(e.Line())
@@ -196,7 +196,7 @@ func FuzzParseEntry(f *testing.F) {
 		if want, err := time.Parse(time.RFC3339Nano, ts); err == nil && e.Time != want.UTC() {
 			t.Fatalf("%.200q: the time is %v, want %v", line, e.Time, want.UTC())
 		}
-		if b, ok := e.Body.(transcript.Fragment); ok {
+		if b, ok := e.Body.(transcript.MessageLine); ok {
 			if b.Kind == transcript.TypeAssistant {
 				same("api", b.API)
 				same("model", b.Model)
@@ -276,7 +276,7 @@ func plainValues(t *testing.T, b transcript.Body) transcript.Body {
 		return out
 	}
 	switch b := b.(type) {
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		b.Ext = same(b.Ext)
 		if len(b.Content) == 1 {
 			if c, ok := b.Content[0].(transcript.ToolCallBlock); ok && b.Kind == transcript.TypeToolUse {

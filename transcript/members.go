@@ -46,7 +46,7 @@ func (l *Link) members(c *codec) {
 }
 
 // answer carries what the first line of an answer says about all of it.
-func (f *Fragment) answer(c *codec) {
+func (f *MessageLine) answer(c *codec) {
 	c.optWord("api", &f.API)
 	c.optStr("model", &f.Model)
 	if !c.isNull() {
@@ -59,9 +59,9 @@ func (f *Fragment) answer(c *codec) {
 }
 
 // message carries the content of a user or an assistant line.
-func (f *Fragment) message(c *codec) { c.content("content", &f.Content, &f.plain, false) }
+func (f *MessageLine) message(c *codec) { c.content("content", &f.Content, &f.plain, false) }
 
-func (f *Fragment) user(c *codec) {
+func (f *MessageLine) user(c *codec) {
 	c.optStr("queued", &f.Queued)
 	f.message(c)
 }
@@ -132,8 +132,8 @@ func (b *Meta) members(c *codec) {
 	if present(c, "ttl", &b.TTL) {
 		c.num64("ttl", b.TTL)
 	}
-	if present(c, "pinned", &b.Pinned) {
-		c.flag("pinned", b.Pinned)
+	if present(c, "keep", &b.Keep) {
+		c.flag("keep", b.Keep)
 	}
 }
 
@@ -305,7 +305,7 @@ func (b *Pin) members(c *codec) {
 	c.optFlag("off", &b.Off)
 }
 
-func (b *State) members(c *codec) {
+func (b *Value) members(c *codec) {
 	c.str("name", &b.Name)
 	c.optRaw("value", &b.Value)
 }

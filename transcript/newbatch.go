@@ -17,7 +17,7 @@ import (
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
 // [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
-// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp],
+// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp],
 // [Repeat] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
@@ -58,7 +58,7 @@ func (Interrupt) isItem()   {}
 func (Queued) isItem()      {}
 func (Draft) isItem()       {}
 func (Pin) isItem()         {}
-func (State) isItem()       {}
+func (Value) isItem()       {}
 func (Custom) isItem()      {}
 
 // NewBatch encodes items as the entries of one append. now becomes the time of
@@ -76,14 +76,14 @@ func NewBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error
 	return newBatch(now, newID, false, items)
 }
 
-// NewSealedBatch is NewBatch with a checksum at the end of each line, see
-// [Entry.Sealed].
-func NewSealedBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
+// NewBatchWithChecksums is NewBatch with a checksum at the end of each line, see
+// [Entry.WithChecksum].
+func NewBatchWithChecksums(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
 	return newBatch(now, newID, true, items)
 }
 
 // newBatch has a closure because a struct of its variables would let newID escape.
-func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]Entry, error) {
+func newBatch(now time.Time, newID func() string, checksums bool, items []Item) ([]Entry, error) {
 	entries := make([]Entry, 0, len(items))
 	now = now.UTC().Truncate(time.Microsecond)
 	add := func(b Body) string {
@@ -114,7 +114,7 @@ func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]
 				e.Part = i + 1
 			}
 		}
-		if err := e.makeLine(sealed); err != nil {
+		if err := e.makeLine(checksums); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +126,7 @@ func (a annotated) annotate(e *Entry) error {
 		return errors.New("the data of WithApp is not valid JSON")
 	}
 	e.App, e.Of = a.app, a.of
-	if f, ok := e.Body.(Fragment); ok && f.Kind == TypeUser {
+	if f, ok := e.Body.(MessageLine); ok && f.Kind == TypeUser {
 		f.Queued = a.queued
 		e.Body = f
 	}
@@ -136,9 +136,9 @@ func (a annotated) annotate(e *Entry) error {
 // makeLine encodes the line of e and then sets e to the result of [ParseEntry] for
 // it, because the value of the caller may differ from it and may change later. Most
 // entries need no parsing. An error means that readers would reject the line.
-func (e *Entry) makeLine(sealed bool) error {
+func (e *Entry) makeLine(checksums bool) error {
 	e.line = e.appendLine(make([]byte, 0, lineSize(e.Body)))
-	if sealed {
+	if checksums {
 		e.line = checksum.Append(e.line)
 	}
 	if err := checkLine(e.line, DefaultMaxLine); err != nil {
@@ -159,7 +159,7 @@ func (e *Entry) makeLine(sealed bool) error {
 // that encoding it allocates once.
 func lineSize(b Body) int {
 	n := 256
-	f, _ := b.(Fragment)
+	f, _ := b.(MessageLine)
 	for _, c := range f.Content {
 		switch c := c.(type) {
 		case TextBlock:
@@ -169,7 +169,7 @@ func lineSize(b Body) int {
 		case ToolCallBlock:
 			n += len(c.Input)
 		case ToolResultBlock:
-			n += lineSize(Fragment{Content: c.Content})
+			n += lineSize(MessageLine{Content: c.Content})
 		}
 	}
 	return n
@@ -241,7 +241,7 @@ func addItem(add func(Body) string, item Item) error {
 	case Used:
 		add(it)
 		return it.check()
-	case Compaction, Clip, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, State, Custom:
+	case Compaction, Clip, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, Value, Custom:
 		add(it.(Body))
 		return nil
 	case annotated:
@@ -358,7 +358,7 @@ func addUser(add func(Body) string, m Message) error {
 	for _, b := range m.Content {
 		switch b := b.(type) {
 		case ToolResultBlock:
-			add(Fragment{Kind: TypeToolResult, Role: RoleUser, Content: []Block{b}})
+			add(MessageLine{Kind: TypeToolResult, Role: RoleUser, Content: []Block{b}})
 		case ToolCallBlock:
 			return errors.New("a tool call in a user message")
 		default:
@@ -366,13 +366,13 @@ func addUser(add func(Body) string, m Message) error {
 		}
 	}
 	if len(rest) > 0 {
-		add(Fragment{Kind: TypeUser, Role: RoleUser, Content: rest, plain: m.plain})
+		add(MessageLine{Kind: TypeUser, Role: RoleUser, Content: rest, plain: m.plain})
 	}
 	return nil
 }
 
 func addAssistant(add func(Body) string, r Response) error {
-	f := Fragment{
+	f := MessageLine{
 		Kind: TypeAssistant, Role: RoleAssistant, plain: r.Message.plain,
 		API: r.API, Model: r.Model, StopReason: r.StopReason, Usage: r.Usage, RequestID: r.RequestID, Made: r.Made,
 	}
@@ -382,7 +382,7 @@ func addAssistant(add func(Body) string, r Response) error {
 		if !opened {
 			mid, opened = id, true
 		}
-		f = Fragment{Kind: TypeAssistant, Role: RoleAssistant, Of: mid}
+		f = MessageLine{Kind: TypeAssistant, Role: RoleAssistant, Of: mid}
 	}
 	for _, b := range r.Message.Content {
 		switch b := b.(type) {
@@ -392,7 +392,7 @@ func addAssistant(add func(Body) string, r Response) error {
 			if !opened || len(f.Content) > 0 {
 				flush()
 			}
-			add(Fragment{Kind: TypeToolUse, Role: RoleAssistant, Content: []Block{b}, Of: mid})
+			add(MessageLine{Kind: TypeToolUse, Role: RoleAssistant, Content: []Block{b}, Of: mid})
 		default:
 			f.Content = append(f.Content, b)
 		}
@@ -411,7 +411,7 @@ var replacement = []byte("\uFFFD")
 // cost less to fix than to parse, and may report false for an entry that needs
 // no parsing.
 func (e *Entry) settled() bool {
-	f, ok := e.Body.(Fragment)
+	f, ok := e.Body.(MessageLine)
 	year := e.Time.Year()
 	if !ok || e.App != nil || year < 0 || year > 9999 || bytes.Contains(e.line, replacement) ||
 		f.Ext != nil || f.Usage.Extra != nil || f.Content != nil && len(f.Content) == 0 || f.plain && !isPlain(f.Content) {

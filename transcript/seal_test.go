@@ -24,9 +24,9 @@ func sealed(t testing.TB) [][]byte {
 		{answer(transcript.TextBlock{Text: "Let me look."}, transcript.ToolCallBlock{ID: "t1", Name: "read", Input: raw(`{"path": "a.go", "crc":"00000000"}`)})},
 		{transcript.ToolResult("t1", "package a\n")},
 		{transcript.Custom{Name: "n", Data: raw(`{"a":[1,2,{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z","content":"inner"}]}`)}},
-		{transcript.Meta{Title: new("T"), Pinned: new(true)}, transcript.Rewind{To: "e1"}},
+		{transcript.Meta{Title: new("T"), Keep: new(true)}, transcript.Rewind{To: "e1"}},
 	} {
-		entries, err := transcript.NewSealedBatch(at, ids(), items...)
+		entries, err := transcript.NewBatchWithChecksums(at, ids(), items...)
 		require.NoError(t, err)
 		for _, e := range entries {
 			lines = append(lines, e.Line())
@@ -56,8 +56,8 @@ func TestSealed(t *testing.T) {
 		without := parse(t, string(line[:n])+"}")
 		require.Equal(t, without.Body, e.Body)
 		require.Equal(t, string(line), string(e.Line()), "a copy is not the line")
-		require.Equal(t, string(line), string(e.Sealed().Line()), "sealed twice")
-		require.Equal(t, string(line), string(without.Sealed().Line()))
+		require.Equal(t, string(line), string(e.WithChecksum().Line()), "sealed twice")
+		require.Equal(t, string(line), string(without.WithChecksum().Line()))
 		require.Equal(t, string(line[:n])+"}", string(without.Line()), "sealing has changed another entry's line")
 		require.Nil(t, scanLine(t, line)[0].Damage)
 	}
@@ -76,7 +76,7 @@ func TestSealedIdem(t *testing.T) {
 	}{
 		{func() ([]transcript.Entry, error) { return transcript.NewBatch(at, ids(), transcript.UserText("a")) }, false},
 		{func() ([]transcript.Entry, error) {
-			return transcript.NewSealedBatch(at, ids(), transcript.UserText("a"))
+			return transcript.NewBatchWithChecksums(at, ids(), transcript.UserText("a"))
 		}, true},
 	} {
 		entries, err := tt.make()
@@ -145,9 +145,9 @@ func TestSealedElsewhere(t *testing.T) {
 	}
 	// It belongs to the line and not to the block.
 	e := parse(t, `{"type":"tool_use","tool_use_id":"t","name":"f","input":{},"crc":"00000000"}`)
-	require.Nil(t, e.Body.(transcript.Fragment).Content[0].(transcript.ToolCallBlock).Extra)
+	require.Nil(t, e.Body.(transcript.MessageLine).Content[0].(transcript.ToolCallBlock).Extra)
 	// An extra of a block with that name is one level down.
-	entries, err := transcript.NewSealedBatch(at, ids(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
+	entries, err := transcript.NewBatchWithChecksums(at, ids(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
 		transcript.ToolResultBlock{CallID: "t", Extra: extra{"crc": raw(`"00000000"`)}},
 	}})
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestSealedElsewhere(t *testing.T) {
 
 // A line with a wrong checksum stays a line of its batch.
 func TestSealedBatch(t *testing.T) {
-	entries, err := transcript.NewSealedBatch(at, ids(), answer(transcript.TextBlock{Text: "look"}, transcript.ToolCallBlock{ID: "t1", Name: "read", Input: raw(`{}`)}))
+	entries, err := transcript.NewBatchWithChecksums(at, ids(), answer(transcript.TextBlock{Text: "look"}, transcript.ToolCallBlock{ID: "t1", Name: "read", Input: raw(`{}`)}))
 	require.NoError(t, err)
 	file := strings.ReplaceAll(string(entries[0].Line()), "look", "lock") + "\n" + string(entries[1].Line()) + "\n"
 	var damage []transcript.DamageKind
@@ -192,7 +192,7 @@ func TestSealedAllocs(t *testing.T) {
 		})
 	}
 	plain := allocs(func() ([]transcript.Entry, error) { return transcript.NewBatch(at, newID, item) })
-	seals := allocs(func() ([]transcript.Entry, error) { return transcript.NewSealedBatch(at, newID, item) })
+	seals := allocs(func() ([]transcript.Entry, error) { return transcript.NewBatchWithChecksums(at, newID, item) })
 	require.LessOrEqual(t, plain, 4.0, "entries, line, content and body")
 	require.Equal(t, plain, seals)
 }

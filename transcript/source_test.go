@@ -15,9 +15,9 @@ func TestSource(t *testing.T) {
 	call := transcript.ToolCallBlock{ID: "c", Name: "f", Input: json.RawMessage(`{}`), Extra: transcript.Extra{"src": json.RawMessage(`"the block's own"`)}}
 	result := transcript.ToolResultBlock{CallID: "c", Extra: transcript.Extra{"src": json.RawMessage(`1`)}}
 	for _, body := range []transcript.Body{
-		transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: "hi"}),
-		transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}},
-		transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{result}},
+		transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: "hi"}),
+		transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}},
+		transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{result}},
 		transcript.Header{Version: 1, Key: "main:cli:user"},
 		transcript.Custom{Name: "x"},
 	} {

@@ -105,14 +105,14 @@ func messages(t *testing.T, r guardtest.Recorded) []string {
 }
 
 // answers returns the answers in the store of c.
-func answers(t *testing.T, c config) (all []transcript.Fragment) {
+func answers(t *testing.T, c config) (all []transcript.MessageLine) {
 	t.Helper()
 	withSession(t, c, func(s *session.Session) {
 		for e, err := range s.Entries(t.Context(), "") {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == "assistant" {
+			if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == "assistant" {
 				all = append(all, f)
 			}
 		}

@@ -65,7 +65,7 @@ func counted(places []transcript.Place) string {
 
 // said returns the texts of an entry, without the names of its members.
 func said(e transcript.Entry) string {
-	f, ok := e.Body.(transcript.Fragment)
+	f, ok := e.Body.(transcript.MessageLine)
 	if !ok {
 		return string(e.Line())
 	}

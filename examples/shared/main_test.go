@@ -340,7 +340,7 @@ func TestReplicasKilled(t *testing.T) {
 		require.NoError(t, err)
 		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
-			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser && f.Message().Text() == c.message {
+			if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser && f.Message().Text() == c.message {
 				said++
 			}
 		}

@@ -206,7 +206,7 @@ func (f *filler) current() error {
 // change changes what describes a session.
 func (f *filler) change() error {
 	return f.with(func(s *session.Session) error {
-		return s.SetMeta(f.ctx, transcript.Meta{Title: new(f.word()), Labels: []string{f.word()}, Pinned: new(f.r.IntN(2) == 0)})
+		return s.SetMeta(f.ctx, transcript.Meta{Title: new(f.word()), Labels: []string{f.word()}, Keep: new(f.r.IntN(2) == 0)})
 	})
 }
 

@@ -138,7 +138,7 @@ func TestUnreadableHeader(t *testing.T) {
 				t.Log(err)
 				create(t, d, "explicit", "another key")
 				readable := name == "no header" // but nobody knows its key
-				if rows, err := d.List(ctx, "main", driver.Place{}, 0); err != nil || len(rows) != 2 && !readable {
+				if rows, err := d.List(ctx, "main", driver.Position{}, 0); err != nil || len(rows) != 2 && !readable {
 					t.Errorf("List = %v, %v", rows, err)
 				}
 				bad := driver.Ref{Agent: "main", ID: "bad"}

@@ -259,7 +259,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 		require.NoError(t, os.Remove(folder))
 
 		d = open(t, dir, &filedriver.Options{ReadOnly: true})
-		_, err = d.List(t.Context(), agent, driver.Place{}, 0)
+		_, err = d.List(t.Context(), agent, driver.Position{}, 0)
 		if agent != "main" {
 			_, err = d.Agents(t.Context())
 		}
@@ -273,7 +273,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 		agents, err := d.Agents(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{agent}, agents)
-		rows, err := d.List(t.Context(), agent, driver.Place{}, 0)
+		rows, err := d.List(t.Context(), agent, driver.Position{}, 0)
 		require.NoError(t, err)
 		require.True(t, rows[0].Archived)
 		require.Equal(t, []string{"a"}, scanned(t, d, ref))

@@ -118,7 +118,7 @@ func TestDeleteSeveral(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "missing")
 	require.Len(t, list(t, d), 2)
-	rows, err := d.List(t.Context(), "other", driver.Place{}, 0)
+	rows, err := d.List(t.Context(), "other", driver.Position{}, 0)
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NotContains(t, indexText(t, dir), "delete")
@@ -324,7 +324,7 @@ func TestListDuringAnErase(t *testing.T) {
 		listed := make(chan error, 1)
 		go func() {
 			_, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]})
-			_, listErr := d.List(t.Context(), "main", driver.Place{}, 0)
+			_, listErr := d.List(t.Context(), "main", driver.Position{}, 0)
 			listed <- errors.Join(err, listErr)
 		}()
 		select {

@@ -21,7 +21,7 @@ func TestCloseAMarkedFileUnderTheIndex(t *testing.T) {
 			return err
 		},
 		"list": func(ctx context.Context, d *filedriver.Driver) error {
-			_, err := d.List(ctx, "main", driver.Place{}, 0)
+			_, err := d.List(ctx, "main", driver.Position{}, 0)
 			return err
 		},
 	} {

@@ -111,7 +111,7 @@ func TestReadersTakeNoLock(t *testing.T) {
 	start := make(chan error, 1)
 	go func() {
 		ctx := t.Context()
-		_, err := d.List(ctx, "main", driver.Place{}, 0)
+		_, err := d.List(ctx, "main", driver.Position{}, 0)
 		_, e2 := d.Get(ctx, ref)
 		_, e3 := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		row, created, e4 := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("x", "k"))
@@ -182,7 +182,7 @@ func TestListBesideAStuckDelete(t *testing.T) {
 			<-waits
 			listed := make(chan error, 1)
 			go func() {
-				_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+				_, err := d.List(t.Context(), "main", driver.Position{}, 0)
 				listed <- err
 			}()
 			select {

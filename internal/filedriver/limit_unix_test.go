@@ -285,7 +285,7 @@ func TestListWithoutFileDescriptors(t *testing.T) {
 		_, err := d.Get(t.Context(), driver.Ref{Agent: "main", ID: "none"}) // opens the agent
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		restore := leaveDescriptors(t, room)
-		rows, err := d.List(t.Context(), "main", driver.Place{}, 0)
+		rows, err := d.List(t.Context(), "main", driver.Position{}, 0)
 		restore()
 		if err == nil {
 			require.Len(t, rows, 2)

@@ -65,7 +65,7 @@ func add(t *testing.T, d driver.Driver, ref driver.Ref, ids ...string) driver.Re
 
 func list(t *testing.T, d driver.Driver) []driver.Row {
 	t.Helper()
-	rows, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	rows, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.NoError(t, err)
 	return rows
 }
@@ -255,7 +255,7 @@ func TestNewerIndex(t *testing.T) {
 	text := strings.Replace(indexText(t, dir), `{"index":2`, `{"index":3`, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 	d = open(t, dir, nil)
-	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.ErrorContains(t, err, "use a newer program")
 	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
 	require.ErrorContains(t, err, "use a newer program")
@@ -293,7 +293,7 @@ func TestIndexBecomesNewer(t *testing.T) {
 	text := strings.Replace(indexText(t, dir), `{"index":2`, `{"index":3`, 1)
 	loseIndex(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
-	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.ErrorContains(t, err, "use a newer program")
 	_, err = d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.ErrorContains(t, err, "use a newer program")

@@ -181,7 +181,7 @@ func TestIndexThatIsNoFile(t *testing.T) {
 	path := filepath.Join(dir, "agents/main/sessions.jsonl")
 	require.NoError(t, os.Symlink("sessions.lock", path))
 	d = open(t, dir, nil)
-	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "move it away")
 	require.NoError(t, os.Remove(path))

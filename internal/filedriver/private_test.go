@@ -28,7 +28,7 @@ func TestOthersAreKeptOut(t *testing.T) {
 	}
 	// A store that is opened read-only is left as it is.
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
-	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	require.EqualValues(t, 0o775, modeOf(t, dir, "agents/main"))

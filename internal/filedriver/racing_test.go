@@ -37,7 +37,7 @@ func TestPutRacingAppend(t *testing.T) {
 			})
 			wg.Go(func() {
 				for range 3 {
-					rows, err := writer.List(t.Context(), "main", driver.Place{}, 0)
+					rows, err := writer.List(t.Context(), "main", driver.Position{}, 0)
 					require.NoError(t, err)
 					require.NoError(t, writer.Put(t.Context(), rows[0]))
 				}
@@ -104,7 +104,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 		require.NoError(t, err)
 		require.ElementsMatch(t, names, got)
 		for _, name := range names {
-			rows, err := d.List(t.Context(), name, driver.Place{}, 0)
+			rows, err := d.List(t.Context(), name, driver.Position{}, 0)
 			require.NoError(t, err)
 			require.Len(t, rows, 2)
 			require.Equal(t, name, rows[0].Agent)
@@ -125,7 +125,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	got, err := d.Agents(t.Context())
 	require.NoError(t, err)
 	require.Len(t, got, 2, "an agent without sessions is none")
-	rows, err := d.List(t.Context(), names[1], driver.Place{}, 0)
+	rows, err := d.List(t.Context(), names[1], driver.Position{}, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{strings.Repeat("B", 100)}, ids(rows))
 	require.NoError(t, d.Close())
@@ -147,7 +147,7 @@ func TestDeletionOfANamelessAgent(t *testing.T) {
 	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Contains(t, log.String(), "the name of its agent is not known")
 	require.Contains(t, log.String(), filedriver.EncodeName(name))
-	rows, err := d.List(t.Context(), name, driver.Place{}, 0)
+	rows, err := d.List(t.Context(), name, driver.Position{}, 0)
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NoFileExists(t, d.Path(row.Ref()))

@@ -30,7 +30,7 @@ func batchOf(writer string, number, n int) []driver.Line {
 		items[i] = transcript.Custom{Name: writer, Data: []byte(strconv.Itoa(number))}
 	}
 	made := 0
-	entries, err := transcript.NewSealedBatch(time.Unix(1_700_000_000, 0), func() string {
+	entries, err := transcript.NewBatchWithChecksums(time.Unix(1_700_000_000, 0), func() string {
 		made++
 		return fmt.Sprintf("%s-%d-%d", writer, number, made)
 	}, items...)

@@ -47,7 +47,7 @@ func entryOf(row driver.Row) *entry {
 	}
 }
 
-func (e *entry) place() driver.Place { return driver.Place{UpdatedAt: e.updatedAt, ID: e.id} }
+func (e *entry) place() driver.Position { return driver.Position{UpdatedAt: e.updatedAt, ID: e.id} }
 
 // standing is the part of a row that [driver.Row.Newer] compares.
 func (e *entry) standing() driver.Row {
@@ -121,19 +121,19 @@ func (r *rows) place(e *entry) int {
 	return i
 }
 
-func (r *rows) search(p driver.Place) (int, bool) {
-	return slices.BinarySearchFunc(r.order, p, func(e *entry, p driver.Place) int { return e.place().Compare(p) })
+func (r *rows) search(p driver.Position) (int, bool) {
+	return slices.BinarySearchFunc(r.order, p, func(e *entry, p driver.Position) int { return e.place().Compare(p) })
 }
 
 // page returns the n entries after a place, the newest first; all of them if n
 // is 0.
-func (r *rows) page(after driver.Place, n int) []*entry {
+func (r *rows) page(after driver.Position, n int) []*entry {
 	if !r.sorted {
 		slices.SortFunc(r.order, func(a, b *entry) int { return a.place().Compare(b.place()) })
 		r.sorted = true
 	}
 	from := 0
-	if after != (driver.Place{}) {
+	if after != (driver.Position{}) {
 		i, found := r.search(after)
 		if from = i; found {
 			from++

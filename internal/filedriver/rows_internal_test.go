@@ -108,21 +108,21 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 				}
 				delete(model, id)
 			case 1:
-				after, n := driver.Place{}, rnd.IntN(5)
+				after, n := driver.Position{}, rnd.IntN(5)
 				if rnd.IntN(2) == 0 {
-					after = driver.Place{UpdatedAt: time.Unix(int64(rnd.IntN(9)), 0), ID: id}
+					after = driver.Position{UpdatedAt: time.Unix(int64(rnd.IntN(9)), 0), ID: id}
 				}
 				var got, want []string
 				for _, e := range table.page(after, n) {
 					got = append(got, e.id)
 				}
-				var places []driver.Place
+				var places []driver.Position
 				for _, row := range model {
-					if (after == driver.Place{} || after.Compare(row.Place()) < 0) {
-						places = append(places, row.Place())
+					if (after == driver.Position{} || after.Compare(row.Position()) < 0) {
+						places = append(places, row.Position())
 					}
 				}
-				slices.SortFunc(places, driver.Place.Compare)
+				slices.SortFunc(places, driver.Position.Compare)
 				for i, p := range places {
 					if n == 0 || i < n {
 						want = append(want, p.ID)

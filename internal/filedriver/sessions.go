@@ -402,7 +402,7 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 }
 
 // List implements [driver.Driver].
-func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+func (d *Driver) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -416,7 +416,7 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 	return a.idx.list(ctx, after, n)
 }
 
-func (x *index) list(ctx context.Context, after driver.Place, n int) (list []driver.Row, err error) {
+func (x *index) list(ctx context.Context, after driver.Position, n int) (list []driver.Row, err error) {
 	if err := x.readyRows(ctx); err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func TestScanMixesNoAppends(t *testing.T) {
 	d, err := Open(t.TempDir(), nil)
 	require.NoError(t, err)
 	text := func(id string, batch, part, bytes int) string {
-		body := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+		body := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 		e := transcript.Entry{ID: id, Batch: batch, Part: part, Body: body.WithContent(transcript.TextBlock{Text: strings.Repeat("x", bytes)})}
 		return string(e.Line()) + "\n"
 	}

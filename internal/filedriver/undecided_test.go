@@ -112,7 +112,7 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 		d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
 		ref := create(t, d, "a", "k").Ref()
 		text := func(id string, batch, bytes int) string {
-			body := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+			body := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 			e := transcript.Entry{ID: id, Batch: batch, Body: body.WithContent(transcript.TextBlock{Text: strings.Repeat("x", bytes)})}
 			return string(e.Line()) + "\n" // without a checksum
 		}
@@ -140,7 +140,7 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 // again from the first of them.
 func TestScanOfAnAppendThatIsTakenBack(t *testing.T) {
 	text := func(id string, batch, part, bytes int) string {
-		body := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+		body := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 		e := transcript.Entry{ID: id, Batch: batch, Part: part, Body: body.WithContent(transcript.TextBlock{Text: strings.Repeat("x", bytes)})}
 		return string(e.Line()) + "\n"
 	}

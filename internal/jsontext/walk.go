@@ -186,7 +186,7 @@ var words = func() (words [256]string) {
 		input_tokens output_tokens cache_read_input_tokens cache_creation_input_tokens cache_creation service_tier
 		v key gen created summary firstKeptEntryId coversTo turnsBefore tokensBefore tokensAfter
 		after thought promptHash read
-		clips entry block to title owner labels ttl pinned window factor status contexts skill
+		clips entry block to title owner labels ttl keep window factor status contexts skill
 		uri context_type abstract output crc
 		session user assistant tool_use tool_result compaction clip rewind system meta current calibration tool_status used
 		commit custom image document redacted_thinking context anthropic openai

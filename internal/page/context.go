@@ -42,7 +42,7 @@ func Of(ctx context.Context, s *session.Session) (c Context, err error) {
 			return c, err
 		}
 		switch b := e.Body.(type) {
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			c.Entries++
 		case transcript.Compaction:
 			c.Compactions = append(c.Compactions, Compared{e.ID, e.Time, c.Entries, b.TokensBefore, b.TokensAfter})

@@ -226,7 +226,7 @@ func checkCrowd(t *testing.T, dir string, acked [][]string) (torn, cut int) {
 			t.Errorf("entry %s is there twice", e.ID)
 		}
 		at[e.ID] = n
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		if !ok || f.Message().Text() == "checked" {
 			continue
 		}

@@ -90,7 +90,7 @@ var workloads = []storetest.Workload{
 		return storetest.Chain(err,
 			meta(transcript.Meta{Title: new("a title")}),
 			func() error { return w.Add(s, transcript.UserText("hi")) },
-			meta(transcript.Meta{Labels: []string{"one", "two"}, Pinned: new(true)}),
+			meta(transcript.Meta{Labels: []string{"one", "two"}, Keep: new(true)}),
 			meta(transcript.Meta{TTL: new(int64(60))}), w.Stop)
 	}},
 	{Name: "second session", Run: func(w *storetest.Worker) error {

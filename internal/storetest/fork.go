@@ -34,7 +34,7 @@ func WantFork(t testing.TB, s *session.Session, id string) *rebuild.Fold {
 			return f
 		}
 		for !slices.ContainsFunc(prefix[len(prefix)-1].Entries, func(e transcript.Entry) bool {
-			c, ok := e.Body.(transcript.Fragment)
+			c, ok := e.Body.(transcript.MessageLine)
 			return ok && c.Kind == transcript.TypeToolUse && c.Content[0].(transcript.ToolCallBlock).ID == open[len(open)-1].Call.ID
 		}) {
 			prefix = prefix[:len(prefix)-1]

@@ -51,7 +51,7 @@ func CheckContinues(dir string) error {
 		if err != nil {
 			return err
 		}
-		if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
+		if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser {
 			said++
 			if want := fmt.Sprintf("message %d.", said); !strings.HasPrefix(f.Message().Text(), want) {
 				return fmt.Errorf("%q is where %q should be", f.Message().Text(), want)

@@ -83,8 +83,8 @@ func CompareWithWhole(t testing.TB, where string, s *session.Session, form rebui
 	p, err := s.Pending(t.Context())
 	require.NoError(t, err)
 	standing, now := whole.Standing(), Standing(t, s)
-	got := fmt.Sprint(JSON(t, h), Info(t, s).Turns, JSON(t, p), now.Pins, JSON(t, now.State))
-	want := fmt.Sprint(JSON(t, whole.History()), whole.Turns(), JSON(t, whole.Pending()), standing.Pins, JSON(t, standing.State))
+	got := fmt.Sprint(JSON(t, h), Info(t, s).Turns, JSON(t, p), now.Pins, JSON(t, now.Values))
+	want := fmt.Sprint(JSON(t, whole.History()), whole.Turns(), JSON(t, whole.Pending()), standing.Pins, JSON(t, standing.Values))
 	require.Equal(t, want, got, where)
 	return whole
 }

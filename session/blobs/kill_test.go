@@ -181,7 +181,7 @@ func checkPictures(t *testing.T, dir string, acked map[string][]uint64, gone map
 		named := map[string]bool{}
 		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
-			if f, ok := e.Body.(transcript.Fragment); ok {
+			if f, ok := e.Body.(transcript.MessageLine); ok {
 				for _, b := range f.Content {
 					if image, ok := b.(transcript.ImageBlock); ok {
 						named[image.Source.Blob.SHA256] = true

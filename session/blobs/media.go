@@ -35,7 +35,7 @@ func mapEntries(entries []transcript.Entry, change func(transcript.Block) (trans
 	for i, e := range entries {
 		changed, member := false, "content"
 		switch b := e.Body.(type) {
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			b.Content, changed = mapBlocks(b.Content, change)
 			e.Body = b
 		case transcript.Queued:

@@ -99,10 +99,10 @@ type Driver interface {
 	Agents(ctx context.Context) ([]string, error)
 
 	// List returns the next n rows of an agent's sessions behind a place, the
-	// newest first, with Current set; n 0 means all. The zero Place is in front
+	// newest first, with Current set; n 0 means all. The zero Position is in front
 	// of the first row. A row that nobody touches between two calls is on
 	// exactly one of two pages, whatever happens to others.
-	List(ctx context.Context, agent string, after Place, n int) ([]Row, error)
+	List(ctx context.Context, agent string, after Position, n int) ([]Row, error)
 
 	// LockTurn takes the turn lock of a session, which is released when
 	// release is called or the process ends. If wait is false and the lock is
@@ -183,7 +183,7 @@ type Row struct {
 	TokenEstimate int       `json:"tokenEstimate"`
 	Compactions   int       `json:"compactions,omitempty"` // rewound ones included, but not those that a fork was copied with
 	TTL           int64     `json:"ttl,omitempty"`         // seconds
-	Pinned        bool      `json:"pinned,omitempty"`
+	Keep          bool      `json:"keep,omitempty"`
 	// Usage is that of the answers, by model. It is never changed: whoever has
 	// more makes a new map.
 	Usage map[string]Usage `json:"usage,omitempty"`
@@ -219,18 +219,18 @@ func (u Usage) Plus(v Usage) Usage {
 	return Usage{u.Answers + v.Answers, u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
 }
 
-// Place is a place in a list of rows that is ordered by UpdatedAt, of equal
+// Position is a place in a list of rows that is ordered by UpdatedAt, of equal
 // ones by ID, the latest and greatest first.
-type Place struct {
+type Position struct {
 	UpdatedAt time.Time
 	ID        string
 }
 
-// Place returns the place of the row.
-func (r Row) Place() Place { return Place{r.UpdatedAt, r.ID} }
+// Position returns the place of the row.
+func (r Row) Position() Position { return Position{r.UpdatedAt, r.ID} }
 
 // Compare returns a negative number if p comes before q in a list.
-func (p Place) Compare(q Place) int {
+func (p Position) Compare(q Position) int {
 	if c := q.UpdatedAt.Compare(p.UpdatedAt); c != 0 {
 		return c
 	}

@@ -40,7 +40,7 @@ func (k *kin) add(e transcript.Entry) {
 	k.link(e.ID, e.Of)
 	k.link(e.Of, e.ID)
 	switch b := e.Body.(type) {
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		k.link(e.ID, b.Queued)
 		k.link(b.Queued, e.ID)
 		if k.key != "" {
@@ -67,7 +67,7 @@ func (k *kin) add(e transcript.Entry) {
 // whole: a word may lie across two of their lines.
 func (k *kin) spread(gone map[string]bool, match func(transcript.Entry) bool) {
 	due := slices.Collect(maps.Keys(gone))
-	answer := transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant} // which a draft is the beginning of
+	answer := transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant} // which a draft is the beginning of
 	for _, d := range k.drafts {
 		if match != nil && match(transcript.Entry{Body: answer.WithContent(transcript.TextBlock{Text: d.text.String()})}) {
 			due = append(due, d.ids...)

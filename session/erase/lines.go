@@ -272,7 +272,7 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 // they may repeat what was erased there. An entry that has none of them is returned as
 // it is; any other has a new line.
 func unsigned(e transcript.Entry) transcript.Entry {
-	f, _ := e.Body.(transcript.Fragment)
+	f, _ := e.Body.(transcript.MessageLine)
 	changed := len(f.Ext) > 0
 	var kept []transcript.Block
 	for _, b := range f.Content {

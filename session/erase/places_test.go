@@ -48,7 +48,7 @@ func TestErasePlaces(t *testing.T) {
 		storetest.Add(t, s, storetest.Answer("Yes."), transcript.Clip{Clips: []transcript.Clipping{{Entry: id, Content: "A " + storetest.Word[:5]}}})
 		value, err := turn.SetValue(t.Context(), s, storetest.Word, json.RawMessage(`1`), "")
 		require.NoError(t, err)
-		want := []string{"user", "clip", "state"}
+		want := []string{"user", "clip", "value"}
 		if archived {
 			require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
 			want = append(want, "archive")
@@ -56,7 +56,7 @@ func TestErasePlaces(t *testing.T) {
 		plan, receipt := carryOut(t, st, erase.Erasure{Match: storetest.HasWord})
 		require.Equal(t, want, kinds(plan.Places))
 		require.Equal(t, plan.Places, receipt.Places)
-		kept := []transcript.Place{{Kind: "state", Agent: s.Ref().Agent, Session: s.Ref().ID, Entry: value}}
+		kept := []transcript.Place{{Kind: "value", Agent: s.Ref().Agent, Session: s.Ref().ID, Entry: value}}
 		require.Equal(t, kept, plan.Kept, "the name of a value stays")
 		require.Equal(t, kept, receipt.Kept)
 		storetest.Close(t, st)

@@ -259,7 +259,7 @@ func (sp *spreading) from(ctx context.Context, ref session.Ref, entries []string
 		copied[e.ID] = lines > 0 && lines <= own.Base.Lines
 		lines++
 		same.add(e)
-		if _, ok := e.Body.(transcript.State); ok {
+		if _, ok := e.Body.(transcript.Value); ok {
 			said = append(said, e)
 		}
 	}

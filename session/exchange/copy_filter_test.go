@@ -61,13 +61,13 @@ func TestCopyFilteredAnswer(t *testing.T) {
 	to := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{mask}})
 	s := load(t, from)
 	answer := func(id string, b transcript.Block) transcript.Entry {
-		f := transcript.Fragment{Kind: "assistant", Role: transcript.RoleAssistant, Content: []transcript.Block{b}}
+		f := transcript.MessageLine{Kind: "assistant", Role: transcript.RoleAssistant, Content: []transcript.Block{b}}
 		if id != "a1" {
 			f.Of = "a1"
 		}
 		return transcript.Entry{ID: id, Time: time.Unix(1_700_000_000, 0).UTC(), Body: f}
 	}
-	said := transcript.Entry{ID: "u1", Time: time.Unix(1_700_000_000, 0).UTC(), Body: transcript.Fragment{
+	said := transcript.Entry{ID: "u1", Time: time.Unix(1_700_000_000, 0).UTC(), Body: transcript.MessageLine{
 		Kind: "user", Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "Go on."}},
 	}}
 	lines := []transcript.Entry{

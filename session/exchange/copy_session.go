@@ -117,7 +117,7 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 // continues reports whether an entry continues the unit: one of the same batch, or of the
 // same answer, whose lines an import may have put into several.
 func (c *lineCopy) continues(e transcript.Entry) bool {
-	f, ok := e.Body.(transcript.Fragment)
+	f, ok := e.Body.(transcript.MessageLine)
 	return c.batcher.Open() || ok && f.Of != "" && slices.ContainsFunc(c.unit, func(u transcript.Entry) bool { return u.ID == f.Of })
 }
 
@@ -146,7 +146,7 @@ func (c *lineCopy) endUnit(ctx context.Context) error {
 // keeping anything.
 func (c *lineCopy) compare(ctx context.Context, unit, theirs []transcript.Entry) error {
 	same := func(a, b transcript.Entry) bool { // one of the stores may have no checksums
-		return bytes.Equal(a.Line(), b.Line()) || bytes.Equal(a.Sealed().Line(), b.Sealed().Line())
+		return bytes.Equal(a.Line(), b.Line()) || bytes.Equal(a.WithChecksum().Line(), b.WithChecksum().Line())
 	}
 	if slices.EqualFunc(unit[:len(theirs)], theirs, same) {
 		return nil

@@ -138,7 +138,7 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 				if e.Of == "" { // it repeats no earlier one
 					c.between = append(c.between, e)
 				}
-			case transcript.Fragment:
+			case transcript.MessageLine:
 				if slices.ContainsFunc(b.Content, isContext) {
 					c.contexts[e.ID] = b.Content
 				}
@@ -235,12 +235,12 @@ func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
 		line := c.lines[id]
 		n := len(all) - 1
 		if n < first || m.Role == transcript.RoleUser && all[n].ID != id {
-			e := transcript.Entry{ID: id, Time: line.time, Body: transcript.Fragment{Kind: string(m.Role), Role: m.Role}}
+			e := transcript.Entry{ID: id, Time: line.time, Body: transcript.MessageLine{Kind: string(m.Role), Role: m.Role}}
 			all = append(all, spoken{Entry: e, from: line.at})
 			n++
 		}
 		all[n].to = max(all[n].to, line.at)
-		if f, ok := all[n].Body.(transcript.Fragment); ok {
+		if f, ok := all[n].Body.(transcript.MessageLine); ok {
 			f.Content = append(f.Content, b)
 			if _, isText := b.(transcript.TextBlock); isText && len(f.Content) == 1 {
 				f = f.WithContent(f.Content...)
@@ -298,7 +298,7 @@ func (c *conversed) commit(body transcript.Commit, all []spoken) transcript.Comm
 
 // isMessage reports whether there is more in an entry than results.
 func (s spoken) isMessage() bool {
-	f, _ := s.Body.(transcript.Fragment)
+	f, _ := s.Body.(transcript.MessageLine)
 	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return b.BlockType() != "tool_result" })
 }
 

@@ -29,7 +29,7 @@ func HTML(ctx context.Context, s *session.Session, w io.Writer) error {
 	}
 	return failed(s, page.Write(w, info, fills, exported(ctx, s, slices.DeleteFunc(entries, func(e transcript.Entry) bool {
 		switch e.Body.(type) {
-		case transcript.Fragment, transcript.Compaction, transcript.System, transcript.Tools:
+		case transcript.MessageLine, transcript.Compaction, transcript.System, transcript.Tools:
 			return false
 		}
 		return true

@@ -89,7 +89,7 @@ func (m markdown) entry(e transcript.Entry) {
 	case transcript.Tools:
 		m.heading("Tools that may be called", e.Time)
 		m.text(cmp.Or(strings.Join(b.Names, ", "), "none"))
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		title := "Assistant"
 		if b.Role == transcript.RoleUser {
 			title = "User"

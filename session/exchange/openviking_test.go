@@ -100,7 +100,7 @@ func TestImportArchives(t *testing.T) {
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		switch b := e.Body.(type) {
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			heads[e.ID] = b.Message().Text()
 		case transcript.Commit:
 			commits, ids = append(commits, b), append(ids, e.ID)

@@ -32,7 +32,7 @@ func exported(ctx context.Context, s *session.Session, entries []transcript.Entr
 func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) error {
 	entries := []transcript.Entry{{Body: transcript.System{Text: h.SystemPrompt("")}}}
 	for _, m := range h.Messages {
-		f := transcript.Fragment{Kind: string(m.Role), Role: m.Role}.WithContent(m.Content...)
+		f := transcript.MessageLine{Kind: string(m.Role), Role: m.Role}.WithContent(m.Content...)
 		entries = append(entries, transcript.Entry{ID: string(m.Role), Body: f})
 	}
 	for i, e := range entries {
@@ -47,7 +47,7 @@ func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) 
 		switch b := got[0].Body.(type) {
 		case transcript.System:
 			h.Prompt, h.System = "", b.Text
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			h.Messages[i-1] = b.Message()
 		}
 	}

@@ -49,7 +49,7 @@ func TestImportRedacts(t *testing.T) {
 				sources++
 				require.Contains(t, string(src), `"timestamp":"2026-03-01T09:00:0`)
 			}
-			if f, ok := e.Body.(transcript.Fragment); ok {
+			if f, ok := e.Body.(transcript.MessageLine); ok {
 				for _, b := range f.Content {
 					require.NotEqual(t, "thinking", b.BlockType())
 				}

@@ -49,7 +49,7 @@ func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.E
 // body returns a body that names native entries.
 func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 	switch b := body.(type) {
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		b.Of, b.Made.After, b.Made.Thought = w.id(b.Of), w.id(b.Made.After), w.id(b.Made.Thought)
 		return b, nil
 	case transcript.Compaction:
@@ -153,7 +153,7 @@ func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
 
 // readable reports whether readers take the line of an entry, with a checksum too.
 func readable(e transcript.Entry) bool {
-	line := e.Sealed().Line()
+	line := e.WithChecksum().Line()
 	_, err := transcript.ParseEntry(line)
 	return err == nil && len(line) <= transcript.DefaultMaxLine
 }

@@ -189,7 +189,7 @@ func (e *eraser) hit(m Memory) bool {
 		return true
 	}
 	about, _ := json.Marshal(map[string]Memory{"memory": m}) // of strings and times
-	f := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+	f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 	text := strings.Join([]string{m.Abstract, m.Overview, m.Content}, "\n\n")
 	return e.Match(transcript.Entry{
 		ID: m.ID, Time: m.Updated, App: about,

@@ -75,7 +75,7 @@ func TestEraseIndexOfPersons(t *testing.T) {
 			learn(t, m, c, candidate(entities, "cat", "The cat is SECRET", ""), candidate(entities, "dog", "The dog is Rex", ""))
 			person(t, m, filepath.Join(dir, "owners/anna/user/memories/entities/cat.md"))
 			_, err := m.Erase(t.Context(), transcript.Subject{Match: func(e transcript.Entry) bool {
-				f, _ := e.Body.(transcript.Fragment)
+				f, _ := e.Body.(transcript.MessageLine)
 				return strings.Contains(f.Message().Text(), "SECRET")
 			}})
 			require.NoError(t, err)

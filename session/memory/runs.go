@@ -96,7 +96,7 @@ func (o *filed) add(b transcript.Batch) error {
 		switch body := e.Body.(type) {
 		case transcript.Header:
 			o.copies = body.Base.Lines + 1
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			batch.lines = append(batch.lines, e.ID)
 			if body.Of == "" && (body.Kind == transcript.TypeUser || body.Kind == transcript.TypeAssistant) {
 				batch.messages = append(batch.messages, e.ID)
@@ -233,7 +233,7 @@ func beginningOf(read reading, from int64, runs []transcript.Run) (line string, 
 			return "", err
 		}
 		for _, e := range b.Entries {
-			f, ok := e.Body.(transcript.Fragment)
+			f, ok := e.Body.(transcript.MessageLine)
 			if !ok {
 				continue
 			}

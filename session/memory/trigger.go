@@ -111,7 +111,7 @@ func (u *uncommitted) count(ctx context.Context, s *session.Session, end int64, 
 		if err != nil {
 			return err
 		}
-		if f, ok := rec.Entry.Body.(transcript.Fragment); ok {
+		if f, ok := rec.Entry.Body.(transcript.MessageLine); ok {
 			u.message(rec.Entry, f, trigger)
 		}
 	}
@@ -119,7 +119,7 @@ func (u *uncommitted) count(ctx context.Context, s *session.Session, end int64, 
 	return nil
 }
 
-func (u *uncommitted) message(e transcript.Entry, f transcript.Fragment, trigger Trigger) {
+func (u *uncommitted) message(e transcript.Entry, f transcript.MessageLine, trigger Trigger) {
 	if trigger.Tokens > 0 {
 		u.tokens += tokens.Or(nil).Count("", nil, []transcript.Message{f.Message()})
 	}

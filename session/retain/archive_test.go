@@ -88,7 +88,7 @@ func TestArchive(t *testing.T) {
 				"turn":         storetest.ErrOf(turn.Begin(ctx, s)),
 				"try":          storetest.ErrOf(turn.TryBegin(ctx, s)),
 				"make current": s.MakeCurrent(ctx),
-				"meta":         s.SetMeta(ctx, transcript.Meta{Pinned: new(true)}),
+				"meta":         s.SetMeta(ctx, transcript.Meta{Keep: new(true)}),
 				"rewind":       s.Rewind(ctx, id),
 			} {
 				require.ErrorIs(t, err, session.ErrArchived, name)
@@ -242,7 +242,7 @@ func TestFollowArchived(t *testing.T) {
 	var said []string
 	for e, err := range theirs.Follow(ctx, s.Ref().ID) {
 		require.NoError(t, err)
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		if !ok {
 			continue
 		}

@@ -64,7 +64,7 @@ type Item struct {
 	// Why the session was selected: ttl, count or bytes.
 	Why string `json:"why"`
 	// Protected is the reason why Apply will leave the session alone, if there is one:
-	//   - pinned: see [transcript.Meta];
+	//   - keep: see [transcript.Meta];
 	//   - current: it is the current one of its key, and was not selected by ttl;
 	//   - recent: its last message is less than an hour old;
 	//   - kept: by Policy.Keep;
@@ -79,7 +79,7 @@ const (
 	whyCount = "count"
 	whyBytes = "bytes"
 
-	isPinned    = "pinned"
+	hasKeep     = "keep"
 	isCurrent   = "current"
 	isRecent    = "recent"
 	isKept      = "kept"
@@ -228,8 +228,8 @@ func protection(info session.Info, over time.Time, why string, now, vouched time
 	switch {
 	case why == whyTTL && now.Before(over): // a clock was corrected
 		return clockAlone
-	case info.Pinned:
-		return isPinned
+	case info.Keep:
+		return hasKeep
 	case info.Current && why != whyTTL:
 		return isCurrent
 	case now.Sub(info.UpdatedAt) < recentAge:

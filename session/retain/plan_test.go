@@ -105,22 +105,22 @@ func TestPreview(t *testing.T) {
 	}{
 		"nothing":          {retain.Policy{}, nil},
 		"own TTL":          {retain.Policy{TTL: true}, []string{"over ttl"}},
-		"TTL of others":    {retain.Policy{Default: 45 * day}, []string{"old ttl", "pinned ttl pinned"}},
-		"both":             {retain.Policy{TTL: true, Default: 45 * day}, []string{"old ttl", "pinned ttl pinned", "over ttl"}},
-		"count":            {retain.Policy{MaxSessions: 4}, []string{"old count current", "pinned count pinned", "over count current", "k1 count"}},
+		"TTL of others":    {retain.Policy{Default: 45 * day}, []string{"old ttl", "pinned ttl keep"}},
+		"both":             {retain.Policy{TTL: true, Default: 45 * day}, []string{"old ttl", "pinned ttl keep", "over ttl"}},
+		"count":            {retain.Policy{MaxSessions: 4}, []string{"old count current", "pinned count keep", "over count current", "k1 count"}},
 		"count, nothing":   {retain.Policy{MaxSessions: 8}, nil},
 		"per key":          {retain.Policy{PerKey: 1}, []string{"k1 count"}},
-		"per owner":        {retain.Policy{MaxSessions: 1, PerOwner: true}, []string{"old count current", "pinned count pinned", "over count current", "k1 count", "day count current", "new count current"}},
-		"bytes":            {retain.Policy{MaxBytes: 1}, []string{"old bytes current", "pinned bytes pinned", "over bytes current", "k1 bytes", "k2 bytes current", "day bytes current", "new bytes current", "newest bytes current"}},
-		"TTL before count": {retain.Policy{TTL: true, MaxSessions: 5}, []string{"old count current", "pinned count pinned", "over ttl"}},
+		"per owner":        {retain.Policy{MaxSessions: 1, PerOwner: true}, []string{"old count current", "pinned count keep", "over count current", "k1 count", "day count current", "new count current"}},
+		"bytes":            {retain.Policy{MaxBytes: 1}, []string{"old bytes current", "pinned bytes keep", "over bytes current", "k1 bytes", "k2 bytes current", "day bytes current", "new bytes current", "newest bytes current"}},
+		"TTL before count": {retain.Policy{TTL: true, MaxSessions: 5}, []string{"old count current", "pinned count keep", "over ttl"}},
 		"kept":             {retain.Policy{PerKey: 1, Keep: func(i session.Info) bool { return i.ID == "k1" }}, []string{"k1 count kept"}},
-		"recent":           {retain.Policy{Default: time.Minute}, []string{"old ttl", "pinned ttl pinned", "k1 ttl", "k2 ttl", "day ttl", "new ttl recent"}},
+		"recent":           {retain.Policy{Default: time.Minute}, []string{"old ttl", "pinned ttl keep", "k1 ttl", "k2 ttl", "day ttl", "new ttl recent"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAging(t, memdriver.New(nil))
 			defer storetest.Close(t, a.Store)
 			a.add(t, "old", 60*day, session.CreateOptions{})
-			require.NoError(t, a.add(t, "pinned", 50*day, session.CreateOptions{}).SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
+			require.NoError(t, a.add(t, "pinned", 50*day, session.CreateOptions{}).SetMeta(t.Context(), transcript.Meta{Keep: new(true)}))
 			a.add(t, "over", 31*day, month)
 			a.add(t, "k1", 20*day, session.CreateOptions{Owner: "o"}, "k")
 			a.add(t, "k2", 19*day, session.CreateOptions{Owner: "o"}, "k")
@@ -178,7 +178,7 @@ func TestApply(t *testing.T) {
 
 			require.NoError(t, a.Delete(t.Context(), made["gone"].Ref()))
 			storetest.Add(t, made["said"], transcript.UserText("I am back"))
-			require.NoError(t, made["pinned"].SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
+			require.NoError(t, made["pinned"].SetMeta(t.Context(), transcript.Meta{Keep: new(true)}))
 			tn, err := turn.Begin(t.Context(), made["turn"])
 			require.NoError(t, err)
 			plan.Items[4].Protected = "kept"

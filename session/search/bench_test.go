@@ -102,7 +102,7 @@ func fillSearch(b *testing.B, st *session.Store, n int, r *rand.Rand) *session.S
 	b.Helper()
 	s := storetest.Load(b, st, session.Key{Agent: fmt.Sprint("a", n%4), Channel: "cli", Peer: fmt.Sprint(n)})
 	var entries []transcript.Entry
-	add := func(body transcript.Fragment) {
+	add := func(body transcript.MessageLine) {
 		entries = append(entries, transcript.Entry{ID: fmt.Sprintf("%08d-%06d-4000-8000-000000000000", n, len(entries)), Time: time.Unix(1_800_000_000+int64(len(entries)), 0), Body: body})
 	}
 	for size := 0; size < 95<<10; {
@@ -112,18 +112,18 @@ func fillSearch(b *testing.B, st *session.Store, n int, r *rand.Rand) *session.S
 		}
 		switch r.IntN(4) {
 		case 0:
-			add(transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text}))
+			add(transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text}))
 		case 1:
-			add(transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant, Model: "m"}.WithContent(transcript.TextBlock{Text: text}))
+			add(transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant, Model: "m"}.WithContent(transcript.TextBlock{Text: text}))
 		default:
 			id := fmt.Sprint("toolu_", len(entries))
 			input, err := json.Marshal(map[string]string{"path": fmt.Sprintf("internal/%d/store.go", r.IntN(99))})
 			if err != nil {
 				b.Fatal(err)
 			}
-			add(transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant}.WithContent(transcript.ToolCallBlock{ID: id, Name: "read_file", Input: input}))
+			add(transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant}.WithContent(transcript.ToolCallBlock{ID: id, Name: "read_file", Input: input}))
 			result, _ := transcript.ToolResult(id, text).Content[0].(transcript.ToolResultBlock)
-			add(transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser}.WithContent(result))
+			add(transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser}.WithContent(result))
 		}
 		size += len(text) + 200
 	}

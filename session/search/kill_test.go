@@ -60,7 +60,7 @@ func docsOf(t *testing.T, s *session.Session) (docs []*searchDoc) {
 	tools := map[string]string{}
 	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 		require.NoError(t, err)
-		f, ok := rec.Entry.Body.(transcript.Fragment)
+		f, ok := rec.Entry.Body.(transcript.MessageLine)
 		if !ok {
 			continue
 		}

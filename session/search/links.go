@@ -39,7 +39,7 @@ func readCalls(ctx context.Context, s *source) (calls, error) {
 		if err != nil {
 			return nil, err
 		}
-		f, _ := rec.Entry.Body.(transcript.Fragment)
+		f, _ := rec.Entry.Body.(transcript.MessageLine)
 		for _, b := range f.Content {
 			if c, ok := b.(transcript.ToolCallBlock); ok {
 				all[c.ID] = append(all[c.ID], call{rec.Offset, c.Name})

@@ -30,7 +30,7 @@ func Page(ctx context.Context, s *session.Session, entryID string, n int) ([]tra
 	}
 	return near(ctx, s, from, n, func(e transcript.Entry, w rebuild.Where) bool {
 		switch e.Body.(type) {
-		case transcript.Fragment, transcript.Compaction: // what people want to see
+		case transcript.MessageLine, transcript.Compaction: // what people want to see
 			return !w.Rewound && !w.Superseded
 		}
 		return false
@@ -53,7 +53,7 @@ func Window(ctx context.Context, s *session.Session, entryID string, before, aft
 	}
 	own := where[entryID]
 	shows := func(e transcript.Entry, w rebuild.Where) bool {
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		return ok && len(f.Content) > 0 && (own.Rewound || !w.Rewound) && (own.Superseded || !w.Superseded)
 	}
 	list, err := near(ctx, s, rec, -max(before, 0), shows)

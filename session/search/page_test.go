@@ -47,7 +47,7 @@ func TestPage(t *testing.T) {
 	require.NotContains(t, ids(all), gone)
 	var texts []string
 	for _, e := range all {
-		if f, ok := e.Body.(transcript.Fragment); ok && (f.Message().Text() == "twice?" || f.Message().Text() == "once") {
+		if f, ok := e.Body.(transcript.MessageLine); ok && (f.Message().Text() == "twice?" || f.Message().Text() == "once") {
 			texts = append(texts, f.Message().Text())
 		}
 	}

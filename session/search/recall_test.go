@@ -72,7 +72,7 @@ func TestWindowOfCutAppend(t *testing.T) {
 		entries, err := search.Window(ctx, s, id, before, after)
 		require.NoError(t, err)
 		for _, e := range entries {
-			f, _ := e.Body.(transcript.Fragment)
+			f, _ := e.Body.(transcript.MessageLine)
 			texts = append(texts, f.Message().Text())
 		}
 		return texts
@@ -86,7 +86,7 @@ func TestWindowOfCutAppend(t *testing.T) {
 	var ids []string // in their order: first, two that were cut, three again, last
 	for e, err := range s.Entries(ctx, "") {
 		require.NoError(t, err)
-		if _, ok := e.Body.(transcript.Fragment); ok {
+		if _, ok := e.Body.(transcript.MessageLine); ok {
 			ids = append(ids, e.ID)
 		}
 	}

@@ -35,7 +35,7 @@ const kindApp = "app"
 func passages(e transcript.Entry) []passage {
 	var list []passage
 	switch b := e.Body.(type) {
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		list = contentPassages(b)
 	case transcript.System:
 		list = []passage{{text: b.Text, role: roleSystem, kind: "system"}}
@@ -51,7 +51,7 @@ func passages(e transcript.Entry) []passage {
 	return list
 }
 
-func contentPassages(f transcript.Fragment) []passage {
+func contentPassages(f transcript.MessageLine) []passage {
 	list := make([]passage, 0, len(f.Content))
 	for i, b := range f.Content {
 		p := passage{role: string(f.Role), block: i, kind: b.BlockType()}

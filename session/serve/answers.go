@@ -231,7 +231,7 @@ func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entr
 // done. A waiting text can be stopped as well; a request during another turn is meant
 // for that one.
 func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) bool {
-	f, _ := text.Body.(transcript.Fragment)
+	f, _ := text.Body.(transcript.MessageLine)
 	t, asked, begun := newTail(""), false, false
 	for e, err := range s.Follow(ctx, f.Queued) {
 		if err != nil {
@@ -301,7 +301,7 @@ func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry
 			return none, err
 		}
 		for _, e := range slices.Backward(page) {
-			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
+			if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser {
 				if f.Queued == "" {
 					return none, nil
 				}

@@ -37,7 +37,7 @@ func TestStreamAnything(t *testing.T) {
 		}
 		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
-			if f, ok := e.Body.(transcript.Fragment); !ok || f.Kind != transcript.TypeUser {
+			if f, ok := e.Body.(transcript.MessageLine); !ok || f.Kind != transcript.TypeUser {
 				continue
 			}
 			want := behind(e.ID + "/0") // a user's text is an event that chats do not show

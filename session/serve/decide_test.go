@@ -161,7 +161,7 @@ func wordOf(e transcript.Entry) string {
 			return "interrupt"
 		}
 		return b.Ended
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		switch {
 		case b.Kind == transcript.TypeUser:
 			return "said"

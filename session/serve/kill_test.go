@@ -240,7 +240,7 @@ func TestServerKilled(t *testing.T) {
 		require.NoError(t, err)
 		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
-			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
+			if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser {
 				said[f.Message().Text()]++
 			}
 		}

@@ -155,11 +155,11 @@ type ownMeta struct {
 	Title  *string  `json:"title,omitempty"`
 	Labels []string `json:"labels,omitempty"`
 	TTL    *int64   `json:"ttl,omitempty"` // seconds after the last user message; 0 is for ever
-	Pinned *bool    `json:"pinned,omitempty"`
+	Keep   *bool    `json:"keep,omitempty"`
 }
 
 func (q *Request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
-	err := s.SetMeta(q.Context(), transcript.Meta{Title: m.Title, Labels: m.Labels, TTL: m.TTL, Pinned: m.Pinned})
+	err := s.SetMeta(q.Context(), transcript.Meta{Title: m.Title, Labels: m.Labels, TTL: m.TTL, Keep: m.Keep})
 	return q.described(s, err)
 }
 

@@ -53,7 +53,7 @@ func verdictOn(ctx context.Context, s *session.Session, call string) (v transcri
 	if err != nil {
 		return "", err
 	}
-	f, _ := found[0].Body.(transcript.Fragment)
+	f, _ := found[0].Body.(transcript.MessageLine)
 	if !slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return b.BlockType() == transcript.TypeToolUse }) {
 		return "", errNotFound
 	}

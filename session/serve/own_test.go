@@ -171,8 +171,8 @@ func TestOwnRoutes(t *testing.T) {
 
 	// Changes.
 	var info session.Info
-	alice.ask(200, "PATCH", at, map[string]any{"title": "Fruit", "labels": []string{"a"}, "pinned": true, "ttl": 60}, &info)
-	require.Equal(t, []any{"Fruit", []string{"a"}, true, time.Minute}, []any{info.Title, info.Labels, info.Pinned, info.TTL})
+	alice.ask(200, "PATCH", at, map[string]any{"title": "Fruit", "labels": []string{"a"}, "keep": true, "ttl": 60}, &info)
+	require.Equal(t, []any{"Fruit", []string{"a"}, true, time.Minute}, []any{info.Title, info.Labels, info.Keep, info.TTL})
 	alice.ask(400, "PATCH", at, map[string]string{"owner": "bob"}, nil) // it never changes
 	alice.ask(204, "PUT", at+"/pins/"+all.Entries[1].ID, nil, nil)
 	alice.ask(404, "PUT", at+"/pins/none", nil, nil)

@@ -38,7 +38,7 @@ func (h *suspension) add(e transcript.Entry) {
 		if !b.Off && !h.running && len(h.held) == 0 { // the request was for an earlier turn
 			h.asked = false
 		}
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		switch {
 		case b.Role == transcript.RoleAssistant:
 			h.decision = ""

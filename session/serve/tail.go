@@ -90,7 +90,7 @@ func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 		switch b := e.Body.(type) {
 		case transcript.Draft:
 			t.draft(&m, e, b)
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			switch b.Kind {
 			case transcript.TypeUser:
 				t.in = t.in || b.Queued == t.turn
@@ -145,7 +145,7 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	var text strings.Builder
 	calls, first := false, -1
 	for i, e := range batch {
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		if !ok || f.Role != transcript.RoleAssistant {
 			continue
 		}
@@ -170,7 +170,7 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	}
 	skip := len(shown)
 	for _, e := range batch[first:] {
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		if !ok || f.Role != transcript.RoleAssistant {
 			continue
 		}
@@ -178,7 +178,7 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 			skip = m.block(e, b, skip)
 		}
 	}
-	stop := batch[first].Body.(transcript.Fragment).StopReason //nolint:forcetypeassert // see above
+	stop := batch[first].Body.(transcript.MessageLine).StopReason //nolint:forcetypeassert // see above
 	if cut := stop == transcript.StopAborted || stop == transcript.StopError; cut || !calls {
 		last := batch[len(batch)-1]
 		if cut {
@@ -253,7 +253,7 @@ func turnOf(ctx context.Context, s *session.Session, entry string) (string, erro
 		}
 		calls := false
 		for _, e := range slices.Backward(page) {
-			f, ok := e.Body.(transcript.Fragment)
+			f, ok := e.Body.(transcript.MessageLine)
 			switch {
 			case !ok || f.Role != transcript.RoleAssistant:
 				calls = false

@@ -30,7 +30,7 @@ var archiveMistakes = []mistake{
 	}},
 	{"has archived sessions as current ones", "archive/current", func(b *broken) {
 		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-			rows, err := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
+			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			return slices.MaxFunc(rows, func(r, s driver.Row) int { return cmp.Compare(r.Gen, s.Gen) }), err
 		}
 	}},

@@ -54,7 +54,7 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"lists only what is current", "row/list", func(b *broken) {
-		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 			rows, err := b.Driver.List(ctx, agent, after, n)
 			return slices.DeleteFunc(rows, func(row driver.Row) bool {
 				current, err := b.Driver.Current(ctx, row.KeyRef())
@@ -141,7 +141,7 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"lists agents that cannot be", "name/bad-agent", func(b *broken) {
-		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 			if driver.CheckAgent(agent) != nil {
 				return nil, nil
 			}
@@ -294,7 +294,7 @@ var lockMistakes = []mistake{
 			put = append(put, row)
 			return nil
 		}
-		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 			rows, err := b.Driver.List(ctx, agent, after, n)
 			for i := range rows {
 				for _, row := range put {
@@ -308,7 +308,7 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"goes on behind a time, not a place", "row/page", func(b *broken) {
-		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 			after.ID = ""
 			return b.Driver.List(ctx, agent, after, n)
 		}

@@ -247,7 +247,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"loads the oldest", "load/existing", func(b *broken) {
 		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
-			rows, err := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
+			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
 				if row.KeyRef() == key {
@@ -274,7 +274,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"keeps the old one current", "create/current", func(b *broken) {
 		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-			rows, err := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
+			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
 				if row.KeyRef() == key {
@@ -368,7 +368,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"lets the newest session of any owner be current", "owner/current", func(b *broken) {
 		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-			rows, err := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
+			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			if len(rows) == 0 {
 				return driver.Row{}, cmp.Or(err, fs.ErrNotExist)
 			}
@@ -383,7 +383,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"counts the sessions of all owners", "owner/gen", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			rows, _ := b.Driver.List(ctx, key.Agent, driver.Place{}, 0)
+			rows, _ := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			row, err := b.Driver.Create(ctx, key, header, more...)
 			row.Gen += int64(len(rows))
 			return row, err

@@ -29,7 +29,7 @@ type broken struct {
 	current      func(ctx context.Context, key driver.KeyRef) (driver.Row, error)
 	put          func(ctx context.Context, row driver.Row) error
 	agents       func(ctx context.Context) ([]string, error)
-	list         func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error)
+	list         func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error)
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
 	flush        func(ctx context.Context, ref driver.Ref) error
 	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
@@ -129,7 +129,7 @@ func (b *broken) Put(ctx context.Context, row driver.Row) error { return b.put(c
 
 func (b *broken) Agents(ctx context.Context) ([]string, error) { return b.agents(ctx) }
 
-func (b *broken) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+func (b *broken) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	return b.list(ctx, agent, after, n)
 }
 

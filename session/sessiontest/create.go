@@ -89,7 +89,7 @@ func loadExisting(c *check) {
 			c.errorf("LoadOrCreate returns session %q, created %v; want the current one, %q", row.ID, created, "second")
 		}
 	}
-	rows, err := d.List(c.ctx, "main", driver.Place{}, 0)
+	rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
 	c.noErr("List", err)
 	if len(rows) != 3 {
 		c.errorf("after LoadOrCreate of a key that has a session there are %d sessions, want 3", len(rows))
@@ -124,7 +124,7 @@ func loadSame(c *check) {
 			c.errorf("%d calls for one key got %d sessions, %s; created is true %d times, want once", writers, len(got), brief(got), made)
 		}
 	}
-	rows, err := d.List(c.ctx, "main", driver.Place{}, 0)
+	rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
 	c.noErr("List", err)
 	if len(rows) != rounds {
 		c.errorf("%d keys have %d sessions", rounds, len(rows))
@@ -145,7 +145,7 @@ func createCurrent(c *check) {
 		c.wantCurrent("of another key after Create", d, "main", "other key", elsewhere.ID)
 		c.wantIDs("a new session", c.ids(d, b.Ref()), []string{b.ID})
 		c.wantIDs("the session that was current before", c.ids(d, a.Ref()), old)
-		rows, err := d.List(c.ctx, "main", driver.Place{}, 0)
+		rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
 		c.noErr("List", err)
 		c.wantIDs("List", rowIDs(rows), []string{a.ID, elsewhere.ID, b.ID})
 	}

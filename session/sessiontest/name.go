@@ -199,7 +199,7 @@ func currentMethod(key string) method {
 
 func listMethod() method {
 	return method{"List", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.List(ctx, ref.Agent, driver.Place{}, 0)
+		_, err := d.List(ctx, ref.Agent, driver.Position{}, 0)
 		return err
 	}}
 }

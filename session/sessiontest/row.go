@@ -22,7 +22,7 @@ var rowRules = []Rule{
 // list returns the rows of an agent's sessions, sorted by ID.
 func (c *check) list(d driver.Driver, agent string) []driver.Row {
 	c.calling("List")
-	rows, err := d.List(c.ctx, agent, driver.Place{}, 0)
+	rows, err := d.List(c.ctx, agent, driver.Position{}, 0)
 	c.noErr("List", err)
 	slices.SortFunc(rows, func(a, b driver.Row) int { return cmp.Compare(a.ID, b.ID) })
 	return rows
@@ -106,7 +106,7 @@ func fullRow(row driver.Row, i int) driver.Row {
 	row.CreatedAt, row.UpdatedAt, row.LastUserAt = at, at.Add(time.Hour), at.Add(time.Minute)
 	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<30+i
 	row.LastID = "0198f000-0000-7000-8000-ffffffffffff"
-	row.TTL, row.Pinned = 1<<33, true
+	row.TTL, row.Keep = 1<<33, true
 	row.Usage = map[string]driver.Usage{"m": {Answers: 1, Input: 2, Output: 3, CacheRead: 4, CacheWrite: 5}, "": {Output: 1}}
 	return row
 }
@@ -211,9 +211,9 @@ func rowPage(c *check) {
 		c.noErr("Put", d.Put(c.ctx, row))
 		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) })
+	slices.SortFunc(rows, func(a, b driver.Row) int { return a.Position().Compare(b.Position()) })
 	var got []string
-	after := driver.Place{}
+	after := driver.Position{}
 	for page := 0; ; page++ {
 		c.calling("List")
 		list, err := other.List(c.ctx, "main", after, 5)
@@ -230,7 +230,7 @@ func rowPage(c *check) {
 			}
 			got = append(got, row.ID)
 		}
-		after = list[len(list)-1].Place()
+		after = list[len(list)-1].Position()
 		switch page {
 		case 0: // one that was shown and one that was not come first
 			for _, row := range []driver.Row{rows[1], rows[10]} {
@@ -251,9 +251,9 @@ func rowPage(c *check) {
 	c.wantIDs("the pages of a list that changes", got, want)
 	all := c.list(other, "main")
 	c.calling("List")
-	list, err := d.List(c.ctx, "main", driver.Place{}, 0)
+	list, err := d.List(c.ctx, "main", driver.Position{}, 0)
 	c.noErr("List", err)
-	if len(list) != len(all) || !slices.IsSortedFunc(list, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) }) {
+	if len(list) != len(all) || !slices.IsSortedFunc(list, func(a, b driver.Row) int { return a.Position().Compare(b.Position()) }) {
 		c.errorf("List returns %d of %d rows, or not the newest first: %v", len(list), len(all), rowIDs(list))
 	}
 }

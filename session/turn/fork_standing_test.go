@@ -61,7 +61,7 @@ func standingText(t *testing.T, s rebuild.Standing) string {
 	for _, p := range s.Pins {
 		all = append(all, "pin "+p.Entry+" "+p.Text)
 	}
-	for _, v := range s.State {
+	for _, v := range s.Values {
 		all = append(all, "value "+v.Name+" "+string(v.Value))
 	}
 	slices.Sort(all)
@@ -105,7 +105,7 @@ func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) 
 				require.NoError(t, s.Rewind(ctx, pick()))
 			case 1:
 				storetest.Add(t, s, transcript.UserText("in one append"), transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "with it"}}},
-					transcript.State{Name: "v1", Value: json.RawMessage(`"mixed"`)})
+					transcript.Value{Name: "v1", Value: json.RawMessage(`"mixed"`)})
 			default:
 				storetest.Add(t, s, storetest.Answer("", fmt.Sprint("call", n)))
 			}

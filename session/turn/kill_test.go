@@ -163,7 +163,7 @@ func TestKilledTurn(t *testing.T) {
 		said := 0
 		for e, err := range s.Entries(t.Context(), "") {
 			require.NoError(t, err)
-			if f, ok := e.Body.(transcript.Fragment); ok && f.Queued != "" {
+			if f, ok := e.Body.(transcript.MessageLine); ok && f.Queued != "" {
 				said++
 			}
 		}

@@ -72,7 +72,7 @@ func textOf(ctx context.Context, s *session.Session, entryID string) (string, er
 		if err != nil {
 			return "", err
 		}
-		f, ok := rec.Entry.Body.(transcript.Fragment)
+		f, ok := rec.Entry.Body.(transcript.MessageLine)
 		if !ok {
 			return "", fmt.Errorf("entry %s is not a message: nothing was written", entryID)
 		}

@@ -38,7 +38,7 @@ func SetValue(ctx context.Context, s *session.Session, name string, value json.R
 	}
 	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
 		now, size := NoValue, len(name)+len(value)
-		for _, v := range v.Fold().Standing().State {
+		for _, v := range v.Fold().Standing().Values {
 			if v.Name == name {
 				now = v.Entry
 			} else {
@@ -51,7 +51,7 @@ func SetValue(ctx context.Context, s *session.Session, name string, value json.R
 		case size > maxValues && value != nil:
 			return nil, fmt.Errorf("all values would have %d bytes, the limit is %d: nothing was written", size, maxValues)
 		}
-		return []transcript.Item{transcript.State{Name: name, Value: value}}, nil
+		return []transcript.Item{transcript.Value{Name: name, Value: value}}, nil
 	})
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func SetValue(ctx context.Context, s *session.Session, name string, value json.R
 // copies.
 func Values(ctx context.Context, s *session.Session) (values []rebuild.Value, err error) {
 	err = s.View(ctx, func(v *session.View) error {
-		values = slices.Clone(v.Fold().Standing().State)
+		values = slices.Clone(v.Fold().Standing().Values)
 		return nil
 	})
 	return values, err

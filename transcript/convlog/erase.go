@@ -118,7 +118,7 @@ func (f logFile) choose(ctx context.Context, s transcript.Subject) (gone map[int
 
 // spoken returns an entry that says the same.
 func (e Entry) spoken() transcript.Entry {
-	f := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+	f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 	if e.Role == "assistant" {
 		f.Kind, f.Role = transcript.TypeAssistant, transcript.RoleAssistant
 	}

@@ -9,7 +9,7 @@ func aside(name string) transcript.Body { return transcript.Custom{Name: name} }
 // history. Descriptions of the session stay unchanged.
 func setAside(made []transcript.Entry, name string) []transcript.Entry {
 	switch made[0].Body.(type) {
-	case transcript.Fragment, transcript.Compaction:
+	case transcript.MessageLine, transcript.Compaction:
 		e := made[0]
 		e.Body = aside(name)
 		return []transcript.Entry{e}

@@ -16,9 +16,9 @@ import (
 // unless the file contains no others.
 type claudeCode struct {
 	tree
-	info    []claudeRow                 // of each row
-	answers map[string]int              // message ID -> first row
-	ends    map[int]transcript.Fragment // first row -> how the answer ended
+	info    []claudeRow                    // of each row
+	answers map[string]int                 // message ID -> first row
+	ends    map[int]transcript.MessageLine // first row -> how the answer ended
 	bounds  []claudeBound
 	helper  int           // the last row of a helper
 	tokens  map[int64]int // before the compaction at an offset
@@ -41,7 +41,7 @@ type claudeBound struct {
 }
 
 func newClaudeCode() *claudeCode {
-	return &claudeCode{tree: newTree(), answers: map[string]int{}, ends: map[int]transcript.Fragment{}, helper: noRow}
+	return &claudeCode{tree: newTree(), answers: map[string]int{}, ends: map[int]transcript.MessageLine{}, helper: noRow}
 }
 
 func (c *claudeCode) genuine(r record) bool {
@@ -70,7 +70,7 @@ func claudeBody(r record) (transcript.Body, error) {
 		if !ok || r["message"] == nil {
 			return nil, malformed(kind + ` row: unusable "message"`)
 		}
-		f := transcript.Fragment{Kind: kind, Role: transcript.Role(kind)}
+		f := transcript.MessageLine{Kind: kind, Role: transcript.Role(kind)}
 		f = withContent(f, content, !jsontext.IsArray(m["content"]))
 		switch {
 		case r.flag("isCompactSummary"):
@@ -103,7 +103,7 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 	if uuid == "" {
 		return
 	}
-	f, said := made[0].Body.(transcript.Fragment)
+	f, said := made[0].Body.(transcript.MessageLine)
 	_, summary := made[0].Body.(transcript.Compaction)
 	boundary := r.str("subtype") == "compact_boundary"
 	row := treeRow{offset: offset, entry: uuid, said: said, side: r.flag("isSidechain"), parent: noRow}
@@ -129,7 +129,7 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 			info.answer = c.answers[id]
 		}
 		if info.answer != n { // only the last row knows
-			c.ends[info.answer] = transcript.Fragment{StopReason: f.StopReason, Usage: f.Usage}
+			c.ends[info.answer] = transcript.MessageLine{StopReason: f.StopReason, Usage: f.Usage}
 		}
 	}
 	for _, b := range f.Content {
@@ -207,13 +207,13 @@ func (c *claudeCode) place(offset int64, made []transcript.Entry) []transcript.E
 	switch b := made[0].Body.(type) {
 	case transcript.Compaction:
 		if _, ok := c.kept[offset]; !ok { // of an earlier file: here it is the first message
-			text := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+			text := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 			made[0].Body = text.WithContent(transcript.TextBlock{Text: b.Summary})
 			break
 		}
 		b.TokensBefore = c.tokens[offset]
 		made[0].Body = b
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		i := c.index(offset)
 		if i < 0 || c.info[i].answer == noRow {
 			break

@@ -194,7 +194,7 @@ func TestObserved(t *testing.T) {
 			t.Errorf("%s: %d records of %d lines", name, got, want)
 		}
 		for _, r := range recs {
-			_, isFragment := r.Entry.Body.(transcript.Fragment)
+			_, isFragment := r.Entry.Body.(transcript.MessageLine)
 			_, isHeader := r.Entry.Body.(transcript.Header)
 			if !isFragment && !isHeader {
 				t.Errorf("%s: at %d: %s", name, r.Offset, show(r))

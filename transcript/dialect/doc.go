@@ -11,7 +11,7 @@
 //
 // A reader turns records into entries:
 //
-//   - Messages, calls and results become transcript.Fragment, the header
+//   - Messages, calls and results become transcript.MessageLine, the header
 //     transcript.Header without a version, titles given by hand
 //     transcript.Meta.
 //   - Summaries that replace older messages become transcript.Compaction, whose

@@ -42,7 +42,7 @@ func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) e
 		}
 		x.time = at
 		switch b := e.Body.(type) {
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			if at.IsZero() {
 				x.losses["time"]++
 			}
@@ -94,7 +94,7 @@ func (x *exchange) flush(out output) error {
 	return err
 }
 
-func (x *exchange) addAnswer(id string, f transcript.Fragment, at time.Time, out output) error {
+func (x *exchange) addAnswer(id string, f transcript.MessageLine, at time.Time, out output) error {
 	if calls := f.Message().ToolCalls(); f.Kind == transcript.TypeToolUse && f.Of == "" && len(calls) == 1 {
 		// claw0 records a call twice: in the answer and on its own.
 		for _, c := range (transcript.Message{Content: x.answer}).ToolCalls() {
@@ -121,7 +121,7 @@ func (x *exchange) addAnswer(id string, f transcript.Fragment, at time.Time, out
 	return nil
 }
 
-func (x *exchange) addUser(id string, f transcript.Fragment, at time.Time, out output) error {
+func (x *exchange) addUser(id string, f transcript.MessageLine, at time.Time, out output) error {
 	var said []transcript.Block
 	for _, b := range f.Content {
 		if r, ok := b.(transcript.ToolResultBlock); ok {

@@ -28,7 +28,7 @@ func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.
 				e.ID = id
 			}
 		case transcript.TypeUser, transcript.TypeAssistant:
-			f := transcript.Fragment{Kind: kind, Role: transcript.Role(kind)}
+			f := transcript.MessageLine{Kind: kind, Role: transcript.Role(kind)}
 			content, ok := r.content("content")
 			if !ok {
 				return transcript.Entry{}, malformed(kind + ` record: unusable "content"`)
@@ -39,9 +39,9 @@ func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.
 			if input := r["input"]; input != nil {
 				call.Input = slices.Clone(input)
 			}
-			e.Body = transcript.Fragment{Kind: kind, Role: transcript.RoleAssistant, Content: []transcript.Block{call}}
+			e.Body = transcript.MessageLine{Kind: kind, Role: transcript.RoleAssistant, Content: []transcript.Block{call}}
 		case transcript.TypeToolResult:
-			e.Body = transcript.Fragment{Kind: kind, Role: transcript.RoleUser, Content: []transcript.Block{r.result(resultNames)}}
+			e.Body = transcript.MessageLine{Kind: kind, Role: transcript.RoleUser, Content: []transcript.Block{r.result(resultNames)}}
 		default:
 			e.Body = transcript.Unknown{Kind: kind}
 		}
@@ -50,7 +50,7 @@ func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.
 }
 
 // withContent sets the content of f, as a string if plain.
-func withContent(f transcript.Fragment, content []transcript.Block, plain bool) transcript.Fragment {
+func withContent(f transcript.MessageLine, content []transcript.Block, plain bool) transcript.MessageLine {
 	if plain {
 		return f.WithContent(content...)
 	}

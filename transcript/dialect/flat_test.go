@@ -76,7 +76,7 @@ func show(r transcript.Record) string {
 	switch b := r.Entry.Body.(type) {
 	case transcript.Header:
 		return "session " + r.Entry.ID + " " + b.Key
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		m, err := b.Message().MarshalJSON()
 		if err != nil {
 			return err.Error()
@@ -147,7 +147,7 @@ func TestFlatRecords(t *testing.T) {
 	}
 	const both = `{"type":"tool_result","tool_use_id":"A","output":"o","content":"c"}`
 	for d, want := range map[dialect.Dialect]string{dialect.MiniClaw: "o", dialect.Claw0: "c"} {
-		f := read(t, d, both)[0].Entry.Body.(transcript.Fragment)
+		f := read(t, d, both)[0].Entry.Body.(transcript.MessageLine)
 		if got := f.Content[0].(transcript.ToolResultBlock).Text(); got != want {
 			t.Errorf("%s: the result is %q, want %q", d, got, want)
 		}
@@ -300,7 +300,7 @@ func FuzzFlat(f *testing.F) {
 			d = dialect.MiniClaw
 		}
 		for _, r := range read(t, d, string(data)) {
-			fragment, ok := r.Entry.Body.(transcript.Fragment)
+			fragment, ok := r.Entry.Body.(transcript.MessageLine)
 			if !ok {
 				continue
 			}

@@ -56,7 +56,7 @@ func (v openViking) decode(r record, offset int64) ([]transcript.Entry, error) {
 	}
 	m.flush()
 	if len(m.bodies) == 0 {
-		m.say(transcript.Fragment{Kind: string(role), Role: role, Content: []transcript.Block{}})
+		m.say(transcript.MessageLine{Kind: string(role), Role: role, Content: []transcript.Block{}})
 	}
 	made := make([]transcript.Entry, len(m.bodies))
 	for i, b := range m.bodies {
@@ -91,18 +91,18 @@ const (
 	toolError     = "error"
 )
 
-func (m *partsOf) say(f transcript.Fragment) { m.bodies = append(m.bodies, f) }
+func (m *partsOf) say(f transcript.MessageLine) { m.bodies = append(m.bodies, f) }
 
 func (m *partsOf) flush() {
 	if len(m.content) > 0 {
-		m.say(withContent(transcript.Fragment{Kind: string(m.role), Role: m.role}, m.content, true))
+		m.say(withContent(transcript.MessageLine{Kind: string(m.role), Role: m.role}, m.content, true))
 	}
 	for _, r := range m.results {
 		if m.times == nil {
 			m.times = map[int]time.Time{}
 		}
 		m.times[len(m.bodies)] = r.at
-		m.say(transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r.ToolResultBlock}})
+		m.say(transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r.ToolResultBlock}})
 	}
 	m.bodies = append(m.bodies, m.told...)
 	m.content, m.results, m.told, m.tools = nil, nil, nil, false
@@ -150,7 +150,7 @@ func (m *partsOf) tool(p record) {
 		m.content, m.tools = append(m.content, call), true
 	} else { // a message of the user that carries the tools of the answer before it
 		m.flush()
-		m.say(transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
+		m.say(transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
 	}
 	output, status := p["tool_output"], p.str("tool_status")
 	ended := func() bool { return textOf(output) != "" || status == toolCompleted || status == toolError }

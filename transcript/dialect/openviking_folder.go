@@ -229,7 +229,7 @@ func (a *vikingArchived) messages(dir string, yield func(transcript.Record, erro
 // new one.
 func (a *vikingArchived) extend(e transcript.Entry, within bool) {
 	c := &a.commit
-	if _, ok := e.Body.(transcript.Fragment); !ok {
+	if _, ok := e.Body.(transcript.MessageLine); !ok {
 		return // it is about a call of a message
 	}
 	c.FirstEntry, c.LastEntry = cmp.Or(c.FirstEntry, e.ID), e.ID

@@ -29,7 +29,7 @@ func TestOpenVikingResults(t *testing.T) {
 				got += " " + told.Status
 				continue
 			}
-			f, ok := rec.Entry.Body.(transcript.Fragment)
+			f, ok := rec.Entry.Body.(transcript.MessageLine)
 			if !ok {
 				t.Fatalf("%s: %s", tt.part, rec.Entry.Type())
 			}

@@ -36,7 +36,7 @@ func (c *spokenTo) add(b transcript.Body) string {
 	n := len(c.entries) + 1
 	e := transcript.Entry{ID: fmt.Sprintf("e%03d", n), Time: time.Date(2026, 3, 1, 9, 0, n, 5000, time.UTC), Body: b}
 	c.entries = append(c.entries, e)
-	if f, ok := b.(transcript.Fragment); ok && f.Kind != transcript.TypeToolResult {
+	if f, ok := b.(transcript.MessageLine); ok && f.Kind != transcript.TypeToolResult {
 		c.heads = append(c.heads, e.ID)
 	}
 	return e.ID
@@ -48,7 +48,7 @@ func (c *spokenTo) text() transcript.Block {
 
 func (c *spokenTo) step() {
 	say := func(role transcript.Role, blocks ...transcript.Block) {
-		c.add(transcript.Fragment{Kind: string(role), Role: role, Content: blocks})
+		c.add(transcript.MessageLine{Kind: string(role), Role: role, Content: blocks})
 	}
 	switch c.rng.IntN(10) {
 	case 0, 1:
@@ -84,7 +84,7 @@ func (c *spokenTo) step() {
 		i := c.rng.IntN(len(c.open))
 		r := transcript.ToolResultBlock{CallID: c.open[i], IsError: c.rng.IntN(3) == 0}
 		c.open = slices.Delete(c.open, i, i+1)
-		c.add(transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r.WithContent(c.text())}})
+		c.add(transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r.WithContent(c.text())}})
 	case 6:
 		c.add(transcript.ToolStatus{CallID: c.one(append(c.open, "same", "none")...), Status: c.one("pending", "running", "completed", "error", "odd")})
 	case 7:
@@ -214,7 +214,7 @@ func checkVikingPart(t *testing.T, p map[string]any) {
 // earlier messages; the commit also gives the archive its number and name.
 func TestOpenVikingCommits(t *testing.T) {
 	say := func(id string, role transcript.Role, text string) transcript.Entry {
-		f := transcript.Fragment{Kind: string(role), Role: role}
+		f := transcript.MessageLine{Kind: string(role), Role: role}
 		return transcript.Entry{ID: id, Body: f.WithContent(transcript.TextBlock{Text: text})}
 	}
 	entries := []transcript.Entry{

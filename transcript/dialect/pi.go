@@ -90,7 +90,7 @@ func (p *pi) learn(r record, line []byte, offset int64, made []transcript.Entry)
 		return
 	}
 	kind := r.str("type")
-	_, said := made[0].Body.(transcript.Fragment)
+	_, said := made[0].Body.(transcript.MessageLine)
 	row := treeRow{offset: offset, entry: made[0].ID, said: said, parent: p.leaf, side: r.str("appendMode") == "side"}
 	if v, ok := jsontext.Member(line, "parentId"); ok {
 		row.parent = noRow
@@ -163,7 +163,7 @@ func (p *pi) settle() {
 
 func (p *pi) place(offset int64, made []transcript.Entry) []transcript.Entry {
 	made = p.tree.place(offset, made)
-	f, ok := made[0].Body.(transcript.Fragment)
+	f, ok := made[0].Body.(transcript.MessageLine)
 	e, edited := p.changes[offset]
 	switch {
 	case !ok || !edited:

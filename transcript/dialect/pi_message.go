@@ -38,7 +38,7 @@ func piMessage(m record) (transcript.Body, error) {
 				break
 			}
 		}
-		return transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}, nil
+		return transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}, nil
 	case "bashExecution":
 		if m.flag("excludeFromContext") {
 			return aside("excluded"), nil
@@ -74,8 +74,8 @@ func piShell(m record) string {
 	return sb.String()
 }
 
-func piText(text string) transcript.Fragment {
-	f := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+func piText(text string) transcript.MessageLine {
+	f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 	return f.WithContent(transcript.TextBlock{Text: text})
 }
 
@@ -84,7 +84,7 @@ func piUser(content []byte) (transcript.Body, error) {
 	if !ok {
 		return nil, malformed(`message: unusable "content"`)
 	}
-	return withContent(transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}, blocks, plain), nil
+	return withContent(transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}, blocks, plain), nil
 }
 
 // piAnswer returns an answer of a model. One with a call whose stream was cut
@@ -94,7 +94,7 @@ func piAnswer(m record) (transcript.Body, error) {
 	if !ok {
 		return nil, malformed(`assistant message: unusable "content"`)
 	}
-	f := transcript.Fragment{
+	f := transcript.MessageLine{
 		Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant,
 		API: m.str("api"), Model: m.str("model"), RequestID: m.str("responseId"),
 	}

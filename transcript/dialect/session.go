@@ -150,7 +150,7 @@ func (s *Session) survey() {
 				agent, _, _ := strings.Cut(s.Key, ":")
 				s.Agent = cmp.Or(s.Agent, agent)
 			}
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			s.Messages++
 			if first == "" && b.Role == transcript.RoleUser {
 				first = strings.Join(strings.Fields(b.Message().Text()), " ")

@@ -35,7 +35,7 @@ type treeRow struct {
 	offset int64
 	entry  string // the entry's ID
 	parent int    // noRow for none
-	said   bool   // its entry is a transcript.Fragment
+	said   bool   // its entry is a transcript.MessageLine
 	side   bool   // it is outside of the conversation
 	live   bool   // it is on the path
 }

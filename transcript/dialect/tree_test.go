@@ -15,7 +15,7 @@ func texts(recs []transcript.Record) string {
 	var words []string
 	for _, r := range recs {
 		switch b := r.Entry.Body.(type) {
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			words = append(words, b.Message().Text())
 		case transcript.Compaction:
 			words = append(words, fmt.Sprintf("compaction<%s%s>", b.FirstKept, b.CoversTo))

@@ -175,7 +175,7 @@ func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
 	seen := map[string]bool{}
 	for e, err := range entries {
 		require.NoError(t, err)
-		f, _ := e.Body.(transcript.Fragment)
+		f, _ := e.Body.(transcript.MessageLine)
 		for _, b := range f.Content {
 			switch b := b.(type) {
 			case transcript.TextBlock:

@@ -81,7 +81,7 @@ func (z *zyHive) decode(r record, offset int64) ([]transcript.Entry, error) {
 		case !ok:
 			return nil, malformed(`message record: unusable "content"`)
 		}
-		f := transcript.Fragment{Kind: role, Role: transcript.Role(role)}
+		f := transcript.MessageLine{Kind: role, Role: transcript.Role(role)}
 		return one(id, r, "timestamp", withContent(f, content, !jsontext.IsArray(m["content"]))), nil
 	case "compaction":
 		return one(id, r, "timestamp", transcript.Compaction{
@@ -99,7 +99,7 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 		if len(z.messages)+len(z.markers) == 0 && z.header == "" {
 			z.header = made[0].ID
 		}
-	case transcript.Fragment:
+	case transcript.MessageLine:
 		if id := r.str("id"); id != "" {
 			if z.ids == nil {
 				z.ids = map[string]int{}

@@ -81,7 +81,7 @@ func (z *zyHiveOutput) message(x *exchange, role transcript.Role, content []tran
 	if len(blocks) == 0 {
 		return nil
 	}
-	f := transcript.Fragment{Role: role, Content: blocks}
+	f := transcript.MessageLine{Role: role, Content: blocks}
 	if _, isText := blocks[0].(transcript.TextBlock); plain && isText && len(blocks) == 1 {
 		f = f.WithContent(blocks...)
 	}

@@ -49,7 +49,7 @@ func Entries(entries []transcript.Entry, hook func(text string) string) ([]trans
 
 // answerOf returns the ID of the first line of the answer that an entry is part of.
 func answerOf(e transcript.Entry) (id string, ok bool) {
-	f, ok := e.Body.(transcript.Fragment)
+	f, ok := e.Body.(transcript.MessageLine)
 	return cmp.Or(f.Of, e.ID), ok && f.Role == transcript.RoleAssistant
 }
 

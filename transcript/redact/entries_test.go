@@ -31,10 +31,10 @@ func TestEntries(t *testing.T) {
 		`{"type":"user","id":"a","content":"x","later":{"deep":["pw1",1.50]}}`:                    `{"type":"user","id":"a","content":"x","later":{"deep":["***",1.50]}}`,
 	} {
 		e := entry(t, line)
-		got, err := redact.Entries([]transcript.Entry{e, e.Sealed()}, hook)
+		got, err := redact.Entries([]transcript.Entry{e, e.WithChecksum()}, hook)
 		require.NoError(t, err)
 		require.Equal(t, want, string(got[0].Line()))
-		require.Equal(t, string(entry(t, want).Sealed().Line()), string(got[1].Line()))
+		require.Equal(t, string(entry(t, want).WithChecksum().Line()), string(got[1].Line()))
 		require.Equal(t, line, string(e.Line()), "the entry was modified")
 	}
 }

@@ -73,7 +73,7 @@ func (v *view) page(entries []transcript.Entry, err error) error {
 
 func (v *view) entry(e transcript.Entry) error {
 	return v.value(e, func() {
-		b, ok := e.Body.(transcript.Fragment)
+		b, ok := e.Body.(transcript.MessageLine)
 		if !ok {
 			v.aside(e)
 			return

@@ -393,7 +393,7 @@ func (d *memory) Agents(ctx context.Context) ([]string, error) {
 
 // List implements [driver.Driver]. An agent without sessions has an empty
 // list.
-func (d *memory) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+func (d *memory) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, failOn("List", err)
 	}

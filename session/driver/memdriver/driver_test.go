@@ -221,7 +221,7 @@ func state(t *testing.T, d driver.Driver) string {
 	agents, err := d.Agents(ctx)
 	require.NoError(t, err)
 	lines := map[string][]string{}
-	rows, err := d.List(ctx, "main", driver.Place{}, 0)
+	rows, err := d.List(ctx, "main", driver.Position{}, 0)
 	require.NoError(t, err)
 	for _, row := range rows {
 		name := fmt.Sprintf("%+v", row)

@@ -113,16 +113,16 @@ func (st *storage) agents() []string {
 }
 
 // rows returns the n rows behind a place, all of them if n is 0.
-func (st *storage) rows(agent string, after driver.Place, n int) []driver.Row {
+func (st *storage) rows(agent string, after driver.Position, n int) []driver.Row {
 	var rows []driver.Row
 	for ref, s := range st.sessions {
-		if ref.Agent == agent && (after == driver.Place{} || after.Compare(s.row.Place()) < 0) {
+		if ref.Agent == agent && (after == driver.Position{} || after.Compare(s.row.Position()) < 0) {
 			row := s.copyRow()
 			row.Current = st.current(row.KeyRef()) == s
 			rows = append(rows, row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) })
+	slices.SortFunc(rows, func(a, b driver.Row) int { return a.Position().Compare(b.Position()) })
 	if n > 0 {
 		rows = rows[:min(n, len(rows))]
 	}

@@ -168,7 +168,7 @@ func (c *conversations) check(t *testing.T, pool *pgxpool.Pool, schema string) {
 			require.NoError(t, err)
 			require.True(t, b.Complete, "a part of an append")
 			for _, e := range b.Entries {
-				if f, ok := e.Body.(transcript.Fragment); ok {
+				if f, ok := e.Body.(transcript.MessageLine); ok {
 					seen[f.Message().Text()]++
 				}
 			}

@@ -79,7 +79,7 @@ func TestExtremeTimes(t *testing.T) {
 	}
 	for _, size := range []int{0, 1, 3} {
 		var got []time.Time
-		for after := (driver.Place{}); ; {
+		for after := (driver.Position{}); ; {
 			page, err := d.List(t.Context(), "main", after, size)
 			require.NoError(t, err)
 			for _, row := range page {
@@ -88,7 +88,7 @@ func TestExtremeTimes(t *testing.T) {
 			if len(page) == 0 || size == 0 {
 				break
 			}
-			after = page[len(page)-1].Place()
+			after = page[len(page)-1].Position()
 		}
 		require.Equal(t, times, got)
 	}

@@ -66,7 +66,7 @@ func TestIndexScans(t *testing.T) {
 			require.NoError(t, err)
 			_, err = d.Current(ctx, driver.KeyRef{Agent: "main", Key: "key"})
 			require.NoError(t, err)
-			list, err := d.List(ctx, "main", driver.Place{UpdatedAt: time.Unix(int64(sessions/2), 0), ID: "~"}, 20)
+			list, err := d.List(ctx, "main", driver.Position{UpdatedAt: time.Unix(int64(sessions/2), 0), ID: "~"}, 20)
 			require.NoError(t, err)
 			require.Len(t, list, 20)
 			require.NoError(t, d.Put(ctx, row))

@@ -90,7 +90,7 @@ func (m *mixer) user(before string) driver.Line {
 
 func (m *mixer) step(ctx context.Context) error {
 	key := fmt.Sprint("key", m.rnd.IntN(3))
-	list, err := m.d.List(ctx, "main", driver.Place{}, 0)
+	list, err := m.d.List(ctx, "main", driver.Position{}, 0)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func checkEvents(t *testing.T, d *pgdriver.Driver, events []event) {
 			appended[e.Session] = append(appended[e.Session], e.Lines...)
 		}
 	}
-	list, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	list, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.NoError(t, err)
 	there, highest := map[string]bool{}, map[string]driver.Row{}
 	for _, row := range list {
@@ -304,7 +304,7 @@ func checkLines(t *testing.T, d *pgdriver.Driver, ref driver.Ref, want []string)
 			require.False(t, idems[e.Idem], "the key %s was appended twice", e.Idem)
 			idems[e.Idem] = true
 		}
-		f, ok := e.Body.(transcript.Fragment)
+		f, ok := e.Body.(transcript.MessageLine)
 		if !ok {
 			batch = ""
 			continue

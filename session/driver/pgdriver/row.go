@@ -129,7 +129,7 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 }
 
 // List implements [driver.Driver].
-func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+func (d *Driver) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, failOn("list", err)
 	}
@@ -141,12 +141,12 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 	return list, failOn("list", err)
 }
 
-func (d *Driver) list(ctx context.Context, agent string, after driver.Place, n int) (list []driver.Row, err error) {
+func (d *Driver) list(ctx context.Context, agent string, after driver.Position, n int) (list []driver.Row, err error) {
 	if err := driver.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	if (after == driver.Place{}) {
-		after = driver.Place{UpdatedAt: time.Unix(1<<62, 0), ID: "~"} // in front of everything
+	if (after == driver.Position{}) {
+		after = driver.Position{UpdatedAt: time.Unix(1<<62, 0), ID: "~"} // in front of everything
 	}
 	var limit *int
 	if n > 0 {

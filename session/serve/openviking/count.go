@@ -94,7 +94,7 @@ func (c *counted) add(e transcript.Entry) {
 		c.n++
 	}
 	switch e.Body.(type) {
-	case transcript.Fragment, transcript.Compaction, transcript.Rewind:
+	case transcript.MessageLine, transcript.Compaction, transcript.Rewind:
 		c.entry = e.ID
 	}
 }
@@ -102,7 +102,7 @@ func (c *counted) add(e transcript.Entry) {
 // isMessage reports whether a message begins with an entry: a text of the user, or an
 // answer.
 func isMessage(e transcript.Entry) bool {
-	f, ok := e.Body.(transcript.Fragment)
+	f, ok := e.Body.(transcript.MessageLine)
 	return ok && f.Kind != transcript.TypeToolResult && f.Of == "" && e.Of == ""
 }
 

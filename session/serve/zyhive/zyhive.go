@@ -300,7 +300,7 @@ func messagesOf(ctx context.Context, s *session.Session) ([]message, error) {
 		case transcript.Compaction:
 			messages = append(messages, message{Role: "compaction", Text: b.Summary, Timestamp: e.Time.UnixMilli(), IsCompact: true})
 			answer = ""
-		case transcript.Fragment:
+		case transcript.MessageLine:
 			if b.Kind == transcript.TypeToolResult {
 				for _, block := range b.Content {
 					if r, ok := block.(transcript.ToolResultBlock); ok && calls[r.CallID] != nil {
