@@ -11,13 +11,18 @@ import (
 // and one sync serve many. The zero value is ready to use.
 type queue[J interface {
 	comparable
-	place() *ticket
-	// joins reports whether the job can be written with those before it.
-	joins(group []J) bool
+	queueing[J]
 }] struct {
 	mu      sync.Mutex
 	led     bool // a job is being written
 	waiting []J
+}
+
+// queueing are the methods of a job.
+type queueing[J any] interface {
+	place() *ticket
+	// joins reports whether the job can be written with those before it.
+	joins(group []J) bool
 }
 
 // A ticket is the place of a job in a queue.

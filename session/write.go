@@ -73,6 +73,8 @@ type job struct {
 	self [1]*job // room for the group of a job that is written alone
 }
 
+var _ queueing[*job] = (*job)(nil)
+
 var jobPool = sync.Pool{New: func() any { return new(job) }}
 
 func (j *job) place() *ticket { return &j.ticket }
