@@ -45,10 +45,10 @@ var imports = map[string][]string{
 	"transcript/tokens":   {"internal/imagesize", "transcript"},
 	"transcript/redact":   {"internal/checksum", "internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
-	"transcript/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
-	"transcript/dialect": {"internal/abstract", "internal/jsontext", "transcript"},
-	"rebuild":            {"internal/jsontext", "transcript", "transcript/tokens"},
-	"rebuild/wire":       {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
+	"session/serve/zyhive/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
+	"transcript/dialect":           {"internal/abstract", "internal/jsontext", "transcript"},
+	"rebuild":                      {"internal/jsontext", "transcript", "transcript/tokens"},
+	"rebuild/wire":                 {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
 	// The code that the formats share. No format imports another, and rebuild/wire imports none of them.
 	"rebuild/wire/internal/js":       {"internal/jsontext"},
 	"rebuild/wire/internal/format":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/js", "transcript"},
@@ -127,7 +127,7 @@ var testImports = map[string][]string{
 	"session/search":               slices.Concat(formats, []string{"compact", "guard", "session/driver", "session/driver/memdriver", "session/retain", "transcript/tokens"}),
 	"session/memory":               {"session/driver/memdriver", "session/erase", "session/exchange", "session/retain", "session/turn", "transcript/dialect", "transcript/redact"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/erase", "session/memory", "session/retain", "session/search", "session/turn", "transcript/redact"}),
-	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/zyhive", "transcript/convlog"}),
+	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/zyhive", "session/serve/zyhive/convlog"}),
 	"session/serve/openviking":     {"session/driver/memdriver"},
 	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
 	"session/turn":                 {"compact", "guard", "internal/filedriver", "session/driver", "session/driver/memdriver", "session/erase", "session/search", "transcript/redact"},

@@ -54,8 +54,7 @@ func (q *queue[J]) join(j J) (leads bool, err error) {
 		q.mu.Unlock()
 		return true, nil
 	}
-	t.signals = make(chan signal, 2) // a job returns once at most
-	q.waiting = append(q.waiting, j)
+	q.waiting, t.signals = append(q.waiting, j), make(chan signal, 2) // a job returns once at most
 	q.mu.Unlock()
 	ended := t.ctx.Done()
 	for {

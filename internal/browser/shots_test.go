@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/convlog"
 )
 
 // logsOf reads the log of a channel with 150 messages.

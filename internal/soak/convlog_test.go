@@ -18,9 +18,9 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/search"
+	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/convlog"
 )
 
 // No method of a store or of a session, with any arguments, returns a byte of a

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/serve"
-	"github.com/convolog/convolog/transcript/convlog"
+	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 )
 
 // channelLogs lets administrators read the logs in the folder of a store.

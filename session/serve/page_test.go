@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session/serve"
-	"github.com/convolog/convolog/transcript/convlog"
+	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 )
 
 // pageServed is a server with the page, below a prefix.

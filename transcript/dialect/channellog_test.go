@@ -19,7 +19,7 @@ func TestChannelLog(t *testing.T) {
 	require.True(t, sure)
 	for rec, err := range d.Scan(strings.NewReader(log), int64(len(log)), nil) {
 		require.ErrorIs(t, err, dialect.ErrChannelLog)
-		require.ErrorContains(t, err, "transcript/convlog")
+		require.ErrorContains(t, err, "session/serve/zyhive/convlog")
 		if rec.Entry.Body != nil {
 			t.Errorf("it was read: %+v", rec)
 		}

@@ -12,7 +12,7 @@ type Dialect string
 
 // ErrChannelLog reports that a file is the log of a channel and not a session.
 // Such a log is for administrators, and agents must not see its content.
-var ErrChannelLog = errors.New("the log of a channel is not a session: read it with package transcript/convlog")
+var ErrChannelLog = errors.New("the log of a channel is not a session: read it with package session/serve/zyhive/convlog")
 
 // The dialects that Detect distinguishes. All but ZyHiveLog can be read.
 const (

@@ -167,7 +167,7 @@ func (c *call) examineFiles(ctx context.Context) (d diagnosis, err error) {
 	for _, name := range c.args {
 		err := c.examineFile(ctx, name, &d)
 		if errors.Is(err, dialect.ErrChannelLog) {
-			f := note("channel-log", "This is the log of a channel for administrators, and no session.", "package transcript/convlog reads it")
+			f := note("channel-log", "This is the log of a channel for administrators, and no session.", "package session/serve/zyhive/convlog reads it")
 			f.File = name
 			d.Findings, err = append(d.Findings, f), nil
 		}

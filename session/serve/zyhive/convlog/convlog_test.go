@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/convlog"
 )
 
 func writer(t *testing.T, dir string) *convlog.Writer {

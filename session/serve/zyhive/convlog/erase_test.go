@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/convlog"
 )
 
 func filesWith(t *testing.T, dir, word string) (files []string) {

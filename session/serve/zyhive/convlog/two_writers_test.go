@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/transcript/convlog"
+	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 )
 
 // Two writers get every message from two deliveries each, while the end of the log
