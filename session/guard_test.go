@@ -249,7 +249,7 @@ func TestLongKeptPrompt(t *testing.T) {
 func TestLongConversation(t *testing.T) {
 	const window = 32_000
 	t.Parallel()
-	turns := storetest.Extent(*storetest.Soak, storetest.Few(120), 1_000, 1_000)
+	turns := storetest.Extent(*storetest.Soak, 60, 1_000, 1_000)
 	m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Answer: func(r guardtest.Request) guardtest.Answer {
 		if guardtest.AfterTools(r) || r.N%3 > 0 {
 			return guardtest.Say("I see. " + lines(r.N%17))
