@@ -247,8 +247,8 @@ func follows(was, now string) bool {
 	return was == now || rank[was] < rank[now]
 }
 
-// live reports whether entries that were appended earlier are part of the
-// history. If the session cannot be read they are not.
+// live reports whether the last of earlier entries is part of the history, or unknown to
+// it. If the session cannot be read it is not.
 func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 	if len(ids) == 0 {
 		return false

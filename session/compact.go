@@ -69,6 +69,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	return done, errors.Join(append(errs, err)...)
 }
 
+// compactIfDue compacts if learned.go finds it due, not too soon and not cooling down.
 func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 	w := &work{Options: s.compactOptions(nil)}
 	if w.Trigger.Limit() == 0 {

@@ -244,7 +244,9 @@ func (r *reader) add(batches []transcript.Batch) error {
 				r.cut[key] = len(b.Entries)
 			}
 		}
-		r.noteKeys(b)
+		if b.Complete {
+			r.noteKeys(b)
+		}
 		if err := r.fold.Add(b); err != nil {
 			return err
 		}
@@ -253,9 +255,9 @@ func (r *reader) add(batches []transcript.Batch) error {
 	return nil
 }
 
-// noteKeys takes the idempotency keys of a batch.
+// noteKeys takes the idempotency keys of a whole batch.
 func (r *reader) noteKeys(b transcript.Batch) {
-	if b.Complete && b.Entries[0].Idem != "" {
+	if b.Entries[0].Idem != "" {
 		r.keys.add(b.Entries[0], r.keyedAt)
 	}
 	for _, e := range b.Entries {

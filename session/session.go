@@ -133,3 +133,32 @@ func (s *Session) Flush(ctx context.Context) error {
 	}
 	return s.store.done(ctx, "flush", s.ref, err)
 }
+
+// LockTurn takes the turn lock of the session: in all processes one holder at a time.
+// It keeps out other holders, not appends. If wait is false and the lock is held, the
+// error matches [ErrBusy]; if wait is true LockTurn waits until ctx is done, and the
+// error then matches both. Unlock releases the lock and brings the index up to date;
+// calling it again does nothing. The lock also ends with the process.
+func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error, err error) {
+	err = s.store.check(context.WithoutCancel(ctx), s.ref)
+	var release func() error
+	if err == nil {
+		release, err = s.store.drv.LockTurn(ctx, s.ref, wait)
+	}
+	if err = s.store.done(ctx, "lock turn", s.ref, err); err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := release()
+		s.turnEnded(context.Background())
+		return s.store.wrap("end turn", s.ref, err)
+	}, nil
+}
+
+// turnEnded puts the row of the session.
+func (s *Session) turnEnded(ctx context.Context) {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	s.store.putRow(ctx, t, true)
+	s.store.tell(ctx, s.ref)
+}

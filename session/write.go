@@ -107,9 +107,6 @@ type result struct {
 	event Event
 }
 
-// errAborted is the error of jobs whose leader has panicked.
-var errAborted = errors.New("another append that was to be written with this one has panicked: nothing is known about this one; read the session again")
-
 // submit writes a job in its turn.
 func (s *Session) submit(op string, t *state, j *job) result {
 	j.store = s.store
@@ -129,7 +126,7 @@ func (s *Session) lead(t *state, j *job) {
 	group := t.queue.take(append(j.self[:0], j))
 	defer func() { t.queue.leave(group[1:]) }()
 	for _, other := range group[1:] {
-		other.done.err = errAborted
+		other.done.err = errors.New("an append that was written with this one panicked: this one may exist; read the session again")
 	}
 	ctx, cancel := togetherContext(group)
 	defer cancel()
@@ -171,8 +168,7 @@ func mayBeWritten(err error) bool {
 	return ok && !failed.Refused || errors.Is(err, ErrFragment)
 }
 
-// freeTries is how often jobs that depend on the session are tried while other processes
-// may append. After that the log is locked.
+// freeTries is how often jobs are tried while other processes may append, without a lock.
 const freeTries = 3
 
 // append stores the lines of jobs, the first of which leads.
@@ -421,33 +417,4 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 		return nil, errors.New("a header begins a session and is not appended: nothing was written")
 	}
 	return st.filterWrite(ctx, s.ref, entries)
-}
-
-// LockTurn takes the turn lock of the session: in all processes one holder at a time.
-// It keeps out other holders, not appends. If wait is false and the lock is held, the
-// error matches [ErrBusy]; if wait is true LockTurn waits until ctx is done, and the
-// error then matches both. Unlock releases the lock and brings the index up to date;
-// calling it again does nothing. The lock also ends with the process.
-func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error, err error) {
-	err = s.store.check(context.WithoutCancel(ctx), s.ref)
-	var release func() error
-	if err == nil {
-		release, err = s.store.drv.LockTurn(ctx, s.ref, wait)
-	}
-	if err = s.store.done(ctx, "lock turn", s.ref, err); err != nil {
-		return nil, err
-	}
-	return func() error {
-		err := release()
-		s.turnEnded(context.Background())
-		return s.store.wrap("end turn", s.ref, err)
-	}, nil
-}
-
-// turnEnded puts the row of the session.
-func (s *Session) turnEnded(ctx context.Context) {
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	s.store.putRow(ctx, t, true)
-	s.store.tell(ctx, s.ref)
 }

@@ -64,8 +64,8 @@ func (e Entry) WithLine(line []byte) Entry {
 
 // WithChecksum returns e with a line that ends with a checksum, which scans verify;
 // see [DamageCRC]. An existing checksum is left alone, even a wrong one:
-// sealing again would hide the damage. Code that changes a line encodes it
-// again and seals it last. The line of e itself is not modified.
+// a new one would hide the damage. Code that changes a line encodes it again
+// and adds the checksum last. The line of e itself is not modified.
 func (e Entry) WithChecksum() Entry {
 	if line := e.Line(); !checksum.Ends(line) {
 		e.line = checksum.Append(slices.Clip(slices.Clone(line)))

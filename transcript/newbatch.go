@@ -325,7 +325,7 @@ func checkBlocks(blocks []Block, inResult bool) ([]Block, error) {
 		case TextBlock, ImageBlock, DocumentBlock, ToolCallBlock, ThinkingBlock, RedactedThinkingBlock:
 		case ContextBlock:
 			if !slices.Contains(contextKinds, b.Kind) {
-				return nil, fmt.Errorf("block %d: a context of the type %q: want one of %q", i, b.Kind, contextKinds)
+				return nil, fmt.Errorf("block %d: unknown context type %q: want one of %q", i, b.Kind, contextKinds)
 			}
 		case ToolResultBlock:
 			if _, err := checkBlocks(b.Content, true); err != nil {

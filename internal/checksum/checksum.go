@@ -2,7 +2,8 @@
 //
 // A checksum is the last member of a line: `,"crc":"`, eight lower-case
 // hexadecimal digits and `"}`. The digits are the CRC-32C (Castagnoli) of all
-// bytes of the line before that comma.
+// bytes of the line before that comma. Package transcript calls it for new batches and in
+// Entry.WithChecksum; package session decides whether, by Options.NoChecksum.
 package checksum
 
 import (

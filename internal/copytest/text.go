@@ -25,7 +25,7 @@ func Text(ctx context.Context, st *session.Store) (string, error) {
 	}
 	var sb strings.Builder
 	for _, info := range infos {
-		info.Size, info.End = 0, 0 // every driver has places of its own
+		info.Size, info.End = 0, 0 // sizes and offsets differ between drivers
 		if err := add(&sb, "session", info); err != nil {
 			return "", err
 		}

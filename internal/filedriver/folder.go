@@ -89,9 +89,8 @@ func (a *agent) close() error {
 	return errors.Join(errs...)
 }
 
-// folder makes sure that a folder below the store's is a folder, and closed to
-// other users. A link is refused, although it could not lead out of the store.
-// If create is set, the folder is made; see [agent.syncFolders].
+// folder checks that name, below the store's folder, is a folder and not a link, and
+// closes it to other users. If create is set it is made first; see [agent.syncFolders].
 func (d *Driver) folder(name string, create bool) error {
 	path := filepath.Join(d.dir, name)
 	if create {

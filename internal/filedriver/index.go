@@ -25,8 +25,7 @@ const (
 	lockName  = "sessions.lock"
 	// indexVersion 2 has the owner of a row before its key.
 	indexVersion = 2
-	// rewriteAbove is how many bytes an index may have beyond twice those of its
-	// rows before it is rewritten.
+	// An index is rewritten when it is longer than twice its rows plus rewriteAbove bytes.
 	rewriteAbove = 64 << 10
 )
 
@@ -221,7 +220,7 @@ func (x *index) read(size int64) error {
 	return nil
 }
 
-// A piece is whole lines of the index as they were read, and where they begin.
+// A piece holds whole lines read from the index, and the offset at which they begin.
 type piece struct {
 	at   int64
 	text []byte

@@ -21,7 +21,7 @@ const (
 	headSize  = 4 << 10 // bytes at the beginning in which two files are compared
 )
 
-var errOthers = errors.New("other bytes are where lines of this log were written")
+var errOthers = errors.New("lines that this log wrote have been replaced by other bytes")
 
 // Recover makes a Log whose sync failed usable again. On one that has not
 // failed it is [Log.Flush].

@@ -118,7 +118,7 @@ type Request struct {
 	HasTools bool
 }
 
-// A judge collects violations of a request while it is read.
+// A judge collects the rules that a request breaks, while the request is read.
 type judge struct {
 	req   Request
 	found []Violation

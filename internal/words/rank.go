@@ -20,7 +20,7 @@ const (
 // is worth more the fewer texts have it.
 type Ranking struct {
 	Texts, Bytes int64
-	With         []int64 // texts that have each item of the query
+	With         []int64 // for each item of the query, how many texts have it
 }
 
 // Add counts a text of size bytes.

@@ -13,6 +13,10 @@ package erase
 
 // Decisions:
 //
-// lines.go decides which lines go, in two passes; kin.go finds lines that repeat them.
+// spread.go finds copies in other sessions: forks, by the bases in their headers. kin.go
+// finds lines that repeat an entry in one session: drafts, queued texts, pins, decisions.
+// lines.go decides which lines go, in two passes, and replaces summaries that have read
+// one. run.go looks again for forks made during the erase.
+//
 // A plan runs the same code without a writer. TestEraseKilled cuts an erase at every
 // call on the disk.

@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// kin groups the entries of a transcript with the same content: erasing one of
+// kin groups entries of a transcript that repeat or concern each other: erasing one of
 // them erases the others.
 type kin struct {
 	links  map[string][]string // entry ID -> entries that go with it

@@ -19,8 +19,8 @@ type call struct {
 	name string
 }
 
-// tool returns the tool of the last call with an ID before a result, or in the
-// same line.
+// tool returns the name of the tool that the result at an offset belongs to. It is the
+// last call with the ID, before the result or in its line.
 func (c calls) tool(id string, at int64) string {
 	for _, call := range c[id] {
 		if call.at <= at {

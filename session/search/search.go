@@ -80,8 +80,8 @@ type Hit struct {
 	Clipped   bool `json:"clipped,omitempty"`
 
 	Score float64 `json:"score,omitempty"` // of a Ranked search; more is better
-	// Excerpt is a part of the text of the block as it is, Start and End the
-	// place of the first match in it, in bytes.
+	// Excerpt is an unaltered part of the block's text. Start and End are the byte
+	// offsets of the first match in Excerpt.
 	Excerpt string `json:"excerpt"`
 	Start   int    `json:"start"`
 	End     int    `json:"end"`

@@ -72,6 +72,8 @@ func (r *reading) read(ctx context.Context, most int, found func(*match) error) 
 	return give()
 }
 
+// mark sets Rewound, Compacted and Clipped of hits of one session, which
+// [session.Session.Where] knows.
 func mark(ctx context.Context, hits []match) error {
 	if len(hits) == 0 {
 		return nil
