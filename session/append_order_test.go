@@ -192,6 +192,27 @@ func TestErrorOfOneInTheQueue(t *testing.T) {
 	})
 }
 
+// A panic in the function of an Update is its caller's. The queue continues.
+func TestPanicInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHeld(t)
+		h.holds = make(chan error)
+		first := h.start(t.Context(), s, session.Cond{}, "0")
+		panicked := make(chan any)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = s.Update(t.Context(), "test", func(*session.View) ([]transcript.Item, error) { panic("no") })
+		}()
+		synctest.Wait()
+		last := h.start(t.Context(), s, session.Cond{Idem: "key"}, "1")
+		close(h.holds)
+		require.Equal(t, "no", <-panicked)
+		require.NoError(t, (<-first).err)
+		require.NoError(t, (<-last).err)
+		require.Equal(t, 4, storetest.Info(t, s).Messages)
+	})
+}
+
 // A caller that gives up while its append waits leaves, and nothing of it is written. The
 // others are written.
 func TestCallerLeavesTheQueue(t *testing.T) {
