@@ -60,7 +60,8 @@ type Cond struct {
 type Appended struct {
 	IDs []string `json:"ids"` // of the entries, in the order of their lines
 	// Repeated reports that nothing was written, because the same items were
-	// appended earlier under the same idempotency key.
+	// appended earlier under the same idempotency key. If their lines are not in the
+	// session, as in a fork that begins behind them, IDs has the first one alone.
 	Repeated bool `json:"repeated,omitempty"`
 	// Rewound reports that the repeated entries are no longer part of the
 	// history: a later rewind took them back.
@@ -117,9 +118,6 @@ func (s *Session) repeated(ctx context.Context, t *state, w *write) (ids []strin
 		}
 	}
 	at, held, err := t.placeOf(ctx, w.idem)
-	if err == nil && held != nil { // a fork has the key, and not the lines
-		return []string{held.ID}, w.fits(*held)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +133,9 @@ func (s *Session) repeated(ctx context.Context, t *state, w *write) (ids []strin
 		}
 		return ids, w.fits(b.Entries[0])
 	}
+	if held != nil { // a fork has the key, and not the lines, or they are damaged
+		return []string{held.ID}, w.fits(*held)
+	}
 	return nil, errNotThere
 }
 
@@ -147,23 +148,21 @@ func (w *write) fits(first transcript.Entry) error {
 	return nil
 }
 
-// placeOf returns the place of the batch of a key, at or before its first line; or the key
-// as the header holds it, if the batch is not in the transcript.
+// placeOf returns the place of the batch of a key, at or before its first line, and the key
+// as the header or a compaction holds it, if that was needed.
 func (s *state) placeOf(ctx context.Context, key string) (at driver.Cursor, held *transcript.Entry, err error) {
 	err = s.locked(func() error {
 		if place, ok := s.keys.places[maphash.String(keySeed, key)]; ok {
 			at = place
 			return nil
 		}
-		i := s.keys.indexOf(key)
-		if i < 0 {
+		if held = s.keys.find(key); held == nil {
 			return errNotThere // the session was read anew
 		}
-		p, err := locate(s.scan(ctx), s.keys.last[i].ID)
-		if errors.Is(err, ErrNoEntry) {
-			held, err = &s.keys.last[i], nil
+		p, err := locate(s.scan(ctx), held.ID)
+		if at = p.start; errors.Is(err, ErrNoEntry) {
+			err = nil
 		}
-		at = p.start
 		return err
 	})
 	return at, held, err

@@ -18,9 +18,8 @@ const keptKeys = 64
 // hash and a place of each: 16 bytes, for sessions in which every append has one.
 type keys struct {
 	places map[uint64]driver.Cursor // at or before the first line
-	// last are the last keys, as a compaction holds them: at least keptKeys, if there
-	// were as many.
-	last []transcript.Entry
+	held   []transcript.Entry       // by the last compaction, or by the header
+	last   []transcript.Entry       // of the keys since, as a compaction holds them: keptKeys or more, if there are as many
 }
 
 var keySeed = maphash.MakeSeed()
@@ -28,12 +27,15 @@ var keySeed = maphash.MakeSeed()
 // has reports whether a key is known.
 func (k *keys) has(key string) bool {
 	_, ok := k.places[maphash.String(keySeed, key)]
-	return ok || k.indexOf(key) >= 0
+	return ok || k.find(key) != nil
 }
 
-// indexOf returns the index of a key in last, -1 if it is not there.
-func (k *keys) indexOf(key string) int {
-	return slices.IndexFunc(k.last, func(e transcript.Entry) bool { return e.Idem == key })
+// find returns a key that is held, nil if it is not.
+func (k *keys) find(key string) *transcript.Entry {
+	if i := slices.IndexFunc(k.held, func(e transcript.Entry) bool { return e.Idem == key }); i >= 0 {
+		return &k.held[i]
+	}
+	return nil
 }
 
 // put sets the place of a key.
@@ -54,16 +56,19 @@ func (k *keys) add(first transcript.Entry, at driver.Cursor) {
 }
 
 // restore takes the keys that a compaction or a header holds, if it holds some: they are
-// the last ones.
+// the last ones. Held is not changed but replaced.
 func (k *keys) restore(e transcript.Entry) {
 	held := slices.DeleteFunc(slices.Clone(e.Standing()), func(e transcript.Entry) bool { return e.Idem == "" })
 	if len(held) > 0 {
-		k.last = held
+		k.held, k.last = held, nil
 	}
 }
 
 // kept returns the keys that a compaction is to hold.
-func (k *keys) kept() []transcript.Entry { return k.last[max(0, len(k.last)-keptKeys):] }
+func (k *keys) kept() []transcript.Entry {
+	all := slices.Concat(k.held, k.last)
+	return all[max(0, len(all)-keptKeys):]
+}
 
 // IdemHash returns what the idemHash of a batch is: a hash of what its entries
 // say, without IDs, times and numbers, so that it is the same for a retry. See

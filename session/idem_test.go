@@ -3,11 +3,13 @@ package session_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,12 +30,14 @@ func TestKeysAfterRestart(t *testing.T) {
 		kept      bool // whether the compaction keeps the key
 		later     int  // keyed appends after it, before the compactions
 		compacted int  // compactions
+		since     int  // keyed appends after them
 		honoured  bool // older keys may be honoured too
 	}{
 		{name: "not compacted", later: 200, honoured: true},
 		{name: "kept by the compaction", kept: true, later: 200, compacted: 1, honoured: true},
 		{name: "summarised and recent", later: 63, compacted: 1, honoured: true},
 		{name: "summarised twice", later: 63, compacted: 2, honoured: true},
+		{name: "summarised and much since", later: 63, compacted: 1, since: 200, honoured: true},
 		{name: "summarised and old", later: 64, compacted: 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -50,10 +54,13 @@ func TestKeysAfterRestart(t *testing.T) {
 			keyed := []transcript.Item{transcript.UserText("q"), storetest.Answer("a")}
 			first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, keyed...)
 			require.NoError(t, err)
-			for i := range test.later {
-				_, err := s.AppendIf(t.Context(), session.Cond{Idem: fmt.Sprint("later ", i)}, transcript.Custom{Name: "later"})
-				require.NoError(t, err)
+			more := func(n int) {
+				for range n {
+					_, err := s.AppendIf(t.Context(), session.Cond{Idem: rand.Text()}, transcript.Custom{Name: "later"})
+					require.NoError(t, err)
+				}
 			}
+			more(test.later)
 			for range test.compacted {
 				kept := first.IDs[0]
 				if !test.kept {
@@ -71,6 +78,7 @@ func TestKeysAfterRestart(t *testing.T) {
 				})
 				require.NoError(t, err)
 			}
+			more(test.since)
 			storetest.Close(t, st)
 
 			st = storetest.Open(t, dir, storetest.Unsynced)
@@ -268,4 +276,65 @@ func TestRepeatedByAnotherStore(t *testing.T) {
 	require.NoError(t, err)
 	_, err = other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head"))
 	require.NoError(t, err)
+}
+
+// The key that the header of a fork holds is looked up while other keys come and push it
+// out of the last ones. It is honoured all the time.
+func TestHeldKeyWhileOthersCome(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	at := storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))[1]
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("x"), storetest.Answer("y"))
+	require.NoError(t, err)
+	storetest.Add(t, s, transcript.Rewind{To: at})
+	end := storetest.Add(t, s, transcript.UserText("on"), storetest.Answer("end"))[1]
+	f, err := s.Fork(t.Context(), end, nil)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for w := range 2 {
+		wg.Go(func() {
+			for n := range 300 {
+				if _, err := f.AppendIf(t.Context(), session.Cond{Idem: fmt.Sprint(w, n)}, transcript.UserText("other")); err != nil {
+					t.Error(err)
+				}
+				storetest.History(t, f)
+			}
+		})
+	}
+	for range 20 {
+		again, err := f.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("x"), storetest.Answer("y"))
+		require.NoError(t, err)
+		require.Equal(t, session.Appended{IDs: first.IDs[:1], Repeated: true}, again)
+	}
+	wg.Wait()
+}
+
+// A key that a compaction holds is honoured, though a line of its batch is damaged since.
+func TestHeldKeyOfADamagedBatch(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
+	items := []transcript.Item{transcript.UserText("q"), storetest.Answer("flipped")}
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
+	require.NoError(t, err)
+	kept := storetest.Add(t, s, transcript.UserText("kept"))[0]
+	require.NoError(t, storetest.ErrOf(s.Update(t.Context(), "test", func(*session.View) ([]transcript.Item, error) {
+		return []transcript.Item{transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: first.IDs[1]}}, nil
+	})))
+	storetest.Close(t, st)
+	path := filepath.Join(dir, "agents", "main", "sessions", s.Ref().ID+".jsonl")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	i := bytes.LastIndexByte(data[:bytes.Index(data, []byte("flipped"))], '\n') + 1
+	data[i] = 'x'
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
+	again, err := storetest.Load(t, st, storetest.CLI).AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: first.IDs[:1], Repeated: true}, again)
 }
