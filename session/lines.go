@@ -58,7 +58,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
-	j := &job{ticket: ticket{ctx: ctx}, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(after)}}
+	j := &job{ticket: ticket{ctx: ctx}, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(max(after, 0))}}
 	for tries := 1; ; tries++ {
 		done := s.submit("append", t, j)
 		if !errors.Is(done.err, ErrConflict) || tries == freeTries {
@@ -74,18 +74,21 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 // a session current, which change nothing about the others. Otherwise it returns
 // [ErrConflict].
 func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cursor, error) {
+	end, err := s.store.drv.Settle(ctx, s.ref) // a line without an end may be the last one
+	if err != nil {
+		return 0, err
+	}
 	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward) {
 		if err != nil {
 			return 0, err
 		}
 		switch rec.Entry.Body.(type) {
 		case nil, transcript.Header, transcript.Current:
-			after = driver.Cursor(rec.End)
 		default:
 			return 0, ErrConflict
 		}
 	}
-	return after, nil
+	return end, nil
 }
 
 func checkReadable(e transcript.Entry) error {

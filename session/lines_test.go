@@ -1,8 +1,11 @@
 package session_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -54,6 +57,32 @@ func TestAppendLines(t *testing.T) {
 	require.Equal(t, want, storetest.History(t, storetest.Load(t, st, storetest.CLI)))
 }
 
+// A writer that died has left a line without an end. Nobody has appended since a caller has
+// read it, so entries can be appended there.
+func TestAppendLinesBehindATornLine(t *testing.T) {
+	for name, torn := range map[string]string{"torn": `{"id":"torn`, "whole": string(ready(9, "whole")[0].Line())} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			st := storetest.Open(t, dir, nil)
+			defer storetest.Close(t, st)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText("before"))
+			f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = f.WriteString(torn)
+			require.NoError(t, errors.Join(err, f.Close()))
+			at := int64(0)
+			for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
+				require.NoError(t, err)
+				at = rec.End
+			}
+			at, err = s.AppendLines(t.Context(), at, ready(1, "one")...)
+			require.NoError(t, err)
+			require.Equal(t, storetest.End(t, s), at)
+		})
+	}
+}
+
 // An append that must not be leaves the session as it was.
 func TestAppendLinesRefused(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -63,6 +92,7 @@ func TestAppendLinesRefused(t *testing.T) {
 		storetest.Add(t, s, item)
 		require.ErrorIs(t, storetest.ErrOf(s.AppendLines(t.Context(), at, ready(1, "late")...)), session.ErrConflict)
 	}
+	require.ErrorIs(t, storetest.ErrOf(s.AppendLines(t.Context(), -1, ready(1, "anywhere")...)), session.ErrConflict)
 	before := storetest.History(t, s)
 	for _, bad := range []transcript.Entry{
 		ready(2, "x")[0].WithLine(make([]byte, transcript.DefaultMaxLine+1)),
