@@ -101,7 +101,7 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 		case !errors.Is(err, errNotThere) || tries == replacedTries:
 			return Appended{}, s.store.wrap(op, s.ref, err)
 		}
-		t.forget()
+		t.stale.Store(true)
 	}
 }
 

@@ -68,7 +68,7 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	a, err := able[driver.Archiver](st.drv)
 	if err = cmp.Or(err, st.check(ctx, ref)); err == nil {
-		err = a.DeleteIf(ctx, []Ref{ref}, st.endsAt(max(at, 0)))[0]
+		err = st.table.alone(ctx, []Ref{ref}, func() error { return a.DeleteIf(ctx, []Ref{ref}, st.endsAt(max(at, 0)))[0] })
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(err, st.sweepDeleted(ctx, ref))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -355,19 +356,25 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // session is deleted, the newest one that remains becomes current. When the
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
-	err := st.check(ctx, refs...)
-	if err == nil {
-		err = st.drv.Delete(ctx, refs...)
-		st.looks.Add(1)
-		for _, ref := range refs {
-			st.table.forget(ref)
+	err := st.table.alone(ctx, sorted(refs), func() error {
+		if err := st.check(ctx, refs...); err != nil {
+			return err
 		}
-	}
+		defer st.looks.Add(1)
+		return st.drv.Delete(ctx, refs...)
+	})
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
 	if len(refs) != 1 {
 		return st.done(ctx, "delete", Ref{}, err)
 	}
 	return st.done(ctx, "delete", refs[0], err)
+}
+
+// sorted returns sessions in one order, each once.
+func sorted(refs []Ref) []Ref {
+	return slices.Compact(slices.SortedFunc(slices.Values(refs), func(a, b Ref) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.ID, b.ID))
+	}))
 }
 
 // isGone reports whether an error means that a session no longer exists.

@@ -23,6 +23,7 @@ type state struct {
 
 	compacting chan struct{} // holds a value while a compaction runs
 	queue      queue[*job]   // of appends
+	stale      atomic.Bool   // the lines were replaced or removed: read the session again
 
 	rowDue atomic.Bool // the index lacks an append of this process, or announces one
 
@@ -48,16 +49,12 @@ type fresh struct {
 // The caller holds s.mu.
 func (s *state) reset() { s.reader, s.fresh = newReader(&s.store.opts), nil }
 
-// forget is reset for a caller that does not hold s.mu.
-func (s *state) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reset()
-}
-
 // absorb gives the reader what this process has appended, so that no append waits
 // for the fold. The caller holds s.mu.
 func (s *state) absorb() {
+	if s.stale.Swap(false) {
+		s.reset()
+	}
 	for _, b := range s.fresh {
 		if err := s.own(b.Result, b.entries); err != nil {
 			s.reset() // the next read reports it
@@ -192,15 +189,18 @@ func (t *table) has(ref Ref) bool {
 	return t.states[ref] != nil
 }
 
-// release ends the use of a state. If too many are unused, the one released
-// first leaves the table, and its row is put.
+// release ends the use of a state. A stale one leaves the table. If too many are unused,
+// so does the one released first, and its row is put.
 func (t *table) release(s *state) {
 	t.mu.Lock()
 	s.users--
 	var left *state
-	if s.users == 0 && t.states[s.ref] == s {
+	if s.users == 0 {
 		t.order.MoveToFront(s.place)
-		if t.unused++; t.unused > t.store.opts.CachedSessions {
+		switch t.unused++; {
+		case s.stale.Load():
+			t.remove(s)
+		case t.unused > t.store.opts.CachedSessions:
 			left = t.oldest()
 		}
 	}
@@ -221,11 +221,9 @@ func (t *table) oldest() *state {
 	return nil
 }
 
-// remove drops a state. The caller holds t.mu.
+// remove drops a state that is not in use. The caller holds t.mu.
 func (t *table) remove(s *state) {
-	if s.users == 0 {
-		t.unused--
-	}
+	t.unused--
 	t.order.Remove(s.place)
 	delete(t.states, s.ref)
 }
@@ -243,10 +241,29 @@ func (t *table) due(agent string) (all []*state) {
 	return all
 }
 
+// forget has a session read again. A state in use stays that of its session, so that there
+// is one queue.
 func (t *table) forget(ref Ref) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.states[ref]; s != nil {
-		t.remove(s)
+	s := t.acquire(ref)
+	s.stale.Store(true)
+	t.release(s)
+}
+
+// alone calls do, which may replace or remove the lines of sessions, while no append of
+// this process to one of them is under way: each is decided over the lines before or over
+// those after it. Refs are sorted.
+func (t *table) alone(ctx context.Context, refs []Ref, do func() error) error {
+	if len(refs) == 0 {
+		return do()
 	}
+	s := t.acquire(refs[0])
+	defer t.release(s)
+	if _, err := s.queue.join(&job{ticket: ticket{ctx: ctx, alone: true}}); err != nil {
+		return err
+	}
+	defer func() {
+		s.stale.Store(true)
+		s.queue.leave(nil)
+	}()
+	return t.alone(ctx, refs[1:], do)
 }

@@ -87,8 +87,7 @@ func (s *Session) update(
 // [errors.ErrUnsupported].
 func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
 	const op = "rewrite"
-	err := s.rewrite(ctx, change)
-	s.store.table.forget(s.ref)
+	err := s.store.table.alone(ctx, []Ref{s.ref}, func() error { return s.rewrite(ctx, change) })
 	kept := errors.Is(err, errKept)
 	if err != nil && !kept {
 		return s.store.done(ctx, op, s.ref, err)

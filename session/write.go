@@ -179,6 +179,9 @@ func (s *Session) append(ctx context.Context, t *state, group []*job) (res drive
 		*pooled = lines
 		clear(lines)
 		linePool.Put(pooled)
+		if isGone(err) && !errors.Is(err, errNotFound) { // before the next job is decided
+			t.stale.Store(true)
+		}
 	}()
 	for range freeTries {
 		at, err := s.prepare(ctx, t, group, false)
@@ -224,7 +227,7 @@ func (s *Session) prepare(ctx context.Context, t *state, group []*job, held bool
 func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool) (driver.Cursor, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if group[0].decide != nil || held || t.known == driver.Anywhere {
+	if group[0].decide != nil || held || t.known == driver.Anywhere || t.stale.Load() {
 		if err := t.sync(ctx); err != nil {
 			return 0, err
 		}
