@@ -164,7 +164,7 @@ func TestCommands(t *testing.T) {
 	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "porto"}, {"export", "alpha"}, {"doctor"}, {"archive", "alpha"}} {
 		require.Contains(t, convolog(t, 0, append(args, "--url", url)...), map[bool]string{true: "alpha", false: ""}[args[0] == "session"])
 	}
-	require.Contains(t, convolog(t, 2, "doctor", "--repair", "--url", url), "a database has no files")
+	require.Contains(t, convolog(t, 2, "doctor", "--repair", "--url", url), "stores in databases have no files")
 	convolog(t, 3, "show", "beta", "--url", url)
 	require.Contains(t, convolog(t, 3, "session", "list", "--url", "postgres://127.0.0.1:1/none"), "none")
 }
