@@ -117,15 +117,12 @@ func (s *Session) repeated(ctx context.Context, t *state, w *write) (ids []strin
 			return nil, err
 		}
 	}
-	at, held, err := t.placeOf(ctx, w.idem)
-	if err != nil {
-		return nil, err
-	}
+	at, held := t.placeOf(w.idem)
 	for b, err := range transcript.Batches(t.scan(ctx)(at, driver.Forward)) {
 		if err != nil {
 			return nil, err
 		}
-		if first := b.Entries[0]; first.Idem != w.idem || !b.Complete {
+		if first := b.Entries[0]; first.Idem != w.idem || held != nil && first.ID != held.ID || !b.Complete {
 			continue
 		}
 		for _, e := range b.Entries {
@@ -148,24 +145,15 @@ func (w *write) fits(first transcript.Entry) error {
 	return nil
 }
 
-// placeOf returns the place of the batch of a key, at or before its first line, and the key
-// as the header or a compaction holds it, if that was needed.
-func (s *state) placeOf(ctx context.Context, key string) (at driver.Cursor, held *transcript.Entry, err error) {
-	err = s.locked(func() error {
-		if place, ok := s.keys.places[maphash.String(keySeed, key)]; ok {
-			at = place
-			return nil
-		}
-		if held = s.keys.find(key); held == nil {
-			return errNotThere // the session was read anew
-		}
-		p, err := locate(s.scan(ctx), held.ID)
-		if at = p.start; errors.Is(err, ErrNoEntry) {
-			err = nil
-		}
-		return err
-	})
-	return at, held, err
+// placeOf returns a place at or before the batch of a key, and the key if it is only held.
+func (s *state) placeOf(key string) (at driver.Cursor, held *transcript.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, known := s.keys.places[maphash.String(keySeed, key)]
+	if !known {
+		held = s.keys.find(key)
+	}
+	return at, held
 }
 
 // lastID is when the last ID was made, in 4,096ths of a millisecond.

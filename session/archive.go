@@ -47,11 +47,9 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 	case to != Archived:
 		err = fmt.Errorf("a session cannot be made %q: %w", to, fs.ErrInvalid)
 	default:
-		for _, s := range st.table.due(ref.Agent) {
-			if s.ref == ref {
-				st.putRow(ctx, s, true) // a driver may keep the row as it is
-			}
-		}
+		s := st.table.acquire(ref)
+		st.putRow(ctx, s, true) // a driver may keep the row as it is
+		st.table.release(s)
 		err = a.Archive(ctx, ref, st.endsAt(at))
 	}
 	op := map[State]string{Live: "restore", Archived: "archive"}[to]

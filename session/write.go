@@ -291,11 +291,8 @@ func (s *Session) told(ctx context.Context, op string, t *state, done result) er
 	if done.err == nil && s.store.opts.Observe == nil {
 		return nil
 	}
-	err := s.store.wrap(op, s.ref, done.err)
-	if s.store.opts.Observe == nil {
-		return err
-	}
 	events := t.takeNews()
+	err := s.store.wrap(op, s.ref, done.err) // it may have the session read again
 	if done.event.Kind != "" {
 		done.event.Err = err
 		events = append(events, done.event)
