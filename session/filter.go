@@ -19,7 +19,8 @@ import (
 // may keep parts of them elsewhere: see [Options].Filters. [Redact] is one, and package
 // session/blobs has another. Nil fields do nothing. The functions are called by several
 // goroutines, must not modify their arguments unless documented, and return as many
-// entries as they get. An error fails the call.
+// entries as they get. They must not append to the session: in an Update they would wait
+// for themselves. An error fails the call.
 type Filter struct {
 	// Write returns entries as they are to be stored. The entries belong to one append or
 	// to a new session. A new session begins with its header, and the next Base.Lines

@@ -137,6 +137,9 @@ func updateCalled(c *check) {
 					c.errorf("a scan inside of an update fails: %v", err)
 				}
 			}
+			if _, err := d.Get(ctx, ref); err != nil {
+				c.errorf("a Get inside of an update fails: %v", err)
+			}
 			return lines, nil
 		})
 		if called != 1 || r.Start != start {
