@@ -22,16 +22,15 @@ import (
 // entries, in the order of their lines. Items are messages, responses and
 // entry bodies, see [transcript.NewBatch].
 //
-// A nil error means that every entry is in the file and survives what
-// [Options].Sync says: by default a power cut. An error means that nothing was
-// written and that the same call may be tried again, with two exceptions:
-// after a [*NotDurableError] the entries may exist, and [ErrFragment] says that
-// a partial batch remains that readers ignore. The lines of a batch are
+// A nil error means that every entry is in the file and as durable as
+// [Options].Sync promises: by default it survives a power cut. An error means
+// that nothing was written and that the caller may retry, with two exceptions:
+// after a [*NotDurableError] the entries may exist, and after [ErrFragment] a
+// partial batch remains, which readers ignore. The lines of a batch are
 // contiguous; a crash in the middle leaves a partial batch.
 //
-// An answer that says what it was made from, [transcript.Made], is refused with
-// [ErrConflict] if a rewind has taken that back: it answers a conversation that
-// is no longer there.
+// An answer can record its origin, [transcript.Made]. If a rewind has taken
+// the origin back, Append refuses the answer with [ErrConflict].
 //
 // The context is honoured until the write begins. To record the end of a
 // cancelled turn use [context.WithoutCancel].
@@ -40,12 +39,12 @@ func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]strin
 	return done.IDs, err
 }
 
-// Cond is what must hold for [Session.AppendIf]. The zero value always holds.
+// Cond is the condition of a [Session.AppendIf]. The zero value always holds.
 type Cond struct {
 	// Head is the ID that the last message, compaction or rewind entry must
 	// have. Otherwise the error matches [ErrConflict].
 	Head string `json:"head,omitempty"`
-	// Empty requires that the session has no message, compaction or rewind yet.
+	// Empty requires a session without messages, compactions and rewinds.
 	// Otherwise the error matches [ErrConflict].
 	Empty bool `json:"empty,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
@@ -130,14 +129,14 @@ func (s *Session) repeated(ctx context.Context, t *state, w *write) (ids []strin
 		}
 		return ids, w.fits(b.Entries[0])
 	}
-	if held != nil { // a fork has the key, and not the lines, or they are damaged
+	if held != nil { // a fork holds the key without the lines, or they are damaged
 		return []string{held.ID}, w.fits(*held)
 	}
 	return nil, errNotThere
 }
 
-// fits returns [ErrIdemMismatch] unless the entries of a write are those of the batch that
-// an entry begins, up to what an erase has removed.
+// fits returns [ErrIdemMismatch] unless the write equals the batch that begins with first,
+// apart from erased words.
 func (w *write) fits(first transcript.Entry) error {
 	if first.IdemHash != w.hash && first.IdemHash != transcript.ErasedHash {
 		return ErrIdemMismatch
@@ -227,8 +226,8 @@ func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 	return nil
 }
 
-// follows reports whether the status of a call may follow another one, which is
-// empty if there was none.
+// follows reports whether a call may change its status from was to now. The first
+// status follows "".
 func follows(was, now string) bool {
 	rank := map[string]int{"pending": 1, "running": 2, "completed": 3, "error": 3}
 	return was == now || rank[was] < rank[now]

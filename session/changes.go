@@ -54,8 +54,8 @@ func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
 	}
 }
 
-// shown returns the hint for a change of a session. A scope has none about the sessions
-// of others; a session that cannot be looked up may have been of any owner.
+// shown returns the hint for a change of a session. A scope gives no hints about sessions
+// of other owners. If the lookup fails, the session may have had any owner.
 func (st *Store) shown(ctx context.Context, ref Ref) (hint Ref, ok bool) {
 	if st.owner == "" || ref == (Ref{}) {
 		return ref, true

@@ -354,10 +354,10 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 }
 
 // CompactOptions returns the options with which [Session.Compact] compacts the history of
-// the View. Zero fields of opts are those of [Options].Compact. Pins also has the pins in
-// force; Room is reduced by them; and Check also refuses cuts that an Update would refuse,
-// and cuts that take a call from the history that waits for a person or was approved. Check
-// is to be called after the View.
+// the View. [Options].Compact replaces zero fields of opts. Pins includes the pins in force,
+// and Room is reduced by them. Check also refuses two kinds of cuts: cuts that an Update
+// would refuse, and cuts that remove a call that waits for a person or was approved. Call
+// Check after the View.
 func (v *View) CompactOptions(opts *compact.Options) (compact.Options, error) {
 	o := v.s.compactOptions(opts)
 	err := v.plan(&o)

@@ -71,7 +71,7 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 		return fmt.Errorf("session: %s: %w", op, err)
 	}
 	if isGone(err) && !errors.Is(err, errNotFound) { // else it may be the session of another owner
-		st.table.forget(ref) // so that nothing is mixed with what comes after it
+		st.table.forget(ref) // later lines must not mix with the old state
 	}
 	e := &Error{Op: op, Session: ref, Err: err}
 	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && st.owner == "" && !namesFile(err) && driver.CheckRef(ref) == nil {

@@ -241,6 +241,6 @@ func (s *Session) sweepErased(ctx context.Context) error {
 			}
 		})
 	})
-	t.rowDue.Store(true) // the index may say that this process is about to append
+	t.rowDue.Store(true) // the index may announce an append of this process
 	return err
 }

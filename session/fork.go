@@ -16,9 +16,9 @@ import (
 
 // Fork makes a new session that begins with the conversation as it was right
 // after an entry, and the current one of the same key; [Session.MakeCurrent]
-// brings the old one back. The session's own ID stands for the beginning. Nil
+// brings the old one back. The session's own ID means the beginning. Nil
 // options and zero fields are the defaults of [Store.Create], but an empty Owner
-// is that of this session. A fork for another owner is set Aside.
+// means the owner of this session. A fork for another owner is set Aside.
 //
 // When the error is nil, the history of the new session equals this one's after
 // the entry. Its lines are copies, byte for byte, of the lines in force there:
@@ -164,8 +164,8 @@ func (r *reader) openAnswer() string {
 }
 
 // inherited returns the state that a fork with copied lines takes over: calibrations, pins,
-// values and the idempotency keys of other lines, but no queued texts and drafts, and no
-// commits. It has no pins of entries that a rewind has taken back, as it lacks the rewind.
+// values and the idempotency keys of other lines, but no queued texts, drafts and commits.
+// The fork lacks earlier rewinds, so pins of entries that they took back are left out.
 func (r *reader) inherited(scan scan, lines []transcript.Entry) (all []transcript.Entry, err error) {
 	s := r.fold.Standing()
 	if s.Pins, err = r.livePins(scan); err != nil {
@@ -173,7 +173,7 @@ func (r *reader) inherited(scan scan, lines []transcript.Entry) (all []transcrip
 	}
 	for _, k := range r.keys.kept() {
 		if !slices.ContainsFunc(lines, func(e transcript.Entry) bool { return e.ID == k.ID }) {
-			k.IdemHash = transcript.ErasedHash // an erase cannot tell which words a hash is made of
+			k.IdemHash = transcript.ErasedHash // an erase cannot find the words of a hash
 			all = append(all, k)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// keptKeys is how many idempotency keys a compaction holds, so that a retry after an
-// unknown outcome finds its key behind the compaction.
+// A compaction holds the last keptKeys idempotency keys, so that a retry after an
+// unknown outcome still finds its key.
 const keptKeys = 64
 
 // keys are the idempotency keys of the whole batches that a reader has seen. It keeps a
@@ -70,9 +70,8 @@ func (k *keys) kept() []transcript.Entry {
 	return all[max(0, len(all)-keptKeys):]
 }
 
-// IdemHash returns what the idemHash of a batch is: a hash of what its entries
-// say, without IDs, times and numbers, so that it is the same for a retry. See
-// [Cond].
+// IdemHash returns the idemHash of a batch: a hash of its entries without IDs,
+// times and numbers, so that a retry gives the same hash. See [Cond].
 func IdemHash(entries []transcript.Entry) string {
 	h := sha256.New()
 	for _, e := range entries {

@@ -102,8 +102,8 @@ func cursorOf(row driver.Row) string {
 		[]string{cursorVersion, row.UpdatedAt.UTC().Format(time.RFC3339Nano), row.ID, row.Agent}, "\n")))
 }
 
-// cursor is a place in a list over all agents. Cursors are ordered like those of
-// package driver, and equal ones by the name of the agent.
+// cursor is a place in a list over all agents. Cursors are ordered like a
+// [driver.Position], and equal ones by the name of the agent.
 type cursor struct {
 	driver.Position
 	agent string

@@ -32,8 +32,8 @@ const (
 	// the window, so that the next one would gain little and cost as much.
 	//
 	// They are counted with the counter of the store: the present history, less its
-	// size after that compaction. The window is the smallest one of the trigger, of
-	// the calibration of the model in use and of the guard; if none is known it is
+	// size after that compaction. The window is the smallest window of the trigger,
+	// of the calibration of the model in use and of the guard. Without any, it is
 	// the limit of the trigger.
 	//
 	// AfterTurn makes no compaction that is too soon. Other compactions may

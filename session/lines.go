@@ -20,18 +20,18 @@ import (
 
 // AppendLines appends entries as they are: with their own IDs, times, batch
 // numbers, idempotency keys and members that only their lines have. A line without a
-// checksum gets one, unless [Options].NoChecksum is set or the line has a damaged one. They may
-// be several batches; all of them go into one write and one sync. AppendLines
-// returns the place after them.
+// checksum gets one, unless [Options].NoChecksum is set; a damaged checksum stays. The
+// entries may be several batches; all of them go into one write and one sync.
+// AppendLines returns the place after them.
 //
 // After is the place up to which the caller has read [Session.Scan]. If
 // anyone has appended since, other than to make the session current, the error
 // matches [ErrConflict] and nothing was written. The meaning of the entries is
 // not checked: IDs must be new, and a cut batch stays cut. An entry that no
 // reader would take from its line is refused. The filters of [Options] get them, with
-// the lines of other programs in them. Entries that make the session current do so; if
-// another session of the key has the same gen, the error matches [fs.ErrExist] and
-// nothing was written.
+// the lines of other programs in them. Entries that make the session current do so; a
+// gen that another session of the key uses gives an error that matches [fs.ErrExist],
+// and nothing was written.
 //
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.
@@ -70,9 +70,8 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	}
 }
 
-// unchanged returns the end of the session, if no entry follows a place but those that make
-// a session current, which change nothing about the others. Otherwise it returns
-// [ErrConflict].
+// unchanged returns the end of the session if all entries after a place only make the
+// session current. Otherwise it returns [ErrConflict].
 func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cursor, error) {
 	end, err := s.store.drv.Settle(ctx, s.ref) // a line without an end may be the last one
 	if err != nil {
@@ -113,7 +112,7 @@ func (st *Store) createFrom(ctx context.Context, agent, key string, opts CreateO
 	case st.owner != "" && h.Owner != st.owner:
 		return row, errOwner
 	case h.Key != key:
-		return row, fmt.Errorf("the header has the key %q: nothing was written", h.Key)
+		return row, fmt.Errorf("the key of the header is %q: nothing was written", h.Key)
 	}
 	row, _ = st.first(header)(h.Gen)
 	row.Agent, row.Key, row.Gen, row.Rev = agent, key, h.Gen, h.Rev

@@ -173,7 +173,7 @@ func TestCreateWithGen(t *testing.T) {
 		key := storetest.CLI
 		key.Peer = "another"
 		_, err = st.Create(ctx, key, &session.CreateOptions{Header: &e})
-		require.ErrorContains(t, err, "has the key")
+		require.ErrorContains(t, err, "key of the header")
 
 		current := func(gen int64) error {
 			e := transcript.Entry{ID: fmt.Sprint("c", gen), Time: e.Time, Body: transcript.Current{Gen: gen}}

@@ -28,9 +28,9 @@ type ListOptions struct {
 	// sessions. A session whose key is not one that [ParseKey] reads fits no other
 	// part.
 	Key
-	// Current lists the current sessions of keys alone. With a Key that [Store.Load]
-	// takes, that is the session that Load would return, or none: its empty parts do not
-	// match others, and an empty Owner is no owner.
+	// Current lists only the current sessions of keys. With a Key that [Store.Load]
+	// takes, List finds at most the session that Load would return: empty parts of the
+	// Key match only empty parts, and an empty Owner only sessions without an owner.
 	Current bool `json:"current,omitempty"`
 
 	// State selects sessions by state. The zero value is [Live]; [AnyState] lists
@@ -93,7 +93,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		return nil, nil
 	}
 	st.looks.Add(1)
-	if opts.Current && opts.check() == nil { // it has a whole key
+	if opts.Current && opts.check() == nil { // the key is complete
 		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.String()})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -202,8 +202,8 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 	}
 }
 
-// fits reports whether a row has the state at a time, the owner, the label and the
-// key of the filter.
+// fits reports whether the state of a row at a time, its owner, labels and key match
+// the filter.
 func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 	if o.State != AnyState && o.State != stateOf(row, now) {
 		return false

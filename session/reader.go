@@ -18,9 +18,9 @@ type scan = func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.
 // row of its index. It decodes every line once and in order. begin starts it,
 // with the lines that the history needs; readLines and own continue it.
 //
-// The row is exact once every line has been counted. A reader that began behind
-// the first line takes the older lines from the row that the index has. Where
-// that row is too old, fill reads what lies between.
+// The row is exact once every line has been counted. A reader that began after
+// the first line takes the older lines from the row in the index. Where that row
+// is too old, fill reads the lines between.
 type reader struct {
 	opts       *Options
 	fold       *rebuild.Fold // nil until begin
@@ -33,12 +33,12 @@ type reader struct {
 	copiedLeft int           // how many of the next lines were copied from another session
 	moved      driver.Cursor // just after the start of the last compaction or rewind
 
-	// statuses are those of calls that a tool_status line speaks of; nil if there are
-	// none.
+	// statuses holds the statuses of calls that have a tool_status line; it may be
+	// nil.
 	statuses map[string]string
 
 	stored  rebuild.Tally // tokens of the history for the store's counter
-	trigger rebuild.Tally // and for that of Options.Compact, if it has one
+	trigger rebuild.Tally // and for the counter of Options.Compact, if set
 
 	keys    keys
 	keyedAt driver.Cursor // where the last line with an idempotency key begins
@@ -55,14 +55,13 @@ func newReader(opts *Options) reader {
 	}
 }
 
-// errRewound says that the lines in memory no longer suffice for the history:
-// a rewind or a compaction refers to a line before them. The reader must begin
-// anew.
+// errRewound means that a rewind or a compaction refers to a line before the
+// lines in memory. The reader must begin anew.
 var errRewound = errors.New("the history refers to older lines: read the session again")
 
 // begin reads the lines that the history needs, or all of them if whole is set.
-// known is the row in the index; its Size is 0 if it has the ID and the key
-// alone. Every line is read at most twice.
+// known is the row in the index; its Size is 0 if it holds only the ID and the
+// key. Every line is read at most twice.
 func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 	w := walk{id: known.ID}
 	if !whole {
@@ -151,9 +150,9 @@ func (r *reader) refersBack(e transcript.Entry) bool {
 	return false
 }
 
-// own takes the batches of one append of this process. It needs no reading if they follow
-// directly what was read. In every other case own does nothing: the next call that reads
-// finds them in the transcript.
+// own folds the batches of one append of this process without reading them back, if they
+// directly follow the last line read. Otherwise own does nothing: the next read finds
+// them in the transcript.
 func (r *reader) own(res driver.Result, entries []transcript.Entry) error {
 	if r.fold == nil || res.Start != r.next || slices.ContainsFunc(entries, r.refersBack) {
 		return nil
@@ -214,7 +213,7 @@ func (r *reader) fill(scan scan) error {
 	if r.filled() {
 		return nil
 	}
-	row, copies := r.row, r.copiedLeft // what was noted counts once
+	row, copies := r.row, r.copiedLeft // entries of this process count once
 	for rec, err := range scan(r.counted, driver.Forward) {
 		if err == nil && driver.Cursor(rec.Offset) >= r.next {
 			break
@@ -265,7 +264,7 @@ func (r *reader) noteKeys(b transcript.Batch) {
 	}
 }
 
-// noteStatuses takes what a batch says of calls. IDs of calls occur again.
+// noteStatuses takes the statuses of calls from a batch. IDs of calls occur again.
 func (r *reader) noteStatuses(b transcript.Batch) {
 	for i := range b.Entries {
 		switch body := b.Entries[i].Body.(type) {
@@ -288,13 +287,13 @@ func (r *reader) noteStatuses(b transcript.Batch) {
 // of a transcript, and keeps the records on its way, so that they need not be
 // read again. It follows the live lines: from a rewind it goes to the entry that
 // the rewind names. The last live compaction names the first entry it keeps, and
-// there the walk ends. If it does not find the entry it looks for, or the batch
-// cannot be relied on, it reaches the first line of the transcript: the records
-// are then all there are, and from is 0.
+// there the walk ends. If the walk does not find that entry, or cannot rely on its
+// batch, it reaches the first line of the transcript: the records are then
+// complete, and from is 0.
 //
-// A rewind to the beginning empties the history. In front of one the walk keeps
-// only what was learned and what stands since the last compaction, which a rewind
-// does not take back.
+// A rewind to the beginning empties the history. Before such a rewind the walk
+// keeps only calibrations and the standing state since the last compaction, which
+// a rewind does not take back.
 type walk struct {
 	id      string              // of the session, which names the beginning
 	records []transcript.Record // the last one first
@@ -329,8 +328,8 @@ func (w *walk) run(scan scan) error {
 	return nil
 }
 
-// passes takes the batch that begins with the last of the records, and what
-// follows the batch. It reports whether the walk has ended.
+// passes takes the batch that begins with the last of the records, and the lines
+// after the batch. It reports whether the walk has ended.
 func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := holding(batch)
@@ -338,7 +337,7 @@ func (w *walk) passes(start int) bool {
 		kept, compacted := false, false
 		for _, rec := range batch {
 			if f, ok := rec.Entry.Body.(transcript.MessageLine); ok && f.Queued != "" || rec.Entry.Idem != "" {
-				kept = true // it may end what was queued or a draft
+				kept = true // it may end a queued text or a draft
 			}
 			switch rec.Entry.Body.(type) {
 			case transcript.Calibration, transcript.Pin, transcript.Value, transcript.Queued, transcript.Draft:
@@ -380,14 +379,14 @@ func (w *walk) passes(start int) bool {
 }
 
 // liveLines follows rewinds through a transcript, from the last batch to the first.
-// The zero value begins behind the last one.
+// The zero value begins after the last one.
 type liveLines struct {
 	seeking bool   // the batches that come are not live
 	target  string // up to the one that holds this entry
 }
 
-// isLive reports whether the next batch is in force, as far as a rewind in it. It
-// is asked about every batch.
+// isLive reports whether the next batch is in force, up to a rewind in it. The
+// caller must pass every batch.
 func (l *liveLines) isLive(holds func(id string) bool) bool {
 	if l.seeking && l.target != "" && holds(l.target) {
 		l.seeking = false
@@ -395,8 +394,8 @@ func (l *liveLines) isLive(holds func(id string) bool) bool {
 	return !l.seeking
 }
 
-// follow goes on from a live rewind: the lines in front of it, those of its own
-// batch included, are not live up to the batch of its target.
+// follow continues from a live rewind: the lines before it, also in its own
+// batch, are not live up to the batch of its target.
 func (l *liveLines) follow(r transcript.Rewind) { l.seeking, l.target = true, r.To }
 
 // holding returns the function that reports whether records have an entry.
@@ -406,9 +405,9 @@ func holding(records []transcript.Record) func(id string) bool {
 	}
 }
 
-// keeps reports whether a history can go on with a batch because a compaction keeps
-// the entry with an ID: whether that is a line of a message, which is what a compaction
-// keeps, and no line of the batch takes it back.
+// keeps reports whether a history can continue with a batch that holds the first entry
+// a compaction keeps: the entry must be a line of a message, and no line of the batch
+// may take it back.
 func keeps(batch []transcript.Record, id string) (ok bool) {
 	for _, rec := range batch {
 		switch rec.Entry.Body.(type) {

@@ -69,7 +69,7 @@ func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[
 			return
 		}
 		for rec, err := range o.scan(ctx, st.drv, ref) {
-			if err == nil && !own() { // backward; a search that finds nothing need not know
+			if err == nil && !own() { // backward; a search without a hit can ignore it
 				return
 			}
 			if err == nil {

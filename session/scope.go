@@ -29,7 +29,7 @@ func (st *Store) Scope(owner string) (*Store, error) {
 	case owner == "" || len(owner) > maxOwner || !utf8.ValidString(owner):
 		return nil, fmt.Errorf("session: scope: an owner of %d bytes, want 1 to %d bytes of UTF-8: %w", len(owner), maxOwner, fs.ErrInvalid)
 	case st.owner != "" && st.owner != owner:
-		return nil, fmt.Errorf("session: scope: of another owner than the scope it is asked of: %w", fs.ErrNotExist)
+		return nil, fmt.Errorf("session: scope: the owner differs from the owner of the outer scope: %w", fs.ErrNotExist)
 	}
 	return &Store{shared: st.shared, owner: owner}, nil
 }

@@ -27,9 +27,9 @@ func (s *Session) Ref() Ref { return s.ref }
 
 // History returns the messages of the next model request: the canonical history of the
 // session, by the rules of package rebuild. The slices are the caller's; the blocks
-// are shared and must not be modified. While calls are running it shows an error
-// result for each that has no result yet. The filters of [Options] change it for the
-// model.
+// are shared and must not be modified. While calls are running, each
+// unfinished call shows an error result. The filters of [Options] change the history
+// for the model.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 	err = s.View(ctx, func(v *View) error {
 		h = v.Fold().History()

@@ -27,10 +27,10 @@ type Options struct {
 	// [SyncAlways], means: when it returns. docs/BENCHMARKS.md has the cost of each
 	// policy. Open only.
 	//
-	// Processes that share a store should have one policy. Nothing tells a process
-	// which lines of a [SyncNever] process are not on stable storage yet: if one that
-	// syncs them, for a [Session.Flush] or an append of its own, is killed while the
-	// disk fails, the next process may report them as durable though they are not.
+	// Processes that share a store should have one policy. No record shows which lines
+	// of a [SyncNever] process are still unsynced. Another process may sync them, for a
+	// [Session.Flush] or an append of its own. If it is killed while the disk fails, the
+	// next process may report the lines as durable though they are not.
 	Sync SyncPolicy
 	// NoChecksum writes lines without a checksum. Lines without one are read
 	// like all others, but a changed letter in one of them goes unnoticed.
@@ -182,8 +182,7 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	return &Session{store: st, ref: row.Ref()}, nil
 }
 
-// own returns the error of the store for a row: that of the lookup, and in a scope
-// errNotFound for the row of another owner.
+// own returns err, but in a scope errNotFound for a missing row or another owner's.
 func (st *Store) own(row driver.Row, err error) error {
 	if st.owner != "" && (err == nil && row.Owner != st.owner || errors.Is(err, fs.ErrNotExist)) {
 		return errNotFound
@@ -240,8 +239,8 @@ type CreateOptions struct {
 	// ignored. Its ID, its time, its body but for version, key and gen, and its
 	// [transcript.Entry.Source] are kept. A header with a gen, or without one that is set
 	// Aside, is stored line for line, which needs a [driver.Adopter], and must have the
-	// key of the session: the gen decides whether the session is current. If another
-	// session of the key has the gen, the error matches [fs.ErrExist].
+	// key of the session: the gen decides whether the session is current. A gen that
+	// another session of the key uses gives an error that matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
 }
 
@@ -249,9 +248,9 @@ type CreateOptions struct {
 // stays; [Session.MakeCurrent] brings it back. An ID in use gives an error
 // that matches fs.ErrExist.
 //
-// A key that has nothing but an Agent whose name begins with '_' makes a session in which
-// a part of the library keeps something outside of all conversations. Only its ID leads
-// to it, [Store.List] has it if the Agent is asked for, and no Filter sees its entries.
+// A key may hold only an Agent whose name begins with '_'. Parts of the library use such
+// sessions for data outside of all conversations. They are found by ID, or by a
+// [Store.List] that names the Agent, and no Filter sees their entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
 	const op = "create"
 	text, err := key.String(), key.check()

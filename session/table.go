@@ -31,7 +31,7 @@ type state struct {
 	reader
 	current  bool          // whether it was the current session of its key
 	archived bool          // whether it was archived
-	looks    uint64        // Store.looks when both were looked up
+	looks    uint64        // Store.looks at the lookup of both
 	wrote    driver.Cursor // the end of the last append of this process
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
@@ -49,8 +49,8 @@ type fresh struct {
 // The caller holds s.mu.
 func (s *state) reset() { s.reader, s.fresh = newReader(&s.store.opts), nil }
 
-// absorb gives the reader what this process has appended, so that no append waits
-// for the fold. The caller holds s.mu.
+// absorb gives the reader the appends of this process, so that no append waits for
+// the fold. The caller holds s.mu.
 func (s *state) absorb() {
 	if s.stale.Swap(false) {
 		s.reset()

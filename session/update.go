@@ -15,9 +15,9 @@ import (
 const anyRev = -1
 
 // Update appends the items that f returns, if the session is still as f has seen it.
-// If another process has appended meanwhile, f is called again, with a new View; after
-// three such conflicts with the log locked, so that it succeeds however busy others
-// are. Update returns the IDs of the entries. If f returns no items nothing is appended.
+// If another process has appended since, Update calls f again, with a new View. After
+// three such conflicts it locks the log, so that it succeeds however busy others are.
+// Update returns the IDs of the entries. If f returns no items nothing is appended.
 //
 // f runs as in [Session.View]. As it may run several times, it should only decide. An
 // error of f is returned and nothing is written; so is every error of the append but
@@ -77,14 +77,14 @@ func (s *Session) update(
 // is the header, and Rewrite raises its Rev. If change writes nothing, the lines stay as
 // they are. An error of change is returned, and nothing has changed.
 //
-// When the error is nil, the new lines are on stable storage, no word of the old ones is
-// in the store but those that are in the new ones, too, and the filters have removed what
-// no line needs any more, see [Filter].Sweep. If that or a process fails half way, Rewrite
-// can be called again, with a change that writes nothing. Nobody can append until Rewrite
-// returns. All other users of the session get [ErrReplaced] once.
+// When the error is nil, the new lines are on stable storage, and the store holds no word
+// of the old lines that the new lines lack. The filters have removed the data that lines
+// no longer need, see [Filter].Sweep. If that or a process fails half way, Rewrite can be
+// called again, with a change that writes nothing. Until Rewrite returns, no process can append.
+// All other users of the session get [ErrReplaced] once.
 //
-// An archived session gives [ErrArchived]. The owner in the header stays as it is. A driver that is no [driver.Rewriter] gives an error that matches
-// [errors.ErrUnsupported].
+// An archived session gives [ErrArchived]. The owner in the header stays as it is. Other
+// drivers than a [driver.Rewriter] give an error that matches [errors.ErrUnsupported].
 func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
 	const op = "rewrite"
 	err := s.store.table.alone(ctx, []Ref{s.ref}, func() error { return s.rewrite(ctx, change) })
@@ -105,7 +105,7 @@ func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[tra
 	return s.store.done(ctx, op, s.ref, err)
 }
 
-// errKept says that change has written nothing.
+// errKept means that change has written nothing.
 var errKept = errors.New("the lines stay as they are")
 
 // rewrite is Rewrite without the filters and the row.

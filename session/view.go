@@ -14,7 +14,7 @@ type View struct {
 	s    *Session
 	t    *state
 	ctx  context.Context //nolint:containedctx // of the call that the View belongs to
-	held bool            // the driver holds the log, and takes no call but Scan and Get
+	held bool            // the driver holds the log; only Scan and Get are allowed
 }
 
 // View calls f with the present session and holds the lock of the session in

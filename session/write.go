@@ -20,11 +20,11 @@ type write struct {
 	newID func() string
 
 	entries []transcript.Entry
-	// Idempotency key, and the hash of the entries; empty if the append has none.
+	// Idempotency key, and the hash of the entries; empty for an append without a key.
 	idem, hash string
-	// foreign says that the entries were made elsewhere: they may be several batches
-	// or a part of one, so that the next read finds them in the transcript. They are
-	// written if the session ends at the cursor after.
+	// foreign marks entries that were made elsewhere. They may be several batches or a
+	// part of one, so the next read takes them from the transcript. They are written
+	// if the session ends at the cursor after.
 	foreign bool
 	after   driver.Cursor
 }
@@ -102,8 +102,8 @@ type result struct {
 	driver.Result
 	err error
 	hit bool // the idempotency key is known: nothing was written
-	// event is for the observer, which is told once other appends can go on. It has no
-	// Kind if nothing was appended.
+	// The observer gets event once other appends can continue. Its Kind is empty if
+	// nothing was appended.
 	event Event
 }
 
@@ -141,7 +141,7 @@ func (s *Session) lead(t *state, j *job) {
 }
 
 // togetherContext returns the context of jobs that are written together: it ends when
-// that of one of them ends.
+// the context of any job ends.
 func togetherContext(group []*job) (context.Context, func()) {
 	if len(group) == 1 {
 		return group[0].ctx, func() {}
@@ -161,8 +161,8 @@ func togetherContext(group []*job) (context.Context, func()) {
 	}
 }
 
-// mayBeWritten reports whether an error says that the lines of an append, or a part of
-// them, may be in the transcript.
+// mayBeWritten reports whether, after an error of an append, its lines or a part of them
+// may be in the transcript.
 func mayBeWritten(err error) bool {
 	failed, ok := errors.AsType[*NotDurableError](err)
 	return ok && !failed.Refused || errors.Is(err, ErrFragment)
@@ -208,8 +208,8 @@ func (s *Session) appendHeld(ctx context.Context, t *state, group []*job) (drive
 	})
 }
 
-// prepare looks at the session for jobs, makes what they decide, and returns the place
-// at which their lines are to begin. If held is set, the driver holds the log.
+// prepare reads the session, makes the entries of the jobs, and returns the cursor at
+// which their lines must begin. If held is set, the driver holds the log.
 func (s *Session) prepare(ctx context.Context, t *state, group []*job, held bool) (at driver.Cursor, err error) {
 	if at, err = s.decide(ctx, t, group, held); err != nil {
 		return at, err
@@ -253,7 +253,7 @@ func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool)
 		case j.rev == anyRev:
 			j.rev = t.row.Rev
 		case j.rev != t.row.Rev:
-			return 0, fmt.Errorf("%w: something was erased from it meanwhile, and nothing was written", ErrReplaced)
+			return 0, fmt.Errorf("%w: something was erased from it during the call, and nothing was written", ErrReplaced)
 		}
 		if err := j.decide(&View{s: s, t: t, ctx: ctx, held: held}); err != nil {
 			return 0, err
@@ -277,7 +277,7 @@ func (s *Session) finish(t *state, group []*job, res driver.Result, err error, t
 		}
 	}
 	if err != nil {
-		t.rowDue.Store(true) // the index may say that this process is about to append
+		t.rowDue.Store(true) // the index may announce an append of this process
 		return
 	}
 	if put := t.appended(res, group); put || meta {
@@ -413,7 +413,7 @@ func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]t
 	if st.owner == "" && len(st.opts.Filters) == 0 {
 		return entries, nil
 	}
-	if holds(entries, "session") { // filters would take it for that of a new session
+	if holds(entries, "session") { // filters would mistake it for the header of a new session
 		return nil, errors.New("a header begins a session and is not appended: nothing was written")
 	}
 	return st.filterWrite(ctx, s.ref, entries)
