@@ -21,24 +21,24 @@ type eraser struct {
 	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
 	match func(transcript.Entry) bool // nil matches nothing
 
-	gone   map[string]bool // what was asked for, what matches, and what says the same
+	gone   map[string]bool // IDs of entries to erase: requested, matching, or repeating their words
 	hashed map[string]bool // IDs of entries whose IdemHash is made of something that goes
 	at     map[string]int  // entry ID -> its place among the records
 	first  int             // the place of the first line that goes and that a model may have seen
-	absent bool            // entries were asked for that are not here
+	absent bool            // some requested entries are not here
 	places []transcript.Place
-	beside []transcript.Place // what goes only because something else does
+	beside []transcript.Place // erased only along with other places
 	kept   []transcript.Place
 
 	fold *rebuild.Fold // of the new lines, as if nothing had been compacted; nil while nothing is written
 }
 
-// seenByModels are the types of lines whose words requests may have held. That of a
-// decision is the reason of a rejection.
+// seenByModels are the types of lines whose words requests may have contained. A decision
+// contributes the reason of a rejection.
 var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "system", "compaction", "clip", "pin", "decision"}
 
-// find looks for what has to go, and returns the places. There are none if it is
-// gone already, or if nothing has to go.
+// find returns the places to erase. It returns no places if nothing matches, or if
+// everything was erased before.
 func (x *eraser) find(recs records) ([]transcript.Place, error) {
 	if x.match == nil && len(x.asked) == 0 {
 		return nil, nil
@@ -46,7 +46,7 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 	x.gone, x.at, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, math.MaxInt, false, nil
 	maps.Copy(x.gone, x.asked)
 	same, seen, n := newKin(), map[string]bool{}, 0
-	first, firsts := "", map[string]string{} // the first entry of the batch, if it has a key
+	first, firsts := "", map[string]string{} // the first entry of the batch, if it holds a key
 	for rec, err := range recs {
 		if err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (x *eraser) rewrite(recs records, write func(transcript.Entry) error) error
 			return err
 		}
 		if n++; !rec.HasEntry() {
-			x.beside = append(x.beside, x.place("damage", "")) // nobody can tell what it says
+			x.beside = append(x.beside, x.place("damage", "")) // its words cannot be read
 			continue
 		}
 		e := x.changed(rec.Entry, n)
@@ -180,7 +180,7 @@ func (x *eraser) note(kind, entry string) { x.places = append(x.places, x.place(
 
 // changed returns the n-th entry as it is to be.
 func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
-	if _, imported := e.Source(); imported { // it may be that of an entry that goes, too
+	if _, imported := e.Source(); imported { // another entry to erase may share it
 		x.beside = append(x.beside, x.place("source", e.ID))
 		e = e.WithLine(nil)
 	}
@@ -232,8 +232,8 @@ func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 	return e.WithLine(nil)
 }
 
-// behind returns an entry as it is to be that comes after the first one that
-// goes: without what may say it again.
+// behind returns the new form of an entry after the first erased one: without parts
+// that may repeat erased words.
 func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 	switch b := e.Body.(type) {
 	case transcript.Commit:
@@ -267,10 +267,10 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 }
 
 // unsigned returns an entry without reasoning, without blocks that package transcript
-// does not know, such as those of tools that the provider runs, and without data that
-// only the provider reads. A provider may refuse these behind a changed request, and
-// they may repeat what was erased there. An entry that has none of them is returned as
-// it is; any other has a new line.
+// does not know, such as blocks of provider tools, and without data that
+// only the provider reads. A provider may refuse these after a changed request, and
+// they may repeat erased words. An entry without any of them is returned as it is; any
+// other gets a new line.
 func unsigned(e transcript.Entry) transcript.Entry {
 	f, _ := e.Body.(transcript.MessageLine)
 	changed := len(f.Ext) > 0
@@ -349,7 +349,7 @@ func (x *eraser) read(c transcript.Compaction, n int) bool {
 	to, here := x.at[c.CoversTo]
 	switch {
 	case !here:
-		return x.absent || n > x.first // a fork has no copies of what its first summary stands for
+		return x.absent || n > x.first // a fork lacks the entries of its first summary
 	case n < x.first:
 		return false
 	}

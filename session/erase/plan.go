@@ -28,8 +28,8 @@ type Erasure struct {
 	// Match reports whether an entry goes. It is called with every entry, the
 	// header included, and with the text of each draft as a whole. It must be a
 	// pure function: Run calls it again, also for entries appended since the
-	// plan. Nil matches nothing. With Sessions and no Owner the Erasers have
-	// nothing to erase.
+	// plan. Nil matches nothing. With Sessions and no Owner the Erasers erase
+	// nothing.
 	Match func(transcript.Entry) bool
 }
 
@@ -69,8 +69,8 @@ func (p *Plan) match() func(transcript.Entry) bool {
 	return p.subject.Match
 }
 
-// beside returns the subject for the Erasers; empty if the plan covers only
-// matches in given sessions.
+// The subject for the Erasers is empty if the plan covers only matches in given
+// sessions.
 func (p *Plan) beside() transcript.Subject {
 	if p.among != nil && p.subject.Owner == "" {
 		return transcript.Subject{}
