@@ -30,8 +30,8 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 	return a.cause(ref, d.logs.release(o, f(a, o)))
 }
 
-// tries is how often a session is looked for again because it was archived and
-// restored in between.
+// tries is how often a lookup is repeated because the session was archived and
+// restored during it.
 const tries = 100
 
 func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
@@ -47,7 +47,7 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 	return nil, err
 }
 
-// cause returns the error of a released log, and says what has taken its place.
+// cause returns the error of a released log: why the log was replaced.
 func (a *agent) cause(ref driver.Ref, err error) error {
 	if !errors.Is(err, filelog.ErrReplaced) {
 		return err
@@ -84,8 +84,8 @@ func (d *Driver) Update(ctx context.Context, ref driver.Ref, decide func(context
 	})
 }
 
-// append calls add with the open log of a session, once the index says that this process
-// appends to it.
+// append calls add with the open log of a session, once the index names this process as
+// a writer.
 func (d *Driver) append(ctx context.Context, ref driver.Ref, add func(o *openLog) (driver.Result, error)) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
 		o.appends.Add(1)
@@ -165,9 +165,9 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.Recover(ctx) })
 }
 
-// vouch calls f with the open log of a session, to say that all that is in it is
-// on stable storage. An archive is, but its maker may have found less in the
-// transcript than this process had written, if a sync has failed.
+// vouch calls f, which puts the whole log of a session on stable storage. An archive is
+// on stable storage already. But if a sync failed, its maker may have read fewer lines
+// than this process had written.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
 	err := d.with(ctx, ref, func(_ *agent, o *openLog) error { return f(o.log) })
 	if _, failed := errors.AsType[*driver.NotDurableError](err); errors.Is(err, driver.ErrArchived) && !failed {

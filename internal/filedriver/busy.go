@@ -92,7 +92,7 @@ func (x *index) tell(ctx context.Context, o *openLog) error {
 	})
 	switch {
 	case ctx.Err() == nil && errors.Is(err, driver.ErrBusy):
-		// Lists of other processes are behind until this one has put a row. If it is
+		// Lists of other processes are stale until this one has put a row. If it is
 		// killed inside a failing sync before that, its bytes are not suspected.
 		x.a.d.log.Warn("the index is locked by a process that does not go on", "folder", x.a.dir, "err", err)
 		return nil

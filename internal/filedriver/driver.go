@@ -208,8 +208,8 @@ func (d *Driver) enter(ctx context.Context) error {
 	return nil
 }
 
-// Close implements [driver.Driver]. It brings the indexes up to date; failures
-// there lose nothing and are not reported.
+// Close implements [driver.Driver]. It brings the indexes up to date, and ignores
+// failures, which lose no data.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.closing.Err() != nil {
@@ -359,8 +359,8 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 	return "", err
 }
 
-// agent returns an agent's folder, which concurrent callers open once. It does
-// not exist before the agent has a session: the error then matches
+// agent returns an agent's folder, which concurrent callers open once. The
+// first session of the agent makes the folder: before that, the error matches
 // fs.ErrNotExist.
 func (d *Driver) agent(name string) (*agent, error) {
 	d.mu.Lock()

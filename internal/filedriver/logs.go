@@ -160,7 +160,7 @@ func (ls *logs) evict() {
 	ls.rouse(o) // concurrent calls evict another one
 	ls.mu.Unlock()
 	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
-		// So that closing has nothing left to sync: a log opened in between would
+		// So that closing does not sync: a log opened in between would
 		// not learn of a failure. It is not a Flush, which may ask the index for
 		// other writers: the caller may hold index.mu.
 		if err := o.log.Sync(context.Background()); err != nil {

@@ -30,13 +30,13 @@ type entry struct {
 	next *entry // another session of the key
 }
 
-// An ownedKey is a key of an owner. The zero value is that of an entry without a key.
+// An ownedKey is a key of an owner. Entries without a key have the zero value.
 type ownedKey struct{ owner, key string }
 
 func ownedKeyOf(ref driver.KeyRef) ownedKey { return ownedKey{ref.Owner, ref.Key} }
 
-// unseen is the size of a session that nobody has looked at yet, which differs
-// from that of every transcript.
+// unseen is the size of a session that this process has not read yet. No transcript
+// has this size.
 const unseen = -1
 
 // entryOf returns the entry of a row that the file does not have.
@@ -146,9 +146,9 @@ func (r *rows) page(after driver.Position, n int) []*entry {
 	return slices.Clone(page)
 }
 
-// current returns the current session of a key, nil if it has none, and the highest
-// gen of the key, with the gens of archived sessions. A session with the gen 0 is not
-// current unless its transcript cannot be understood: then the size of its row is 0.
+// current returns the current session of a key, or nil, and the highest gen of the key,
+// with the gens of archived sessions. A session with the gen 0 is only current if its
+// transcript cannot be understood: then the size of its row is 0.
 func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
 	for e := r.byKey[key]; e != nil; e = e.next {
 		highest = max(highest, e.gen)

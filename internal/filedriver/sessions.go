@@ -179,7 +179,7 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 
 // create makes a transcript. The caller holds the lock of the index, which is
 // up to date. A busy line comes first, then the file gets its name, then the
-// index its row: the next writer finishes or discards what a kill left.
+// index its row: after a kill the next writer finishes or discards the session.
 func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	row, line := header(gen)
@@ -243,8 +243,8 @@ func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.
 	return row, nil
 }
 
-// stands returns an error unless a session has a rev. The caller holds the lock of the
-// index.
+// stands returns an error if the rev of a session differs. The caller holds the lock of
+// the index.
 func (x *index) stands(id string, rev int) error {
 	f, err := x.stat(id)
 	var h transcript.Header
@@ -381,7 +381,7 @@ func (x *index) get(ref driver.Ref) (driver.Row, error) {
 	e, h, err := x.a.header(f)
 	if err == nil {
 		row := driver.Row{ID: f.id, Agent: x.a.name, Owner: h.Owner, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
-		if e.ID == f.id { // else opening it says what is wrong
+		if e.ID == f.id { // else opening it reports the error
 			row.Gen = h.Gen
 		}
 		return row, nil
@@ -433,7 +433,7 @@ func (x *index) list(ctx context.Context, after driver.Position, n int) (list []
 	current := map[ownedKey]*entry{}
 	for _, e := range page {
 		if e.key == "" && e.row == nil {
-			continue // its row has no data
+			continue // its row is empty
 		}
 		row, ok := x.row(e)
 		if !ok {

@@ -11,7 +11,7 @@ var _ driver.Watcher = (*Driver)(nil)
 
 // Watch implements [driver.Watcher] on Linux, by inotify. One descriptor and one
 // goroutine serve all watches of a driver, and end with the last one. Where the
-// system refuses or lacks them, the error has the reason.
+// system refuses or lacks them, the error names the reason.
 func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
 	folder := ""
 	if ref != (driver.Ref{}) {

@@ -247,7 +247,7 @@ func (x *index) rewrite(sync bool) error {
 		if n, err := x.file.ReadAt(text, e.at); n < e.n {
 			return x.fail("rewrite index", err, "nothing was written")
 		}
-		if !json.Valid(text) { // damage: the transcript has the data of the row
+		if !json.Valid(text) { // damage: the transcript holds the data of the row
 			x.del(e)
 			x.lost = true
 			return x.rewrite(sync)
