@@ -7,12 +7,11 @@ import "context"
 // needs it for headers with a gen, and for lines that make a session current.
 type Adopter interface {
 	// Adopt makes a session with the agent, ID, owner, key and gen of row, whose only
-	// line is header. If the key has a session with that ID already, Adopt raises the
-	// gen of the session to that of row and writes no line. The next gen of the key is
-	// above it.
+	// line is header. If a session of the key already uses the ID, Adopt raises its gen
+	// to row.Gen and writes no line. The next gen of the key is above it.
 	//
 	// An ID in use under another key, and a gen above 0 that another session of the key
-	// has, give an error that matches [io/fs.ErrExist]. If the session is there and
+	// uses, give an error that matches [io/fs.ErrExist]. If the session exists and is
 	// archived, the error matches [ErrArchived].
 	Adopt(ctx context.Context, row Row, header Line) error
 }

@@ -22,7 +22,7 @@ import (
 // All methods may be called by several goroutines, and several processes may
 // use one storage at a time. The context is honoured until a write begins; a
 // write that has begun is finished. A nil error means that the write is as
-// durable as the driver was told to make it. An error that does not say
+// durable as the settings of the driver promise. An error that does not say
 // otherwise means that nothing was written. A write whose outcome is unknown
 // gives a [*NotDurableError]. A session that is not there gives an error that
 // matches [io/fs.ErrNotExist]; after Close every method gives one that matches
@@ -49,29 +49,29 @@ type Driver interface {
 	// never changes. The sequence ends after the first pair with an error.
 	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction) iter.Seq2[transcript.Record, error]
 
-	// Settle waits out an append in progress, ends what a dead writer left
-	// unfinished, and returns the cursor after the last line.
+	// Settle waits out an append in progress, ends an unfinished write of a dead
+	// process, and returns the cursor after the last line.
 	Settle(ctx context.Context, ref Ref) (Cursor, error)
 
-	// LoadOrCreate returns the current session of a key. If there is none it
-	// creates one whose first line is what header returns. Callers that ask
-	// for one key at the same time, in any process, get the same session. If
-	// there are lines that may be its session and cannot be read, it fails and
-	// creates none. Header may be called several times; the last one counts.
+	// LoadOrCreate returns the current session of a key. Without one it creates
+	// a session, and header returns its first line. Callers that ask for one key
+	// at the same time, in any process, get the same session. If unreadable
+	// lines may be the session of the key, LoadOrCreate fails and creates
+	// nothing. Header may be called several times; the last one counts.
 	LoadOrCreate(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line)) (row Row, created bool, err error)
 
-	// Create makes a session and the current one of its key. Header is given
-	// a gen above all of the key. The lines in more follow the header: the
-	// session is there with all of them, or it is not there. An ID in use gives
-	// an error that matches [io/fs.ErrExist].
+	// Create makes a session and the current one of its key. Header gets a gen
+	// above all of the key. The lines in more follow the header: the session
+	// exists with all of them, or it does not exist. An ID in use gives an error
+	// that matches [io/fs.ErrExist].
 	//
-	// If the row that header returns has a BaseRev, the session of the same agent that
-	// Base names must have that Rev in the moment in which the new session is made, and
-	// no deletion of it may have begun. Otherwise Create fails with [ErrReplaced].
+	// If header returns a row with a BaseRev, Create checks the session of the same agent
+	// that Base names. At the moment of creation it must have that Rev, and its deletion
+	// must not have begun. Otherwise Create fails with [ErrReplaced].
 	Create(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line), more ...Line) (Row, error)
 
-	// SetCurrent makes a session the current one of its key. Unless it is that
-	// already, it appends the line, which is given a gen above all of the key.
+	// SetCurrent makes a session the current one of its key. Unless it is current
+	// already, it appends the line, with a gen above all of the key.
 	SetCurrent(ctx context.Context, ref Ref, line func(gen int64) Line) (Row, error)
 
 	// Delete removes sessions. The current session of a key is then the one
@@ -92,23 +92,23 @@ type Driver interface {
 	// highest gen. A session with the gen 0 is never current.
 	Current(ctx context.Context, key KeyRef) (Row, error)
 
-	// Put replaces the row of a session. It may be lost in a crash: a row says
-	// nothing that the lines do not say. Gen, Owner and Key are kept as they are.
+	// Put replaces the row of a session. It may be lost in a crash: a row repeats
+	// facts of the lines. Gen, Owner and Key are kept as they are.
 	Put(ctx context.Context, row Row) error
 
 	// Agents returns the names of the agents that have sessions, sorted.
 	Agents(ctx context.Context) ([]string, error)
 
-	// List returns the next n rows of an agent's sessions behind a place, the
-	// newest first, with Current set; n 0 means all. The zero Position is in front
-	// of the first row. A row that nobody touches between two calls is on
-	// exactly one of two pages, whatever happens to others.
+	// List returns the next n rows of an agent's sessions after a place, the
+	// newest first, with Current set; n 0 means all. The zero Position is before
+	// the first row. A row that stays unchanged between two calls is on exactly
+	// one of two pages, even if others change.
 	List(ctx context.Context, agent string, after Position, n int) ([]Row, error)
 
 	// LockTurn takes the turn lock of a session, which is released when
 	// release is called or the process ends. If wait is false and the lock is
 	// held, the error matches [ErrBusy]; if it is true LockTurn waits until
-	// ctx is done, and the error then matches both, also if ctx was done before
+	// ctx is done, and the error then matches both, even if ctx was done before
 	// the call.
 	LockTurn(ctx context.Context, ref Ref, wait bool) (release func() error, err error)
 
@@ -117,9 +117,9 @@ type Driver interface {
 	Flush(ctx context.Context, ref Ref) error
 
 	// Close waits for the calls under way and releases everything. Calls that
-	// wait for a lock give up with [ErrClosed]. A loop over a Scan is not
-	// waited for: it ends with [ErrClosed] when it goes on. A turn lock that
-	// is held stays held until it is released.
+	// wait for a lock give up with [ErrClosed]. Close does not wait for a loop
+	// over a Scan: the loop ends with [ErrClosed] at its next record. A turn lock
+	// that is held stays held until it is released.
 	Close() error
 }
 
@@ -130,7 +130,7 @@ type Ref struct {
 }
 
 // KeyRef names a key. Keys of two owners have nothing in common, whatever their names.
-// An empty Owner is no owner, whose keys are apart too.
+// An empty Owner means no owner, which separates keys like any owner.
 type KeyRef struct{ Agent, Owner, Key string }
 
 // Line is one line of a session.
@@ -185,16 +185,16 @@ type Row struct {
 	Compactions   int       `json:"compactions,omitempty"` // rewound ones included, but not those that a fork was copied with
 	TTL           int64     `json:"ttl,omitempty"`         // seconds
 	Keep          bool      `json:"keep,omitempty"`
-	// Usage is that of the answers, by model. It is never changed: whoever has
-	// more makes a new map.
+	// Usage is the usage of the answers, by model. The map is never changed: an
+	// update makes a new map.
 	Usage map[string]Usage `json:"usage,omitempty"`
 
-	// Base and Parent are those of the header.
+	// Base and Parent are copies of the links in the header.
 	Base   transcript.Link `json:"base,omitzero"`
 	Parent transcript.Link `json:"parent,omitzero"`
 
 	// BaseRev is for [Driver.Create] alone: the Rev that the session of Base must have.
-	// Nil is any.
+	// Nil allows any.
 	BaseRev *int `json:"-"`
 
 	// Aside is for [Driver.Create] alone: the session gets the gen 0.

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// A NameError says that a session ID, an agent or a key can name nothing. Every
-// driver returns it, from calls that look something up too: the error matches
-// [fs.ErrInvalid], and [fs.ErrNotExist] as well, because nothing can exist
-// under the name. Nothing was written.
+// A NameError reports a session ID, agent or key that is not a valid name. Every
+// driver returns it, also from lookups: the error matches [fs.ErrInvalid], and
+// [fs.ErrNotExist] as well, because nothing can exist under the name. Nothing
+// was written.
 type NameError struct {
 	What string // "session ID", "agent", "owner" or "key"
 	Name string

@@ -16,7 +16,7 @@ type Rewriter interface {
 	// use the driver. If it fails, its error is returned and nothing has changed.
 	//
 	// When the error is nil, the new lines are on stable storage, the row of the
-	// session was made from them, and all other stored words are gone. A kill leaves
+	// session was made from them, and no other stored word remains. A kill leaves
 	// the old lines or the new ones; words of the old row may then remain until the
 	// next writer comes. A row with a lower Rev that is put later does not count.
 	// Cursors of the old lines are not valid for the new ones: all users of the

@@ -10,10 +10,10 @@ import (
 
 var adoptRules = []Rule{
 	{"adopt/new", "Adopt makes a session with the agent, ID, owner, key and gen of row, whose only line is header.", adoptNew},
-	{"adopt/again", "If the key has a session with that ID already, Adopt raises the gen of the session to that of row and writes no line.", adoptAgain},
+	{"adopt/again", "If a session of the key already uses the ID, Adopt raises its gen to row.Gen and writes no line.", adoptAgain},
 	{"adopt/next", "The next gen of the key is above it.", adoptNext},
-	{"adopt/exists", "An ID in use under another key, and a gen above 0 that another session of the key has, give an error that matches [io/fs.ErrExist].", adoptExists},
-	{"adopt/archived", "If the session is there and archived, the error matches [ErrArchived].", adoptArchived},
+	{"adopt/exists", "An ID in use under another key, and a gen above 0 that another session of the key uses, give an error that matches [io/fs.ErrExist].", adoptExists},
+	{"adopt/archived", "If the session exists and is archived, the error matches [ErrArchived].", adoptArchived},
 }
 
 // adopt calls Adopt, or skips the rule.

@@ -51,7 +51,7 @@ func (c *check) restore(d driver.Driver, ref driver.Ref, others ...driver.Driver
 	}
 }
 
-// lines are what a session has, as it was written, with the places.
+// lines holds the lines of a session as they were written, with their places.
 type lines struct {
 	at   []int64
 	text []string
@@ -369,7 +369,7 @@ func archiveConcurrent(c *check) {
 			}
 			c.noErr("Restore", a.Restore(c.ctx, ref))
 			for before := done.Load(); done.Load() == before && left.Load() > 0 && c.ctx.Err() == nil; {
-				time.Sleep(50 * time.Microsecond) // until somebody has appended again
+				time.Sleep(50 * time.Microsecond) // until the next append
 			}
 		}
 		for i == writers+1 && left.Load() > 0 {

@@ -14,8 +14,7 @@ import (
 )
 
 // A check is one run of a rule. Its methods may be called by several
-// goroutines; those that cannot go on end the goroutine, as those of testing.T
-// do.
+// goroutines. Fatal ones end the goroutine, as in testing.T.
 type check struct {
 	ctx     context.Context //nolint:containedctx // lives as long as the run
 	storage Storage
@@ -44,7 +43,7 @@ func (c *check) fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// skip ends the goroutine and says that the rule does not apply.
+// skip records that the rule does not apply, and ends the goroutine.
 func (c *check) skip(err error) {
 	c.mu.Lock()
 	c.skipped = err
@@ -192,7 +191,7 @@ func (c *check) appendAt(d driver.Driver, ref driver.Ref, at driver.Cursor, line
 	return r
 }
 
-// scan returns what a scan yields, which must be entries and no error.
+// scan returns the records of a scan, which must be entries without errors.
 func (c *check) scan(d driver.Driver, ref driver.Ref, from driver.Cursor, dir driver.Direction) []transcript.Record {
 	c.calling("Scan")
 	var recs []transcript.Record

@@ -16,10 +16,10 @@ const textClosed = "after Close every method gives one that matches [ErrClosed]"
 var closeRules = []Rule{
 	{"close/methods", textClosed, closeMethods},
 	{"close/scan", textClosed, closeScan},
-	{"close/loop", "A loop over a Scan is not waited for: it ends with [ErrClosed] when it goes on.", closeLoop},
+	{"close/loop", "Close does not wait for a loop over a Scan: the loop ends with [ErrClosed] at its next record.", closeLoop},
 	{"close/turn", "Calls that wait for a lock give up with [ErrClosed].", closeTurn},
 	{"close/wait", "Close waits for the calls under way and releases everything.", closeWait},
-	{"close/reopen", "A nil error means that the write is as durable as the driver was told to make it.", closeReopen},
+	{"close/reopen", "A nil error means that the write is as durable as the settings of the driver promise.", closeReopen},
 }
 
 func closeMethods(c *check) {
@@ -100,7 +100,7 @@ func closeTurn(c *check) {
 	c.stop(d)
 	c.calling("LockTurn that waits while Close is called")
 	waiting.Wait()
-	_ = release() // may say that it is too late
+	_ = release() // may fail because it is too late
 	c.noErr("release", c.lockTurn(c.start(), ref)())
 }
 

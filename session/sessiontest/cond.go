@@ -21,7 +21,7 @@ var condRules = []Rule{
 	{"update/alone", "Until Update returns, no other call, in any process, can append to the session or delete it.", updateAlone},
 }
 
-// someText is the content of batches that are told apart by their IDs.
+// someText is the content of batches that differ only in their IDs.
 var someText = transcript.UserText("some text")
 
 // refused checks that a conditional append fails and writes nothing.
@@ -194,5 +194,5 @@ func updateAlone(c *check) {
 	<-done
 }
 
-// alone is how long an append has time to do what it must not.
+// alone is how long a test waits for an append that must not happen.
 const alone = 300 * time.Millisecond

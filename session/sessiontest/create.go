@@ -13,15 +13,15 @@ import (
 
 const (
 	textCreate = "Create makes a session and the current one of its key."
-	textGen    = "Header is given a gen above all of the key."
+	textGen    = "Header gets a gen above all of the key."
 )
 
 var createRules = []Rule{
-	{"load/first-line", "If there is none it creates one whose first line is what header returns.", loadFirstLine},
+	{"load/first-line", "Without one it creates a session, and header returns its first line.", loadFirstLine},
 	{"load/existing", "LoadOrCreate returns the current session of a key.", loadExisting},
 	{"load/same", "Callers that ask for one key at the same time, in any process, get the same session.", loadSame},
 	{"create/current", textCreate, createCurrent},
-	{"create/more", "The lines in more follow the header: the session is there with all of them, or it is not there.", createMore},
+	{"create/more", "The lines in more follow the header: the session exists with all of them, or it does not exist.", createMore},
 	{"create/gen", textGen, createGen},
 	{"create/gen-race", textGen, createGenRace},
 	{"create/exists", "An ID in use gives an error that matches [io/fs.ErrExist].", createExists},

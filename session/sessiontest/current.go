@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-const textSetCurrent = "SetCurrent makes a session the current one of its key. Unless it is that already, it appends the line, which is given a gen above all of the key."
+const textSetCurrent = "SetCurrent makes a session the current one of its key. Unless it is current already, it appends the line, with a gen above all of the key."
 
 var currentRules = []Rule{
 	{"current/set", textSetCurrent, currentSet},

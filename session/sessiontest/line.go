@@ -26,12 +26,12 @@ func (c *check) entry(body transcript.Body) driver.Line {
 	return line(transcript.Entry{ID: c.id(), Time: clock, Body: body})
 }
 
-// note returns a line that is no head.
+// note returns a line other than a head.
 func (c *check) note(text string) driver.Line {
 	return c.entry(transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", text)})
 }
 
-// notes returns n lines that are no heads.
+// notes returns n lines other than heads.
 func (c *check) notes(n int) []driver.Line {
 	lines := make([]driver.Line, n)
 	for i := range lines {

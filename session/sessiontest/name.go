@@ -15,7 +15,7 @@ import (
 const (
 	// textNames is a rule that package driver does not state.
 	textNames = "Any valid text may be the name of an agent or a key, and names that are not equal byte for byte are different ones."
-	textBad   = "Every driver returns it, from calls that look something up too: the error matches [fs.ErrInvalid], and [fs.ErrNotExist] as well, because nothing can exist under the name."
+	textBad   = "Every driver returns it, also from lookups: the error matches [fs.ErrInvalid], and [fs.ErrNotExist] as well, because nothing can exist under the name."
 )
 
 var nameRules = []Rule{
@@ -204,8 +204,8 @@ func listMethod() method {
 	}}
 }
 
-// badNames calls f, which uses names that can name nothing, on a storage that
-// has one session, and checks that it has no other one afterwards.
+// badNames calls f, which uses invalid names, on a storage with one session, and
+// checks that the storage is unchanged afterwards.
 func (c *check) badNames(f func(d driver.Driver)) {
 	d := c.start()
 	row := c.create(d, "main", "k")

@@ -19,7 +19,7 @@ var ownerRules = []Rule{
 	{"create/aside", textAside, createAside},
 }
 
-// owners are the owners of the sessions of a key, the last one is no owner.
+// owners are the owners of the sessions of a key; the last session has no owner.
 var owners = []string{"ada", "bert", "A", ""}
 
 // ownKey returns a key of an owner, with the same name for all of them.
@@ -99,7 +99,7 @@ func ownerLoad(c *check) {
 	}
 }
 
-// The gens of an owner do not say how many sessions others have.
+// The gens of an owner do not reveal the number of sessions of others.
 func ownerGen(c *check) {
 	d := c.start()
 	first := c.createOwn(d, "ada")

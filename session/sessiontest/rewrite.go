@@ -17,7 +17,7 @@ var rewriteRules = []Rule{
 	{"create/base", "Otherwise Create fails with [ErrReplaced].", createBase},
 }
 
-// rewriter returns the driver as what can rewrite, or skips the rule.
+// rewriter returns the driver as a [driver.Rewriter], or skips the rule.
 func (c *check) rewriter(d driver.Driver) driver.Rewriter {
 	r, ok := d.(driver.Rewriter)
 	if !ok {
@@ -130,7 +130,7 @@ func rewriteRow(c *check) {
 		}
 	}
 	look("after Rewrite")
-	_ = d.Put(c.ctx, old) // whether it says so is the driver's affair
+	_ = d.Put(c.ctx, old) // a driver may fail here
 	look("after an old row was put")
 	d = c.restart()
 	look("opened again")

@@ -14,8 +14,8 @@ var rowRules = []Rule{
 	{"row/get", "Get returns the row of a session.", rowGet},
 	{"row/put", "Put replaces the row of a session.", rowPut},
 	{"row/kept", "Gen, Owner and Key are kept as they are.", rowKept},
-	{"row/list", "List returns the next n rows of an agent's sessions behind a place, the newest first, with Current set; n 0 means all.", rowList},
-	{"row/page", "A row that nobody touches between two calls is on exactly one of two pages, whatever happens to others.", rowPage},
+	{"row/list", "List returns the next n rows of an agent's sessions after a place, the newest first, with Current set; n 0 means all.", rowList},
+	{"row/page", "A row that stays unchanged between two calls is on exactly one of two pages, even if others change.", rowPage},
 	{"row/agents", "Agents returns the names of the agents that have sessions, sorted.", rowAgents},
 }
 
@@ -37,7 +37,7 @@ func rowIDs(rows []driver.Row) []string {
 	return ids
 }
 
-// rowText prints what a row says, the same for equal rows.
+// rowText prints a row, in the same way for equal rows.
 func rowText(row driver.Row) string {
 	if len(row.Labels) == 0 {
 		row.Labels = nil
@@ -97,7 +97,7 @@ func rowGet(c *check) {
 }
 
 // fullRow returns row with every field changed that Put replaces. File belongs
-// to the driver, and a row whose size is not that of the lines is stale.
+// to the driver, and a row with another size than the lines is stale.
 func fullRow(row driver.Row, i int) driver.Row {
 	at := clock.Add(time.Duration(i) * time.Microsecond)
 	row.Title, row.TitleByHand = "a \"title\"\n\\ \u2028 <b> 😀", true

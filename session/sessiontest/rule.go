@@ -18,10 +18,9 @@ type Storage struct {
 	// every driver it returns must find what the ones before it stored. An
 	// error is reported and ends the check.
 	Open func() (driver.Driver, error)
-	// Shared says that Open may be called while another driver is open on the
-	// storage, as a second process would. If it is false, Open is called only
-	// after the driver before was closed, and what was meant for two drivers
-	// is done with one.
+	// Shared allows Open while another driver is open on the storage, as a
+	// second process would. If it is false, Open is called only after the
+	// driver before was closed, and rules for two drivers use one.
 	Shared bool
 	// Timeout is how long the check of one rule may take before it is taken
 	// for a deadlock; 0 means one minute.
@@ -67,12 +66,12 @@ func TestDriver(t *testing.T, storage func(t *testing.T) Storage) {
 const maxSeen = 20
 
 // Check checks the rule on an empty storage. The error is nil if the rule
-// holds. Otherwise it quotes the rule and lists all that was seen against it.
-// An error that matches [errors.ErrUnsupported] says that the rule does not
+// holds. Otherwise it quotes the rule and lists the observations against it.
+// An error that matches [errors.ErrUnsupported] means that the rule does not
 // apply.
 //
 // The check ends with the timeout of the storage even if a call never returns;
-// its goroutines then stay behind.
+// its goroutines then leak.
 func (r Rule) Check(ctx context.Context, s Storage) error {
 	timeout := s.Timeout
 	if timeout <= 0 {
@@ -104,7 +103,7 @@ func (r Rule) Check(ctx context.Context, s Storage) error {
 	return &brokenError{r, seen}
 }
 
-// A brokenError says that a driver breaks a rule.
+// A brokenError reports that a driver breaks a rule.
 type brokenError struct {
 	rule Rule
 	seen []string

@@ -14,7 +14,7 @@ import (
 const (
 	textLock = "LockTurn takes the turn lock of a session, which is released when release is called or the process ends."
 	textBusy = "If wait is false and the lock is held, the error matches [ErrBusy]"
-	textWait = "if it is true LockTurn waits until ctx is done, and the error then matches both, also if ctx was done before the call."
+	textWait = "if it is true LockTurn waits until ctx is done, and the error then matches both, even if ctx was done before the call."
 )
 
 var turnRules = []Rule{

@@ -32,7 +32,7 @@ func (d *memory) adopt(op string, row driver.Row, header driver.Line) error {
 		highest = max(highest, k.gen)
 		for _, s := range k.sessions {
 			if row.Gen > 0 && s.row.Gen == row.Gen && s.row.ID != row.ID {
-				return fmt.Errorf("session %q of the key has gen %d, too: delete that session, or copy into another store; nothing was written: %w", s.row.ID, row.Gen, fs.ErrExist)
+				return fmt.Errorf("session %q of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", s.row.ID, row.Gen, fs.ErrExist)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Options says how a driver behaves. Nil and the zero value mean: nothing
+// Options makes writes of a driver fail. With nil and the zero value nothing
 // fails.
 type Options struct {
 	// Fail, if not nil, is called before each write, with the name of the
@@ -27,7 +27,7 @@ type memory struct {
 	opts    Options
 	storage *storage
 	closing chan struct{}      // closed by Close
-	revs    map[driver.Ref]int // those of the sessions whose lines were used; storage.mu guards it
+	revs    map[driver.Ref]int // of the sessions whose lines were used; storage.mu guards it
 	// waiting counts the calls that wait for a turn lock. Add is called with
 	// storage.mu held and the driver open.
 	waiting sync.WaitGroup
@@ -35,13 +35,13 @@ type memory struct {
 
 var _ driver.Driver = (*memory)(nil)
 
-// New returns a driver on a new, empty storage, which has all optional abilities but
-// those about files: [driver.Archiver], [driver.Rewriter], [driver.Adopter] and
-// [driver.Watcher]. Nil options mean the defaults.
+// New returns a driver on a new, empty storage. It is a [driver.Archiver], a
+// [driver.Rewriter], a [driver.Adopter] and a [driver.Watcher]; only the optional
+// interfaces about files are missing. Nil options mean the defaults.
 //
-// Arguments are copied, except what entries are made of: the lines that
-// Scan yields share their bytes, do not modify them. The functions that
-// LoadOrCreate, Create and SetCurrent are given must not call the driver.
+// Arguments are copied. The lines that Scan yields share their bytes; do not
+// modify them. The functions passed to LoadOrCreate, Create and SetCurrent must
+// not call the driver.
 func New(opts *Options) driver.Driver {
 	d := &memory{storage: newStorage(), closing: make(chan struct{}), revs: map[driver.Ref]int{}}
 	if opts != nil {
@@ -84,7 +84,7 @@ func (d *memory) closed() bool {
 	}
 }
 
-// ready returns why a call cannot go on, if it cannot.
+// ready returns an error if the driver is closed or ctx is done.
 func (d *memory) ready(ctx context.Context) error {
 	if d.closed() {
 		return driver.ErrClosed
@@ -144,7 +144,7 @@ func (d *memory) findLines(ctx context.Context, op string, ref driver.Ref) (*ses
 	return s, nil
 }
 
-// writable asks Options.Fail whether a write may go on.
+// writable asks Options.Fail whether a write may proceed.
 func (d *memory) writable(op string, ref driver.Ref) error {
 	if d.opts.Fail == nil {
 		return nil
@@ -314,8 +314,8 @@ func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	return s.copyRow(), nil
 }
 
-// Delete implements [driver.Driver]. Its turn lock ends with a session: who
-// waits for it is told that the session is not there.
+// Delete implements [driver.Driver]. The turn lock ends with its session: waiting
+// calls get an error that matches [fs.ErrNotExist].
 func (d *memory) Delete(ctx context.Context, refs ...driver.Ref) error {
 	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref) })...)
 }
@@ -404,7 +404,7 @@ func (d *memory) List(ctx context.Context, agent string, after driver.Position, 
 	return d.storage.rows(agent, after, n), nil
 }
 
-// fail says which call on which session failed. Nil stays nil.
+// fail adds the call and the session to an error. Nil stays nil.
 func fail(op string, ref driver.Ref, err error) error {
 	if err == nil || misnamed(err) {
 		return failOn(op, err)
@@ -419,7 +419,7 @@ func failKey(op string, key driver.KeyRef, err error) error {
 	return fmt.Errorf("memdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
 }
 
-// failOn is fail for an error that says itself what it is about.
+// failOn is fail for an error that names its subject itself.
 func failOn(op string, err error) error {
 	if err == nil {
 		return nil

@@ -12,10 +12,10 @@ import (
 
 var _ driver.Rewriter = (*memory)(nil)
 
-var errNoHeader = errors.New("the first of the new lines is no header with a higher rev, nothing was changed")
+var errNoHeader = errors.New("the first new line must be a header with a higher rev, nothing was changed")
 
-// Rewrite implements [driver.Rewriter]. The row knows no more than the header
-// until somebody puts another one.
+// Rewrite implements [driver.Rewriter]. Until the next Put the row holds only
+// facts of the header.
 func (d *memory) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	const op = "Rewrite"
 	s, err := d.alone(ctx, op, ref, d.find)

@@ -50,8 +50,8 @@ func (s *session) append(lines []driver.Line) (driver.Result, error) {
 	return r, nil
 }
 
-// add records one more line. A line that is no entry is kept as damage,
-// which has a size but no bytes.
+// add records one more line. A malformed line becomes damage with its size but
+// without its bytes.
 func (s *session) add(data []byte) {
 	rec := transcript.Record{Offset: int64(s.end()), End: int64(s.end()) + 1}
 	e, err := transcript.ParseEntry(bytes.Clone(data))

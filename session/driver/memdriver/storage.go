@@ -17,7 +17,7 @@ var (
 	errBadLine   = errors.New("a line holds a newline, nothing was written")
 )
 
-// A storage is what the drivers that [Reopen] makes have in common.
+// A storage holds the state common to a driver and its reopened copies.
 type storage struct {
 	mu       sync.Mutex // guards all below, and what sessions hold
 	sessions map[driver.Ref]*session
@@ -25,9 +25,9 @@ type storage struct {
 	watches  map[*watch]bool
 }
 
-// A key is what is known of a key that had a session once.
+// A key outlives its sessions, so that their gens are not used again.
 type key struct {
-	gen      int64 // the highest that was given, to deleted sessions too
+	gen      int64 // the highest so far, including deleted sessions
 	sessions []*session
 }
 
@@ -43,7 +43,7 @@ func (st *storage) session(ref driver.Ref) (*session, error) {
 	return s, nil
 }
 
-// current returns nil if the key has no current session.
+// current returns nil if no session of the key is current.
 func (st *storage) current(ref driver.KeyRef) (cur *session) {
 	k := st.keys[ref]
 	if k == nil {
@@ -112,7 +112,7 @@ func (st *storage) agents() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// rows returns the n rows behind a place, all of them if n is 0.
+// rows returns the n rows after a place, all of them if n is 0.
 func (st *storage) rows(agent string, after driver.Position, n int) []driver.Row {
 	var rows []driver.Row
 	for ref, s := range st.sessions {

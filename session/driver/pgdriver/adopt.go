@@ -69,7 +69,7 @@ func (s *still) adopt(header lines) error {
 		return err
 	}
 	if found {
-		return verdict{fmt.Errorf("session %q of the key has gen %d, too: delete that session, or copy into another store; nothing was written: %w", other, s.row.Gen, fs.ErrExist)}
+		return verdict{fmt.Errorf("session %q of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", other, s.row.Gen, fs.ErrExist)}
 	}
 	var inUse []byte
 	var archived bool

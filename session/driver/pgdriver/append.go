@@ -33,7 +33,7 @@ type call struct {
 	ref   driver.Ref
 	at    driver.Cursor
 	body  int64 // that the caller knows; 0 is any
-	fence int64 // of the turn that this process holds; 0 is none
+	fence int64 // of the turn that this process holds; 0 without a turn
 	lines lines
 	// attempt names the last one to write the lines. The server may still have it
 	// before it when the connection is lost, so it is revoked before the next.
@@ -92,7 +92,7 @@ func (d *Driver) Update(ctx context.Context, ref driver.Ref, decide func(context
 	return res, fail("update", ref, err)
 }
 
-// append has write carry out a call, and says what became of it.
+// append carries out a call with write, and returns its outcome.
 func (d *Driver) append(ctx context.Context, ref driver.Ref, at driver.Cursor, write func(context.Context, *call) error) (res driver.Result, err error) {
 	if err := d.enter(ctx); err != nil {
 		return res, err
@@ -147,7 +147,7 @@ func (d *Driver) verdict(c *call) error {
 	return fmt.Errorf("the function append answers %q: the tables are of another version", c.out.status)
 }
 
-// known returns the body that this driver knows of a session, 0 if none.
+// known returns the last body of a session that this driver has used, or 0.
 func (d *Driver) known(ref driver.Ref) int64 {
 	body, _ := d.names.Load(ref)
 	n, _ := body.(int64)
@@ -197,8 +197,8 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 
 func valid(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: true} }
 
-// look reports whether a session has a line, once nobody else writes to it. If it has
-// not, the attempt to append it, nil if there is none, writes nothing any more.
+// look reports whether a session contains a line, once no other call writes to it. If
+// the line is missing, look revokes the attempt to append it, which may be nil.
 func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byte, attempt any, body, seq **int64) (bool, error) {
 	var archived *bool
 	err := d.row(ctx, "SELECT o_body, o_seq, o_archived FROM {s}.look($1, $2, $3, $4, $5)", ref.Agent, ref.ID, id, data, attempt).once(ctx, body, seq, &archived)
@@ -208,8 +208,8 @@ func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byt
 	return *seq != nil, err
 }
 
-// inside is the key of the transaction in the context that a Decide is given. Its scans
-// use that, so that a call never waits for a second connection while it holds one.
+// inside is the key of the transaction in the context of a Decide. Its scans use that
+// transaction, so that a call never waits for a second connection while it holds one.
 type inside struct{ d *Driver }
 
 // decidingIn returns the transaction of the Decide that ctx belongs to, if it belongs to

@@ -44,8 +44,8 @@ func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 	return row, failKey("create", key, err)
 }
 
-// errAgain says that somebody else was given the gen.
-var errAgain = errors.New("the key has changed meanwhile")
+// errAgain means that another call took the gen.
+var errAgain = errors.New("the key has changed during the call")
 
 // create makes a session, the first of its key if only is set. It calls header with
 // the next gen, and fails with errAgain if that is not the next one any more.
@@ -90,7 +90,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 		return d.look(ctx, row.Ref(), first.ID, first.Data, nil, &body, &seq)
 	}
 	err = d.call(ctx, create, written, &status, &body)
-	if err == nil && unsure && status != "ok" { // perhaps by the attempt before, which nobody waited for
+	if err == nil && unsure && status != "ok" { // perhaps by the attempt before, whose answer was lost
 		was := status
 		if done, lookErr := written(ctx); lookErr != nil {
 			err = &UnknownError{lookErr}
@@ -207,7 +207,7 @@ func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	d.names.Delete(ref)
-	if !there && !unsure { // or it was deleted by an attempt that nobody waited for
+	if !there && !unsure { // or it was deleted by an attempt whose answer was lost
 		return errNoSession
 	}
 	d.changed(ref)

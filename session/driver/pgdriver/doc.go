@@ -53,8 +53,8 @@
 //
 // # Limits
 //
-// A deleted or erased word is gone from the tables. The server has it until the next
-// VACUUM in the dead rows, and longer in its write-ahead log and in backups. A session
+// Deleted and erased words leave the tables. The server keeps them in dead rows until the
+// next VACUUM, and longer in its write-ahead log and in backups. A session
 // has at most 16,777,215 lines, a blob and a file of a memory 256 MiB. Channel logs are
 // not kept in the database.
 //

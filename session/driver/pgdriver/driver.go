@@ -34,8 +34,8 @@ type Options struct {
 	// Lease is how long a turn lock outlives the process that holds it; 0 means 15
 	// seconds. It is renewed three times in that time.
 	Lease time.Duration
-	// Logger receives what a person should know, such as a connection for
-	// notifications that was lost. Nil is silent.
+	// Logger receives events for people, such as the loss of the connection for
+	// notifications. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -47,7 +47,7 @@ type Driver struct {
 	sql   *strings.Replacer // of {s}, the schema
 	sync  string            // synchronous_commit of a write
 	names sync.Map          // of the bodies that were used, by ref
-	// direct says that connections lead to the server itself, and not to a pooler.
+	// direct is set if connections lead to the server itself, and not to a pooler.
 	direct atomic.Bool
 
 	closing context.Context //nolint:containedctx // done once Close was called
@@ -62,10 +62,10 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// Open returns a driver on a database, in which it makes or brings up to date its
-// tables. The pool stays the caller's, who closes it after the driver.
+// Open returns a driver on a database, and makes its tables or brings them up to
+// date. The pool stays the caller's, who closes it after the driver.
 //
-// It fails if the server would acknowledge what a crash of it can lose, unless
+// It fails if the server acknowledges commits that its crash can lose, unless
 // Options.Async allows that.
 func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, error) {
 	d := &Driver{pool: pool, leases: map[driver.Ref]*lease{}, locks: locks{all: map[string]pgtype.UUID{}}}
@@ -100,8 +100,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, erro
 // may become one.
 const maxName = 63
 
-// durable finds out what the server promises with a commit, and whether it is the
-// server that answers: a pooler says that it is another process.
+// durable reads the durability settings of the server, and detects poolers: their
+// process ID differs from the backend's.
 func (d *Driver) durable(ctx context.Context) error {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -118,9 +118,9 @@ func (d *Driver) durable(ctx context.Context) error {
 	case d.opts.Async:
 		d.sync = "off"
 	case fsync != "on":
-		return errors.New("the server has fsync off, so a crash of it loses what was acknowledged: switch it on, or set Options.Async")
+		return errors.New("the server has fsync off, so its crash loses acknowledged commits: switch it on, or set Options.Async")
 	case d.sync == "off":
-		return errors.New("synchronous_commit is off, so a crash of the server loses what was acknowledged: switch it on, or set Options.Async")
+		return errors.New("synchronous_commit is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (d *Driver) enter(ctx context.Context) error {
 	return err
 }
 
-// ready returns why a call cannot go on, if it cannot.
+// ready returns an error if the driver is closed or ctx is done.
 func (d *Driver) ready(ctx context.Context) error {
 	if d.closing.Err() != nil {
 		return driver.ErrClosed
@@ -158,7 +158,7 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// args puts the mode in front of the arguments of a statement. On a connection to the
+// args puts the mode before the arguments of a statement. On a connection to the
 // server itself statements are prepared once, which saves planning them; poolers in
 // transaction mode may give every statement to another process of the server.
 func (d *Driver) args(args []any) []any {
@@ -210,7 +210,7 @@ func (q query) once(ctx context.Context, to ...any) error {
 	return conn.QueryRow(ctx, q.sql, q.d.args(q.args)...).Scan(to...)
 }
 
-// rows has take read the rows of a query, again if the server goes away meanwhile.
+// rows passes the rows of a query to take, and repeats both if the connection is lost.
 func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
 	ctx, cancel := reading(ctx)
 	defer cancel()
@@ -251,7 +251,7 @@ func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected in
 	return affected, err
 }
 
-// call calls a function once, unless settled says that it was not carried out.
+// call calls a function, and repeats it only if settled finds that it had no effect.
 func (d *Driver) call(ctx context.Context, q query, settled func(context.Context) (bool, error), to ...any) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -271,7 +271,7 @@ func missing(err error) error {
 	return err
 }
 
-// fail says which call on which session failed. Nil stays nil.
+// fail adds the call and the session to an error. Nil stays nil.
 func fail(op string, ref driver.Ref, err error) error {
 	if err == nil || misnamed(err) {
 		return failOn(op, err)
@@ -286,7 +286,7 @@ func failKey(op string, key driver.KeyRef, err error) error {
 	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
 }
 
-// failOn is fail for an error that says itself what it is about.
+// failOn is fail for an error that names its subject itself.
 func failOn(op string, err error) error {
 	if err == nil {
 		return nil

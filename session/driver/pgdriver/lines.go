@@ -87,7 +87,8 @@ func keyHash(key string) []byte {
 	return sum[:]
 }
 
-// record makes the record of the line behind at lines of a body. It takes data over.
+// record makes the record of the line after the first at lines of a body. It takes data
+// over.
 func record(data []byte, body, at int64) transcript.Record {
 	rec := transcript.Record{Offset: int64(cursorOf(body, at)), End: int64(cursorOf(body, at+1))}
 	var err error

@@ -13,15 +13,15 @@ import (
 //go:embed schema.sql
 var schema string
 
-// oldest is the version of the tables that schema makes. Those of earlier builds are not
-// brought up to date.
+// oldest is the version of the tables that schema makes. Tables of earlier builds are not
+// migrated.
 const oldest = 2
 
 // migrations make the tables and bring them from one version to the next. They only add,
-// so that older drivers go on working beside newer ones, until min_writer says otherwise.
+// so that older drivers still work with newer ones, until min_writer excludes them.
 var migrations = []string{schema}
 
-// version is that of the tables this driver makes.
+// version is the version of the tables that this driver makes.
 var version = oldest - 1 + len(migrations)
 
 // migrate makes the tables or brings them up to date, under a lock that other

@@ -12,7 +12,7 @@ import (
 
 var _ driver.Rewriter = (*Driver)(nil)
 
-var errNoHeader = errors.New("the first of the new lines is no header with a higher rev, nothing was changed")
+var errNoHeader = errors.New("the first new line must be a header with a higher rev, nothing was changed")
 
 // Rewrite implements [driver.Rewriter]. The new lines are in memory until all are
 // written. As after Delete, the server keeps the old ones until its next VACUUM.

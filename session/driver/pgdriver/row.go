@@ -14,7 +14,7 @@ import (
 // rowColumns are those that readRow reads.
 const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.row"
 
-// isCurrent says whether a session is the current one of its key.
+// isCurrent is true for the current session of a key.
 const isCurrent = `(NOT t.archived AND t.gen > 0 AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
 	WHERE o.agent = t.agent AND o.key_hash = t.key_hash AND NOT o.archived))`
 
@@ -146,7 +146,7 @@ func (d *Driver) list(ctx context.Context, agent string, after driver.Position, 
 		return nil, err
 	}
 	if (after == driver.Position{}) {
-		after = driver.Position{UpdatedAt: time.Unix(1<<62, 0), ID: "~"} // in front of everything
+		after = driver.Position{UpdatedAt: time.Unix(1<<62, 0), ID: "~"} // before every row
 	}
 	var limit *int
 	if n > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A still session is one that nobody can append to, and whose key stays as it is, as
-// long as its transaction lasts.
+// A still session takes no appends, and its key does not change, until its transaction
+// ends.
 type still struct {
 	ctx         context.Context //nolint:containedctx // that of the transaction
 	d           *Driver
@@ -21,8 +21,8 @@ type still struct {
 	busy        bool // a turn is running
 }
 
-// still has change change a session while nothing else can. Settled says of a session
-// whether that was done.
+// still calls change while no other call can change the session. Settled reports whether
+// a session shows the change.
 func (d *Driver) still(ctx context.Context, ref driver.Ref, settled func(driver.Row, error) bool, change func(*still) error) error {
 	if err := d.enter(ctx); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s *still) exec(sql string, args ...any) error {
 	return err
 }
 
-// page returns the lines behind a place.
+// page returns the lines after a place.
 func (s *still) page(first int64) ([]storedLine, error) {
 	query := s.d.pageQuery(s.row.Archived, driver.Forward)
 	rows, err := s.tx.Query(s.ctx, query, s.d.args([]any{s.body, first, s.lines, pageLines, pageBytes})...)
@@ -116,7 +116,7 @@ func (s *still) page(first int64) ([]storedLine, error) {
 	return page, nil
 }
 
-// insert adds lines behind a place.
+// insert adds lines after a place.
 func (s *still) insert(first int64, l lines) error {
 	return s.exec("SELECT {s}.insert_lines($1, $2, $3, $4, $5)",
 		s.body, first, l.types, l.ids, l.data)

@@ -5,11 +5,11 @@
 //	convolog copy .convolog postgres://localhost/chats
 //	convolog session list --url postgres://localhost/chats
 //
-// Every command creates the tables in a database that does not have them, also a
-// command that only reads.
+// Every command creates missing tables in its database, even a command that only
+// reads.
 //
 // The parameter schema of a URL names the schema of the tables, convolog by default.
-// All other parameters are those of libpq.
+// All other parameters belong to libpq.
 package main
 
 import (
