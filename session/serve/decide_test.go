@@ -92,9 +92,9 @@ func newTalker(t testing.TB, url string, store *session.Store) *talker {
 // say says a text. The client does not wait for the answer.
 func (k *talker) say(text string) {
 	k.Helper()
-	resp := call(k, "POST", k.url+"/api/agents/main/chat", map[string]any{"message": text, "sessionId": "one"})
-	require.Equal(k, http.StatusOK, resp.StatusCode)
-	require.NoError(k, resp.Body.Close())
+	var queued struct{ Entry string }
+	require.NoError(k, json.NewDecoder(k.own(http.StatusOK, "POST", "/queue", map[string]any{"content": text}).Body).Decode(&queued))
+	require.NotEmpty(k, queued.Entry)
 }
 
 // own calls one of the store's own routes about the session.
@@ -259,6 +259,13 @@ func TestDecideLater(t *testing.T) {
 	k.until("hold", 1)
 	k.interrupt()
 	require.Equal(t, []string{"interrupt", "stopped"}, k.until("stopped", 1))
+	k.say("danger c3")
+	k.until("hold", 1)
+	resp := call(t, "DELETE", k.url+"/api/agents/main/chat?sessionId=one", nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, []string{"interrupt", "stopped"}, k.until("stopped", 1))
+	k.own(400, "POST", "/queue", map[string]any{"content": ""})
+	k.own(400, "POST", "/queue", map[string]any{"parts": []any{map[string]any{"type": "picture"}}})
 	k.say("and now")
 	require.Equal(t, []string{"queued", "said", "end_turn"}, k.until("end_turn", 1))
 	require.NoError(t, sv.Close(t.Context()))

@@ -69,12 +69,7 @@ func verdictOn(ctx context.Context, s *session.Session, call string) (v transcri
 	return v, nil
 }
 
-// ownInterrupt asks for an end of the turn, on any server. Without a responder, as
-// while a person decides, this server ends the turn.
+// ownInterrupt asks for an end of the turn, on any server.
 func (q *Request) ownInterrupt(s *session.Session, _ none) (n none, err error) {
-	if err := q.Stop(s); err != nil {
-		return n, err
-	}
-	q.sv.answer(s)
-	return n, nil
+	return n, q.Stop(s)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/serve/internal/said"
+	"github.com/convolog/convolog/transcript"
 )
 
 type ownCreated struct {
@@ -48,6 +49,28 @@ func (q *Request) ownAppend(s *session.Session, m ownMessage) (session.Appended,
 		idem = "http:" + idem
 	}
 	return s.AppendIf(q.Context(), session.Cond{Idem: idem}, message)
+}
+
+type ownText struct {
+	Content string      `json:"content,omitempty"`
+	Parts   []said.Part `json:"parts,omitempty"` // instead of a text
+}
+
+// ownQueue queues a message of the user for the responder. Its answer is among the
+// entries that follow.
+func (q *Request) ownQueue(s *session.Session, m ownText) (queued struct {
+	Entry string `json:"entry"`
+}, err error,
+) {
+	if m.Content == "" && len(m.Parts) == 0 {
+		return queued, Invalid("the message is empty")
+	}
+	message, err := said.Message(string(transcript.RoleUser), m.Content, m.Parts)
+	if err != nil {
+		return queued, Invalid(err.Error())
+	}
+	queued.Entry, err = q.Say(s, message.Content)
+	return queued, err
 }
 
 func (q *Request) ownCommit(s *session.Session, _ none) (memory.Committed, error) {

@@ -41,7 +41,7 @@ func (g target) fill(t testing.TB, url string, r serve.Route) *http.Request {
 		"/commit": `{}`, "/v1/search/search": `{"query":"fruit","session_id":"ID"}`, "/store/search": `{"text":"fruit"}`,
 		"{id}/search": `{"text":"fruit"}`, "/fork": `{"entry":"ENTRY"}`, "/rewind": `{"turns":1}`, "/sessions/{id}": `{"title":"x"}`,
 		"/{agent}/{id}": `{"title":"x"}`, "/archive": `{}`, "/restore": `{}`, "/v1/sessions": `{"session_id":"new-of-bob"}`,
-		"/store/sessions": `{"key":"main:test:bob"}`, "/entries": `{"role":"user","content":"x"}`, "/decision": `{"verdict":"reject","reason":"x"}`,
+		"/store/sessions": `{"key":"main:test:bob"}`, "/entries": `{"role":"user","content":"x"}`, "/queue": `{"content":"x"}`, "/decision": `{"verdict":"reject","reason":"x"}`,
 	} {
 		if strings.HasSuffix(r.Path, suffix) && r.Method != "GET" && r.Method != "DELETE" {
 			body = strings.NewReplacer("ID", g.id, "ENTRY", g.entry).Replace(text)

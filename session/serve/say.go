@@ -51,7 +51,8 @@ func runningTurn(ctx context.Context, s *session.Session) (string, error) {
 }
 
 // Stop asks the server that answers in a session to stop, even if a rewind has taken
-// back the text that it answers.
+// back the text that it answers. While a person decides no responder runs, and this
+// server ends the turn.
 func (q *Request) Stop(s *session.Session) error {
 	begin, err := runningTurn(q.Context(), s)
 	if err != nil {
@@ -66,7 +67,9 @@ func (q *Request) Stop(s *session.Session) error {
 			return err
 		}
 	}
-	_, err = s.Append(q.Context(), transcript.Interrupt{By: q.Principal.Owner})
+	if _, err = s.Append(q.Context(), transcript.Interrupt{By: q.Principal.Owner}); err == nil {
+		q.sv.answer(s)
+	}
 	return err
 }
 
