@@ -38,6 +38,7 @@ const (
 // [driver.Archiver], the error matches [errors.ErrUnsupported]. See package
 // session/retain about archived sessions.
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
+	ref = inMain(ref)
 	a, err := able[driver.Archiver](st.drv)
 	err = cmp.Or(err, st.check(ctx, ref))
 	switch {
@@ -64,6 +65,7 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 // removed leftovers of an interrupted delete. If the driver is not a
 // [driver.Archiver], the error matches [errors.ErrUnsupported].
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
+	ref = inMain(ref)
 	a, err := able[driver.Archiver](st.drv)
 	if err = cmp.Or(err, st.check(ctx, ref)); err == nil {
 		err = st.table.alone(ctx, []Ref{ref}, func() error { return a.DeleteIf(ctx, []Ref{ref}, st.endsAt(max(at, 0)))[0] })

@@ -22,12 +22,11 @@
 // # Several users
 //
 // A web backend with conversations by ID needs eight more calls. [Store.Scope] returns
-// a store limited to one owner and its keys; make one per request. [Store.Create] makes a
-// conversation: give each a Peer of its own, as Create makes the new session the current
-// one of its key. [Session.Ref] and [Store.Get] name and find it, [Store.List] pages
-// through conversations by owner, label, state and time, and [Store.Delete] removes one
-// completely. [Session.AppendIf] makes
-// repeated requests harmless, and [Session.SetMeta] sets titles and labels.
+// a store limited to one owner and its keys; make one per request. [Store.Create] with
+// an empty Key makes a conversation, [Session.Ref] and [Store.Get] name and find it,
+// [Store.List] pages through conversations by owner, label, state and time, and
+// [Store.Delete] removes one completely. [Session.AppendIf] makes repeated requests
+// harmless, and [Session.SetMeta] sets titles and labels.
 //
 // With [Options], [Info], [Ref], [Cond], [ListOptions] and [CreateOptions] these are
 // all names of this package that a newcomer needs. The docs of transcript and guard

@@ -12,42 +12,52 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Serve several users: a scope for each request shows the sessions of its user and
+// Serve conversations by ID: a scope for each request shows the sessions of its user and
 // no others.
 func ExampleStore_Scope() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
 	defer store.Close()
-	var refs []session.Ref
+	ids := map[string]string{} // what the clients know
 	for _, user := range []string{"ada", "bert"} {
 		scope, err := store.Scope(user)
 		if err != nil {
 			log.Fatal(err)
 		}
-		s, err := scope.Load(ctx, session.Key{Agent: "main", Channel: "web", Peer: user})
+		s, err := scope.Create(ctx, session.Key{}, &session.CreateOptions{Title: "About " + user})
 		if err != nil {
 			log.Fatal(err)
 		}
 		if _, err := s.Append(ctx, transcript.UserText("I am "+user+".")); err != nil {
 			log.Fatal(err)
 		}
-		refs = append(refs, s.Ref())
+		ids[user] = s.Ref().ID
 	}
 
 	ada, err := store.Scope("ada")
 	if err != nil {
 		log.Fatal(err)
 	}
+	s, err := ada.Get(ctx, session.Ref{ID: ids["ada"]})
+	if err != nil {
+		log.Fatal(err)
+	}
+	h, err := s.History(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(h.Messages[0].Text())
 	infos, err := ada.List(ctx, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, info := range infos {
-		fmt.Println(info.Owner, info.Key)
+		fmt.Println(info.Owner, info.Title)
 	}
-	_, err = ada.Get(ctx, refs[1]) // bert's
+	_, err = ada.Get(ctx, session.Ref{ID: ids["bert"]})
 	fmt.Println(errors.Is(err, fs.ErrNotExist))
 	// Output:
-	// ada main:web:ada
+	// I am ada.
+	// ada About ada
 	// true
 }

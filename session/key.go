@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,9 +12,10 @@ import (
 // A Key names the place of a conversation: an agent, a channel and a peer.
 // Different keys never share a history.
 //
-// Agent, Channel and Peer are required. The name of an agent must not begin with '_': such
-// agents belong to the library, see [Store.Create]. Kind is the kind of the peer (direct,
-// group, ...); it is required if Account or Thread is set.
+// Channel and Peer are required, except in [Store.Create]; an empty Agent means "main". The
+// name of an agent must not begin with '_': such agents belong to the library, see
+// [Store.Create]. Kind is the kind of the peer (direct, group, ...); it is required if
+// Account or Thread is set.
 type Key struct {
 	Agent   string `json:"agent,omitempty"`
 	Channel string `json:"channel,omitempty"`
@@ -42,13 +44,23 @@ func (k Key) check() error {
 	switch {
 	case ofLibrary(k.Agent):
 		return fmt.Errorf("%w: names of agents that begin with '_', such as %q, belong to the library", ErrKey, k.Agent)
-	case k.Agent == "" || k.Channel == "" || k.Peer == "":
-		return fmt.Errorf("%w: Agent, Channel and Peer must be set in %#v", ErrKey, k)
+	case k.Peer == "" || k.Channel == "" && !k.isOfOne():
+		return fmt.Errorf("%w: Channel and Peer must be set in %#v", ErrKey, k)
 	case k.Kind == "" && (k.Account != "" || k.Thread != ""):
 		return fmt.Errorf("%w: Kind must be set in %#v, as Account or Thread is", ErrKey, k)
 	}
 	return nil
 }
+
+// isOfOne reports whether the key is the one that [Store.Create] gives a session that is
+// found by ID alone: the Peer is that ID.
+func (k Key) isOfOne() bool { return k == Key{Agent: k.Agent, Peer: k.Peer} }
+
+// in returns the agent of the key.
+func (k Key) in() string { return cmp.Or(k.Agent, mainAgent) }
+
+// mainAgent is the agent of keys and references that name none.
+const mainAgent = "main"
 
 // ofLibrary reports whether an agent holds sessions of the library itself.
 func ofLibrary(agent string) bool { return strings.HasPrefix(agent, "_") }
@@ -58,7 +70,7 @@ func ofLibrary(agent string) bool { return strings.HasPrefix(agent, "_") }
 // In every part ':', '%' and control bytes are written as %xx, and an agent
 // called "agent" as %61gent, so that different keys never print alike.
 func (k Key) String() string {
-	parts := []string{escapePart(k.Agent), escapePart(k.Channel)}
+	parts := []string{escapePart(k.in()), escapePart(k.Channel)}
 	if k.Kind == "" {
 		if parts[0] == "agent" {
 			parts[0] = "%61gent"

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 
@@ -22,6 +23,7 @@ func TestKey(t *testing.T) {
 		{session.Key{Agent: "main", Channel: "telegram", Account: "bot", Kind: "group", Peer: "-1", Thread: "7"}, "agent:main:telegram:bot:group:-1:thread:7"},
 		{session.Key{Agent: "agent", Channel: "thread", Kind: "thread", Peer: "thread", Thread: "thread"}, "agent:agent:thread:thread:thread:thread:thread"},
 		{session.Key{Agent: "main", Channel: "web", Peer: "日本"}, "main:web:日本"},
+		{session.Key{Agent: "main", Peer: "one"}, "main::one"},
 	} {
 		if got := tt.key.String(); got != tt.want {
 			t.Errorf("%+v prints %q, want %q", tt.key, got, tt.want)
@@ -30,7 +32,7 @@ func TestKey(t *testing.T) {
 			t.Errorf("ParseKey(%q) = %+v, %v, want %+v", tt.want, got, err, tt.key)
 		}
 	}
-	for _, bad := range []string{"", "a", "a:b", "a:b:", "agent:b:c", "a:b:c:d", "a:b%3A:c", "a:%62:c", "a:b:c\n", "agent:a:b:c:d:e:f", "a:b%:c", "a:\xff:c"} {
+	for _, bad := range []string{"", "a", "a:b", "a:b:", "agent:b:c", "main::", ":b:c", "agent:a::k:c", "a:b:c:d", "a:b%3A:c", "a:%62:c", "a:b:c\n", "agent:a:b:c:d:e:f", "a:b%:c", "a:\xff:c"} {
 		if k, err := session.ParseKey(bad); err == nil {
 			t.Errorf("ParseKey(%q) = %+v, want an error", bad, k)
 		}
@@ -48,6 +50,7 @@ func FuzzKey(f *testing.F) {
 		if _, err := st.Load(t.Context(), k); errors.Is(err, session.ErrKey) {
 			t.Skip()
 		}
+		k.Agent = cmp.Or(k.Agent, "main")
 		got, err := session.ParseKey(k.String())
 		if err != nil || got != k {
 			t.Fatalf("ParseKey(%q) = %+v, %v, want %+v", k.String(), got, err, k)

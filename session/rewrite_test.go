@@ -138,8 +138,6 @@ func TestAgentsOfTheLibrary(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrKey)
 	_, err = session.ParseKey(key.String())
 	require.ErrorIs(t, err, session.ErrKey)
-	_, err = st.Create(ctx, session.Key{Agent: "main"}, nil)
-	require.ErrorIs(t, err, session.ErrKey)
 	var refs []session.Ref
 	for _, owner := range []string{"ada", "bert"} {
 		scope, err := st.Scope(owner)

@@ -161,19 +161,24 @@ func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
 const loadTries = 11
 
 func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err error) {
+	if key.isOfOne() {
+		return row, fmt.Errorf("%w: Channel and Peer must be set in %#v: Get returns a session by its ID", ErrKey, key)
+	}
 	if err := key.check(); err != nil {
 		return row, err
 	}
-	header := []transcript.Entry{st.header(key.Agent, key.String(), CreateOptions{})}
-	if header, err = st.filterWrite(ctx, Ref{Agent: key.Agent, ID: header[0].ID}, header); err == nil {
-		row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.Agent, Owner: st.owner, Key: key.String()}, st.first(header[0]))
+	header := []transcript.Entry{st.header(key.in(), key.String(), CreateOptions{})}
+	if header, err = st.filterWrite(ctx, Ref{Agent: key.in(), ID: header[0].ID}, header); err == nil {
+		row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.in(), Owner: st.owner, Key: key.String()}, st.first(header[0]))
 	}
 	return row, err
 }
 
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
-// next call reports it.
+// next call reports it. A reference without an Agent means "main", here and in all
+// methods of the Store.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
+	ref = inMain(ref)
 	row, err := st.get(ctx, ref)
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
@@ -181,6 +186,9 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	st.looks.Add(1)
 	return &Session{store: st, ref: row.Ref()}, nil
 }
+
+// inMain returns a reference with an agent.
+func inMain(ref Ref) Ref { return Ref{Agent: cmp.Or(ref.Agent, mainAgent), ID: ref.ID} }
 
 // own returns err, but in a scope errNotFound for a missing row or another owner's.
 func (st *Store) own(row driver.Row, err error) error {
@@ -248,18 +256,31 @@ type CreateOptions struct {
 // stays; [Session.MakeCurrent] brings it back. An ID in use gives an error
 // that matches fs.ErrExist.
 //
-// A key may hold only an Agent whose name begins with '_'. Parts of the library use such
-// sessions for data outside of all conversations. They are found by ID, or by a
-// [Store.List] that names the Agent, and no Filter sees their entries.
+// A key that holds at most an Agent makes a session that is found by its ID alone: its key
+// has the ID in place of a Peer and no Channel, and [Store.Load] never returns it. If the
+// name of the Agent begins with '_', the session is for data of the library outside of all
+// conversations: a [Store.List] shows it that names the Agent, and no Filter sees its
+// entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
 	const op = "create"
-	text, err := key.String(), key.check()
-	if ofLibrary(key.Agent) && key == (Key{Agent: key.Agent}) {
-		text, err = Key{Agent: key.Agent, Peer: newID()}.String(), nil // a key of its own
+	var o CreateOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.ID = cmp.Or(o.ID, newID()); o.Header != nil {
+		o.ID = o.Header.ID
+	}
+	byID := key == Key{Agent: key.Agent}
+	if byID {
+		key.Peer = o.ID
+	}
+	var err error
+	if !byID || !ofLibrary(key.Agent) {
+		err = key.check()
 	}
 	var row driver.Row
 	if err == nil {
-		row, err = st.create(ctx, key.Agent, text, opts)
+		row, err = st.create(ctx, key.in(), key.String(), o)
 	}
 	if err != nil {
 		return nil, &Error{Op: op, Key: key.String(), Err: err}
@@ -267,12 +288,11 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	return st.open(ctx, op, row)
 }
 
-func (st *Store) create(ctx context.Context, agent, key string, opts *CreateOptions) (row driver.Row, err error) {
-	if opts != nil && opts.Header != nil {
-		return st.createFrom(ctx, agent, key, *opts)
+func (st *Store) create(ctx context.Context, agent, key string, o CreateOptions) (row driver.Row, err error) {
+	if o.Header != nil {
+		return st.createFrom(ctx, agent, key, o)
 	}
-	o, err := opts.checked()
-	if err == nil {
+	if _, err = o.checked(); err == nil {
 		o.Owner, err = st.ownerBy(ctx, agent, o)
 	}
 	if err != nil {
@@ -355,6 +375,10 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // session is deleted, the newest one that remains becomes current. When the
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
+	refs = slices.Clone(refs)
+	for i, ref := range refs {
+		refs[i] = inMain(ref)
+	}
 	err := st.table.alone(ctx, sorted(refs), func() error {
 		if err := st.check(ctx, refs...); err != nil {
 			return err

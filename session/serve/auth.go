@@ -23,9 +23,10 @@ type Principal struct {
 	Admin bool
 }
 
-// May reports whether the principal may use an agent.
+// May reports whether the principal may use an agent. Agents whose
+// names begin with '_' belong to the library: no principal may use them.
 func (p Principal) May(agent string) bool {
-	return len(p.Agents) == 0 || slices.Contains(p.Agents, agent)
+	return !strings.HasPrefix(agent, "_") && (len(p.Agents) == 0 || slices.Contains(p.Agents, agent))
 }
 
 // account is the name that requests are counted by: the owner, or nothing for

@@ -204,10 +204,17 @@ func TestOwnRoutes(t *testing.T) {
 	alice.ask(200, "POST", "/v1/store/sessions", map[string]string{"key": "main:test:four", "id": "four", "title": "T"}, &info)
 	require.Equal(t, []any{"four", "main:test:four", "T", "alice"}, []any{info.ID, info.Key, info.Title, info.Owner})
 	alice.ask(409, "POST", "/v1/store/sessions", map[string]string{"key": "main:test:four", "id": "four"}, nil)
-	for _, bad := range []map[string]string{{"key": "four"}, {"key": "main:test:four", "id": "../four"}, {}} {
+	for _, bad := range []map[string]string{{"key": "four"}, {"key": "main:test:four", "id": "../four"}, {"agent": "other", "key": "main:test:five"}} {
 		alice.ask(400, "POST", "/v1/store/sessions", bad, nil)
 	}
 	newAsker(t, ts, "agent-key").ask(404, "POST", "/v1/store/sessions", map[string]string{"key": "main:test:five"}, nil)
+	alice.ask(404, "POST", "/v1/store/sessions", map[string]string{"agent": "_erase"}, nil)
+	_, err := store.Create(t.Context(), session.Key{Agent: "_erase"}, &session.CreateOptions{ID: "plan", Owner: "alice"})
+	require.NoError(t, err)
+	alice.ask(404, "GET", "/v1/store/sessions/_erase/plan", nil, nil)
+	info = session.Info{}
+	alice.ask(200, "POST", "/v1/store/sessions", map[string]string{"id": "alone"}, &info)
+	require.Equal(t, []any{"alone", "main::alone", "alice"}, []any{info.ID, info.Key, info.Owner})
 	var added session.Appended
 	alice.ask(200, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "user", "content": "hi"}, &added)
 	alice.ask(200, "GET", "/v1/store/sessions/main/four/entries?last=true&limit=1", nil, &back)

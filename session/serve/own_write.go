@@ -11,14 +11,21 @@ import (
 )
 
 type ownCreated struct {
-	Key string `json:"key"`
+	Key   string `json:"key,omitempty"`   // without one the session is found by its ID alone,
+	Agent string `json:"agent,omitempty"` // and belongs to this agent
 	session.CreateOptions
 }
 
 func (q *Request) ownCreate(c ownCreated) (i session.Info, err error) {
-	key, err := session.ParseKey(c.Key)
-	if err != nil {
-		return i, err
+	key := session.Key{Agent: or(c.Agent, "main")}
+	if c.Key != "" {
+		key, err = session.ParseKey(c.Key)
+		if err == nil && c.Agent != "" && c.Agent != key.Agent {
+			err = Invalid("the key is of another agent")
+		}
+		if err != nil {
+			return i, err
+		}
 	}
 	if _, err := q.agent(key.Agent); err != nil {
 		return i, err
