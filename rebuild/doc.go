@@ -6,7 +6,8 @@
 // however broken the entries are. It is pure and deterministic: no clock, no
 // random, synthetic texts are fixed. The same entries give the same bytes on
 // every machine, before and after a restart. All repairs are in the
-// [Report].
+// [Report]. [Pending] is the unfinished work, with each open call as a
+// [PendingCall].
 //
 // The rules belong to format version 1, see docs/FORMAT.md. In short:
 //
