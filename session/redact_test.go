@@ -53,7 +53,7 @@ func TestRedactEverywhere(t *testing.T) {
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.Queued{Content: transcript.UserText("later " + storetest.Secret).Content})
 	storetest.Add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"deep":{"er":"` + storetest.Secret + `"}}`)}, transcript.System{Text: "You know " + storetest.Secret},
-		transcript.Used{Contexts: []string{"x://" + storetest.Secret}, Skill: &transcript.SkillUse{URI: "s", Input: storetest.Secret, Output: storetest.Secret}}, transcript.Commit{Archive: "a", Abstract: storetest.Secret, Overview: storetest.Secret},
+		transcript.Used{Contexts: []string{"x://" + storetest.Secret}, Skill: &transcript.SkillUse{URI: "s", Input: storetest.Secret, Output: storetest.Secret}}, transcript.Commit{N: 1, Abstract: storetest.Secret, Overview: storetest.Secret},
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[len(ids)-1], Content: "cut: " + storetest.Secret}}})
 	storetest.Add(t, s, transcript.Pin{Entry: ids[0], Text: "Use " + storetest.Secret})
 	storetest.Talk(t, s, 0, 4)

@@ -226,7 +226,7 @@ func (d *dice) item() transcript.Item {
 		return transcript.Interrupt{By: d.text(), Ended: d.text()}
 	case 13:
 		return transcript.Commit{
-			Archive: d.text(), N: d.roll(3), Messages: d.roll(2), FirstEntry: d.text(), LastEntry: d.text(), Abstract: d.text(), Overview: d.text(),
+			N: d.roll(3), Messages: d.roll(2), FirstEntry: d.text(), LastEntry: d.text(), Abstract: d.text(), Overview: d.text(),
 			Runs: []transcript.Run{{First: d.text(), Last: d.text()}, {}}[:d.roll(3)], Stats: transcript.CommitStats{Commits: d.roll(2), Skills: d.roll(2)},
 			Open: []string{d.text()}[:d.roll(2)], Owner: d.text(),
 		}

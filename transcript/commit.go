@@ -15,17 +15,13 @@ type SkillUse struct {
 	Extra   Extra  `json:"-"` // members that have no field
 }
 
-// Commit records that entries were archived. The archive is the entries
+// Commit closes a chapter of its session. The chapter is the entries
 // themselves: nothing is copied or moved.
-//
-// A Commit without an Archive archives nothing. It marks the commits and the
-// usage before it as copies from another session, of which this one is a fork.
 type Commit struct {
-	Archive    string // its name, such as "archive_001"
-	N          int    // the ordinal of the commit in its session, from 1; 0 if a program does not say
+	N          int    // the number of the chapter, from 1
 	FirstEntry string // the first entry of Runs, and the last one
 	LastEntry  string
-	Runs       []Run  // the archived ranges, in the order of the lines
+	Runs       []Run  // the ranges of the chapter, in the order of the lines
 	Messages   int    // how many messages these are: texts of the user and answers
 	Abstract   string // one line about it
 	Overview   string
@@ -51,7 +47,7 @@ type CommitStats struct {
 	Memories int `json:"memories,omitempty"` // added or merged, see Extracted
 }
 
-// Extracted records the result of extracting memories from the archive of a commit.
+// Extracted records the result of extracting memories from the chapter of a commit.
 // Of several for one commit the last one counts.
 type Extracted struct {
 	Commit string                    // entry ID of the commit

@@ -87,14 +87,14 @@ var lines = []struct {
 		Contexts: []string{"a", "b"}, Skill: &transcript.SkillUse{URI: "s", Input: "i", Output: "o", Success: true, Extra: extra{"n": raw(`"x"`)}},
 	}},
 	{
-		`{"type":"commit"` + lead + `,"archive":"a1","firstEntry":"e1","lastEntry":"e9","abstract":"A","overview":"O"}`,
-		transcript.Commit{Archive: "a1", FirstEntry: "e1", LastEntry: "e9", Abstract: "A", Overview: "O"},
+		`{"type":"commit"` + lead + `,"n":1,"firstEntry":"e1","lastEntry":"e9","abstract":"A","overview":"O"}`,
+		transcript.Commit{N: 1, FirstEntry: "e1", LastEntry: "e9", Abstract: "A", Overview: "O"},
 	},
 	{
-		`{"type":"commit"` + lead + `,"archive":"archive_002","n":2,"firstEntry":"e1","lastEntry":"e9","runs":[{"first":"e1","last":"e3"},{"first":"e7","last":"e9"}],"messages":5,` +
+		`{"type":"commit"` + lead + `,"n":2,"firstEntry":"e1","lastEntry":"e9","runs":[{"first":"e1","last":"e3"},{"first":"e7","last":"e9"}],"messages":5,` +
 			`"abstract":"A","overview":"O","stats":{"commits":2,"contexts":4,"memories":1},"open":["c1"],"owner":"ada"}`,
 		transcript.Commit{
-			Archive: "archive_002", N: 2, FirstEntry: "e1", LastEntry: "e9", Runs: []transcript.Run{{First: "e1", Last: "e3"}, {First: "e7", Last: "e9"}}, Messages: 5,
+			N: 2, FirstEntry: "e1", LastEntry: "e9", Runs: []transcript.Run{{First: "e1", Last: "e3"}, {First: "e7", Last: "e9"}}, Messages: 5,
 			Abstract: "A", Overview: "O", Stats: transcript.CommitStats{Commits: 2, Contexts: 4, Memories: 1}, Open: []string{"c1"}, Owner: "ada",
 		},
 	},

@@ -38,7 +38,7 @@ func bodies() []transcript.Body {
 		transcript.Calibration{Model: "m", Window: 1},
 		transcript.ToolStatus{CallID: "c", Status: "running"},
 		transcript.Used{Contexts: []string{secret}, Skill: &transcript.SkillUse{URI: secret, Input: secret, Output: secret}},
-		transcript.Commit{Archive: "a", FirstEntry: "e", LastEntry: "e", Abstract: secret, Overview: secret},
+		transcript.Commit{N: 1, FirstEntry: "e", LastEntry: "e", Abstract: secret, Overview: secret},
 		transcript.Extracted{Commit: "e", Err: secret},
 		transcript.Dispatch{Call: "e", CallID: "c"},
 		transcript.Decision{Call: "e", CallID: "c", Verdict: transcript.Reject, By: secret, Reason: secret},

@@ -188,8 +188,7 @@ func (b *SkillUse) members(c *codec) {
 }
 
 func (b *Commit) members(c *codec) {
-	c.str("archive", &b.Archive)
-	c.optNum("n", &b.N)
+	c.num("n", &b.N)
 	c.optStr("firstEntry", &b.FirstEntry)
 	c.optStr("lastEntry", &b.LastEntry)
 	optList(c, "runs", &b.Runs, (*Run).members)

@@ -110,7 +110,7 @@ func (p *program) conversation(ctx context.Context, lines []string) error {
 	return p.learn(ctx, s)
 }
 
-// learn archives the messages of a session and learns from every pending archive.
+// learn commits the messages of a session and learns from every pending chapter.
 func (p *program) learn(ctx context.Context, s *session.Session) error {
 	if _, err := memory.Commit(ctx, s, nil); err != nil {
 		return err
@@ -119,14 +119,14 @@ func (p *program) learn(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	for _, archive := range pending {
-		learned, err := p.memories.Extract(ctx, s, archive)
-		if err != nil { // the archive stays pending
+	for _, chapter := range pending {
+		learned, err := p.memories.Extract(ctx, s, chapter)
+		if err != nil { // the chapter stays pending
 			_, _ = fmt.Fprintln(p.out, err)
 			continue
 		}
 		for _, o := range learned.Outcomes {
-			_, _ = fmt.Fprintf(p.out, "%s: %s %s (%s)\n", archive, o.Action, o.URI, o.Reason)
+			_, _ = fmt.Fprintf(p.out, "%s: %s %s (%s)\n", chapter, o.Action, o.URI, o.Reason)
 		}
 	}
 	return nil

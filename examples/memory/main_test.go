@@ -32,7 +32,7 @@ func TestMemory(t *testing.T) {
 	before, second, _ := strings.Cut(first, "--- a new conversation\nuser: Which city")
 	require.NotContains(t, before, "You have told me")
 	require.Contains(t, second, "assistant: You have told me: My name is Ana and I live in Porto. I prefer answers in one sentence.\n")
-	require.Equal(t, 2, strings.Count(before, "archive_001: create viking://"))
+	require.Equal(t, 2, strings.Count(before, "chapter_001: create viking://"))
 	require.Contains(t, first, "--- owners/ana/user/memories/preferences/answers.md\nI prefer answers in one sentence.\n")
 
 	again := talk()
@@ -66,7 +66,7 @@ func TestMemoryInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), dir, scripted{}, "scripted", &out))
 	early, _, _ := strings.Cut(out.String(), "--- a new conversation")
-	require.Equal(t, "archive_001: create viking://user/memories/preferences/answers.md ()\narchive_001: skip  (every line of it is known)\n", early)
+	require.Equal(t, "chapter_001: create viking://user/memories/preferences/answers.md ()\nchapter_001: skip  (every line of it is known)\n", early)
 
 	name := filepath.Join(dir, "memories", "owners", "ana", "user", "memories", "preferences", "large.md")
 	require.NoError(t, os.WriteFile(name, make([]byte, 2<<20), 0o600))

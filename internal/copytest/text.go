@@ -100,7 +100,7 @@ func standing(ctx context.Context, s *session.Session, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	archives, err := memory.Chapters(ctx, s)
+	chapters, err := memory.Chapters(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -108,5 +108,5 @@ func standing(ctx context.Context, s *session.Session, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return add(w, "standing", []any{pins, state, pending, archives, stats})
+	return add(w, "standing", []any{pins, state, pending, chapters, stats})
 }

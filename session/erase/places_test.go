@@ -170,7 +170,7 @@ func TestEraseBehind(t *testing.T) {
 		*list = append(*list, kind+" "+storetest.Add(t, s, item)[0])
 	}
 	commit := func(last string) transcript.Item {
-		return transcript.Commit{Archive: "a", FirstEntry: ids[0], LastEntry: last, Abstract: "They talked.", Overview: "They talked."}
+		return transcript.Commit{N: 1, FirstEntry: ids[0], LastEntry: last, Abstract: "They talked.", Overview: "They talked."}
 	}
 	add(&stays, "", commit(ids[0]))
 	add(&goes, "abstract", commit(ids[1]))

@@ -19,7 +19,7 @@ import (
 )
 
 // Of a damaged folder of OpenViking the readable part is imported: every message is
-// in one archive or live, the history is valid, and it commits, exports and imports
+// in one chapter or live, the history is valid, and it commits, exports and imports
 // again.
 func TestDamagedViking(t *testing.T) {
 	for seed := range uint64(60) {
@@ -95,9 +95,9 @@ func TestDamagedViking(t *testing.T) {
 						}
 					}
 				}
-				archives, err := memory.Chapters(t.Context(), s)
+				chapters, err := memory.Chapters(t.Context(), s)
 				require.NoError(t, err)
-				for _, a := range archives {
+				for _, a := range chapters {
 					h, err := memory.ReadChapter(t.Context(), s, a.Name)
 					require.NoError(t, err)
 					count(a.Name, h)

@@ -112,7 +112,7 @@ func TestExportUsed(t *testing.T) {
 	s := load(t, st)
 	said := add(t, s, transcript.UserText("hi"), transcript.AssistantText("hello"))
 	add(t, s, transcript.Compaction{Summary: "greeted\nat length", CoversTo: said[1]},
-		transcript.Commit{Archive: "history/archive_001", Abstract: "one greeting", Overview: "greeted at length", FirstEntry: said[0], LastEntry: said[1]},
+		transcript.Commit{N: 1, Abstract: "one greeting", Overview: "greeted at length", FirstEntry: said[0], LastEntry: said[1]},
 		transcript.Used{Contexts: []string{"viking://a", "viking://b"}})
 	files := exportTo(t, st, s.Ref(), dialect.OpenViking)
 	for name, want := range map[string]string{

@@ -99,24 +99,24 @@ func TestImportCommitted(t *testing.T) {
 	if im.Created || im.Appended != 3 || history != sourceHistory(t, im.Source, nil) || !strings.Contains(history, "They counted.") || strings.Contains(history, "two") {
 		t.Errorf("%+v\n%s", im, history)
 	}
-	// A further commit continues counting, and archives live messages.
+	// A further commit continues counting, and takes live messages.
 	again := inMemory()
 	s, err := again.Get(t.Context(), importAll(t, again, sessionsIn(t, committed), nil)[0].Session)
 	require.NoError(t, err)
 	add(t, s, transcript.AssistantText("four"))
 	done, err := memory.Commit(t.Context(), s, nil)
 	require.NoError(t, err)
-	require.Equal(t, "archive_002", done.Archive)
-	archived, err := memory.ReadChapter(t.Context(), s, "archive_002")
+	require.Equal(t, "chapter_002", done.Chapter)
+	chapter, err := memory.ReadChapter(t.Context(), s, "chapter_002")
 	require.NoError(t, err)
-	require.Len(t, archived.Messages, 2)
-	require.Equal(t, "three", archived.Messages[0].Text())
+	require.Len(t, chapter.Messages, 2)
+	require.Equal(t, "three", chapter.Messages[0].Text())
 	stats, err := memory.ReadStats(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, 2, stats.Commits)
-	archived, err = memory.ReadChapter(t.Context(), s, "archive_001")
+	chapter, err = memory.ReadChapter(t.Context(), s, "chapter_001")
 	require.NoError(t, err)
-	require.Len(t, archived.Messages, 2)
+	require.Len(t, chapter.Messages, 2)
 	// An archive that is lost later takes nothing from the session.
 	delete(committed, "s1/history/archive_001/messages.jsonl")
 	_, err = exchange.Import(t.Context(), st, sessionsIn(t, committed), nil)

@@ -388,10 +388,10 @@ func TestImportCommits(t *testing.T) {
 		add(t, s, transcript.UserText(text), transcript.AssistantText(text))
 		require.NoError(t, memory.RecordUse(t.Context(), s, memory.Use{URI: "u"}))
 	}
-	archives := func(s *session.Session) (all []string) {
-		archives, err := memory.Chapters(t.Context(), s)
+	chaptersOf := func(s *session.Session) (all []string) {
+		chapters, err := memory.Chapters(t.Context(), s)
 		require.NoError(t, err)
-		for _, a := range archives {
+		for _, a := range chapters {
 			h, err := memory.ReadChapter(t.Context(), s, a.Name)
 			require.NoError(t, err)
 			var said strings.Builder
@@ -421,12 +421,12 @@ func TestImportCommits(t *testing.T) {
 	im := importAll(t, to, sessionsIn(t, files), nil)[0]
 	again, err := to.Get(t.Context(), im.Session)
 	require.NoError(t, err)
-	require.Equal(t, archives(s), archives(again))
+	require.Equal(t, chaptersOf(s), chaptersOf(again))
 	require.Equal(t, stats(t, s), stats(t, again))
 	for _, s := range []*session.Session{s, again} {
 		done, err := memory.Commit(t.Context(), s, nil)
 		require.NoError(t, err)
-		require.Equal(t, "archive_004", done.Archive)
+		require.Equal(t, "chapter_004", done.Chapter)
 		require.Equal(t, 2, done.Messages)
 	}
 }

@@ -85,7 +85,7 @@ func vikingFolder() fstest.MapFS {
 	}
 }
 
-// The commits of an imported session list their archives, and an export of it
+// The commits of an imported session are the archives of its source, and an export of it
 // contains the same archives.
 func TestImportArchives(t *testing.T) {
 	st := inMemory()
@@ -113,12 +113,10 @@ func TestImportArchives(t *testing.T) {
 	require.Len(t, commits, 2)
 	require.Equal(t, 1, used, "what was linked was used before the last commit, so the next one does not count it again")
 	for i, want := range []struct {
-		archive string
-		n       int
-		first   string
-	}{{"archive_001", 1, "once"}, {"archive_003", 3, "第二次"}} {
+		n     int
+		first string
+	}{{1, "once"}, {3, "第二次"}} {
 		c := commits[i]
-		require.Equal(t, want.archive, c.Archive)
 		require.Equal(t, want.n, c.N)
 		require.Equal(t, 2, c.Messages)
 		require.Len(t, c.Runs, 1)
@@ -149,22 +147,22 @@ func TestImportArchives(t *testing.T) {
 	require.Equal(t, 0, report[0].Appended)
 }
 
-// Archives that are imported into a scope belong to its owner, so that memories can
-// be made of them.
+// Chapters of an imported session belong to the owner of the scope, so that memories
+// can be made of them.
 func TestImportArchivesOfOwner(t *testing.T) {
 	st, err := inMemory().Scope("ana")
 	require.NoError(t, err)
 	im := importAll(t, st, sessionsIn(t, vikingFolder()), nil)[0]
 	s, err := st.Get(t.Context(), im.Session)
 	require.NoError(t, err)
-	archives, err := memory.Chapters(t.Context(), s)
+	chapters, err := memory.Chapters(t.Context(), s)
 	require.NoError(t, err)
-	require.Len(t, archives, 2)
+	require.Len(t, chapters, 2)
 	require.Equal(t, "ana", storetest.Info(t, s).Owner)
 }
 
 // A commit of an imported session continues where the source has ended, and
-// moves no archived entry.
+// moves no entry of a chapter.
 func TestImportedCommit(t *testing.T) {
 	st := inMemory()
 	source := vikingFolder()
@@ -175,17 +173,17 @@ func TestImportedCommit(t *testing.T) {
 	add(t, s, transcript.AssistantText("Three times."))
 	done, err := memory.Commit(t.Context(), s, nil)
 	require.NoError(t, err)
-	require.True(t, done.Archived)
-	require.Equal(t, "archive_002", done.Archive)
+	require.True(t, done.Chapter != "")
+	require.Equal(t, "chapter_002", done.Chapter)
 	require.Equal(t, 2, done.Messages)
 	var names []string
-	archives, err := memory.Chapters(t.Context(), s)
+	chapters, err := memory.Chapters(t.Context(), s)
 	require.NoError(t, err)
-	for _, a := range archives {
+	for _, a := range chapters {
 		names = append(names, a.Name)
 	}
-	require.Equal(t, []string{"archive_001", "archive_002"}, names)
-	first, err := memory.ReadChapter(t.Context(), s, "archive_001")
+	require.Equal(t, []string{"chapter_001", "chapter_002"}, names)
+	first, err := memory.ReadChapter(t.Context(), s, "chapter_001")
 	require.NoError(t, err)
 	require.Equal(t, "once", first.Messages[0].Text())
 	out := exportTo(t, st, im.Session, dialect.OpenViking)

@@ -56,7 +56,7 @@ func TestImportForgedOwner(t *testing.T) {
 	file := fstest.MapFS{"file.jsonl": {Data: []byte(`{"type":"session","id":"s","ts":"2026-03-01T09:00:00Z","v":1,"key":"main:cli:a","gen":1}
 {"type":"user","id":"a","ts":"2026-03-01T09:00:00Z","content":"bert is a thief"}
 {"type":"assistant","id":"b","ts":"2026-03-01T09:00:00Z","content":"yes"}
-{"type":"commit","id":"c","ts":"2026-03-01T09:00:00Z","archive":"archive_001","n":1,"firstEntry":"a","lastEntry":"b","owner":"bert"}
+{"type":"commit","id":"c","ts":"2026-03-01T09:00:00Z","n":1,"firstEntry":"a","lastEntry":"b","owner":"bert"}
 `)}}
 	ada, err := inMemory().Scope("ada")
 	require.NoError(t, err)
@@ -65,9 +65,9 @@ func TestImportForgedOwner(t *testing.T) {
 			require.NoError(t, im.Err)
 			s, err := ada.Get(t.Context(), im.Session)
 			require.NoError(t, err)
-			archives, err := memory.Chapters(t.Context(), s)
+			chapters, err := memory.Chapters(t.Context(), s)
 			require.NoError(t, err)
-			require.Len(t, archives, 1)
+			require.Len(t, chapters, 1)
 			require.Equal(t, "ada", storetest.Info(t, s).Owner) // to whom its memories belong
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Chapter is a part of a session that one [Commit] has archived.
+// A Chapter is the part of a session that one [Commit] has closed.
 type Chapter struct {
-	Name      string           `json:"name"`  // such as "archive_001"
+	Name      string           `json:"name"`  // such as "chapter_001"
 	Entry     string           `json:"entry"` // of the commit
 	At        time.Time        `json:"at"`    // the time of the commit
 	First     string           `json:"first,omitempty"`
@@ -26,6 +26,8 @@ type Chapter struct {
 	Overview  string           `json:"overview,omitempty"`
 	Extracted bool             `json:"extracted,omitempty"` // an [transcript.Extracted] without an error names it
 }
+
+func chapterName(n int) string { return fmt.Sprintf("chapter_%03d", n) }
 
 // Chapters returns the chapters of the session, the oldest first. It reads the
 // whole transcript, but decodes few of its lines.
@@ -52,7 +54,7 @@ func chapters(ctx context.Context, s *session.Session) (all []Chapter, places []
 		case transcript.Commit:
 			places = append(places, r.Offset)
 			all = append(all, Chapter{
-				Name: b.Archive, Entry: r.Entry.ID, At: r.Entry.Time, First: b.FirstEntry, Last: b.LastEntry, Runs: b.Runs,
+				Name: chapterName(b.N), Entry: r.Entry.ID, At: r.Entry.Time, First: b.FirstEntry, Last: b.LastEntry, Runs: b.Runs,
 				Messages: b.Messages, Abstract: b.Abstract, Overview: b.Overview, Extracted: extracted[r.Entry.ID],
 			})
 		}
@@ -79,7 +81,7 @@ func ReadChapter(ctx context.Context, s *session.Session, name string) (h rebuil
 	if len(runs) == 0 {
 		runs = []transcript.Run{{First: all[i].First, Last: all[i].Last}}
 	}
-	if runs[0].First == "" { // another program has archived nothing, or it was lost before the import
+	if runs[0].First == "" { // an archive of another program without messages, or they were lost before the import
 		return h, nil
 	}
 	first, err := find(ctx, s, runs[0].First)

@@ -19,7 +19,7 @@ import (
 
 // CommitOptions are the options of [Commit].
 type CommitOptions struct {
-	// Keep is the archived part that the history still shows verbatim. The zero
+	// Keep is the part of the chapter that the history still shows verbatim. The zero
 	// value shows none of it: the overview takes its place.
 	Keep compact.Keep
 	// KeepHistory leaves the history as it is: nothing is compacted.
@@ -36,14 +36,13 @@ type CommitOptions struct {
 
 // Committed is what [Commit] did.
 type Committed struct {
-	Archived bool `json:"archived"`
-	// Reason is the reason why nothing was archived: "no_messages" if every
+	// Reason is the reason why no chapter was closed: "no_messages" if every
 	// message is in a chapter, "turn_open" if only the running turn is new.
 	Reason string `json:"reason,omitempty"`
 
-	Archive  string `json:"archive,omitempty"`  // the name, such as "archive_001"
+	Chapter  string `json:"chapter,omitempty"`  // its name, such as "chapter_001"; empty if none was closed
 	Entry    string `json:"entry,omitempty"`    // of the commit
-	First    string `json:"first,omitempty"`    // the first entry that was archived
+	First    string `json:"first,omitempty"`    // the first entry of the chapter
 	Last     string `json:"last,omitempty"`     // the last one
 	Abstract string `json:"abstract,omitempty"` // one line
 	Overview string `json:"overview,omitempty"`
@@ -56,20 +55,19 @@ const (
 	turnOpen   = "turn_open"
 )
 
-// Commit archives the conversation since the last commit: the entries of the
-// history outside of chapters, up to the last complete turn. A turn that waits
+// Commit closes a chapter: it has the entries of the history outside of chapters, up to the last complete turn. A turn that waits
 // for an answer, a result or a person stays for the next commit, and so do
 // concurrent appends. A chapter is a range of the transcript; nothing is copied,
 // moved or removed.
 //
 // When the error is nil, either one commit entry describes the chapter, as durable
-// as any append, or Committed.Reason explains why there was nothing to archive. So
+// as any append, or Committed.Reason explains why there was nothing to close. So
 // calling Commit again is always right: after a kill it finds either the whole
-// commit or none. Entries that were copied by a fork are never archived, nor are
-// rewound ones; if the rewind is undone, the next commit archives them.
+// commit or none. Entries that were copied by a fork are in no chapter, nor are
+// rewound ones; if the rewind is undone, the next chapter has them.
 //
 // The overview is written by one call of the summarizer. In the same append it
-// replaces the archived part of the history, as the summary of a compaction, unless
+// replaces the chapter in the history, as the summary of a compaction, unless
 // KeepHistory is set; it then covers the content of the earlier summary as well.
 // The abstract is the text of the first line of the overview of the form
 // "**Label**: text", or else of its first line other than a heading. If the
@@ -78,9 +76,9 @@ const (
 //
 // The overview is made while nothing is locked. If another commit, a compaction or
 // a rewind intervenes, Commit begins again, and calls the summarizer again if
-// there is still something to archive; after five tries the error matches
+// there are still messages to commit; after five tries the error matches
 // [session.ErrConflict]. After an erase it matches [session.ErrReplaced]. After an
-// error nothing was archived, except that a [*session.NotDurableError] leaves it
+// error no chapter was closed, except that a [*session.NotDurableError] leaves it
 // open.
 func Commit(ctx context.Context, s *session.Session, opts *CommitOptions) (done Committed, err error) {
 	const tries = 5
@@ -95,15 +93,15 @@ func Commit(ctx context.Context, s *session.Session, opts *CommitOptions) (done 
 // op is the Op of errors of commits.
 const op = "commit"
 
-// archiving is one commit.
-type archiving struct {
+// closing is one commit.
+type closing struct {
 	s       *session.Session
 	opts    CommitOptions
 	options compact.Options
 	rev     int
 	end     int64           // up to where the history was read
-	history rebuild.History // that is to be archived
-	to      int             // its first message that is not archived
+	history rebuild.History // that the chapter is taken from
+	to      int             // its first message that stays out of the chapter
 	last    ledger
 	new     unfiled
 	cut     compact.Cut // the replaced part; At is 0 without a compaction
@@ -113,10 +111,10 @@ type archiving struct {
 	failures int
 }
 
-// commit archives the present entries. The error matches ErrConflict if these
+// commit closes a chapter of the present entries. The error matches ErrConflict if these
 // change before the append.
 func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Committed, error) {
-	a := archiving{s: s, opts: opts}
+	a := closing{s: s, opts: opts}
 	if err := a.survey(ctx); err != nil {
 		return Committed{}, err
 	}
@@ -148,14 +146,14 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 	}
 	b := a.commit
 	return Committed{
-		Archived: true, Archive: b.Archive, Entry: ids[0], First: b.FirstEntry, Last: b.LastEntry,
+		Chapter: chapterName(b.N), Entry: ids[0], First: b.FirstEntry, Last: b.LastEntry,
 		Abstract: b.Abstract, Overview: b.Overview, Messages: b.Messages,
 	}, nil
 }
 
-// survey finds the entries to archive, and the messages for the overview. It fails if
+// survey finds the entries of the chapter, and the messages for the overview. It fails if
 // nothing can be appended.
-func (a *archiving) survey(ctx context.Context) error {
+func (a *closing) survey(ctx context.Context) error {
 	open := ""
 	_, err := a.s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
 		info, err := v.Info()
@@ -182,7 +180,7 @@ func (a *archiving) survey(ctx context.Context) error {
 
 // plan returns the cut at which the history is compacted; its At is 0 if it is
 // not to be.
-func (a *archiving) plan() (cut compact.Cut) {
+func (a *closing) plan() (cut compact.Cut) {
 	isFresh := func(m transcript.Message) bool { // and no summary
 		return slices.ContainsFunc(m.Origins, func(o transcript.Origin) bool { return o.Batch > 0 })
 	}
@@ -207,7 +205,7 @@ func (a *archiving) plan() (cut compact.Cut) {
 // overview has the overview written. It returns the compaction that it is the
 // summary of, of which only the summary counts if the cut is nowhere, and whether it is an
 // extract that no model has written.
-func (a *archiving) overview(ctx context.Context) (c transcript.Compaction, extract bool, err error) {
+func (a *closing) overview(ctx context.Context) (c transcript.Compaction, extract bool, err error) {
 	h, to := a.history, a.to
 	if a.cut.At == 0 {
 		h, err = historyOf(upTo(ctx, a.s, a.end), a.new.from, a.new.runs, nil)
@@ -264,7 +262,7 @@ func failures(v *session.View) (n int) {
 func broken(failures int) bool { return failures >= 3 && failures%8 != 0 }
 
 // noteFailure records a failed summary. If recording fails it is only logged.
-func (a *archiving) noteFailure(ctx context.Context) {
+func (a *closing) noteFailure(ctx context.Context) {
 	_, _ = a.s.Update(context.WithoutCancel(ctx), op, func(v *session.View) ([]transcript.Item, error) {
 		info, err := v.Info()
 		return []transcript.Item{transcript.Calibration{Failures: failures(v) + 1, FailedAt: info.Tokens}}, err
@@ -273,7 +271,7 @@ func (a *archiving) noteFailure(ctx context.Context) {
 
 // describe makes the commit, except for members known only at the append. extract is set
 // if code wrote the overview, so none of its lines can be the abstract.
-func (a *archiving) describe(ctx context.Context, overview string, extract bool) error {
+func (a *closing) describe(ctx context.Context, overview string, extract bool) error {
 	// The last line of a summary, about the reading tools, is for the model alone.
 	if i := strings.LastIndex(overview, "\n[The tools "+recalltool.Search); i >= 0 {
 		overview = overview[:i]
@@ -289,7 +287,7 @@ func (a *archiving) describe(ctx context.Context, overview string, extract bool)
 		}
 	}
 	a.commit, err = filtered(ctx, a.s, transcript.Commit{
-		Archive: fmt.Sprintf("archive_%03d", a.last.N+1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
+		N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
 		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.commit.Owner,
 	})
 	return err
@@ -309,7 +307,7 @@ func filtered[T transcript.Body](ctx context.Context, s *session.Session, body T
 
 // line returns the commit for an append now. It fails if the session has changed
 // in a way that affects the commit.
-func (a *archiving) line(ctx context.Context, v *session.View) (transcript.Commit, error) {
+func (a *closing) line(ctx context.Context, v *session.View) (transcript.Commit, error) {
 	info, err := v.Info()
 	if err != nil {
 		return transcript.Commit{}, err

@@ -73,7 +73,7 @@ func TestCommitPropertyErase(t *testing.T) {
 	}
 }
 
-// A retry of an append that a kill has cut is in one archive, even after a commit
+// A retry of an append that a kill has cut is in one chapter, even after a commit
 // in between.
 func TestCommitCutAndRetried(t *testing.T) {
 	t.Parallel()
@@ -96,13 +96,13 @@ func TestCommitCutAndRetried(t *testing.T) {
 	defer storetest.Close(t, st)
 	s, err = st.Get(storetest.Background, ref)
 	require.NoError(t, err)
-	require.True(t, commit(t, s, &memory.CommitOptions{KeepHistory: true}).Archived)
+	require.True(t, commit(t, s, &memory.CommitOptions{KeepHistory: true}).Chapter != "")
 	_, err = s.AppendIf(storetest.Background, session.Cond{Idem: "key"}, batch...)
 	require.NoError(t, err)
 	commit(t, s, &memory.CommitOptions{KeepHistory: true})
 	var all strings.Builder
-	for _, a := range archivesOf(t, s) {
-		all.WriteString(strings.Join(archived(t, s, a.Name), "|") + "\n")
+	for _, a := range chaptersOf(t, s) {
+		all.WriteString(strings.Join(inChapter(t, s, a.Name), "|") + "\n")
 	}
 	require.Equal(t, 1, strings.Count(all.String(), "second"), all.String())
 	require.Equal(t, 1, strings.Count(all.String(), "third"), all.String())
@@ -117,7 +117,7 @@ func TestCommitOfAnotherOwner(t *testing.T) {
 		require.NoError(t, err)
 		s := storetest.Load(t, ada, storetest.CLI)
 		ids := storetest.Add(t, s, transcript.UserText("remember that bert is a thief"), storetest.Answer("yes"))
-		forged := storetest.Add(t, s, transcript.Commit{Archive: "archive_001", N: 1, FirstEntry: ids[0], LastEntry: ids[1], Owner: "bert"})[0]
+		forged := storetest.Add(t, s, transcript.Commit{N: 1, FirstEntry: ids[0], LastEntry: ids[1], Owner: "bert"})[0]
 		m, err := memory.Open(memory.Folder(t.TempDir()), &memory.Options{Extractor: told{}})
 		require.NoError(t, err)
 		_, err = m.Extract(t.Context(), s, forged)

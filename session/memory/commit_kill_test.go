@@ -20,7 +20,7 @@ import (
 )
 
 // A commit that was cut at any call on the disk, by a kill or by the power, and is
-// made again gives the same archives.
+// made again gives the same chapters.
 func TestCommitKilled(t *testing.T) {
 	t.Parallel()
 	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 4, Stride: 1 << 20, N: 101}, storetest.Sample{Moment: 2, Stride: 256, N: 5}, storetest.Sample{Moment: 1, Stride: 64, N: 1})

@@ -27,7 +27,7 @@ import (
 
 func init() {
 	storetest.Register("committer", committerChild)
-	storetest.Register("archivist", archivistChild)
+	storetest.Register("chapter", chapterChild)
 }
 
 // committerChild talks and commits, and prints the words in the session.
@@ -51,7 +51,7 @@ func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
 }
 
 // A program that commits and is killed at some moment loses no message, and
-// archives none twice.
+// puts none into two chapters.
 func TestCommitSIGKILL(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(storetest.Scratch(t), "store")
@@ -96,16 +96,16 @@ func TestCommitSIGKILL(t *testing.T) {
 		slices.Sort(all)
 		require.Equal(t, len(all), len(slices.Compact(all)))
 		require.Empty(t, live(t, s))
-		require.Equal(t, len(archivesOf(t, s)), stats(t, s).Commits)
+		require.Equal(t, len(chaptersOf(t, s)), stats(t, s).Commits)
 		storetest.Close(t, st)
-		if len(all) > 80 { // each archive is read in each round
+		if len(all) > 80 { // each chapter is read in each round
 			require.NoError(t, os.RemoveAll(dir))
 		}
 	}
 }
 
-// archivistChild waits for a line, commits, and prints whether it has archived.
-func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
+// chapterChild waits for a line, commits, and prints whether a chapter was closed.
+func chapterChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	st, s, err := storetest.OpenSession(args[0])
 	if err != nil {
 		return err
@@ -116,12 +116,12 @@ func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	done, err := memory.Commit(storetest.Background, s, &memory.CommitOptions{KeepHistory: args[1] == "keep"})
 	if err == nil {
-		fmt.Fprintln(stdout, done.Archived, done.Reason)
+		fmt.Fprintln(stdout, done.Chapter != "", done.Reason)
 	}
 	return errors.Join(err, st.Close()) // a process that died would be a reason for a copy
 }
 
-// Processes that commit at once make one archive.
+// Processes that commit at once make one chapter.
 func TestCommitTwoProcesses(t *testing.T) {
 	t.Parallel()
 	for round := range storetest.Extent(*storetest.Faults, 2, 10, 100) {
@@ -133,7 +133,7 @@ func TestCommitTwoProcesses(t *testing.T) {
 		var outs []*bufio.Scanner
 		var ins []io.Writer
 		for range 2 {
-			cmd := storetest.Child(t, "archivist", dir, keep)
+			cmd := storetest.Child(t, "chapter", dir, keep)
 			in, err := cmd.StdinPipe()
 			require.NoError(t, err)
 			out, err := cmd.StdoutPipe()
@@ -155,14 +155,14 @@ func TestCommitTwoProcesses(t *testing.T) {
 		}
 		slices.Sort(said)
 		require.Equal(t, []string{"false no_messages", "true"}, said)
-		require.Len(t, archivesOf(t, s), 1)
+		require.Len(t, chaptersOf(t, s), 1)
 		require.Empty(t, live(t, s))
 		require.Equal(t, 1, stats(t, s).Commits)
 		storetest.Close(t, st)
 	}
 }
 
-// Messages that are appended during commits are in one archive each, or live.
+// Messages that are appended during commits are in one chapter each, or live.
 func TestCommitBeside(t *testing.T) {
 	t.Parallel()
 	each(t, &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))}}, func(t *testing.T, st *session.Store) {
@@ -197,7 +197,7 @@ func TestCommitBeside(t *testing.T) {
 		require.Len(t, all, 8*turns*2)
 		commit(t, s, nil)
 		require.Empty(t, live(t, s))
-		inArchives := slices.Sorted(slices.Values(slices.Concat(filed(t, s)...)))
-		require.Equal(t, all, inArchives)
+		inChapters := slices.Sorted(slices.Values(slices.Concat(filed(t, s)...)))
+		require.Equal(t, all, inChapters)
 	})
 }

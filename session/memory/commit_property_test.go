@@ -152,11 +152,11 @@ func (k *talker) commit() {
 	}
 	done, err := memory.Commit(storetest.Background, k.s, opts)
 	require.NoError(k.t, err, k.log)
-	k.log = append(k.log, fmt.Sprintf("%s%s", done.Archive, done.Reason))
+	k.log = append(k.log, fmt.Sprintf("%s%s", done.Chapter, done.Reason))
 	again, err := memory.Commit(storetest.Background, k.s, opts)
 	require.NoError(k.t, err, k.log)
-	require.False(k.t, again.Archived, k.log)
-	if done.Archived && k.r.IntN(2) == 0 {
+	require.False(k.t, again.Chapter != "", k.log)
+	if done.Chapter != "" && k.r.IntN(2) == 0 {
 		k.add(transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 1}}})
 	}
 }
@@ -186,12 +186,12 @@ func wordsOf(h rebuild.History) (all []string) {
 }
 
 // check holds the session to the promise: what the conversation has is in one
-// archive, or live.
+// chapter, or live.
 func (k *talker) check() {
 	var filed []string
-	archives, err := memory.Chapters(storetest.Background, k.s)
+	chapters, err := memory.Chapters(storetest.Background, k.s)
 	require.NoError(k.t, err, k.log)
-	for _, a := range archives {
+	for _, a := range chapters {
 		h, err := memory.ReadChapter(storetest.Background, k.s, a.Name)
 		require.NoError(k.t, err, k.log)
 		require.NotEmpty(k.t, h.Messages, k.log)
@@ -200,7 +200,7 @@ func (k *talker) check() {
 	}
 	sorted := slices.Clone(filed)
 	slices.Sort(sorted)
-	require.Equal(k.t, len(filed), len(slices.Compact(sorted)), "archived twice: %v\n%v", filed, k.log)
+	require.Equal(k.t, len(filed), len(slices.Compact(sorted)), "in two chapters: %v\n%v", filed, k.log)
 	h, err := memory.Uncommitted(storetest.Background, k.s)
 	require.NoError(k.t, err)
 	now := wordsOf(h)
@@ -212,7 +212,7 @@ func (k *talker) check() {
 	require.NoError(k.t, err)
 	for _, w := range wordsOf(full) {
 		if !slices.Contains(k.base, w) {
-			require.True(k.t, slices.Contains(filed, w) || slices.Contains(now, w), "%s is nowhere: archived %v, live %v\n%v", w, filed, now, k.log)
+			require.True(k.t, slices.Contains(filed, w) || slices.Contains(now, w), "%s is nowhere: in chapters %v, live %v\n%v", w, filed, now, k.log)
 		}
 	}
 	h, err = k.s.History(storetest.Background)
@@ -229,7 +229,7 @@ func valid(t *testing.T, h rebuild.History) {
 	require.Empty(t, wiretest.Validate(transcript.Request{System: h.System, Messages: msgs}))
 }
 
-// In every program, each message of the conversation is in exactly one archive,
+// In every program, each message of the conversation is in exactly one chapter,
 // or in none and live; and a restart agrees.
 func TestCommitProperty(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	storetest.Talk(t, s, 400, 3)
 	want := stats(t, s)
 	require.Equal(t, memory.Stats{Turns: 403, Tokens: want.Tokens, Compressions: want.Compressions, Contexts: 42, Skills: 20, Memories: 20, Commits: 20}, want)
-	archives := archivesOf(t, s)
+	chapters := chaptersOf(t, s)
 	storetest.Close(t, st)
 
 	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
@@ -50,17 +50,17 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	require.Less(t, d.Records, 120)
 	was := d.Records
 	done := commit(t, s, nil)
-	require.Equal(t, "archive_021", done.Archive)
+	require.Equal(t, "chapter_021", done.Chapter)
 	require.Equal(t, 6, done.Messages)
 	require.Less(t, d.Records-was, 120)
-	require.Equal(t, archives, archivesOf(t, s)[:20])
-	require.Len(t, archived(t, s, "archive_007"), 40)
-	for i, a := range archives {
+	require.Equal(t, chapters, chaptersOf(t, s)[:20])
+	require.Len(t, inChapter(t, s, "chapter_007"), 40)
+	for i, a := range chapters {
 		require.Equal(t, i%2 == 0, a.Extracted, i)
 	}
 }
 
-// An archive contains no text that Redact masks, not even for the caller.
+// A chapter contains no text that Redact masks, not even for the caller.
 func TestCommitRedact(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -73,12 +73,12 @@ func TestCommitRedact(t *testing.T) {
 		require.Equal(t, "the key is [masked]", done.Abstract)
 		require.NotContains(t, storetest.JSON(t, done), storetest.Secret)
 	}
-	require.NotContains(t, storetest.JSON(t, archivesOf(t, s)), storetest.Secret)
+	require.NotContains(t, storetest.JSON(t, chaptersOf(t, s)), storetest.Secret)
 	storetest.Close(t, st)
 	require.Empty(t, storetest.Grep(t, dir, storetest.Secret))
 }
 
-// An erase reaches archives, which can still be read.
+// An erase reaches chapters, which can still be read.
 func TestCommitErase(t *testing.T) {
 	t.Parallel()
 	each(t, &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
@@ -106,10 +106,10 @@ func TestCommitErase(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, storetest.HasWord(e), "%s", e.Line())
 		}
-		all := archivesOf(t, s)
+		all := chaptersOf(t, s)
 		require.Len(t, all, 3)
 		for i, a := range all {
-			require.NotContains(t, strings.Join(archived(t, s, a.Name), " "), storetest.Word)
+			require.NotContains(t, strings.Join(inChapter(t, s, a.Name), " "), storetest.Word)
 			require.Equal(t, i > 0, a.Overview == "", "%d: %q", i, a.Overview)
 		}
 		require.Equal(t, first.Overview, all[0].Overview)
@@ -118,7 +118,7 @@ func TestCommitErase(t *testing.T) {
 	})
 }
 
-// An archived session still has its archives.
+// An archived session still has its chapters.
 func TestCommitArchived(t *testing.T) {
 	t.Parallel()
 	st := storetest.Open(t, t.TempDir(), vikingly())
@@ -128,14 +128,14 @@ func TestCommitArchived(t *testing.T) {
 	require.NoError(t, memory.RecordUse(t.Context(), s, memory.Use{URI: "u"}))
 	commit(t, s, nil)
 	storetest.Talk(t, s, 2, 1)
-	want, sum := archivesOf(t, s), stats(t, s)
+	want, sum := chaptersOf(t, s), stats(t, s)
 	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
 	require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
 	s, err := st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
-	require.Equal(t, want, archivesOf(t, s))
+	require.Equal(t, want, chaptersOf(t, s))
 	require.Equal(t, sum, stats(t, s))
-	require.Len(t, archived(t, s, "archive_001"), 4)
+	require.Len(t, inChapter(t, s, "chapter_001"), 4)
 	require.Len(t, live(t, s), 2)
 	_, err = memory.Commit(t.Context(), s, nil)
 	require.ErrorIs(t, err, session.ErrArchived)

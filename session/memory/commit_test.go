@@ -42,7 +42,7 @@ func each(t *testing.T, opts *session.Options, check func(t *testing.T, st *sess
 	})
 }
 
-func archivesOf(t testing.TB, s *session.Session) []memory.Chapter {
+func chaptersOf(t testing.TB, s *session.Session) []memory.Chapter {
 	t.Helper()
 	all, err := memory.Chapters(context.Background(), s)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func live(t testing.TB, s *session.Session) []string {
 	return textsOf(h.Messages)
 }
 
-func archived(t testing.TB, s *session.Session, name string) []string {
+func inChapter(t testing.TB, s *session.Session, name string) []string {
 	t.Helper()
 	h, err := memory.ReadChapter(context.Background(), s, name)
 	require.NoError(t, err)
@@ -84,11 +84,11 @@ func commit(t testing.TB, s *session.Session, opts *memory.CommitOptions) memory
 	return done
 }
 
-// filed are the words of the archives of a session.
+// filed are the words of the chapters of a session.
 func filed(t testing.TB, s *session.Session) (all [][]string) {
 	t.Helper()
-	for i, a := range archivesOf(t, s) {
-		require.Equal(t, fmt.Sprintf("archive_%03d", i+1), a.Name)
+	for i, a := range chaptersOf(t, s) {
+		require.Equal(t, fmt.Sprintf("chapter_%03d", i+1), a.Name)
 		h, err := memory.ReadChapter(storetest.Background, s, a.Name)
 		require.NoError(t, err)
 		all = append(all, wordsOf(h))
@@ -96,7 +96,7 @@ func filed(t testing.TB, s *session.Session) (all [][]string) {
 	return all
 }
 
-// A commit archives the messages, the history continues with the overview, and
+// A commit puts the messages into a chapter, the history continues with the overview, and
 // a second commit has nothing to do.
 func TestCommit(t *testing.T) {
 	t.Parallel()
@@ -115,12 +115,12 @@ func TestCommit(t *testing.T) {
 		waiting := storetest.Add(t, s, transcript.UserText("and coffee?"))[0]
 
 		done := commit(t, s, nil)
-		require.True(t, done.Archived)
-		require.Equal(t, "archive_001", done.Archive)
+		require.True(t, done.Chapter != "")
+		require.Equal(t, "chapter_001", done.Chapter)
 		require.Equal(t, "Tea: what to buy | bought | done", done.Abstract)
 		require.Equal(t, viking, done.Overview)
 		require.Equal(t, 3, done.Messages)
-		require.Equal(t, []string{"tea?", "", "", "green tea"}, archived(t, s, "archive_001"))
+		require.Equal(t, []string{"tea?", "", "", "green tea"}, inChapter(t, s, "chapter_001"))
 		require.Equal(t, []string{"and coffee?"}, live(t, s))
 		h, err := s.History(ctx)
 		require.NoError(t, err)
@@ -131,23 +131,23 @@ func TestCommit(t *testing.T) {
 
 		storetest.Add(t, s, storetest.Answer("no coffee"))
 		again := commit(t, s, &memory.CommitOptions{KeepHistory: true})
-		require.Equal(t, "archive_002", again.Archive)
+		require.Equal(t, "chapter_002", again.Chapter)
 		require.Equal(t, waiting, again.First)
-		require.Equal(t, []string{"and coffee?", "no coffee"}, archived(t, s, "archive_002"))
+		require.Equal(t, []string{"and coffee?", "no coffee"}, inChapter(t, s, "chapter_002"))
 		require.Empty(t, live(t, s))
 		require.Contains(t, storetest.History(t, s), "no coffee")
 		require.Equal(t, memory.Committed{Reason: "no_messages"}, commit(t, s, nil))
 
 		storetest.Add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 2, Skipped: 1}, "profile": {Merged: 1}}},
 			transcript.Extracted{Commit: again.Entry, Err: "no model"})
-		all := archivesOf(t, s)
+		all := chaptersOf(t, s)
 		require.Len(t, all, 2)
-		require.Equal(t, "archive_001", all[0].Name)
+		require.Equal(t, "chapter_001", all[0].Name)
 		require.True(t, all[0].Extracted)
 		require.False(t, all[1].Extracted)
 		require.Equal(t, 2, all[1].Messages)
 		require.Equal(t, memory.Stats{Turns: 2, Tokens: storetest.Info(t, s).Tokens, Compressions: 1, Memories: 3, Commits: 2}, stats(t, s))
-		_, err = memory.ReadChapter(ctx, s, "archive_003")
+		_, err = memory.ReadChapter(ctx, s, "chapter_003")
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	})
 }
@@ -282,7 +282,7 @@ func TestCommitStandIn(t *testing.T) {
 	}
 }
 
-// Keep is the part of an archive that the history still shows.
+// Keep is the part of a chapter that the history still shows.
 func TestCommitKeep(t *testing.T) {
 	t.Parallel()
 	opts := vikingly()
@@ -300,14 +300,14 @@ func TestCommitKeep(t *testing.T) {
 	require.NotContains(t, h, "answer 3")
 	require.Contains(t, h, "question 4")
 	require.Empty(t, live(t, s))
-	require.Len(t, archived(t, s, done.Archive), 12)
+	require.Len(t, inChapter(t, s, done.Chapter), 12)
 	storetest.Talk(t, s, 6, 1)
 	done = commit(t, s, &memory.CommitOptions{Keep: compact.Keep{Turns: 100}})
-	require.Equal(t, []string{"question 6, with some words that a summary leaves out", "answer 6, with some words that a summary leaves out"}, archived(t, s, done.Archive))
+	require.Equal(t, []string{"question 6, with some words that a summary leaves out", "answer 6, with some words that a summary leaves out"}, inChapter(t, s, done.Chapter))
 	require.Contains(t, storetest.History(t, s), "question 4")
 }
 
-// A rewind over a commit archives nothing twice, and undoing it archives the
+// A rewind over a commit commits nothing twice, and after undoing it the next commit has the
 // skipped messages.
 func TestCommitRewind(t *testing.T) {
 	t.Parallel()
@@ -324,24 +324,24 @@ func TestCommitRewind(t *testing.T) {
 		d := []string{turn("c"), turn("d")}[1]
 		require.NoError(t, s.Rewind(ctx, b))
 		e := turn("e")
-		require.Equal(t, []string{"a", "a", "b", "b", "e", "e"}, archived(t, s, commit(t, s, opts).Archive))
+		require.Equal(t, []string{"a", "a", "b", "b", "e", "e"}, inChapter(t, s, commit(t, s, opts).Chapter))
 		require.NoError(t, s.Rewind(ctx, b))
 		require.Equal(t, "no_messages", commit(t, s, opts).Reason)
 		require.NoError(t, s.Rewind(ctx, d))
 		require.Equal(t, []string{"c", "c", "d", "d"}, live(t, s))
 		turn("f")
-		require.Equal(t, []string{"c", "c", "d", "d", "f", "f"}, archived(t, s, commit(t, s, opts).Archive))
+		require.Equal(t, []string{"c", "c", "d", "d", "f", "f"}, inChapter(t, s, commit(t, s, opts).Chapter))
 		require.NoError(t, s.Rewind(ctx, e))
 		require.Empty(t, live(t, s))
 		turn("g")
 		done := commit(t, s, opts)
-		require.Equal(t, "archive_003", done.Archive)
-		require.Equal(t, []string{"g", "g"}, archived(t, s, done.Archive))
+		require.Equal(t, "chapter_003", done.Chapter)
+		require.Equal(t, []string{"g", "g"}, inChapter(t, s, done.Chapter))
 		storetest.Close(t, st)
 	}
 }
 
-// A fork has no archives, and does not archive its copies.
+// A fork has no chapters, and does not commit its copies.
 func TestCommitFork(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
@@ -355,7 +355,7 @@ func TestCommitFork(t *testing.T) {
 		require.NoError(t, memory.RecordUse(ctx, s, memory.Use{URI: "c"}))
 		f, err := s.Fork(ctx, last, nil)
 		require.NoError(t, err)
-		require.Empty(t, archivesOf(t, f))
+		require.Empty(t, chaptersOf(t, f))
 		require.Empty(t, live(t, f))
 		require.Zero(t, stats(t, f).Contexts)
 		require.Zero(t, stats(t, f).Commits)
@@ -365,17 +365,17 @@ func TestCommitFork(t *testing.T) {
 		require.Equal(t, "no_messages", commit(t, f, nil).Reason)
 		storetest.Add(t, f, transcript.UserText("own"), storetest.Answer("own"))
 		done := commit(t, f, nil)
-		require.Equal(t, "archive_001", done.Archive)
-		require.Equal(t, []string{"own", "own"}, archived(t, f, done.Archive))
-		require.Len(t, archivesOf(t, f), 1)
+		require.Equal(t, "chapter_001", done.Chapter)
+		require.Equal(t, []string{"own", "own"}, inChapter(t, f, done.Chapter))
+		require.Len(t, chaptersOf(t, f), 1)
 		require.Equal(t, []string{"last", "one"}, live(t, s))
 		g, err := f.Fork(ctx, f.Ref().ID, nil)
 		require.NoError(t, err)
-		require.Empty(t, archivesOf(t, g))
+		require.Empty(t, chaptersOf(t, g))
 	})
 }
 
-// A fork of a fork has no archives either, though a compaction between them has
+// A fork of a fork has no chapters either, though a compaction between them has
 // ended the first base's.
 func TestCommitForkOfFork(t *testing.T) {
 	t.Parallel()
@@ -392,7 +392,7 @@ func TestCommitForkOfFork(t *testing.T) {
 		s, err = s.Fork(t.Context(), id, nil)
 		require.NoError(t, err)
 		require.Contains(t, storetest.History(t, s), "kept")
-		require.Empty(t, archivesOf(t, s))
+		require.Empty(t, chaptersOf(t, s))
 		require.Empty(t, live(t, s))
 		require.Zero(t, stats(t, s).Commits)
 	}
@@ -417,10 +417,10 @@ func TestCommitTrigger(t *testing.T) {
 			}
 			require.NoError(t, storetest.ErrOf(s.AfterTurn(t.Context())))
 			if i == 1 {
-				require.Empty(t, archivesOf(t, s), name)
+				require.Empty(t, chaptersOf(t, s), name)
 			}
 		}
-		switch n := len(archivesOf(t, s)); name {
+		switch n := len(chaptersOf(t, s)); name {
 		case "messages", "tokens":
 			require.Equal(t, 2, n, name)
 		case "idle":

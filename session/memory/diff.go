@@ -19,7 +19,6 @@ import (
 // applied, and kept as its record. Members that OpenViking shares have its
 // names.
 type diff struct {
-	ArchiveURI  string    `json:"archive_uri"`
 	ExtractedAt time.Time `json:"extracted_at"`
 	Operations  struct {
 		Adds    []step `json:"adds"`
@@ -109,7 +108,7 @@ func (m *Store) readJSON(ctx context.Context, name string, v any) (bool, error) 
 	if err == nil {
 		err = json.Unmarshal(data, v)
 		if err != nil {
-			err = fmt.Errorf("memory: %s is damaged; remove it to learn the archive again: %w", name, err)
+			err = fmt.Errorf("memory: %s is damaged; remove it to learn the chapter again: %w", name, err)
 		}
 	}
 	return err == nil, err

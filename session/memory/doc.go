@@ -2,10 +2,10 @@
 // chapters of sessions into memories of six categories, in Markdown files that
 // people may read and change.
 //
-// # Archive old messages
+// # Close a chapter
 //
-// [Commit] archives the messages since the last commit as a chapter, up to the last
-// complete turn: with an abstract of one line and an overview, which replaces the archived
+// [Commit] puts the messages since the last commit into a chapter, up to the last
+// complete turn: with an abstract of one line and an overview, which replaces these
 // messages in the history. It may be called at any time and again after a crash; [Commits]
 // makes [session.Session.AfterTurn] call it. [Chapters] lists the chapters, [ReadChapter]
 // returns the messages of one, [Uncommitted] the messages outside of chapters. [RecordUse]
@@ -14,12 +14,12 @@
 //
 // # Let the next conversation know
 //
-// [Commit] archives messages; [Store.Extract] learns from such a chapter:
+// [Commit] closes a chapter; [Store.Extract] learns from it:
 //
 //	m, err := memory.Open(memory.Folder(dir), &memory.Options{Extractor: memory.Model{Client: client}})
 //	done, err := memory.Commit(ctx, s, nil)
-//	if err == nil && done.Archived {
-//		result, err := m.Extract(ctx, s, done.Archive)
+//	if err == nil && done.Chapter != "" {
+//		result, err := m.Extract(ctx, s, done.Chapter)
 //	}
 //
 // The application decides when to call the model, perhaps much later and in another
@@ -37,7 +37,7 @@
 // # Show memories to the model
 //
 // [Store.Context] gathers context for a question: memories of the session's owner,
-// archives and the newest messages, within a budget of tokens. Its Blocks go into the
+// chapters and the newest messages, within a budget of tokens. Its Blocks go into the
 // user's message, as data with their source. After an error it still holds the
 // readable part, so log the error and continue:
 //
@@ -50,7 +50,7 @@
 // # Find something
 //
 // [Store.Search] looks for words in any script, in memories and, of the chosen
-// sessions, in archives, used URIs and transcripts. It needs no service and keeps
+// sessions, in chapters, used URIs and transcripts. It needs no service and keeps
 // nothing on disk. An [Index] of your own also finds memories with the same meaning in
 // other words.
 //
@@ -90,7 +90,7 @@ package memory
 //
 // A chapter is a range of the transcript. Commit copies nothing, so a kill loses
 // nothing: one append makes the chapter and its place in the history. The last entries
-// of earlier commits show the archived part (rebuild.Fold.Since), so a rewind needs no
+// of earlier commits show where chapters end (rebuild.Fold.Since), so a rewind needs no
 // special case. A commit line holds the sums before it, and a backward scan finds the
 // last one.
 //

@@ -24,7 +24,7 @@ var _ transcript.Eraser = (*Store)(nil)
 //
 // The diffs that mention a memory go with it, and [Options].Index receives the rest
 // of each searched folder again. Their commits are [Store.Pending] again, so that
-// the other memories of those commits come back from the rest of the archives.
+// the other memories of those commits come back from the rest of the chapters.
 // Shared memories with the owner among their sources go as well.
 func (m *Store) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, false)

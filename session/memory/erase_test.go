@@ -102,11 +102,11 @@ func TestEraseMatch(t *testing.T) {
 	require.Empty(t, filesWith(t, dir, "SECRET"))
 	pending, err := m.pending(t.Context(), c)
 	require.NoError(t, err)
-	require.Equal(t, []string{"archive_001", "archive_002", "archive_003"}, pending)
+	require.Equal(t, []string{"chapter_001", "chapter_002", "chapter_003"}, pending)
 
-	for _, name := range pending { // the archives lack the word now
+	for _, name := range pending { // the chapters lack the word now
 		m.opts.Extractor = finds(candidate(preferences, "drinks", "Likes tea", ""))
-		if name == "archive_002" {
+		if name == "chapter_002" {
 			m.opts.Extractor = finds(candidate(entities, "cat", "The cat is Mia", ""))
 		}
 		_, err := m.extract(t.Context(), c, name)
@@ -248,7 +248,7 @@ func TestNobody(t *testing.T) {
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "memory")
 	m := openStore(t, dir, &Options{Extractor: finds(candidate(profile, "", "x", ""))})
-	_, err = m.Extract(t.Context(), s, done.Archive)
+	_, err = m.Extract(t.Context(), s, done.Chapter)
 	require.ErrorIs(t, err, ErrOwner)
 	for _, err := range m.List(t.Context(), Scope{Agent: "main"}) {
 		require.ErrorIs(t, err, ErrOwner)
@@ -256,7 +256,7 @@ func TestNobody(t *testing.T) {
 	require.ErrorIs(t, m.Delete(t.Context(), Scope{}, "x"), ErrOwner)
 	pending, err := m.Pending(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, []string{done.Archive}, pending)
+	require.Equal(t, []string{done.Chapter}, pending)
 	require.NoDirExists(t, dir)
 	_, err = Open(nil, nil)
 	require.Error(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Archive complete turns: the next request contains the overview, and the
-// archive every word.
+// Commit complete turns: the next request contains the overview, and the
+// chapter every word.
 func ExampleCommit() {
 	ctx := context.Background()
 	summarizer := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
@@ -36,26 +36,26 @@ func ExampleCommit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(done.Archive, "-", done.Abstract)
-	archived, err := memory.ReadChapter(ctx, s, done.Archive)
+	fmt.Println(done.Chapter, "-", done.Abstract)
+	chapter, err := memory.ReadChapter(ctx, s, done.Chapter)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, m := range archived.Messages {
+	for _, m := range chapter.Messages {
 		fmt.Printf("%s: %s\n", m.Role, m.Text())
 	}
 	again, err := memory.Commit(ctx, s, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(again.Archived, again.Reason)
+	fmt.Println(again.Chapter != "", again.Reason)
 	stats, err := memory.ReadStats(ctx, s)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(stats.Commits, "commit,", stats.Contexts, "context")
 	// Output:
-	// archive_001 - Trip: go north | booked
+	// chapter_001 - Trip: go north | booked
 	// user: Book the train north.
 	// assistant: Booked for Friday.
 	// false no_messages

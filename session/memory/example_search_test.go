@@ -38,7 +38,7 @@ func ExampleStore_Context() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := m.Extract(ctx, first, done.Archive); err != nil {
+	if _, err := m.Extract(ctx, first, done.Chapter); err != nil {
 		log.Fatal(err)
 	}
 

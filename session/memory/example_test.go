@@ -58,21 +58,21 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		result, err := m.Extract(ctx, s, done.Archive)
+		result, err := m.Extract(ctx, s, done.Chapter)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%s: %+v\n", result.Archive, result.Counts["preferences"])
+		fmt.Printf("%s: %+v\n", result.Chapter, result.Counts["preferences"])
 	}
 	talk("Remember: vim")
 	talk("Remember: emacs")
 	talk("Hello")
 	// Output:
-	// archive_001: {Added:1 Merged:0 Skipped:0 Failed:0}
+	// chapter_001: {Added:1 Merged:0 Skipped:0 Failed:0}
 	// known: Uses vim (viking://user/memories/preferences/editor.md)
-	// archive_001: {Added:0 Merged:1 Skipped:0 Failed:0}
+	// chapter_001: {Added:0 Merged:1 Skipped:0 Failed:0}
 	// known: Uses emacs (viking://user/memories/preferences/editor.md)
-	// archive_001: {Added:0 Merged:0 Skipped:0 Failed:0}
+	// chapter_001: {Added:0 Merged:0 Skipped:0 Failed:0}
 }
 
 // Forget a person: the store of memories takes part when the sessions are erased.
@@ -100,7 +100,7 @@ func ExampleStore_Erase() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := m.Extract(ctx, s, done.Archive); err != nil {
+	if _, err := m.Extract(ctx, s, done.Chapter); err != nil {
 		log.Fatal(err)
 	}
 

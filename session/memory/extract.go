@@ -14,7 +14,7 @@ import (
 
 // A Result lists the memories from one commit.
 type Result struct {
-	Archive string `json:"archive"`
+	Chapter string `json:"chapter"`
 	Commit  string `json:"commit"`
 	Diff    string `json:"diff"` // its name in the storage
 	// Counts are by category; "unknown" counts candidates of invalid categories.
@@ -36,11 +36,11 @@ type Outcome struct {
 	Count    int      `json:"count,omitempty"` // of candidates, if more than one
 }
 
-// An extraction learns from one archive.
+// An extraction learns from one chapter.
 type extraction struct {
 	planner
 	c       conversation
-	archive Chapter
+	chapter Chapter
 	name    string // of the diff, without an extension
 }
 
@@ -49,7 +49,7 @@ var errNoExtractor = errors.New("there is no extractor: set Options.Extractor")
 func (m *Store) extract(ctx context.Context, c conversation, name string) (Result, error) {
 	ref := c.Ref()
 	fail := func(r Result, err error) (Result, error) {
-		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays archived; extract it again: %w", name, ref.Agent, ref.ID, err)
+		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays pending; extract it again: %w", name, ref.Agent, ref.ID, err)
 	}
 	owner, err := c.owner(ctx)
 	if err != nil {
@@ -59,10 +59,10 @@ func (m *Store) extract(ctx context.Context, c conversation, name string) (Resul
 	if err != nil {
 		return fail(Result{}, err)
 	}
-	x := &extraction{c: c, archive: a, name: diffName(owner, a.Entry)}
+	x := &extraction{c: c, chapter: a, name: diffName(owner, a.Entry)}
 	x.planner = planner{
 		Store: m, scope: Scope{ref.Agent, owner}, asked: map[int]answer{}, ids: map[int]string{},
-		source: Source{Owner: owner, Agent: ref.Agent, Session: ref.ID, Archive: a.Name, Commit: a.Entry},
+		source: Source{Owner: owner, Agent: ref.Agent, Session: ref.ID, Chapter: a.Name, Commit: a.Entry},
 	}
 	if err := x.scope.check(); err != nil {
 		return fail(x.result(&diff{}), err)
@@ -102,20 +102,20 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 		err = x.begin(ctx, &d)
 	case err == nil && !done:
 		err = x.underLock(ctx, func() error { return x.finish(ctx, &d, true) })
-	case err == nil && !x.archive.Extracted: // a kill may have come before that
+	case err == nil && !x.chapter.Extracted: // a kill may have come before that
 		err = x.files.Remove(ctx, x.name+progressExt)
 	}
 	r := x.result(&d)
 	if err != nil {
 		if ctx.Err() == nil {
-			err = errors.Join(err, x.append(ctx, transcript.Extracted{Commit: x.archive.Entry, Err: clip(oneLine(err.Error()), maxAbstract)}))
+			err = errors.Join(err, x.append(ctx, transcript.Extracted{Commit: x.chapter.Entry, Err: clip(oneLine(err.Error()), maxAbstract)}))
 		}
 		return r, err
 	}
 	// Another process may have appended it while this one waited for the lock.
-	if x.archive, err = findChapter(ctx, x.c, x.archive.Entry); err == nil && (!done || !x.archive.Extracted) {
+	if x.chapter, err = findChapter(ctx, x.c, x.chapter.Entry); err == nil && (!done || !x.chapter.Extracted) {
 		x.announce("append")
-		return r, x.append(ctx, transcript.Extracted{Commit: x.archive.Entry, Counts: r.Counts, Diff: r.Diff})
+		return r, x.append(ctx, transcript.Extracted{Commit: x.chapter.Entry, Counts: r.Counts, Diff: r.Diff})
 	}
 	r.Repeated = true
 	return r, err
@@ -148,7 +148,6 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 		}
 		steps := x.plan(bounded, v, offers)
 		*d = diff{
-			ArchiveURI:  fmt.Sprintf("viking://session/%s/history/%s", x.source.Session, x.archive.Name),
 			ExtractedAt: x.opts.Now().UTC(), Source: x.source, Reason: reason,
 		}
 		d.setSteps(steps)
@@ -181,14 +180,14 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 	if x.opts.Extractor == nil {
 		return nil, "", errNoExtractor
 	}
-	h, err := x.c.read(ctx, x.archive.Name)
+	h, err := x.c.read(ctx, x.chapter.Name)
 	if err != nil {
 		return nil, "", err
 	}
 	if len(h.Messages) == 0 {
-		return nil, "the archive has no messages", nil
+		return nil, "the chapter has no messages", nil
 	}
-	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, withoutShown(h.Messages)})
+	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.chapter.Abstract, x.chapter.Overview, withoutShown(h.Messages)})
 	if err != nil {
 		return nil, "", fmt.Errorf("the extractor: %w", err)
 	}
@@ -280,7 +279,7 @@ func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, a
 func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (bool, error) {
 	s := steps[i]
 	if !s.Category.valid() || path.Dir(s.File) != x.scope.folder(s.Category, x.opts.Shared) {
-		return false, fmt.Errorf("the diff names the file %q; remove the diff to learn the archive again", s.File)
+		return false, fmt.Errorf("the diff names the file %q; remove the diff to learn the chapter again", s.File)
 	}
 	found, err := x.locate(ctx, s, again || s.Before != "")
 	if err != nil {
@@ -338,7 +337,7 @@ func (x *extraction) locate(ctx context.Context, s step, search bool) (*Memory, 
 
 func (x *extraction) result(d *diff) Result {
 	r := Result{
-		Archive: x.archive.Name, Commit: x.archive.Entry, Diff: x.name + diffExt, Reason: d.Reason,
+		Chapter: x.chapter.Name, Commit: x.chapter.Entry, Diff: x.name + diffExt, Reason: d.Reason,
 		Counts: map[string]transcript.ExtractedCount{}, Outcomes: []Outcome{},
 	}
 	for _, s := range d.steps() {

@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// talk is a conversation with archives of one message each.
+// talk is a conversation with chapters of one message each.
 type talk struct {
 	of    string // the owner
 	list  []Chapter
@@ -31,10 +31,10 @@ type talk struct {
 
 func newTalk(owner string) *talk { return &talk{of: owner, said: map[string][]transcript.Message{}} }
 
-// commit adds an archive.
+// commit adds a chapter.
 func (c *talk) commit(texts ...string) (name string) {
 	n := len(c.list) + 1
-	name = fmt.Sprintf("archive_%03d", n)
+	name = fmt.Sprintf("chapter_%03d", n)
 	c.list = append(c.list, Chapter{Name: name, Entry: fmt.Sprintf("0198c0de-0000-7000-8000-%012d", n)})
 	for _, text := range texts {
 		c.said[name] = append(c.said[name], transcript.UserText(text))
@@ -78,7 +78,7 @@ func (c *talk) Append(_ context.Context, items ...transcript.Item) ([]string, er
 }
 
 // script is an extractor that returns the scripted candidates for the first
-// message of an archive.
+// message of a chapter.
 type script struct {
 	found map[string][]Candidate
 	calls int
@@ -104,7 +104,7 @@ func candidate(c Category, topic, abstract, content string) Candidate {
 	return Candidate{Category: c, Topic: topic, Text: Text{Abstract: abstract, Content: content}}
 }
 
-// finds is a script of one answer for every archive.
+// finds is a script of one answer for every chapter.
 func finds(found ...Candidate) Extractor {
 	return extractorFunc(func(context.Context, Input) ([]Candidate, error) { return found, nil })
 }
@@ -343,7 +343,7 @@ func TestTooMany(t *testing.T) {
 	require.Equal(t, maxCandidates-2, asked, "once for each")
 }
 
-// An extractor that fails leaves the archive to be learned later.
+// An extractor that fails leaves the chapter to be learned later.
 func TestFailures(t *testing.T) {
 	broken := errors.New("model down")
 	for name, tt := range map[string]struct {
@@ -381,7 +381,7 @@ func TestFailures(t *testing.T) {
 		})
 	}
 	c := newTalk("anna")
-	_, err := openStore(t, t.TempDir(), &Options{Extractor: finds()}).extract(t.Context(), c, "archive_007")
+	_, err := openStore(t, t.TempDir(), &Options{Extractor: finds()}).extract(t.Context(), c, "chapter_007")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	nobody := newTalk("")
 	_, err = openStore(t, t.TempDir(), &Options{Extractor: finds()}).extract(t.Context(), nobody, nobody.commit("hi"))
@@ -398,7 +398,7 @@ func TestNothing(t *testing.T) {
 	require.Empty(t, r.Counts)
 	r, err = m.extract(t.Context(), c, c.commit())
 	require.NoError(t, err)
-	require.Equal(t, "the archive has no messages", r.Reason)
+	require.Equal(t, "the chapter has no messages", r.Reason)
 	pending, err := m.pending(t.Context(), c)
 	require.NoError(t, err)
 	require.Empty(t, pending)

@@ -12,7 +12,7 @@ func TestFormat(t *testing.T) {
 	m := Memory{
 		ID: "c-1", Topic: "indentation", Instruction: true,
 		Text:    Text{"Prefers tabs", "Tabs in Go files.", "Said so twice.\n\n    indented\n"},
-		Sources: []Source{{Session: "s", Archive: "archive_001", Commit: "c"}},
+		Sources: []Source{{Session: "s", Chapter: "chapter_001", Commit: "c"}},
 		Created: time.Unix(1, 0).UTC(), Updated: time.Unix(2, 0).UTC(),
 	}
 	file := string(m.format())
@@ -28,7 +28,7 @@ Said so twice.
 
     indented
 
-<!-- memory {"id":"c-1","topic":"indentation","instruction":true,"sources":[{"session":"s","archive":"archive_001","commit":"c"}],"created":"1970-01-01T00:00:01Z","updated":"1970-01-01T00:00:02Z","hash":"5c4e40d93d9a7ac42f7c4c0d9bbd2af1a5ba0b8f01ae6b3ac7a4f7f70b9e2a9b"} -->
+<!-- memory {"id":"c-1","topic":"indentation","instruction":true,"sources":[{"session":"s","chapter":"chapter_001","commit":"c"}],"created":"1970-01-01T00:00:01Z","updated":"1970-01-01T00:00:02Z","hash":"5c4e40d93d9a7ac42f7c4c0d9bbd2af1a5ba0b8f01ae6b3ac7a4f7f70b9e2a9b"} -->
 `, strings.Replace(file, m.normal().hash(), "5c4e40d93d9a7ac42f7c4c0d9bbd2af1a5ba0b8f01ae6b3ac7a4f7f70b9e2a9b", 1))
 
 	back := parse("x/indentation.md", []byte(file))

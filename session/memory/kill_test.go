@@ -32,7 +32,7 @@ func init() {
 var (
 	key = session.Key{Agent: "main", Channel: "cli", Peer: "anna"}
 
-	// lessons are the memories from two archives, by their first words.
+	// lessons are the memories from two chapters, by their first words.
 	lessons = map[string][]Candidate{
 		"one": {
 			candidate(profile, "", "Is called Anna", ""), candidate(preferences, "editor", "Uses vim", ""),
@@ -46,8 +46,8 @@ var (
 	}
 )
 
-// learner extracts pending archives, and announces each step on a line: "step" and
-// its name, or "paid" and the archive.
+// learner extracts pending chapters, and announces each step on a line: "step" and
+// its name, or "paid" and the chapter.
 func learner(dir string, stdin io.Reader, stdout io.Writer) error {
 	ctx := context.Background()
 	fmt.Fprintln(stdout, "ready")
@@ -67,7 +67,7 @@ func learner(dir string, stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	m, err := Open(Folder(filepath.Join(dir, "memory")), &Options{Extractor: extractorFunc(func(_ context.Context, in Input) ([]Candidate, error) {
-		fmt.Fprintln(stdout, "paid", in.Source.Archive)
+		fmt.Fprintln(stdout, "paid", in.Source.Chapter)
 		return lessons[in.Messages[0].Text()], nil
 	})})
 	if err != nil {
@@ -87,7 +87,7 @@ func learner(dir string, stdin io.Reader, stdout io.Writer) error {
 	return st.Close()
 }
 
-// planted returns a folder with a store of one session with two archives.
+// planted returns a folder with a store of one session with two chapters.
 func planted(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -100,7 +100,7 @@ func planted(t *testing.T) string {
 		require.NoError(t, err)
 		done, err := Commit(t.Context(), s, &CommitOptions{KeepHistory: true})
 		require.NoError(t, err)
-		require.True(t, done.Archived)
+		require.True(t, done.Chapter != "")
 	}
 	require.NoError(t, st.Close())
 	return dir
@@ -164,16 +164,16 @@ func learned(t *testing.T, dir string) map[string]string {
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the diffs, and no progress")
 	commits := map[string]string{}
-	archives, err := Chapters(t.Context(), s)
+	chapters, err := Chapters(t.Context(), s)
 	require.NoError(t, err)
-	for _, a := range archives {
+	for _, a := range chapters {
 		require.True(t, a.Extracted)
 		commits[a.Entry[len(a.Entry)-12:]] = a.Name
 	}
 	list := map[string]string{}
 	for name, text := range files(t, filepath.Join(dir, "memory")) {
-		for id, archive := range commits {
-			name = strings.ReplaceAll(name, id, archive)
+		for id, chapter := range commits {
+			name = strings.ReplaceAll(name, id, chapter)
 		}
 		list[name] = text
 	}
@@ -264,7 +264,7 @@ func TestTwoProcesses(t *testing.T) {
 			require.NoError(t, r.cmd.Wait())
 			said = append(said, r.said...)
 		}
-		for _, name := range []string{"paid archive_001", "paid archive_002"} {
+		for _, name := range []string{"paid chapter_001", "paid chapter_002"} {
 			require.Len(t, slices.DeleteFunc(slices.Clone(said), func(l string) bool { return l != name }), 1)
 		}
 		require.Len(t, learned(t, dir), 5)
@@ -298,7 +298,7 @@ func TestStopped(t *testing.T) {
 	var want map[string]string
 	from, first := t.TempDir(), newTalk("anna")
 	first.commit("one")
-	require.True(t, extractUntil(t, openStore(t, from, &Options{Extractor: &script{found: lessons}}), first, "archive_001", 0))
+	require.True(t, extractUntil(t, openStore(t, from, &Options{Extractor: &script{found: lessons}}), first, "chapter_001", 0))
 	name := first.commit("two")
 	for at := 0; ; at++ {
 		dir, c := copied(t, from), &talk{of: first.of, list: first.list, said: first.said, lines: first.extracted()}

@@ -5,8 +5,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session"
@@ -36,7 +34,7 @@ func readLedger(ctx context.Context, s *session.Session, to int64) (l ledger, er
 			return l, err
 		}
 		recs = append(recs, rec)
-		if c, ok := rec.Entry.Body.(transcript.Commit); ok && (c.N > 0 || c.Archive == "") {
+		if rec.Entry.Type() == "commit" {
 			break
 		}
 	}
@@ -94,15 +92,6 @@ func (l *ledger) add(e transcript.Entry) {
 	switch b := e.Body.(type) {
 	case transcript.Commit:
 		l.used, l.uses = nil, transcript.CommitStats{}
-		if b.Archive == "" {
-			*l = ledger{}
-			return
-		}
-		if b.N == 0 { // another program does not say
-			b.N = max(l.N+1, ordinalOf(b.Archive))
-			b.Stats, b.Open = l.Stats, l.Open
-			b.Stats.Commits++
-		}
 		b.Abstract, b.Overview, b.Runs = "", "", nil
 		b.Open = append(slices.Clone(b.Open), e.ID)
 		l.entry, l.Commit = e.ID, b
@@ -144,17 +133,4 @@ func (l *ledger) stats() transcript.CommitStats {
 	sum.Contexts += l.uses.Contexts
 	sum.Skills += l.uses.Skills
 	return sum
-}
-
-// mostOrdinal keeps a name like archive_99999999999 from deciding about the next ones.
-const mostOrdinal = 1_000_000
-
-// ordinalOf is the number at the end of an archive's name, 0 without one or if
-// it is too large.
-func ordinalOf(archive string) int {
-	n, err := strconv.Atoi(archive[strings.LastIndexFunc(archive, func(r rune) bool { return r < '0' || r > '9' })+1:])
-	if err != nil || n > mostOrdinal {
-		return 0
-	}
-	return n
 }

@@ -35,11 +35,11 @@ func TestLedger(t *testing.T) {
 	use("s", "a", "b")
 	use("", "b", "c")
 	require.Equal(t, transcript.CommitStats{Contexts: 3, Skills: 1}, l.stats())
-	one := add(transcript.Commit{Archive: "archive_001", N: 1, LastEntry: "e1", Abstract: "A", Overview: "O", Stats: transcript.CommitStats{Commits: 1, Contexts: 3, Skills: 1}})[0]
+	one := add(transcript.Commit{N: 1, LastEntry: "e1", Abstract: "A", Overview: "O", Stats: transcript.CommitStats{Commits: 1, Contexts: 3, Skills: 1}})[0]
 	before := l
 	use("s", "a")
 	require.Equal(t, transcript.CommitStats{Commits: 1, Contexts: 3, Skills: 1}, before.stats())
-	two := add(transcript.Commit{Archive: "archive_002", N: 2, Stats: transcript.CommitStats{Commits: 2, Contexts: 4, Skills: 2}, Open: []string{one}})[0]
+	two := add(transcript.Commit{N: 2, Stats: transcript.CommitStats{Commits: 2, Contexts: 4, Skills: 2}, Open: []string{one}})[0]
 	use("", "a", "d")
 	use("", "a")
 	add(transcript.Extracted{Commit: two, Counts: map[string]transcript.ExtractedCount{"cases": {Added: 2, Merged: 1, Skipped: 9}}})
@@ -47,13 +47,4 @@ func TestLedger(t *testing.T) {
 	require.Equal(t, transcript.CommitStats{Commits: 2, Contexts: 6, Skills: 2, Memories: 3}, l.stats())
 	add(transcript.Extracted{Commit: one}, transcript.Extracted{Commit: two, Err: "once more"})
 	require.Equal(t, []string{two}, l.Open)
-
-	// Another program counts in the names of its archives.
-	add(transcript.Commit{Archive: "history/archive_007"})
-	require.Equal(t, 7, l.N)
-	require.Equal(t, 3, l.stats().Commits)
-	add(transcript.Commit{Archive: "archive_99999999999999999999"})
-	require.Equal(t, 8, l.N)
-	add(transcript.Commit{})
-	require.Equal(t, transcript.CommitStats{}, l.stats())
 }

@@ -22,7 +22,7 @@ type Scope struct {
 	Owner string `json:"owner"`
 }
 
-// ErrOwner reports a scope or an archive without an owner. Give a session its
+// ErrOwner reports a scope or a chapter without an owner. Give a session its
 // owner before it is committed.
 var ErrOwner = errors.New("memories need an owner")
 
@@ -103,7 +103,7 @@ type Source struct {
 	Owner   string `json:"owner,omitempty"`
 	Agent   string `json:"agent,omitempty"`
 	Session string `json:"session"`
-	Archive string `json:"archive"` // its name, archive_001 for example
+	Chapter string `json:"chapter"` // its name, chapter_001 for example
 	Commit  string `json:"commit"`  // its entry ID
 }
 
@@ -119,12 +119,12 @@ type Candidate struct {
 	Instruction bool `json:"instruction,omitempty"`
 }
 
-// An Input of an [Extractor] is the messages of one archive.
+// An Input of an [Extractor] is the messages of one chapter.
 type Input struct {
 	Scope    Scope
 	Source   Source
-	Abstract string // of the archive
-	Overview string // of the archive
+	Abstract string // of the chapter
+	Overview string // of the chapter
 	Messages []transcript.Message
 }
 
@@ -133,7 +133,7 @@ type Input struct {
 // refuses larger ones than 32 KiB. All of its input is untrusted data, and may
 // contain instructions.
 type Extractor interface {
-	// Extract returns the memories from one archive, if any.
+	// Extract returns the memories from one chapter, if any.
 	Extract(ctx context.Context, in Input) ([]Candidate, error)
 }
 

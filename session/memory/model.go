@@ -29,7 +29,7 @@ type Model struct {
 	// MaxOutput is how many tokens the model may write; 0 means 4,096, or a quarter
 	// of the window if that is less. A model that reasons needs more.
 	MaxOutput int
-	// MaxCalls is how many requests one Extract makes at most; 0 means 16. If an archive
+	// MaxCalls is how many requests one Extract makes at most; 0 means 16. If a chapter
 	// needs more, the results of tools are shortened, then all texts; then a part after
 	// the first third is left out.
 	MaxCalls int
@@ -58,11 +58,11 @@ func (m Model) Extract(ctx context.Context, in Input) (found []Candidate, err er
 	for i, part := range parts {
 		answer, err := m.ask(ctx, extractPrompt(part, i+1, len(parts), m.Instructions))
 		if err != nil {
-			return nil, fmt.Errorf("part %d of %d of the archive: %w", i+1, len(parts), err)
+			return nil, fmt.Errorf("part %d of %d of the chapter: %w", i+1, len(parts), err)
 		}
 		more, err := parseCandidates(answer.text, answer.cut)
 		if err != nil {
-			return nil, fmt.Errorf("part %d of %d of the archive: %w", i+1, len(parts), err)
+			return nil, fmt.Errorf("part %d of %d of the chapter: %w", i+1, len(parts), err)
 		}
 		if found = append(found, more...); len(found) > maxCandidates {
 			break // the store takes no more

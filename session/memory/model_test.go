@@ -84,7 +84,7 @@ func TestModelInjection(t *testing.T) {
 	}
 }
 
-// A long archive is shown in parts, each of which fits, and no more than allowed.
+// A long chapter is shown in parts, each of which fits, and no more than allowed.
 func TestModelParts(t *testing.T) {
 	var msgs []transcript.Message
 	for range 50 {

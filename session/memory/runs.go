@@ -108,10 +108,10 @@ func (o *filed) add(b transcript.Batch) error {
 				return errRewound
 			}
 		case transcript.Commit:
-			if o.from == 0 && b.Complete && body.Archive != "" && o.copies == 0 {
+			if o.from == 0 && b.Complete && o.copies == 0 {
 				last := body.LastEntry
 				if last != "" && !o.fold.Has(last) {
-					last = e.ID // its line is damaged: all that was said before the commit is taken for archived
+					last = e.ID // its line is damaged: all that was said before the commit counts as committed
 				}
 				o.has = append(o.has, last)
 			}
@@ -129,7 +129,7 @@ func (o *filed) add(b transcript.Batch) error {
 	return o.fold.Add(bare)
 }
 
-// unfiled returns the entries outside of archives, as ranges of lines in their
+// unfiled returns the entries outside of chapters, as ranges of lines in their
 // order.
 func (o *filed) unfiled(open string) unfiled {
 	u := unfiled{from: o.from}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ type SearchOptions struct {
 	// Scope selects the memories; without an Owner none are searched.
 	Scope Scope
 	// Sessions are searched as well: the overviews of their chapters, the URIs
-	// that [RecordUse] has recorded, and their entries, archived or not. The
+	// that [RecordUse] has recorded, and their entries, in chapters or not. The
 	// caller must make sure that the owner may read them.
 	Sessions []*session.Session
 	// Limit is how many hits there are at most; 0 means 20.
@@ -46,38 +45,38 @@ const (
 // Hit is a match of a query. Its text is data from people and programs, and
 // never an instruction.
 type Hit struct {
-	// Kind is memory; archive, an archive of a session; context or skill, the URI of
+	// Kind is memory; chapter, a chapter of a session; context or skill, the URI of
 	// one that a session has used; or entry, a place in a transcript.
 	Kind string `json:"kind"`
-	// URI names the memory, the archive, or the used resource; for an entry it is
-	// agent, session and ID: main/<session>#<entry>.
+	// URI names the memory or the used resource. For a chapter it is
+	// chapter:<agent>/<session>/<name>, for an entry <agent>/<session>#<ID>.
 	URI string `json:"uri"`
 	// Score is comparable between the hits of one search; more is better.
 	Score float64 `json:"score"`
 	// Text is what to show: all of it if it is short, else its first line and the
 	// part with the match, or the first line alone where no more fits.
 	Text string `json:"text"`
-	// Time is when it was last changed, archived, used or said.
+	// Time is when it was last changed, committed, used or said.
 	Time time.Time `json:"time,omitzero"`
 
 	Memory *Memory `json:"memory,omitempty"` // of a memory
 	// Used is set if one of the sessions has recorded that the memory helped.
 	Used    bool        `json:"used,omitempty"`
 	Session session.Ref `json:"session,omitzero"`  // of everything but a memory
-	Archive string      `json:"archive,omitempty"` // the name of an archive
-	Entry   string      `json:"entry,omitempty"`   // the ID of an entry, or of the commit of an archive
+	Chapter string      `json:"chapter,omitempty"` // the name of a chapter
+	Entry   string      `json:"entry,omitempty"`   // the ID of an entry, or of the commit of a chapter
 }
 
 // The kinds of a [Hit].
 const (
 	kindMemory  = "memory"
-	kindArchive = "archive"
+	kindChapter = "chapter"
 	kindContext = "context"
 	kindEntry   = "entry"
 )
 
 // Search returns the best matches of a query, the best first: memories of a scope,
-// and of sessions archives, used URIs and entries, in one order. A query is as in a
+// and of sessions chapters, used URIs and entries, in one order. A query is as in a
 // ranked [search.Query]: words of any script, beginnings of words followed by a *,
 // phrases in double quotes; one of them is enough. Only the first 600 bytes of a
 // query count. A query without a word gives an error that matches [search.ErrQuery].
@@ -231,16 +230,24 @@ func (m *Memory) document() document {
 	}
 }
 
+// chapterURI begins the URI of a chapter.
+const chapterURI = "chapter:"
+
+func (c Chapter) document(of session.Ref) document {
+	uri := chapterURI + of.Agent + "/" + of.ID + "/" + c.Name
+	return document{
+		Hit:   Hit{Kind: kindChapter, URI: uri, Time: c.At, Session: of, Chapter: c.Name, Entry: c.Entry},
+		texts: []string{c.Abstract, c.Overview},
+	}
+}
+
 func (f *finding) session(ctx context.Context, s *session.Session) error {
-	archives, err := Chapters(ctx, s)
+	chapters, err := Chapters(ctx, s)
 	if err != nil {
 		return err
 	}
-	for _, a := range archives {
-		f.add(document{
-			Hit:   Hit{Kind: kindArchive, URI: archiveURI(s.Ref(), a.Name), Time: a.At, Session: s.Ref(), Archive: a.Name, Entry: a.Entry},
-			texts: []string{a.Abstract, a.Overview},
-		})
+	for _, a := range chapters {
+		f.add(a.document(s.Ref()))
 	}
 	last := map[string]Use{}
 	uses, err := Uses(ctx, s)
@@ -338,7 +345,7 @@ func (d *document) shown() string {
 	if d.Memory != nil {
 		parts = parts[:3] // its topic is in its name
 	}
-	if d.Kind == kindArchive && d.texts[1] != "" {
+	if d.Kind == kindChapter && d.texts[1] != "" {
 		parts = parts[1:] // which also has the first line
 	}
 	var said []string
@@ -364,13 +371,4 @@ func (d *document) shown() string {
 		return part
 	}
 	return d.first() + "\n\n… " + strings.TrimSpace(part) + " …"
-}
-
-// archiveURI returns the URI of an archive of a session, in the form of OpenViking.
-func archiveURI(ref session.Ref, name string) string {
-	uri := "viking://session/" + url.PathEscape(ref.ID) + "/history/" + url.PathEscape(name) + "/"
-	if ref.Agent != "main" {
-		uri += "?agent=" + url.QueryEscape(ref.Agent)
-	}
-	return uri
 }

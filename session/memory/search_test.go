@@ -231,7 +231,7 @@ func say(t *testing.T, s *session.Session, items ...transcript.Item) {
 	require.NoError(t, err)
 }
 
-// Memories, archives, uses and messages come in one order.
+// Memories, chapters, uses and messages come in one order.
 func TestSearchSession(t *testing.T) {
 	_, s := talks(t)
 	files := newShelf()
@@ -263,8 +263,8 @@ func TestSearchSession(t *testing.T) {
 	}
 	require.True(t, kinds["memory"].Used)
 	require.Equal(t, "Prefers green tea from Porto\n\nNever with milk.", kinds["memory"].Text)
-	require.Equal(t, "archive_001", kinds["archive"].Archive)
-	require.Equal(t, "viking://session/"+s.Ref().ID+"/history/archive_001/", kinds["archive"].URI)
+	require.Equal(t, "chapter_001", kinds["chapter"].Chapter)
+	require.Equal(t, "chapter:main/"+s.Ref().ID+"/chapter_001", kinds["chapter"].URI)
 	require.Equal(t, "viking://resources/tea/shops/", kinds["context"].URI)
 	require.Equal(t, "viking://skills/look-up/", kinds["skill"].URI)
 	require.Contains(t, kinds["entry"].Text, "Which tea is sold")

@@ -89,7 +89,7 @@ func (m *Store) pending(ctx context.Context, c conversation) (names []string, er
 	return names, nil
 }
 
-// append appends what became of the archive to the session.
+// append appends the result of the extraction to the session.
 func (x *extraction) append(ctx context.Context, e transcript.Extracted) error {
 	_, err := x.c.Append(ctx, e)
 	return err

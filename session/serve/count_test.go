@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The number of messages that an append returns counts all that are not archived or
+// The number of messages that an append returns counts all that are in no chapter or
 // taken back, despite concurrent changes.
 func TestMessageCount(t *testing.T) {
 	t.Parallel()
@@ -20,15 +20,15 @@ func TestMessageCount(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
 	s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "test", Peer: "x"}, &session.CreateOptions{ID: "one"})
 	require.NoError(t, err)
-	type said struct{ user, archived bool }
+	type said struct{ user, closed bool }
 	var all []said
-	archive := func() { // up to the last answer, or to its rest
+	chapter := func() { // up to the last answer, or to its rest
 		end := len(all)
 		for end > 0 && all[end-1].user {
 			end--
 		}
 		for i := range all[:end] {
-			all[i].archived = true
+			all[i].closed = true
 		}
 	}
 	for range 120 {
@@ -36,8 +36,8 @@ func TestMessageCount(t *testing.T) {
 		case 0:
 			done, err := memory.Commit(t.Context(), s, &memory.CommitOptions{KeepHistory: random.IntN(2) == 0})
 			require.NoError(t, err)
-			if done.Archived {
-				archive()
+			if done.Chapter != "" {
+				chapter()
 			}
 			call(t, "GET", ts.URL+"/api/v1/sessions/one", nil) // which looks for commits
 		case 1:
@@ -47,7 +47,7 @@ func TestMessageCount(t *testing.T) {
 		case 2:
 			page, err := search.Page(t.Context(), s, "", -1)
 			require.NoError(t, err)
-			if n := len(all); n > 1 && !all[n-1].archived && !all[n-2].archived && len(page) == 1 {
+			if n := len(all); n > 1 && !all[n-1].closed && !all[n-2].closed && len(page) == 1 {
 				window, err := search.Page(t.Context(), s, page[0].ID, -1)
 				require.NoError(t, err)
 				require.NoError(t, s.Rewind(t.Context(), window[0].ID))
@@ -60,7 +60,7 @@ func TestMessageCount(t *testing.T) {
 		answer := decode(t, call(t, "POST", ts.URL+"/api/v1/sessions/one/messages", map[string]string{"role": role, "content": "x"}))
 		want := 0
 		for _, m := range all {
-			if !m.archived {
+			if !m.closed {
 				want++
 			}
 		}

@@ -38,7 +38,7 @@ var ownRoutes = []Route{
 	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*Request).ownPage),
 	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*Request).ownAppend),
 	onSession(Route{Method: "POST", Path: ownSession + "/queue", Summary: "Say something to the agent.", Answers: true}, (*Request).ownQueue),
-	onSession(Route{Method: "POST", Path: ownSession + "/commit", Summary: "Archive the messages."}, (*Request).ownCommit),
+	onSession(Route{Method: "POST", Path: ownSession + "/commit", Summary: "Close a chapter of the messages."}, (*Request).ownCommit),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read what stands around an entry."}, (*Request).ownWindow),
 	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", media: mediaEvents}, (*Request).ownFollow),
 	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Say what fills the window of a session."}, (*Request).fills),

@@ -224,7 +224,7 @@ func TestOwnRoutes(t *testing.T) {
 	alice.ask(200, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "assistant", "content": "hello"}, nil)
 	var committed memory.Committed
 	alice.ask(200, "POST", "/v1/store/sessions/main/four/commit", nil, &committed)
-	require.True(t, committed.Archived)
+	require.Equal(t, "chapter_001", committed.Chapter)
 
 	// Exports, of which one can be imported.
 	status, lines := alice.raw("GET", at+"/export", "", nil)

@@ -109,7 +109,7 @@ func (q *Request) Learn(s *session.Session) (memories int) {
 		}
 	}
 	if err != nil {
-		q.sv.log("learning from archives failed", s, err)
+		q.sv.log("learning from chapters failed", s, err)
 	}
 	return memories
 }

@@ -53,7 +53,7 @@ package dialect
 
 // Decisions:
 //
-// Archives of OpenViking are commits: its reader makes the lines of memory.Commit, so
+// An archive of OpenViking is a chapter: its reader makes the lines of memory.Commit, so
 // numbers and usage continue. Its writer buffers a session, because later lines decide
 // where a message is archived. TestOpenVikingRoundTrip compares random conversations
 // byte for byte.

@@ -68,7 +68,7 @@ func (v *vikingOutput) archive() (a *archiving, lost int) {
 					chosen, overview = a.covered(c, m.at), cmp.Or(overview, c.Summary)
 				}
 			}
-			a.put(vikingArchive{number: archiveNumber(b), abstract: b.Abstract, overview: overview, at: m.time}, chosen)
+			a.put(vikingArchive{number: b.N, abstract: b.Abstract, overview: overview, at: m.time}, chosen)
 		default: // there is no other mark
 		}
 	}
@@ -139,11 +139,9 @@ func (a *archiving) live() (live []vikingMessage) {
 	return live
 }
 
-func archiveNumber(c transcript.Commit) int {
-	if c.N > 0 {
-		return c.N
-	}
-	n, err := strconv.Atoi(c.Archive[strings.LastIndexByte(c.Archive, '_')+1:])
+// archiveNumber returns the number in the name of an archive, or 0.
+func archiveNumber(name string) int {
+	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
 	if err != nil || n < 0 || n > mostArchives {
 		return 0
 	}

@@ -103,9 +103,7 @@ func (v *vikingOutput) tools(messages []vikingMessage, written map[string]bool) 
 func (v *vikingOutput) entry(x *exchange, e transcript.Entry) (bool, error) {
 	switch b := e.Body.(type) {
 	case transcript.Commit:
-		if b.Archive != "" {
-			v.marks = append(v.marks, vikingMark{len(v.messages), b, e.Time})
-		}
+		v.marks = append(v.marks, vikingMark{len(v.messages), b, e.Time})
 	case transcript.Extracted:
 		v.taught[b.Commit] = b
 	case transcript.ToolStatus:

@@ -152,7 +152,7 @@ func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 			if last {
 				a.commit.Stats.Contexts, at = len(uris), meta.committed
 			}
-			id := path.Join("history", a.commit.Archive)
+			id := path.Join("history", path.Base(dir))
 			summary := cmp.Or(a.commit.Overview, a.commit.Abstract)
 			if strings.TrimSpace(summary) != "" && a.commit.LastEntry != "" {
 				if !say(id+"/.overview.md", transcript.Compaction{Summary: summary, CoversTo: a.commit.LastEntry}) {
@@ -193,13 +193,12 @@ func (a *vikingArchived) messages(dir string, yield func(transcript.Record, erro
 	name := path.Base(dir)
 	at := path.Join("history", name)
 	a.commit = transcript.Commit{
-		Archive: name, Abstract: a.text(dir, ".abstract.md"), Overview: a.text(dir, ".overview.md"),
+		N: max(a.commit.N+1, archiveNumber(name)), Abstract: a.text(dir, ".abstract.md"), Overview: a.text(dir, ".overview.md"),
 		Stats: transcript.CommitStats{Commits: len(a.open) + 1},
 	}
 	if !a.taught {
 		a.commit.Open = slices.Clone(a.open)
 	}
-	a.commit.N = archiveNumber(a.commit)
 	within := false // a run
 	for rec, err := range a.scan(path.Join(dir, "messages.jsonl")) {
 		e := &rec.Entry
@@ -225,7 +224,7 @@ func (a *vikingArchived) messages(dir string, yield func(transcript.Record, erro
 	return true
 }
 
-// extend adds an entry to what the commit archives, within its last run or in a
+// extend adds an entry to the chapter of the commit, within its last run or in a
 // new one.
 func (a *vikingArchived) extend(e transcript.Entry, within bool) {
 	c := &a.commit

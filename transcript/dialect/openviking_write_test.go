@@ -110,7 +110,7 @@ func (c *spokenTo) commit() {
 	c.last = len(c.heads)
 	c.commits += 1 + c.rng.IntN(2)
 	b := transcript.Commit{
-		Archive: fmt.Sprintf("archive_%03d", c.commits), N: c.commits, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[0].Last,
+		N: c.commits, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[0].Last,
 		Overview: c.one("", "# Session Summary\n\n**One-sentence overview**: a | b\n", "plain\n"),
 	}
 	id := c.add(b)
@@ -211,7 +211,7 @@ func checkVikingPart(t *testing.T, p map[string]any) {
 }
 
 // A commit decides the archive, though a compaction keeps some of it and hides
-// earlier messages; the commit also gives the archive its number and name.
+// earlier messages; the commit also gives the archive its number.
 func TestOpenVikingCommits(t *testing.T) {
 	say := func(id string, role transcript.Role, text string) transcript.Entry {
 		f := transcript.MessageLine{Kind: string(role), Role: role}
@@ -220,14 +220,13 @@ func TestOpenVikingCommits(t *testing.T) {
 	entries := []transcript.Entry{
 		say("a", "user", "one"), say("b", "assistant", "two"), say("c", "user", "three"), say("d", "assistant", "four"), say("e", "user", "five"),
 		{ID: "c1", Body: transcript.Commit{
-			Archive: "archive_001", N: 1, FirstEntry: "a", LastEntry: "d", Runs: []transcript.Run{{First: "a", Last: "a"}, {First: "c", Last: "d"}},
+			N: 1, FirstEntry: "a", LastEntry: "d", Runs: []transcript.Run{{First: "a", Last: "a"}, {First: "c", Last: "d"}},
 			Overview: "# Session Summary\n\n**One-sentence overview**: Counting: to five | done\n",
 		}},
 		{ID: "k1", Body: transcript.Compaction{Summary: "counted", FirstKept: "c"}},
 		say("f", "assistant", "six"),
-		{ID: "c3", Body: transcript.Commit{Archive: "archive_003", N: 3, FirstEntry: "b", LastEntry: "e", Runs: []transcript.Run{{First: "b", Last: "e"}}, Abstract: "the rest"}},
+		{ID: "c3", Body: transcript.Commit{N: 3, FirstEntry: "b", LastEntry: "e", Runs: []transcript.Run{{First: "b", Last: "e"}}, Abstract: "the rest"}},
 		{ID: "k3", Body: transcript.Compaction{Summary: "lost", CoversTo: "f"}},
-		{ID: "fork", Body: transcript.Commit{Stats: transcript.CommitStats{Commits: 3}}},
 	}
 	out, lost := write(t, dialect.OpenViking, slices.Values([]dialect.Session{{ID: "s"}}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(entries) })
 	require.Equal(t, 1, lost[transcript.TypeCompaction])

@@ -115,7 +115,7 @@ func conversation(t testing.TB) []transcript.Entry {
 		transcript.ContextBlock{URI: "viking://resources/a/", Kind: "resource", Abstract: "An a"},
 	}})
 	add(transcript.Compaction{Summary: "Looked twice.\nFound nothing.", FirstKept: all[len(all)-1].ID, CoversTo: all[len(all)-1].ID, TokensBefore: 900, TokensAfter: 90})
-	add(transcript.Commit{Archive: "archive_001", Abstract: "Looked"})
+	add(transcript.Commit{N: 1, Abstract: "Looked"})
 	add(answer(transcript.TextBlock{Text: "Still nothing."}))
 	add(transcript.Custom{Name: "app"})
 	add(transcript.UserText("Wait\u2028for it"))

@@ -106,7 +106,7 @@ const (
 
 // opaqueNames are members whose strings name something or are for machines.
 var opaqueNames = wordSet(`type id ts mid of idem idemHash crc entry to key call by api model stop_reason stop_sequence request_id after thought promptHash
-	role name tool status decision created firstKeptEntryId coversTo read archive firstEntry lastEntry agent session owner labels queued
+	role name tool status decision created firstKeptEntryId coversTo read firstEntry lastEntry agent session owner labels queued
 	media_type sha256 context_type tool_use_id call_id item_id file_id container_id server_name toolset_name tool_name tool_names`)
 
 // referring are members of commits and extractions that name entries and records.

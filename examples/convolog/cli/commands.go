@@ -45,7 +45,7 @@ func commands() []command {
 		{"session get", "SESSION", "", looks, "Describe a session: its row, its numbers, pending work.", getSession},
 		{"session delete", "SESSION", "", changes, "Delete a session for good.", deleteSession},
 		{"session add-message", "SESSION", "role content", changes, "Append a message.", addMessage},
-		{"session commit", "SESSION", "", changes, "Archive the messages, for memories to be made of.", commit},
+		{"session commit", "SESSION", "", changes, "Close a chapter of messages, to make memories of.", commit},
 
 		{"show", "SESSION", "last full", looks, "Print the whole conversation; with --json its lines.", show},
 		{"title", "SESSION [TEXT]", "", changes, "Print the title, or set it.", title},

@@ -190,11 +190,11 @@ func commit(ctx context.Context, c *call) error {
 		return err
 	}
 	return c.value(done, func() {
-		if !done.Archived {
-			c.say("Nothing was archived: %s.", done.Reason)
+		if done.Chapter == "" {
+			c.say("No chapter was closed: %s.", done.Reason)
 			return
 		}
-		c.say("%s: %s. %s", done.Archive, count(done.Messages, "message"), done.Abstract)
+		c.say("%s: %s. %s", done.Chapter, count(done.Messages, "message"), done.Abstract)
 	})
 }
 

@@ -110,9 +110,9 @@ func TestMemoriesOfAStore(t *testing.T) {
 		require.NoError(t, err)
 		done, err := memory.Commit(t.Context(), s, nil)
 		require.NoError(t, err)
-		_, err = memories[i].Extract(t.Context(), s, done.Archive)
+		_, err = memories[i].Extract(t.Context(), s, done.Chapter)
 		require.NoError(t, err)
-		again, err := memories[1-i].Extract(t.Context(), s, done.Archive)
+		again, err := memories[1-i].Extract(t.Context(), s, done.Chapter)
 		require.NoError(t, err)
 		require.True(t, again.Repeated)
 	}

@@ -106,15 +106,15 @@ func isMessage(e transcript.Entry) bool {
 	return ok && f.Kind != transcript.TypeToolResult && f.Of == "" && e.Of == ""
 }
 
-// liveMessages counts the messages that no rewind has taken back and no commit has
-// archived.
+// liveMessages counts the messages that no rewind has taken back and that are in no
+// chapter.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
-	first, last := map[string]bool{}, map[string]bool{} // of archived entries
-	archives, err := memory.Chapters(ctx, s)
+	first, last := map[string]bool{}, map[string]bool{} // of chapters
+	chapters, err := memory.Chapters(ctx, s)
 	if err != nil {
 		return known, err
 	}
-	for _, a := range archives {
+	for _, a := range chapters {
 		for _, r := range a.Runs {
 			first[r.First], last[r.Last] = true, true
 		}
@@ -123,17 +123,17 @@ func liveMessages(ctx context.Context, s *session.Session) (known counted, err e
 	if err := said.Each(ctx, s, func(e transcript.Entry) { shown[e.ID] = isMessage(e) }); err != nil {
 		return known, err
 	}
-	archived := false
+	inside := false
 	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
 			return known, err
 		}
-		archived = archived || first[e.ID]
+		inside = inside || first[e.ID]
 		n := known.n
-		if known.add(e); archived || !shown[e.ID] {
+		if known.add(e); inside || !shown[e.ID] {
 			known.n = n
 		}
-		archived = archived && !last[e.ID]
+		inside = inside && !last[e.ID]
 	}
 	return known, nil
 }

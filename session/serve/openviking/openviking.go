@@ -1,7 +1,8 @@
 // Package openviking serves the routes of OpenViking: sessions with messages, commits
 // and search, below /api/v1. [URI] and [ParseURI] convert its names of sessions.
 //
-// Each route is one line of the table in New. Commits, archives and records of use go to
+// Each route is one line of the table in New. An archive is a chapter of package
+// memory. Commits, archives and records of use go to
 // package memory; searches go to package memory, or without it to package search; the rest
 // goes to package session.
 package openviking
@@ -199,21 +200,21 @@ func commit(q *serve.Request, s *session.Session) error {
 		return err
 	}
 	return answer(q, map[string]any{
-		"session_id": s.Ref().ID, "status": "committed", "archived": done.Archived, "memories_extracted": learned, "stats": stats,
+		"session_id": s.Ref().ID, "status": "committed", "archived": done.Chapter != "", "memories_extracted": learned, "stats": stats,
 	})
 }
 
 func archive(q *serve.Request, s *session.Session) error {
 	name := q.PathValue("archive")
-	archives, err := memory.Chapters(q.Context(), s)
+	chapters, err := memory.Chapters(q.Context(), s)
 	if err != nil {
 		return err
 	}
-	for _, a := range archives {
-		if a.Name != name {
+	for _, a := range chapters {
+		if archiveName(a.Name) != name {
 			continue
 		}
-		h, err := memory.ReadChapter(q.Context(), s, name)
+		h, err := memory.ReadChapter(q.Context(), s, a.Name)
 		if err != nil {
 			return err
 		}
@@ -303,7 +304,7 @@ func searchMemory(q *serve.Request, found map[string][]result, query, agent stri
 	}
 	hits, err := q.Memory.Search(q.Context(), query, opts)
 	for _, h := range hits {
-		in, kind := "resources", h.Kind
+		in, kind, uri := "resources", h.Kind, h.URI
 		switch h.Kind {
 		case "memory":
 			in = "memories"
@@ -311,8 +312,10 @@ func searchMemory(q *serve.Request, found map[string][]result, query, agent stri
 			in = "skills"
 		case "context":
 			kind = "resource"
+		case "chapter":
+			kind, uri = "archive", archiveURI(h)
 		}
-		found[in] = append(found[in], result{h.URI, kind, h.Text, h.Score})
+		found[in] = append(found[in], result{uri, kind, h.Text, h.Score})
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 )
 
 const (
@@ -29,6 +30,19 @@ func URI(ref session.Ref) string {
 		return path
 	}
 	return path + uriQuery + url.QueryEscape(ref.Agent)
+}
+
+// archiveName returns the name of the archive that is a chapter: archive_001 for
+// chapter_001.
+func archiveName(chapter string) string {
+	return strings.Replace(chapter, "chapter", "archive", 1)
+}
+
+// archiveURI returns the URI of the archive that a hit names.
+func archiveURI(h memory.Hit) string {
+	uri := URI(h.Session)
+	end := strings.LastIndexByte(uri, '/') + 1 // of the ID
+	return uri[:end] + "history/" + archiveName(h.Chapter) + "/" + uri[end:]
 }
 
 // ParseURI returns the Ref that a URI names, for [session.Store.Get] and
