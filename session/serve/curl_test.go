@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/openviking"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -175,6 +176,37 @@ func TestSameTranscript(t *testing.T) {
 	got, err := memory.ReadStats(ctx, overHTTP)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+}
+
+// A chapter is an archive with its number, in routes and in URIs.
+func TestArchives(t *testing.T) {
+	t.Parallel()
+	memories, err := memory.Open(memory.Folder(t.TempDir()), nil)
+	require.NoError(t, err)
+	for agent, query := range map[string]string{"main": "", "a b": "?agent=a+b"} {
+		ts, store, _ := served(t, &serve.Options{
+			Open: true, Memory: memories, Surfaces: []serve.Surface{openviking.New(agent)},
+		})
+		s, err := store.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "a"}, &session.CreateOptions{ID: "one"})
+		require.NoError(t, err)
+		_, err = s.Append(t.Context(), transcript.UserText("which walrus?"), transcript.AssistantText("none"))
+		require.NoError(t, err)
+		done, err := memory.Commit(t.Context(), s, nil)
+		require.NoError(t, err)
+		require.Equal(t, "chapter_001", done.Chapter)
+		got := decode(t, call(t, "GET", ts.URL+"/api/v1/sessions/one/archives/archive_001", nil))["result"].(map[string]any)
+		require.Equal(t, "archive_001", got["archive_id"])
+		require.Len(t, got["messages"], 2)
+		for _, name := range []string{"chapter_001", "archive_002", "archive_1"} {
+			require.Equal(t, 404, call(t, "GET", ts.URL+"/api/v1/sessions/one/archives/"+name, nil).StatusCode)
+		}
+		got = decode(t, call(t, "POST", ts.URL+"/api/v1/search/search", map[string]string{"query": "walrus", "session_id": "one"}))["result"].(map[string]any)
+		uris := map[any]any{} // by type
+		for _, hit := range got["resources"].([]any) {
+			uris[hit.(map[string]any)["context_type"]] = hit.(map[string]any)["uri"]
+		}
+		require.Equal(t, "viking://session/one/history/archive_001/"+query, uris["archive"])
+	}
 }
 
 // plain is a transcript with numbers for IDs, and without times and checksums.

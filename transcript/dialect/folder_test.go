@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
@@ -196,6 +197,26 @@ func TestFolderErrors(t *testing.T) {
 	}
 	_, err = dialect.ReadFolder(os.DirFS(filepath.Join(t.TempDir(), "nowhere")))
 	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// The number of an archive is in its name, or follows the last one.
+func TestArchiveNumbers(t *testing.T) {
+	fsys := fstest.MapFS{"session/s/messages.jsonl": {}}
+	for _, name := range []string{"archive_x", "archive_007", "archive_99999999999999999999"} {
+		fsys[path.Join("session/s/history", name, "messages.jsonl")] = &fstest.MapFile{Data: []byte(`{"id":"` + name + `","role":"user","parts":[]}` + "\n")}
+	}
+	f, err := dialect.ReadFolder(fsys)
+	require.NoError(t, err)
+	var numbers []int
+	for s := range f.Sessions() {
+		for rec, err := range s.Records() {
+			require.NoError(t, err)
+			if c, ok := rec.Entry.Body.(transcript.Commit); ok {
+				numbers = append(numbers, c.N)
+			}
+		}
+	}
+	require.Equal(t, []int{1, 7, 8}, numbers)
 }
 
 // A folder of very many sessions costs time in proportion to their number.
