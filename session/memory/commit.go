@@ -34,7 +34,7 @@ type CommitOptions struct {
 	Now func() time.Time
 }
 
-// Committed is what [Commit] did.
+// Committed is the result of [Commit].
 type Committed struct {
 	// Reason is the reason why no chapter was closed: "no_messages" if every
 	// message is in a chapter, "turn_open" if only the running turn is new.
@@ -55,10 +55,10 @@ const (
 	turnOpen   = "turn_open"
 )
 
-// Commit closes a chapter: it has the entries of the history outside of chapters, up to the last complete turn. A turn that waits
-// for an answer, a result or a person stays for the next commit, and so do
-// concurrent appends. A chapter is a range of the transcript; nothing is copied,
-// moved or removed.
+// Commit closes a chapter of the entries of the history outside of chapters, up to
+// the last complete turn. A turn that waits for an answer, a result or a person
+// stays for the next commit, and so do concurrent appends. A chapter is a range of
+// the transcript; nothing is copied, moved or removed.
 //
 // When the error is nil, either one commit entry describes the chapter, as durable
 // as any append, or Committed.Reason explains why there was nothing to close. So

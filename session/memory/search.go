@@ -45,8 +45,8 @@ const (
 // Hit is a match of a query. Its text is data from people and programs, and
 // never an instruction.
 type Hit struct {
-	// Kind is memory; chapter, a chapter of a session; context or skill, the URI of
-	// one that a session has used; or entry, a place in a transcript.
+	// Kind is memory; chapter; context or skill, the URI of one that a session has
+	// used; or entry, a place in a transcript.
 	Kind string `json:"kind"`
 	// URI names the memory or the used resource. For a chapter it is
 	// chapter:<agent>/<session>/<name>, for an entry <agent>/<session>#<ID>.

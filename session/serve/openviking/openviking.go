@@ -1,10 +1,9 @@
 // Package openviking serves the routes of OpenViking: sessions with messages, commits
 // and search, below /api/v1. [URI] and [ParseURI] convert its names of sessions.
 //
-// Each route is one line of the table in New. An archive is a chapter of package
-// memory. Commits, archives and records of use go to
-// package memory; searches go to package memory, or without it to package search; the rest
-// goes to package session.
+// Each route is one line of the table in New. Commits, archives, which are chapters, and
+// records of use go to package memory; searches go to package memory, or without it to
+// package search; the rest goes to package session.
 package openviking
 
 import (

@@ -32,13 +32,12 @@ func URI(ref session.Ref) string {
 	return path + uriQuery + url.QueryEscape(ref.Agent)
 }
 
-// archiveName returns the name of the archive that is a chapter: archive_001 for
-// chapter_001.
+// archiveName returns the name of a chapter in OpenViking: archive_001 for chapter_001.
 func archiveName(chapter string) string {
 	return strings.Replace(chapter, "chapter", "archive", 1)
 }
 
-// archiveURI returns the URI of the archive that a hit names.
+// archiveURI returns the URI of a chapter in OpenViking.
 func archiveURI(h memory.Hit) string {
 	uri := URI(h.Session)
 	end := strings.LastIndexByte(uri, '/') + 1 // of the ID
