@@ -92,6 +92,28 @@ func TestWhenRowsArePut(t *testing.T) {
 	require.Len(t, h.puts, 1, "Close")
 }
 
+// The first append to a session that was idle puts its row, so that a list of another
+// process has it in its place.
+func TestRowOfASessionThatWasIdle(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	opts := &session.Options{Now: func() time.Time { return now }}
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, opts)
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("q"), storetest.Answer("a"))
+	storetest.Close(t, st)
+
+	now = now.Add(time.Hour)
+	h := &held{Driver: memdriver.Reopen(mem)}
+	st = session.OpenDriver(h, opts)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
+	require.Len(t, h.puts, 1)
+	require.Equal(t, now, h.puts[0].UpdatedAt)
+	storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("a"))
+	require.Len(t, h.puts, 1)
+	storetest.Close(t, st)
+}
+
 // A row that cannot be put fails no append and is put later.
 func TestRowThatCannotBePut(t *testing.T) {
 	h := &held{Driver: memdriver.New(nil)}

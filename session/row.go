@@ -159,8 +159,8 @@ func cutRunes(text string, most int) string {
 
 // Rows are put into the index when something is promised (meta), when a turn
 // ends, when a session leaves the table, when the store is closed or listed, and
-// by an append that comes rowAge after the last row. Between two rows the driver
-// tells other processes that the row of the session is old.
+// by an append that comes rowAge after the last row. So the order of lists is exact to
+// rowAge.
 const (
 	rowAge = 5 * time.Second
 	// rowWait is how long a caller waits for an index that is locked: by a

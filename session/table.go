@@ -34,7 +34,7 @@ type state struct {
 	looks    uint64        // Store.looks at the lookup of both
 	wrote    driver.Cursor // the end of the last append of this process
 	wroteAt  time.Time     // the time of its entries
-	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
+	rowAt    time.Time     // wroteAt when this process put a row last; before that, the last message that it found
 	fresh    []fresh       // appends of this process that the reader was not given yet
 	known    driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
 }

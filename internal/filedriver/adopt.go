@@ -26,9 +26,6 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 	}
 	x := a.idx
 	return x.hold(ctx, func() error {
-		if err := x.readyKey(ctx, ownedKeyOf(row.KeyRef())); err != nil {
-			return err
-		}
 		for e := x.byKey[ownedKeyOf(row.KeyRef())]; e != nil; e = e.next {
 			if e.gen == row.Gen && e.gen > 0 && e.id != row.ID {
 				return fmt.Errorf("session %s of agent %q: session %s of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", row.ID, a.name, e.id, e.gen, fs.ErrExist)
@@ -52,6 +49,6 @@ func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) 
 			return d.notFound(row.Ref())
 		}
 		was.Gen = row.Gen
-		return x.putRow(was, was.Size)
+		return x.putRow(was)
 	})
 }

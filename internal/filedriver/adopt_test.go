@@ -306,7 +306,7 @@ func TestPutWithoutAHeader(t *testing.T) {
 	require.Len(t, list(t, d), 1)
 	require.NoError(t, d.Close())
 	require.NotContains(t, indexText(t, dir), `"row":{"id":"bad"`)
-	require.Contains(t, indexText(t, dir), `{"busy":"bad"}`)
+	require.Contains(t, indexText(t, dir), `{"unknown":"bad"}`)
 }
 
 // So it is if not even the ID of a transcript is known: its name is hashed.

@@ -84,14 +84,12 @@ func (d *Driver) Update(ctx context.Context, ref driver.Ref, decide func(context
 	})
 }
 
-// append calls add with the open log of a session, once the index names this process as
-// a writer.
+// append calls add with the open log of a session, once the index names this process
+// as a writer.
 func (d *Driver) append(ctx context.Context, ref driver.Ref, add func(o *openLog) (driver.Result, error)) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
-		o.appends.Add(1)
-		defer o.appends.Add(-1)
-		if !o.told.Load() {
-			err = a.idx.tell(ctx, o)
+		if !a.idx.named.Load() {
+			err = a.idx.openWriter(ctx)
 		}
 		if err == nil {
 			res, err = add(o)

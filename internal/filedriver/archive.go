@@ -109,7 +109,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		return err
 	}
 	x.a.d.at("archive: busy line")
-	if err := x.markBusy(s.log); err != nil {
+	if err := x.change(ref.ID); err != nil {
 		return err
 	}
 	if !p.holds(s.log.log, s.row) {
@@ -134,7 +134,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	}
 	if err != nil {
 		_ = x.a.removeBeside(ref.ID) // it does not count
-		_ = x.putRow(s.row, s.row.Size)
+		_ = x.putRow(s.row)
 		return x.a.notArchived(ref, err)
 	}
 	x.a.d.at("archive: sync folder")
@@ -143,7 +143,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	x.compared()
 	x.a.d.at("archive: row")
 	s.row.Archived = true
-	if rowErr := x.putRow(s.row, s.row.Size); rowErr != nil {
+	if rowErr := x.putRow(s.row); rowErr != nil {
 		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
 	}
 	return err
@@ -194,7 +194,7 @@ func (x *index) restore(ref driver.Ref) error {
 		return x.a.removeBeside(ref.ID) // leftovers of a killed process
 	}
 	x.a.d.at("restore: busy line")
-	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
+	if err := x.change(ref.ID); err != nil {
 		return err
 	}
 	if err = x.a.syncFolders(); err == nil {
@@ -313,7 +313,7 @@ func (x *index) stillRow(ctx context.Context, f found) (row driver.Row, err erro
 	if e == nil || e.key == "" || e.archived != f.archived || !f.archived && e.size != f.size {
 		return row, x.a.spoilt("look at session "+f.id, f, errors.New("it cannot be understood"), "inspect it, and restore it from a copy or delete session "+f.id)
 	}
-	if err := x.readyKey(ctx, e.ownedKey); err != nil {
+	if err := x.ready(ctx); err != nil {
 		return row, err
 	}
 	if row, err = x.checked(driver.Ref{Agent: x.a.name, ID: f.id}); err != nil {

@@ -9,15 +9,14 @@
 // The transcripts are the only source of truth, and archives where there is no
 // transcript. The index is a log of rows, of which the last one of a session
 // counts. It is a cache: lost, corrupt or stale, it is made again from the
-// transcripts. Only the list of busy writers is lost with it; their last bytes
-// are then not compared with the disk. The names of folders and files are
+// transcripts. The names of folders and files are
 // injective encodings of agents and IDs, see [EncodeName].
 //
 // A row is written when a session is made, deleted, described or made current,
 // when a turn ends, and some seconds after the last row, not at every append. A
-// busy line precedes the first append of a process since its last row, and
-// readers look at the transcripts of busy sessions alone. A deletion and an erase
-// rewrite the log, so that no removed word remains in the folder.
+// list looks at the sizes of the transcripts of its page. A process names itself in
+// the index while it may append, so that others notice its death. A deletion and an
+// erase rewrite the log, so that no removed word remains in the folder.
 //
 // [Open] refuses the folder of another program with [driver.ErrForeign].
 //
@@ -35,11 +34,11 @@ package filedriver
 //
 // A row is written for promises: creation, the current session, metadata, the end of a
 // turn, Close, and an append some seconds after the last row. One row per append cost
-// as much as the append. A busy line marks missing rows, so a list reads its page and
-// the busy sessions. A locked index delays an append by half a second at most.
+// as much as the append. So a row may be old: lists look at the sizes of their page, and
+// are in order to five seconds. A locked index delays an append by half a second at most.
 //
-// The first line names the boot. After a reboot every transcript is compared with its
-// row once: a power cut may take a busy line and leave its file.
+// The first line names the boot. After a reboot, and after the death of a writer, every
+// transcript is compared with its row once.
 //
 // Turn locks and the index lock are bytes of sessions.lock. A lock on a transcript
 // would be lost when a copy takes its name.

@@ -27,9 +27,7 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Sync decides when appended lines are on stable storage. The zero value is
-	// driver.SyncAlways. Under driver.SyncNever a row ends the busy line of a session
-	// though its lines are not synced; see session.Options about processes that share
-	// a store.
+	// driver.SyncAlways.
 	Sync driver.SyncPolicy
 	// ReadOnly opens without writing anything: no repair, no index. A line that
 	// a dead writer left unfinished is taken for final; one that may still be in the
@@ -224,15 +222,16 @@ func (d *Driver) Close() error {
 	d.watches.close()
 	d.logs.interrupt()
 	d.ops.Wait()
-	// The lock that proves this writer alive is released first: waiters for the sync
-	// lock of a transcript, which a failed sync keeps if it could not be marked, then
-	// find a dead writer, and its busy line.
-	var errs []error
-	for _, a := range d.agents {
-		errs = append(errs, a.idx.close())
-		a.idx = nil
+	opened := map[string][]string{} // by agent
+	d.mu.Lock()
+	for ref := range d.ids {
+		opened[ref.Agent] = append(opened[ref.Agent], ref.ID)
 	}
-	errs = append(errs, d.logs.close())
+	d.mu.Unlock()
+	for _, a := range d.agents {
+		a.idx.closeWriter(opened[a.name])
+	}
+	errs := []error{d.logs.close()}
 	for _, a := range d.agents {
 		errs = append(errs, a.close())
 	}

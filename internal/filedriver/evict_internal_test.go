@@ -104,10 +104,10 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 	o := open(0)
 	_, _, err := o.log.Append(t.Context(), []byte("{}\n"), -1)
 	require.NoError(t, ls.release(o, err))
-	require.Same(t, o, ls.find(o.ref))
+	require.Same(t, o, ls.open[o.ref])
 	close(goOn)
 	require.NoError(t, <-ended)
-	require.Nil(t, ls.find(o.ref))
+	require.Nil(t, ls.open[o.ref])
 }
 
 // A log is closed once when the driver is closed while a release evicts it.

@@ -53,7 +53,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 				_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) { return header(gen, 0) })
 				require.NoError(t, err)
 				failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
-				failed := d.logs.find(ref).log
+				failed := d.logs.open[ref].log
 				d.logs.failed = func(l *filelog.Log) *driver.NotDurableError {
 					if l == failed {
 						return failure

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/convolog/convolog/internal/ahead"
 	"github.com/convolog/convolog/internal/filelog"
@@ -23,37 +24,34 @@ import (
 const (
 	indexName = "sessions.jsonl"
 	lockName  = "sessions.lock"
-	// indexVersion 2 has the owner of a row before its key.
-	indexVersion = 2
+	// indexVersion 3 has open writers instead of busy lines.
+	indexVersion = 3
 	// An index is rewritten when it is longer than twice its rows plus rewriteAbove bytes.
 	rewriteAbove = 64 << 10
 )
 
 // A record is one line of the index. The first line has Version; every other
-// one has Row, Busy, Delete or Erase.
+// one has one of the members below Row.
 type record struct {
 	Version int    `json:"index,omitempty"`
 	Boot    string `json:"boot,omitempty"` // of the system, see bootID
 	Agent   string `json:"agent,omitempty"`
 
-	By   int64       `json:"by,omitempty"`   // the writer of the line
-	Ends []int64     `json:"ends,omitempty"` // dead writers whose appends the row covers
-	Row  *driver.Row `json:"row,omitempty"`
-
-	Busy string `json:"busy,omitempty"` // a session that By may append to from now on
-	From int64  `json:"from,omitempty"` // the size of its transcript that a sync has covered
-
-	Delete string `json:"delete,omitempty"`
-	Erase  string `json:"erase,omitempty"` // a session whose lines are replaced
+	Row     *driver.Row `json:"row,omitempty"`
+	Change  string      `json:"change,omitempty"`  // a session that is made, archived, restored or made current
+	Unknown string      `json:"unknown,omitempty"` // a transcript whose header cannot be read
+	Open    int64       `json:"open,omitempty"`    // a writer that may append from now on
+	Closed  int64       `json:"closed,omitempty"`  // a writer that appends no more; the index has its rows
+	Delete  string      `json:"delete,omitempty"`
+	Erase   string      `json:"erase,omitempty"` // a session whose lines are replaced
 }
 
 // An index is the list of an agent's sessions, as the package comment describes it.
 //
-// A process announces appends to a session in a busy line, and ends it with its next
-// row. The first line names the boot of the system: after a power cut, when anything
-// may have been lost, all transcripts are compared with their rows once, and so they
-// are if the index is missing or damaged. Therefore only lines of a deletion and an
-// erase need a sync.
+// All transcripts are compared with their rows once if the index is missing or damaged,
+// if its first line names another boot of the system, or if a writer that it names has
+// died: any of its rows may be old or lost then. Therefore only lines of a deletion and
+// an erase need a sync.
 //
 // Writers hold a lock byte of the file sessions.lock, which also has one byte
 // for each living writer. Readers take no lock. A writer also rewrites the log
@@ -64,19 +62,19 @@ type index struct {
 
 	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
-	file    *os.File    // nil if missing
-	info    fs.FileInfo // of file
-	applied int64       // offset after the last line that was applied
-	version int         // of the file; 0 if its first line does not say
-	by      int64       // this writer's number; 0 before the first write
-	reaped  bool        // this writer has looked after the sessions of dead ones
-	busy    map[string][]busyMark
+	file    *os.File        // nil if missing
+	info    fs.FileInfo     // of file
+	applied int64           // offset after the last line that was applied
+	version int             // of the file; 0 if its first line does not say
+	by      int64           // this writer's number; 0 before the first write
+	writers map[int64]bool  // open ones; true if found dead, and all transcripts compared
+	named   atomic.Bool     // the file names this process as a writer
+	changes map[string]bool // sessions whose files count until their next row
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
 	held    string          // the session that is kept still
 	remake  bool            // the next writer must rewrite the file
-	// No process has written to the file under this boot of the system: the page cache
-	// agrees with the disk about its dead writers.
+	// No process has written to the file under this boot of the system.
 	otherBoot bool
 	learned
 }
@@ -96,7 +94,6 @@ func openIndex(a *agent) (*index, error) {
 	if err != nil {
 		return nil, errors.Join(err, x.close())
 	}
-	a.idx = x // logs ask it
 	if pending && x.lock != nil {
 		// The words of a session to be deleted are still there. The holder of the
 		// lock may be deleting it, and may have been stopped.
@@ -132,7 +129,9 @@ func (x *index) forget() error {
 		err = x.file.Close()
 	}
 	x.file, x.info, x.applied, x.version, x.otherBoot = nil, nil, 0, 0, false
-	x.rows, x.busy, x.deletes, x.erases = newRows(0), map[string][]busyMark{}, map[string]bool{}, map[string]bool{}
+	x.rows, x.writers = newRows(0), map[int64]bool{}
+	x.named.Store(false)
+	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	x.learned = learned{lost: true}
 	return err
 }
@@ -156,7 +155,7 @@ func (x *index) refresh() error {
 		x.info = info
 		return x.read(info.Size())
 	}
-	if x.file == nil && gone && x.busy != nil {
+	if x.file == nil && gone && x.writers != nil {
 		return nil
 	}
 	if err := x.forget(); err != nil {
@@ -178,6 +177,8 @@ func (x *index) refresh() error {
 	}
 	x.rows = newRows(x.info.Size() / 512)
 	err = x.read(x.info.Size())
+	_, named := x.writers[x.by]
+	x.named.Store(named)
 	switch {
 	case err != nil:
 	case x.version > indexVersion:
@@ -305,15 +306,18 @@ func (x *index) apply(l line) {
 	case l.row != nil:
 		if !x.deletes[l.row.id] {
 			x.set(l.row)
-			x.unmark(l.row.id, append(l.Ends, l.By)...)
+			delete(x.changes, l.row.id)
 		}
-	case l.Busy != "" && l.By == 0:
-		if x.find(l.Busy) == nil {
-			x.set(&entry{id: l.Busy, size: unseen})
+	case l.Change != "":
+		x.changes[l.Change] = true
+	case l.Unknown != "":
+		if x.find(l.Unknown) == nil {
+			x.set(&entry{id: l.Unknown, size: unseen})
 		}
-	case l.Busy != "":
-		x.unmark(l.Busy, l.By)
-		x.busy[l.Busy] = append(x.busy[l.Busy], busyMark{l.By, l.From})
+	case l.Open != 0:
+		x.writers[l.Open] = false
+	case l.Closed != 0:
+		delete(x.writers, l.Closed)
 	case l.Delete != "":
 		x.drop(l.Delete)
 		x.deletes[l.Delete] = true
@@ -323,23 +327,11 @@ func (x *index) apply(l line) {
 	}
 }
 
-// unmark ends the busy lines of writers.
-func (x *index) unmark(id string, by ...int64) {
-	marks, ok := x.busy[id]
-	if !ok {
-		return
-	}
-	marks = slices.DeleteFunc(marks, func(m busyMark) bool { return slices.Contains(by, m.by) })
-	if x.busy[id] = marks; len(marks) == 0 {
-		delete(x.busy, id)
-	}
-}
-
 func (x *index) drop(id string) {
 	if e := x.find(id); e != nil {
 		x.del(e)
 	}
-	delete(x.busy, id)
+	delete(x.changes, id)
 }
 
 // row returns the row of an entry. A bad one is made again from the transcript.
@@ -350,7 +342,6 @@ func (x *index) row(e *entry) (row driver.Row, ok bool) {
 	}
 	x.del(e)
 	x.check(e.id)
-	x.news = append(x.news, e.id)
 	if e = x.find(e.id); e == nil {
 		return row, false
 	}
@@ -373,41 +364,19 @@ func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	return row, true
 }
 
-// ready applies lines of other writers, and notices new names in the folder,
-// without a lock and without writing. The caller holds x.mu.
+// ready applies lines of other writers, and notices new names in the folder and
+// changes of sessions that are under way, without a lock and without writing. The
+// caller holds x.mu.
 func (x *index) ready(ctx context.Context) error {
-	if err := x.refresh(); err != nil {
+	err := x.refresh()
+	if err == nil {
+		err = x.compare(ctx)
+	}
+	if err != nil {
 		return err
 	}
-	return x.compare(ctx)
-}
-
-// readyRows is ready, and brings the rows of busy sessions up to date.
-func (x *index) readyRows(ctx context.Context) error {
-	if err := x.ready(ctx); err != nil {
-		return err
-	}
-	for id := range x.busy {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	for id := range x.changes {
 		x.check(id)
-	}
-	return nil
-}
-
-// readyKey is ready, and finds out which session of a key is current: a busy
-// one may have become so since its row.
-func (x *index) readyKey(ctx context.Context, key ownedKey) error {
-	if err := x.ready(ctx); err != nil {
-		return err
-	}
-	for id := range x.busy {
-		if e := x.find(id); e == nil {
-			x.check(id)
-		} else if e.ownedKey == key {
-			x.readGen(e)
-		}
 	}
 	return ctx.Err()
 }

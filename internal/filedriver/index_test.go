@@ -26,7 +26,7 @@ func TestStaleRow(t *testing.T) {
 
 	// The line of SetCurrent, and no row: as if the kill had come in between.
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 7}}
-	addLine(t, dir, `{"by":12345678,"busy":"a"}`)
+	addLine(t, dir, `{"open":12345678}`)
 	f, err := os.OpenFile(d.Path(a.Ref()), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.Write(append(e.Line(), '\n'))
@@ -56,7 +56,7 @@ func TestRowCoversACurrentLine(t *testing.T) {
 	add(t, d, create(t, d, "b", "k").Ref(), "2")
 
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 3}}
-	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, a.Size))
+	addLine(t, dir, fmt.Sprintf(`{"open":%d}`, deadWriter))
 	appendRaw(t, d.Path(a.Ref()), e.Line())
 	for i := range 2 { // turns
 		a.Size = int64(add(t, d, a.Ref(), fmt.Sprint("turn", i)).End)

@@ -70,9 +70,9 @@ func list(t *testing.T, d driver.Driver) []driver.Row {
 	return rows
 }
 
-// Lists look at the transcripts of busy sessions alone, and read of these what
-// the last row lacks. A row ends that.
-func TestBusySessionsAreLookedAt(t *testing.T) {
+// Lists look at the sizes of the transcripts of their page, and read of those that
+// have grown the part that the last row lacks.
+func TestListLooksAtSizes(t *testing.T) {
 	dir := t.TempDir()
 	var asked, askedOther []string
 	d, other := open(t, dir, described(&asked)), open(t, dir, described(&askedOther))
@@ -80,7 +80,7 @@ func TestBusySessionsAreLookedAt(t *testing.T) {
 	create(t, d, "b", "other key")
 	before := indexText(t, dir)
 	end := add(t, d, ref, "1", "2", "3").End
-	require.Equal(t, before+`{"by":`, indexText(t, dir)[:len(before)+6], "one busy line follows")
+	require.Equal(t, before+`{"open":`, indexText(t, dir)[:len(before)+8], "the name of the writer follows")
 	require.Equal(t, 1, strings.Count(indexText(t, dir)[len(before):], "\n"), "one line for three appends")
 
 	require.Len(t, list(t, other), 2)
@@ -111,32 +111,6 @@ func TestBusySessionsAreLookedAt(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// The next writer puts the rows of the sessions that a killed one was busy with.
-func TestDeadWriter(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, described(new([]string)))
-	ref := create(t, d, "a", "k").Ref()
-	require.NoError(t, d.Close())
-	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
-	appendRaw(t, d.Path(ref), note("1").Data)
-
-	var asked []string
-	opts := described(&asked)
-	opts.Sync = driver.SyncAlways
-	d = open(t, dir, opts)
-	require.Equal(t, 1, list(t, d)[0].Messages)
-	require.Equal(t, []string{"a from 0"}, asked)
-	create(t, d, "b", "other key")
-	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
-	require.NoError(t, d.Close())
-
-	asked = nil
-	d = open(t, dir, described(&asked))
-	require.Len(t, list(t, d), 2)
-	require.Empty(t, asked)
-	require.NoError(t, d.Close())
-}
-
 func appendRaw(t *testing.T, path string, line []byte) {
 	t.Helper()
 	appendText(t, path, append(line, '\n'))
@@ -156,7 +130,7 @@ func TestComparedAfterABoot(t *testing.T) {
 	for name, change := range map[string]func(path, text string) error{
 		"another boot": func(path, text string) error {
 			_, rest, _ := strings.Cut(text, "\n")
-			return os.WriteFile(path, []byte(`{"index":2,"boot":"another","agent":"main"}`+"\n"+rest), 0o600)
+			return os.WriteFile(path, []byte(`{"index":3,"boot":"another","agent":"main"}`+"\n"+rest), 0o600)
 		},
 		"no head": func(path, text string) error {
 			_, rest, _ := strings.Cut(text, "\n")
@@ -208,7 +182,7 @@ func TestIndexMadeByAnAppend(t *testing.T) {
 	loseIndex(t, dir)
 	d = open(t, dir, nil)
 	add(t, d, ref, "1")
-	require.Contains(t, indexText(t, dir), `{"index":2,"agent":"main"}`)
+	require.Contains(t, indexText(t, dir), `{"index":3,"agent":"main"}`)
 	require.NoError(t, d.Close())
 	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
 	d = open(t, dir, nil)
@@ -252,7 +226,7 @@ func TestNewerIndex(t *testing.T) {
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
 	require.NoError(t, d.Close())
-	text := strings.Replace(indexText(t, dir), `{"index":2`, `{"index":3`, 1)
+	text := strings.Replace(indexText(t, dir), `{"index":3`, `{"index":4`, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 	d = open(t, dir, nil)
 	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
@@ -271,7 +245,7 @@ func TestOlderIndex(t *testing.T) {
 	key := driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}
 	require.NoError(t, d.Close())
 	text := indexText(t, dir)
-	old := strings.NewReplacer(`{"index":2`, `{"index":1`, `"owner":"`+words[1]+`","key":"`+words[3]+`"`, `"key":"`+words[3]+`"`).Replace(text)
+	old := strings.NewReplacer(`{"index":3`, `{"index":1`, `"owner":"`+words[1]+`","key":"`+words[3]+`"`, `"key":"`+words[3]+`"`).Replace(text)
 	require.NotEqual(t, len(text), len(old))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(old), 0o600))
 	for range 2 {
@@ -281,7 +255,7 @@ func TestOlderIndex(t *testing.T) {
 		require.Equal(t, ref.ID, row.ID)
 		create(t, d, fmt.Sprint("b", len(list(t, d))), "k")
 		require.NoError(t, d.Close())
-		require.Contains(t, indexText(t, dir), `{"index":2`)
+		require.Contains(t, indexText(t, dir), `{"index":3`)
 	}
 }
 
@@ -290,7 +264,7 @@ func TestIndexBecomesNewer(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	row := create(t, d, "a", "k")
-	text := strings.Replace(indexText(t, dir), `{"index":2`, `{"index":3`, 1)
+	text := strings.Replace(indexText(t, dir), `{"index":3`, `{"index":4`, 1)
 	loseIndex(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
@@ -385,7 +359,7 @@ func TestIndexIsRewritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "b", cur.ID)
 	}
-	require.Contains(t, indexText(t, dir), `"busy":"b"`)
+	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
 	require.NoError(t, d.Close())
 	require.NoError(t, other.Close())
 }
@@ -457,18 +431,4 @@ func TestWaitForTheIndex(t *testing.T) {
 	require.Equal(t, "append", waits[0].Lock)
 	require.ErrorIs(t, waits[0].Err, filelog.ErrBusy)
 	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
-}
-
-// A process that goes on being busy behind its row says so once.
-func TestStillBusyIsSaidOnce(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, nil)
-	row := create(t, d, "a", "k")
-	row.Size = int64(add(t, d, row.Ref(), "1").End)
-	add(t, d, row.Ref(), "2")
-	require.NoError(t, d.Put(t.Context(), row))
-	before := indexText(t, dir)
-	add(t, d, row.Ref(), "3")
-	require.Equal(t, before, indexText(t, dir))
-	require.NoError(t, d.Close())
 }

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
@@ -43,14 +42,6 @@ type openLog struct {
 	place *list.Element // in the order
 	idle  bool          // counted as such
 	stale bool          // its file was removed, and its last user closes it
-
-	// suspects are the dead writers that the log knows; guarded by index.mu.
-	suspects map[int64]bool
-	// told is set while the index holds a busy line of this process, and
-	// appends counts running ones. See index.stillBusy for their order.
-	told    atomic.Bool
-	appends atomic.Int32
-	// The lines that conditional appends have read; guarded by the append lock.
 }
 
 func newLogs(d *Driver, limit int) *logs {
@@ -161,8 +152,7 @@ func (ls *logs) evict() {
 	ls.mu.Unlock()
 	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
 		// So that closing does not sync: a log opened in between would
-		// not learn of a failure. It is not a Flush, which may ask the index for
-		// other writers: the caller may hold index.mu.
+		// not learn of a failure.
 		if err := o.log.Sync(context.Background()); err != nil {
 			ls.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
 		}
@@ -241,39 +231,8 @@ func (ls *logs) close() error {
 	return errors.Join(errs...)
 }
 
-// find returns the log of a session if it is open, without using it.
-func (ls *logs) find(ref driver.Ref) *openLog {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.open[ref]
-}
-
-// busy returns the open logs of the sessions of an agent that this process has
-// told others it is busy with.
-func (ls *logs) busy(agent string) (ids []string) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for ref, o := range ls.open {
-		if ref.Agent == agent && o.told.Load() {
-			ids = append(ids, ref.ID)
-		}
-	}
-	return ids
-}
-
-// unsynced returns the offset of the first byte that this process has written
-// to a session and not synced, at most size.
-func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
-	o := ls.find(ref)
-	if o == nil {
-		return size
-	}
-	return min(size, o.log.Unsynced())
-}
-
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
-	o.UnsyncedByOthers = func() (int64, error) { return a.idx.unsyncedByOthers(ref) }
 	if f := a.d.opts.Observe; f != nil {
 		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
 	}

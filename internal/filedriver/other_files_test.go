@@ -1,7 +1,6 @@
 package filedriver_test
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -163,7 +162,7 @@ func TestSessionInTheMaking(t *testing.T) {
 	made := d.Path(driver.Ref{Agent: "main", ID: "b"})
 	require.NoError(t, os.WriteFile(made, []byte(strings.NewReplacer(`"id":"a"`, `"id":"b"`, `"gen":1`, `"gen":2`).Replace(string(text))), 0o600))
 	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
-	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"b"}`, deadWriter))
+	addLine(t, dir, `{"change":"b"}`)
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
 	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.NoError(t, err)

@@ -167,7 +167,7 @@ func TestSessionsOfAHashedName(t *testing.T) {
 			return rest
 		},
 		"after a kill inside Delete": func(text string) string {
-			return text + fmt.Sprintf(`{"by":%d,"busy":"a"}`+"\n"+`{"delete":"b"}`+"\n", deadWriter)
+			return text + fmt.Sprintf(`{"open":%d}`+"\n"+`{"delete":"b"}`+"\n", deadWriter)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -233,8 +233,9 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 		}
 	}
 	loseIndex(t, dir)
-	create(t, d, "c", "other key") // the process itself still knows that it is busy
-	require.Contains(t, indexText(t, dir), `"busy":"a"`)
+	create(t, d, "c", "other key")
+	add(t, d, ref, "4") // names the process again
+	require.Contains(t, indexText(t, dir), `{"open":`)
 	require.NoError(t, d.Close())
 	require.NoError(t, other.Close())
 }

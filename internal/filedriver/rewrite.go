@@ -68,12 +68,6 @@ func (x *index) finishErases() error {
 	for id := range x.erases {
 		x.doubt(id) // a concurrent row may be of the old lines
 		x.check(id)
-		f, err := x.a.stat(id)
-		for i := range x.busy[id] {
-			if err == nil {
-				x.busy[id][i].from = f.size // all of the new file is on stable storage
-			}
-		}
 	}
 	if len(x.erases) == 0 {
 		return nil

@@ -2,7 +2,6 @@ package filedriver_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A row that says less than the transcript holds does not end the busy line.
+// A list has the messages that the row of a session lacks. A row of fewer bytes does not
+// replace one of more.
 func TestPutOfAnOldRow(t *testing.T) {
 	dir := t.TempDir()
 	var asked []string
@@ -32,25 +32,9 @@ func TestPutOfAnOldRow(t *testing.T) {
 	require.Equal(t, 3, list(t, other)[0].Messages)
 	require.Equal(t, []string{"a from 2"}, asked)
 
-	// A process that has appended nothing is not busy, whatever its row covers.
-	before := indexText(t, dir)
-	require.NoError(t, other.Put(t.Context(), old))
-	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)
-
-	// It is not, either, if the index has not more than its row.
-	behind := t.TempDir()
-	third := open(t, behind, nil)
-	row := create(t, third, "a", "k")
-	appendRaw(t, third.Path(row.Ref()), note("1").Data)
-	before = indexText(t, behind)
-	require.NoError(t, third.Put(t.Context(), row))
-	require.NotContains(t, indexText(t, behind)[len(before):], `"busy"`)
-	require.NoError(t, third.Close())
-
-	// A row of less than another process has put does not replace that.
 	fresh := list(t, other)[0]
 	require.NoError(t, other.Put(t.Context(), fresh))
-	before = indexText(t, dir)
+	before := indexText(t, dir)
 	require.NoError(t, d.Put(t.Context(), old))
 	require.Contains(t, indexText(t, dir)[len(before):], `"messageCount":3`)
 	require.Equal(t, 3, list(t, d)[0].Messages)
@@ -103,25 +87,6 @@ func TestTimesOutOfRange(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A row does not end the busy line of a writer whose bytes are not yet on stable
-// storage: others must suspect them if the writer is killed.
-func TestRowOfUnsyncedLines(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncInterval(time.Hour)})
-	row := create(t, d, "a", "k")
-	row.Size = int64(add(t, d, row.Ref(), "1").End)
-	before := indexText(t, dir)
-	require.NoError(t, d.Put(t.Context(), row))
-	require.Contains(t, indexText(t, dir)[len(before):], `"busy":"a","from":`)
-	require.NoError(t, d.Flush(t.Context(), row.Ref()))
-	before = indexText(t, dir)
-	require.NoError(t, d.Put(t.Context(), row))
-	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)
-	add(t, d, row.Ref(), "2")
-	require.Contains(t, indexText(t, dir)[len(before):], `"busy"`)
-	require.NoError(t, d.Close())
-}
-
 // The caller owns the row that a lookup by key returns. Its gen is the highest.
 func TestCurrentReturnsACopy(t *testing.T) {
 	dir := t.TempDir()
@@ -140,7 +105,7 @@ func TestCurrentReturnsACopy(t *testing.T) {
 		got.Labels[0] = "changed"
 	}
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}} // which another process is about to put in a row
-	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	addLine(t, dir, `{"change":"a"}`)
 	appendRaw(t, d.Path(row.Ref()), e.Line())
 	got, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
 	require.NoError(t, err)
@@ -149,14 +114,14 @@ func TestCurrentReturnsACopy(t *testing.T) {
 }
 
 // A session that was just made by a process which was killed before it wrote the
-// row gets one from the next writer, though that has looked after dead ones before.
+// row gets one from the next writer.
 func TestRowOfASessionInTheMaking(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	a := create(t, d, "a", "k")
 	text, err := os.ReadFile(d.Path(a.Ref()))
 	require.NoError(t, err)
-	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"b"}`, deadWriter))
+	addLine(t, dir, `{"change":"b"}`)
 	made := d.Path(driver.Ref{Agent: "main", ID: "b"})
 	require.NoError(t, os.WriteFile(made, []byte(strings.Replace(string(text), `"id":"a"`, `"id":"b"`, 1)), 0o600))
 	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))

@@ -21,8 +21,6 @@ type entry struct {
 	used      bool // the session has lines after its header
 	archived  bool
 
-	read int64 // up to where the transcript was read for its gen, if that is after size
-
 	at  int64       // where the row is in the file
 	n   int         // its length in bytes; 0 if the file does not have it
 	row *driver.Row // the row if the file does not have it
@@ -159,27 +157,14 @@ func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
 	return cur, highest
 }
 
-// headRow is the beginning of a row in a rewritten index.
+// headRow is the beginning of a row.
 const headRow = `{"row":`
 
-// peek reads a line with a row or a busy line of a writer, as this package writes
-// them; of a row its beginning, with its place in the line in the entry. It reports
-// false for any other line.
+// peek reads the beginning of a line with a row as this package writes it, with its
+// place in the line in the entry. It reports false for any other line.
 func peek(text []byte) (l line, ok bool) {
 	p := peeker{text, true}
-	if !p.maybe(headRow) {
-		p.skip(`{"by":`)
-		l.By = p.number()
-		if p.maybe(`,"busy":"`) {
-			id := p.text()
-			if p.maybe(`,"from":`) {
-				l.From = p.number()
-			}
-			l.Busy = string(id)
-			return l, p.ok && bytes.IndexByte(id, '\\') < 0 && string(p.rest) == "}"
-		}
-		p.skip(`,"row":`)
-	}
+	p.skip(headRow)
 	e := &entry{at: int64(len(text) - len(p.rest)), n: len(p.rest) - len("}")}
 	p.skip(`{"id":"`)
 	id := p.text()

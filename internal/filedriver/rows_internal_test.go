@@ -67,7 +67,7 @@ func TestDecodeChunks(t *testing.T) {
 func TestReadMeetsAShorterIndex(t *testing.T) {
 	var text strings.Builder
 	for i := range 3000 {
-		fmt.Fprintf(&text, `{"by":1,"busy":"%d"}`+"\n", i)
+		fmt.Fprintf(&text, `{"change":"%d"}`+"\n", i)
 	}
 	name := filepath.Join(t.TempDir(), indexName)
 	require.NoError(t, os.WriteFile(name, []byte(text.String()), 0o600))
@@ -79,11 +79,11 @@ func TestReadMeetsAShorterIndex(t *testing.T) {
 	size := int64(len(text.String()))
 	require.NoError(t, x.read(size+5*chunk))
 	require.Equal(t, size, x.applied)
-	require.Len(t, x.busy, 3000)
+	require.Len(t, x.changes, 3000)
 
-	require.NoError(t, os.WriteFile(name, []byte(text.String()+`{"by":1,"busy":"late"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(text.String()+`{"change":"late"}`+"\n"), 0o600))
 	require.NoError(t, x.read(size+5*chunk))
-	require.Len(t, x.busy, 3001)
+	require.Len(t, x.changes, 3001)
 
 	// Where the last line ended another one is in its middle now.
 	x.lost, x.applied = false, x.applied-5
@@ -179,11 +179,10 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 // Lines as this package writes them need no decoding.
 func TestPeek(t *testing.T) {
 	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 9876543210, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
-	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}, {Row: &driver.Row{ID: "a", Owner: "ada", Key: "k"}}, {Row: &driver.Row{ID: "a", Key: "k", Rev: 2, Archived: true}}} {
+	for _, rec := range []record{{Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}, {Row: &driver.Row{ID: "a", Owner: "ada", Key: "k"}}, {Row: &driver.Row{ID: "a", Key: "k", Rev: 2, Archived: true}}} {
 		text := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
 		l, ok := peek(text)
 		require.True(t, ok, "%s", text)
-		require.Equal(t, rec.By, l.By)
 		e := l.row
 		require.Equal(t, []string{rec.Row.ID, rec.Row.Owner, rec.Row.Key}, []string{e.id, e.owner, e.key})
 		require.Equal(t, rec.Row.LastID != "", e.used)
@@ -192,12 +191,7 @@ func TestPeek(t *testing.T) {
 		require.Equal(t, []int64{rec.Row.Size, rec.Row.Gen}, []int64{e.size, e.gen})
 		require.JSONEq(t, string(text), string(text[:e.at])+string(text[e.at:e.at+int64(e.n)])+"}")
 	}
-	for _, rec := range []record{{By: 7, Busy: "a"}, {By: 1 << 47, Busy: "a", From: 12}} {
-		got, ok := peek(bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n")))
-		require.True(t, ok)
-		require.Equal(t, line{record: rec}, got)
-	}
-	for _, text := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`, `{"by":1000000000000000000,"busy":"a"}`, `{"row":{"id":"a","size":1,"gen":2,"title":"k"}}`} {
+	for _, text := range []string{``, `{}`, `{"open":1}`, `{"change":"a"}`, `{"row":{"id":"\u0061","size":1,"gen":2,"key":"k"}}`, `{"row":{"id":"a","size":1,"gen":2,"title":"k"}}`} {
 		_, ok := peek([]byte(text))
 		require.False(t, ok, text)
 	}
@@ -226,7 +220,7 @@ func FuzzPeekRow(f *testing.F) {
 		row := driver.Row{ID: id, Owner: owner, Key: key, LastID: last, Size: size, Gen: gen, UpdatedAt: time.Unix(0, at).UTC(), Title: `"},{`}
 		text, err := json.Marshal(row)
 		require.NoError(t, err)
-		line := append(append([]byte(`{"by":7,"row":`), text...), '}')
+		line := append(append([]byte(headRow), text...), '}')
 		l, ok := peek(line)
 		if !ok {
 			return // decoded when it is read
@@ -234,20 +228,9 @@ func FuzzPeekRow(f *testing.F) {
 		var want driver.Row
 		require.NoError(t, json.Unmarshal(text, &want))
 		decoded := entryOf(want)
-		decoded.row, decoded.at, decoded.n = nil, int64(len(`{"by":7,"row":`)), len(text)
+		decoded.row, decoded.at, decoded.n = nil, int64(len(headRow)), len(text)
 		require.Equal(t, decoded, l.row)
-		require.Equal(t, int64(7), l.By)
 	})
-}
-
-// Nothing is left of a session that nobody is busy with any more.
-func TestUnmark(t *testing.T) {
-	x := &index{busy: map[string][]busyMark{"a": {{by: 1}, {by: 2}}}}
-	x.unmark("a", 1)
-	require.Equal(t, map[string][]busyMark{"a": {{by: 2}}}, x.busy)
-	x.unmark("b", 2)
-	x.unmark("a", 2, 3)
-	require.Empty(t, x.busy)
 }
 
 // Only the whole name of a file with a hashed name stands for its session as it is.

@@ -74,7 +74,7 @@ func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.readyKey(ctx, ownedKeyOf(key)); err != nil {
+	if err := a.idx.ready(ctx); err != nil {
 		return row, false, err
 	}
 	row, ok = a.idx.currentRow(ownedKeyOf(key))
@@ -89,8 +89,10 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 		if e == nil {
 			return driver.Row{}, false
 		}
-		if x.readGen(e); x.find(e.id) != e || e.archived {
-			continue // it was archived, or removed by hand
+		if f, err := x.stat(e.id); errors.Is(err, fs.ErrNotExist) || err == nil && f.archived {
+			if x.check(e.id); x.find(e.id) != e {
+				continue // it was archived, or removed by hand
+			}
 		}
 		if row, ok := x.row(e); ok {
 			kept := row // it is likely to be needed again
@@ -133,9 +135,6 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(int6
 	}
 	x, own := a.idx, ownedKeyOf(key)
 	err = x.hold(ctx, func() (err error) {
-		if err := x.readyKey(ctx, own); err != nil {
-			return err
-		}
 		if load {
 			if row, found = x.currentRow(own); !found {
 				err = x.certain()
@@ -177,9 +176,9 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 	return a, err
 }
 
-// create makes a transcript. The caller holds the lock of the index, which is
-// up to date. A busy line comes first, then the file gets its name, then the
-// index its row: after a kill the next writer finishes or discards the session.
+// create makes a transcript. The caller holds the lock of the index, which is up to
+// date. The index gets a line about the change, then the file its name, then the index
+// its row: after a kill the next writer finishes or discards the session.
 func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	row, line := header(gen)
@@ -218,7 +217,7 @@ func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.
 			return driver.Row{}, err
 		}
 	}
-	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
+	if err := x.change(ref.ID); err != nil {
 		return driver.Row{}, err
 	}
 	l, err := filelog.Create(a.sess, fileName(ref.ID), data, a.logOptions(ref))
@@ -226,7 +225,7 @@ func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.
 		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
 			err = errors.Join(err, a.remove(ref.ID, busyWait))
 		}
-		delete(x.busy, ref.ID) // others find no transcript there
+		delete(x.changes, ref.ID) // others find no transcript there
 		return driver.Row{}, err
 	}
 	a.d.logs.drop(ref) // of a session that had the ID before
@@ -235,9 +234,9 @@ func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.
 		return driver.Row{}, err
 	}
 	x.compared()
-	if err := x.write(record{By: x.by, Row: &row}); err != nil {
+	if err := x.putRow(row); err != nil {
 		a.d.logs.drop(ref)
-		delete(x.busy, ref.ID)
+		delete(x.changes, ref.ID)
 		return driver.Row{}, errors.Join(err, a.remove(ref.ID, busyWait))
 	}
 	return row, nil
@@ -277,9 +276,6 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	if e == nil {
 		return row, x.a.d.notFound(o.ref)
 	}
-	if err := x.readyKey(ctx, e.ownedKey); err != nil {
-		return row, err
-	}
 	cur, highest := x.current(e.ownedKey)
 	row, ok := x.row(e)
 	if !ok {
@@ -288,8 +284,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	if cur != nil && cur.id == row.ID {
 		return row, nil
 	}
-	// The busy line makes others look at the transcript until there is a row.
-	if err := x.markBusy(o); err != nil {
+	if err := x.change(row.ID); err != nil {
 		return row, err
 	}
 	gen := highest + 1
@@ -311,7 +306,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 		}
 	}
 	row.Gen = max(row.Gen, gen)
-	if err := x.putRow(row, row.Size); err != nil {
+	if err := x.putRow(row); err != nil {
 		x.a.d.log.Warn("the row of a session that was made current was not written; readers look at its transcript", "folder", x.a.dir, "session", row.ID, "err", err)
 	}
 	return row, nil
@@ -417,7 +412,7 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Position, 
 }
 
 func (x *index) list(ctx context.Context, after driver.Position, n int) (list []driver.Row, err error) {
-	if err := x.readyRows(ctx); err != nil {
+	if err := x.ready(ctx); err != nil {
 		return nil, err
 	}
 	page, changed := x.page(after, n), false
@@ -427,7 +422,7 @@ func (x *index) list(ctx context.Context, after driver.Position, n int) (list []
 		}
 		changed = x.check(e.id) || changed
 	}
-	if changed { // without a busy line: a transcript was changed or removed by hand
+	if changed {
 		page = x.page(after, n)
 	}
 	current := map[ownedKey]*entry{}

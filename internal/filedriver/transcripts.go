@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,38 +28,14 @@ type learned struct {
 	listed [2]time.Time
 }
 
-// readGen reads the lines that the row of a session does not cover for its gen,
-// which is cheaper than making the row again, if another process may have made
-// the session current. It drops a session without a transcript.
-func (x *index) readGen(e *entry) {
-	f, err := x.a.stat(e.id)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		x.del(e)
-	case f.archived:
-		x.check(e.id)
-		return
-	}
-	from := max(e.size, e.read)
-	others := slices.ContainsFunc(x.busy[e.id], func(m busyMark) bool { return m.by != x.by })
-	if err != nil || !others || e.size == 0 || f.size <= from {
-		return
-	}
-	row := driver.Row{Size: from}
-	_ = x.a.read(f, func(o *opened, scan Scan) error {
-		err := lastGen(&row, scan)
-		if err == nil {
-			e.gen, e.read = max(e.gen, row.Gen), o.size
-		}
-		return err
-	})
-}
-
 // compare looks for transcripts that are missing or outdated in the index, if
 // there may be any. A writer adds a row after each change of the folder. So a
 // folder that is not older than the index may have names added or removed by
 // hand, or a session that is just being made.
 func (x *index) compare(ctx context.Context) error {
+	if err := x.seekDead(); err != nil {
+		return err
+	}
 	at, err := x.a.changed()
 	if err != nil {
 		return err
@@ -108,7 +83,6 @@ func (x *index) compare(ctx context.Context) error {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			return x.a.d.wrap("list sessions", x.a.path(f), err, "try again with fewer open files or a higher limit")
 		}
-		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
 		if !there[id] {
@@ -211,12 +185,16 @@ func (x *index) look(f found) error {
 		return err
 	case errors.Is(err, errNoHeader) && row.ID == "":
 		x.set(&entry{id: f.id})
+		x.news = append(x.news, f.id)
 		return err
 	case err != nil && known.ID != "" && known.Key != "":
 		known.Gen, known.Archived = max(row.Gen, e.gen), f.archived
 		row = known
 	}
 	x.set(entryOf(row))
+	if e == nil || e.key == "" || x.lost {
+		x.news = append(x.news, f.id)
+	}
 	return err
 }
 

@@ -124,25 +124,13 @@ func (x *index) finish(ctx context.Context) error {
 		}
 	}
 	x.stale = nil
-	for id := range x.busy {
-		if x.find(id) != nil {
-			continue
-		}
-		// Sessions are made under the lock, so this one is not being made.
-		if x.check(id); x.find(id) == nil {
-			delete(x.busy, id)
-			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
-		}
-		x.news = append(x.news, id)
+	if err := x.finishChanges(); err != nil {
+		return err
 	}
 	if err := x.addNews(); err != nil {
 		return err
 	}
-	if !x.reaped {
-		x.reaped = true
-		x.reap(ctx)
-	}
-	return nil
+	return x.bury()
 }
 
 // addNews writes the rows that the index lacks. The caller holds its lock.
@@ -152,9 +140,9 @@ func (x *index) addNews() error {
 		switch e := x.find(id); {
 		case e == nil:
 		case e.key == "":
-			recs = append(recs, record{Busy: id}) // every process must look at it before it makes a session
+			recs = append(recs, record{Unknown: id}) // every process must look at it before it makes a session
 		case e.row != nil:
-			recs = append(recs, record{By: x.by, Row: e.row})
+			recs = append(recs, record{Row: e.row})
 		}
 	}
 	if len(recs) > 0 {
@@ -166,9 +154,8 @@ func (x *index) addNews() error {
 	return nil
 }
 
-// write appends lines to the index and applies them. No busy line is added to an index
-// of another boot: its first line marks all older bytes as safe. The caller holds the
-// lock of the index.
+// write appends lines to the index and applies them. No writer is named in an index of
+// another boot, of which no dead writer counts. The caller holds the lock of the index.
 func (x *index) write(recs ...record) error {
 	var lines []byte
 	for _, rec := range recs {
@@ -176,8 +163,7 @@ func (x *index) write(recs ...record) error {
 	}
 	if x.file == nil || x.otherBoot {
 		err := x.rewrite(false)
-		isBusy := func(rec record) bool { return rec.Busy != "" }
-		if err != nil && (x.file == nil || slices.ContainsFunc(recs, isBusy)) {
+		if err != nil && (x.file == nil || recs[0].Open != 0) {
 			return err
 		}
 	}
@@ -192,6 +178,8 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
+	_, named := x.writers[x.by]
+	x.named.Store(named)
 	x.vouch()
 	// An erase rewrites the file itself, once the session has its new row.
 	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
@@ -222,8 +210,8 @@ func storable(row driver.Row) driver.Row {
 	return row
 }
 
-// rewrite replaces the index by a new file with the rows, and the unended busy
-// lines and deletions. With sync set it is on stable storage when the error is
+// rewrite replaces the index by a new file with the rows, and the unfinished changes,
+// open writers and deletions. With sync set it is on stable storage when the error is
 // nil.
 func (x *index) rewrite(sync bool) error {
 	head := record{Version: indexVersion, Boot: bootID(), Agent: x.a.name}
@@ -234,7 +222,7 @@ func (x *index) rewrite(sync bool) error {
 	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
 		e := x.find(id)
 		if e.key == "" {
-			data = appendRecord(data, record{Busy: id})
+			data = appendRecord(data, record{Unknown: id})
 			continue
 		}
 		if row := e.row; row != nil {
@@ -254,26 +242,18 @@ func (x *index) rewrite(sync bool) error {
 		}
 		data = append(data[:len(data)+e.n], "}\n"...)
 	}
-	for _, id := range x.a.d.logs.busy(x.a.name) { // of which a damaged file may not speak any more
-		if _, err := x.a.stat(id); errors.Is(err, fs.ErrNotExist) {
-			continue // another process has deleted it
-		}
-		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return m.by == x.by }) {
-			x.busy[id] = append(x.busy[id], busyMark{by: x.by})
-		}
+	for _, id := range slices.Sorted(maps.Keys(x.changes)) {
+		data = appendRecord(data, record{Change: id})
 	}
-	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
-		for _, m := range x.busy[id] {
-			if x.otherBoot && !x.alive(m.by) {
-				continue // all that it has left is on the disk, and all transcripts are compared
-			}
-			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
+	for _, by := range slices.Sorted(maps.Keys(x.writers)) {
+		if !x.otherBoot || x.isAlive(by) {
+			data = appendRecord(data, record{Open: by})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
 		data = appendRecord(data, record{Delete: id})
 	}
-	if x.remake && !x.lost { // a power cut may have taken busy lines whose files it left
+	if x.remake && !x.lost { // a power cut may have taken lines about files that it left
 		if err := x.a.d.sweep(filepath.Base(x.a.dir)); err != nil {
 			x.a.d.log.Warn("files that killed processes have left could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
 		}
@@ -300,8 +280,7 @@ func (x *index) rewrite(sync bool) error {
 }
 
 // put replaces the row of a session, unless the index has one that was made of
-// more of the transcript. It ends this writer's busy line if no append is under
-// way and the row is about all there is.
+// more of the transcript.
 func (x *index) put(ctx context.Context, row driver.Row) error {
 	return x.hold(ctx, func() error {
 		ref := row.Ref()
@@ -324,12 +303,7 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 				return x.a.d.notFound(ref)
 			}
 		}
-		// The row may cover a line with which another process made the session current,
-		// and was killed before it could put its own.
-		if x.readGen(e); x.find(row.ID) != e {
-			return x.a.d.notFound(ref)
-		}
 		row.Gen, row.Owner, row.Key, row.Archived = e.gen, e.owner, e.key, false
-		return x.putRow(row, f.size)
+		return x.putRow(row)
 	})
 }

@@ -1,0 +1,150 @@
+package filedriver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// busyWait is how long an append waits for the lock of the index, and how long a
+// writer waits for a transcript. Others hold these locks for moments; a stopped
+// process must not stop this one.
+const busyWait = 500 * time.Millisecond
+
+// openWriter adds this process to the writers that the index names, before its first
+// append.
+func (x *index) openWriter(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, busyWait)
+	defer cancel()
+	err := x.locked(short, func() error {
+		if x.named.Load() {
+			return nil
+		}
+		if !x.remake {
+			if err := x.compare(ctx); err != nil {
+				return err
+			}
+			if err := x.addNews(); err != nil { // the next line makes the index newer than the folder
+				return err
+			}
+		}
+		return x.write(record{Open: x.by})
+	})
+	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {
+		// If this process is killed, a session may keep an old place in lists.
+		x.a.d.log.Warn("the index is locked by a process that does not go on", "folder", x.a.dir, "err", err)
+		return nil
+	}
+	return err
+}
+
+// closeWriter writes the rows of sessions that this process had open and takes its name
+// from the writers. After a failure other processes find a dead writer.
+func (x *index) closeWriter(ids []string) {
+	if !x.named.Load() {
+		return
+	}
+	err := x.locked(context.Background(), func() error {
+		for _, id := range ids {
+			x.check(id)
+			if e := x.find(id); e != nil && e.n == 0 {
+				x.news = append(x.news, id)
+			}
+		}
+		if err := x.addNews(); err != nil {
+			return err
+		}
+		return x.write(record{Closed: x.by})
+	})
+	if err != nil {
+		x.a.d.log.Warn("the index was not brought up to date; other processes compare it with the transcripts", "folder", x.a.dir, "err", err)
+	}
+}
+
+// isAlive reports whether a writer may still append. Where the system cannot tell, all
+// writers count as alive. A store that is read-only takes all for dead.
+func (x *index) isAlive(by int64) bool {
+	if by == x.by || x.lock == nil {
+		return by == x.by
+	}
+	held, err := x.lock.Held(by)
+	return held || err != nil
+}
+
+// seekDead makes compare look at all transcripts once for each writer that has died: it
+// may have appended to sessions whose rows are older. The first lines of another boot
+// have that effect already.
+func (x *index) seekDead() error {
+	for again := false; ; again = true {
+		var dead []int64
+		for by, known := range x.writers {
+			if !known && !x.otherBoot && !x.isAlive(by) {
+				dead = append(dead, by)
+			}
+		}
+		if len(dead) == 0 || again {
+			for _, by := range dead {
+				x.writers[by], x.lost = true, true
+			}
+			return nil
+		}
+		if err := x.refresh(); err != nil { // a writer that closes takes its name away first
+			return err
+		}
+	}
+}
+
+// bury takes dead writers away, whose sessions were compared and have their rows.
+func (x *index) bury() error {
+	var recs []record
+	for by, dead := range x.writers {
+		if dead {
+			recs = append(recs, record{Closed: by})
+		}
+	}
+	if len(recs) == 0 {
+		return nil
+	}
+	return x.write(recs...)
+}
+
+// change adds a line that makes every process look at the files of a session until
+// its next row. The caller holds the lock of the index.
+func (x *index) change(id string) error { return x.write(record{Change: id}) }
+
+// putRow writes the row of a session. The caller holds the lock of the index.
+func (x *index) putRow(row driver.Row) error { return x.write(record{Row: &row}) }
+
+// putChecked writes the row of a session as its transcript is now.
+func (x *index) putChecked(ref driver.Ref) error {
+	row, err := x.checked(ref)
+	if err == nil {
+		err = x.putRow(row)
+	}
+	return err
+}
+
+// finishChanges ends the changes that killed processes have begun: the files decide. A
+// session without a file was being made.
+func (x *index) finishChanges() error {
+	var recs []record
+	for id := range x.changes {
+		x.check(id)
+		e := x.find(id)
+		if e == nil {
+			delete(x.changes, id)
+			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
+			continue
+		}
+		if row, ok := x.row(e); ok && row.Key != "" {
+			recs = append(recs, record{Row: &row})
+		}
+	}
+	if len(recs) == 0 {
+		return nil
+	}
+	return x.write(recs...)
+}
