@@ -67,7 +67,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	o.Aside = o.Aside || o.Owner != base.Owner
 	header := s.store.header(s.ref.Agent, base.Key, o)
 	h, _ := header.Body.(transcript.Header)
-	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
+	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID}
+	h.Descent = append(slices.Clone(base.Descent), h.Base)
+	h.Base.Lines = len(lines)
 	h.Standing = standing
 	header.Body = h
 	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, driver.Row{BaseRev: &base.Rev, Aside: o.Aside})

@@ -221,6 +221,33 @@ func TestFork(t *testing.T) {
 	})
 }
 
+// A fork names all sessions that it descends from, whatever has become of them.
+func TestForkDescent(t *testing.T) {
+	t.Parallel()
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
+		require.Empty(t, storetest.Info(t, s).Descent)
+		var want []transcript.Link
+		for range 3 {
+			ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
+			want = append(want, transcript.Link{Agent: "main", Session: s.Ref().ID, Entry: ids[0]})
+			fork, err := s.Fork(t.Context(), ids[0], nil)
+			require.NoError(t, err)
+			require.Equal(t, want, storetest.Info(t, fork).Descent)
+			require.NoError(t, st.Delete(t.Context(), s.Ref()))
+			s = fork
+		}
+		infos, err := st.List(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, infos, 1)
+		require.Equal(t, want, infos[0].Descent)
+		header, ok := storetest.Entries(t, s)[0].Body.(transcript.Header)
+		require.True(t, ok)
+		require.Equal(t, want, header.Descent)
+	})
+}
+
 // Metadata that was appended together with a message comes along, and says
 // nothing about the fork.
 func TestForkMeta(t *testing.T) {

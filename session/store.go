@@ -365,7 +365,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		if hasSource {
 			e = e.WithSource(source)
 		}
-		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
+		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Descent: h.Descent, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
 		return row, lineOf(st.withChecksum(e))
 	}

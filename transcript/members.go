@@ -35,6 +35,7 @@ func (h *Header) members(c *codec) {
 	h.Meta.members(c)
 	c.optEntries("standing", &h.Standing)
 	optObject(c, "base", &h.Base, (*Link).members)
+	optList(c, "descent", &h.Descent, (*Link).members)
 	optObject(c, "parent", &h.Parent, (*Link).members)
 }
 
