@@ -82,7 +82,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	return s.store.open(context.WithoutCancel(ctx), op, row) // a fork that is made is returned
+	return s.store.handle(row), nil
 }
 
 // copyOf returns the entries that a fork of a session at an entry begins with,

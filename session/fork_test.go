@@ -3,6 +3,7 @@ package session_test
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -317,4 +318,28 @@ func written(t *testing.T, dir string) (n int64) {
 		return err
 	}))
 	return n
+}
+
+// A session that was made is returned, even if it cannot be read.
+func TestForkAndCreateUnreadable(t *testing.T) {
+	t.Parallel()
+	b, st := storetest.OpenBetween(t, t.TempDir())
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
+	broken := errors.New("the disk is broken")
+	b.AfterCreate = func(session.Ref) error {
+		b.BeforeScan = func(session.Ref) error { return broken }
+		return nil
+	}
+	fork, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, storetest.ErrOf(fork.History(t.Context())), broken)
+	b.BeforeScan = nil
+	require.Equal(t, storetest.History(t, s), storetest.History(t, fork))
+	other, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, storetest.ErrOf(other.History(t.Context())), broken)
+	b.BeforeScan = nil
+	storetest.Add(t, other, transcript.UserText("one"))
 }

@@ -183,8 +183,7 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
 	}
-	st.looks.Add(1)
-	return &Session{store: st, ref: row.Ref()}, nil
+	return st.handle(row), nil
 }
 
 // inMain returns a reference with an agent.
@@ -213,8 +212,7 @@ func (st *Store) check(ctx context.Context, refs ...Ref) (err error) {
 }
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
-	st.looks.Add(1)
-	s := &Session{store: st, ref: row.Ref()}
+	s := st.handle(row)
 	look := func() error { return s.view(ctx, op, func(*View) error { return nil }) }
 	err := look()
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
@@ -285,7 +283,14 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if err != nil {
 		return nil, &Error{Op: op, Key: key.String(), Err: err}
 	}
-	return st.open(ctx, op, row)
+	return st.handle(row), nil
+}
+
+// handle returns a handle on a session. It reads nothing, so a session that exists is never
+// reported as an error.
+func (st *Store) handle(row driver.Row) *Session {
+	st.looks.Add(1)
+	return &Session{store: st, ref: row.Ref()}
 }
 
 func (st *Store) create(ctx context.Context, agent, key string, o CreateOptions) (row driver.Row, err error) {
