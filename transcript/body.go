@@ -309,6 +309,9 @@ type Erasure struct {
 type Custom struct {
 	Name string
 	Data json.RawMessage
+	// Covers are the IDs of the entries whose words Data repeats. An erase of one of them
+	// erases Data.
+	Covers []string
 }
 
 // Unknown is an entry of a type this package does not know. Its line is kept.

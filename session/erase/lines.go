@@ -21,11 +21,12 @@ type eraser struct {
 	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
 	match func(transcript.Entry) bool // nil matches nothing
 
-	gone   map[string]bool // IDs of entries to erase: requested, matching, or repeating their words
-	hashed map[string]bool // IDs of entries whose IdemHash is made of something that goes
-	at     map[string]int  // entry ID -> its place among the records
-	first  int             // the place of the first line that goes and that a model may have seen
-	absent bool            // some requested entries are not here
+	gone   map[string]bool   // IDs of entries to erase: requested, matching, or repeating their words
+	hashed map[string]bool   // IDs of entries whose IdemHash is made of something that goes
+	at     map[string]int    // entry ID -> its place among the records
+	firsts map[string]string // entry ID -> the first entry of its batch
+	first  int               // the place of the first line that goes and that a model may have seen
+	absent bool              // some requested entries are not here
 	places []transcript.Place
 	beside []transcript.Place // erased only along with other places
 	kept   []transcript.Place
@@ -37,50 +38,55 @@ type eraser struct {
 // contributes the reason of a rejection.
 var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "system", "compaction", "clip", "pin", "decision"}
 
-// find returns the places to erase. It returns no places if nothing matches, or if
+// find sets the places to erase. It finds no places if nothing matches, or if
 // everything was erased before.
-func (x *eraser) find(recs records) ([]transcript.Place, error) {
+func (x *eraser) find(recs records) error {
+	x.places = nil
 	if x.match == nil && len(x.asked) == 0 {
-		return nil, nil
+		return nil
 	}
-	x.gone, x.at, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, math.MaxInt, false, nil
+	if err := x.read(recs); err != nil {
+		return err
+	}
+	if err := x.rewrite(recs, nil); err != nil || len(x.places) == 0 {
+		return err
+	}
+	x.places = append(x.places, x.beside...)
+	return nil
+}
+
+// read finds the entries that go.
+func (x *eraser) read(recs records) error {
+	x.gone, x.at, x.firsts, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, map[string]string{}, math.MaxInt, false, nil
 	maps.Copy(x.gone, x.asked)
-	same, seen, n := newKin(), map[string]bool{}, 0
-	first, firsts := "", map[string]string{} // the first entry of the batch, if it holds a key
+	same, seen, n, first := newKin(), map[string]bool{}, 0, ""
+	note := func(e transcript.Entry) {
+		if _, again := x.at[e.ID]; !again {
+			x.at[e.ID] = n
+		}
+		if x.match != nil && !e.Erased && x.match(e) {
+			x.gone[e.ID] = true
+		}
+		same.add(e)
+	}
 	for rec, err := range recs {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if e := rec.Entry; rec.HasEntry() {
 			if err := understood(e); err != nil {
-				return nil, about(x.ref, err)
-			}
-			if _, again := x.at[e.ID]; !again {
-				x.at[e.ID] = n
+				return about(x.ref, err)
 			}
 			if e.Part <= 1 {
-				first = ""
-			}
-			if e.Idem != "" {
 				first = e.ID
 			}
-			firsts[e.ID] = first
+			x.firsts[e.ID] = first
 			seen[e.ID] = !e.Erased && slices.Contains(seenByModels, e.Type())
-			if x.match != nil && !e.Erased && x.match(e) {
-				x.gone[e.ID] = true
-			}
-			same.add(e)
+			note(e)
 			for _, held := range e.Standing() {
-				if _, again := x.at[held.ID]; !again {
-					x.at[held.ID] = n
+				if held.ID != "" && held.Idem == "" { // a key holds no words
+					note(held)
 				}
-				if held.Idem != "" {
-					continue // a key, which holds no words
-				}
-				if x.match != nil && held.ID != "" && x.match(held) {
-					x.gone[held.ID] = true
-				}
-				same.add(held)
 			}
 		}
 		n++
@@ -88,16 +94,21 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 	same.spread(x.gone, x.match)
 	x.hashed = map[string]bool{}
 	for id := range x.gone {
-		x.hashed[firsts[id]] = true
+		x.hashed[x.firsts[id]] = true
 		at, here := x.at[id]
 		if x.absent = x.absent || !here; seen[id] {
 			x.first = min(x.first, at)
 		}
 	}
-	if err := x.rewrite(recs, nil); err != nil || len(x.places) == 0 {
-		return nil, err
+	return nil
+}
+
+// begins returns the place of the batch of an entry, 0 for one that is not here.
+func (x *eraser) begins(id string) int {
+	if first, ok := x.firsts[id]; ok {
+		id = first
 	}
-	return append(x.places, x.beside...), nil
+	return x.at[id]
 }
 
 // lines writes the lines that the transcript is to have, after find.
@@ -186,11 +197,15 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 	}
 	e = x.restanding(e)
 	c, isCompaction := e.Body.(transcript.Compaction)
+	commit, isCommit := e.Body.(transcript.Commit)
 	switch {
 	case isCompaction:
 		e = x.recompacted(e, c, n)
 	case x.gone[e.ID] && !e.Erased:
 		x.note(e.Type(), e.ID)
+		e = e.Erase()
+	case isCommit && !e.Erased && x.covers(commit.LastEntry, n):
+		x.note("abstract", e.ID)
 		e = e.Erase()
 	case n > x.first:
 		e = x.behind(e)
@@ -236,11 +251,6 @@ func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 // that may repeat erased words.
 func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 	switch b := e.Body.(type) {
-	case transcript.Commit:
-		if at, here := x.at[b.LastEntry]; !here || at >= x.first {
-			x.note("abstract", e.ID)
-			return e.Erase()
-		}
 	case transcript.Extracted: // the message of an error may quote anything
 		if b.Err != "" && b.Err != transcript.ErasedText {
 			x.note(e.Type(), e.ID)
@@ -322,7 +332,7 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int)
 		*list = slices.DeleteFunc(slices.Clone(*list), func(i transcript.Carried) bool { return x.gone[i.Entry] || i.Entry == "" && n > x.first })
 		dropped = dropped || len(*list) < was
 	}
-	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.read(c, n))
+	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.summarizes(c, n))
 	if !dropped && !summed {
 		return e
 	}
@@ -343,17 +353,20 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int)
 	return e
 }
 
-// read reports whether the summary of the n-th line may have read something that
+// summarizes reports whether the summary of the n-th line may have read something that
 // goes.
-func (x *eraser) read(c transcript.Compaction, n int) bool {
-	to, here := x.at[c.CoversTo]
-	switch {
-	case !here:
-		return x.absent || n > x.first // a fork lacks the entries of its first summary
-	case n < x.first:
-		return false
+func (x *eraser) summarizes(c transcript.Compaction, n int) bool {
+	return x.covers(c.CoversTo, n) || n >= x.first && slices.ContainsFunc(c.Read, func(id string) bool { return x.gone[id] })
+}
+
+// covers reports whether a text in the n-th line, of entries up to one, may repeat
+// something that goes. A fork lacks the entries of its first summary.
+func (x *eraser) covers(to string, n int) bool {
+	at, here := x.at[to]
+	if !here {
+		return x.absent || n > x.first
 	}
-	return to >= x.first || slices.ContainsFunc(c.Read, func(id string) bool { return x.gone[id] })
+	return n >= x.first && at >= x.first
 }
 
 // summary returns a summary of the history up to an entry.

@@ -47,6 +47,9 @@ type Plan struct {
 	ID       string        `json:"id"`
 	At       time.Time     `json:"at"`
 	Sessions []session.Ref `json:"sessions,omitempty"` // those that go as a whole
+	// Owners are the owners of Sessions. A session with another one was made since, and
+	// stays.
+	Owners   []string      `json:"owners,omitempty"`
 	Entries  []Selection   `json:"entries,omitempty"`
 	Archived []session.Ref `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
 	// Places are all places that something goes from, including places of the
@@ -58,7 +61,6 @@ type Plan struct {
 
 	subject *transcript.Subject  // nil if the plan was read back from JSON
 	among   map[session.Ref]bool // what Match is for; nil is every session
-	chosen  []Selection          // also searched for in other sessions
 }
 
 // match is the Match of the Erasure, or nil.

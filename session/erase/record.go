@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -23,10 +21,9 @@ const name = "erase"
 
 // A record keeps the plan of an erase until it is done.
 type record struct {
-	st      *session.Store
-	s       *session.Session
-	unlock  func() error
-	created time.Time
+	st     *session.Store
+	s      *session.Session
+	unlock func() error
 }
 
 // begin stores a plan. An earlier try may have done so already.
@@ -39,7 +36,7 @@ func begin(ctx context.Context, st *session.Store, p *Plan) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = r.add(ctx, p); err != nil {
+	if err = r.add(ctx, *p); err != nil {
 		r.release()
 		return nil, err
 	}
@@ -52,20 +49,11 @@ func open(ctx context.Context, st *session.Store, id string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{st: st, s: s}
-	if r.unlock, err = s.LockTurn(ctx, false); err != nil {
-		return nil, err
-	}
-	err = s.View(ctx, func(v *session.View) error {
-		info, err := v.Info()
-		r.created = info.CreatedAt
-		return err
-	})
+	unlock, err := s.LockTurn(ctx, false)
 	if err != nil {
-		r.release()
 		return nil, err
 	}
-	return r, nil
+	return &record{st, s, unlock}, nil
 }
 
 // release lets another process carry out the plan.
@@ -80,21 +68,12 @@ func (r *record) remove(ctx context.Context) error {
 	return err
 }
 
-// lineIDs is how many IDs of entries a line has at most.
-const lineIDs = 10_000
-
-// add stores the lists of a plan, and returns when they are on stable storage.
-func (r *record) add(ctx context.Context, p *Plan) error {
-	parts := []Plan{{ID: p.ID, At: p.At, Sessions: p.Sessions, Archived: p.Archived}}
-	n := lineIDs
+// add stores the lists of a plan, with a line for each session, and returns when they are
+// on stable storage.
+func (r *record) add(ctx context.Context, p Plan) error {
+	parts := []Plan{{ID: p.ID, At: p.At, Sessions: p.Sessions, Owners: p.Owners, Archived: p.Archived}}
 	for _, s := range p.Entries {
-		for ids := range slices.Chunk(s.Entries, lineIDs) {
-			if n += len(ids); n > lineIDs {
-				parts, n = append(parts, Plan{ID: p.ID, At: p.At}), len(ids)
-			}
-			last := &parts[len(parts)-1]
-			last.Entries = append(last.Entries, Selection{s.Session, ids})
-		}
+		parts = append(parts, Plan{ID: p.ID, At: p.At, Entries: []Selection{s}})
 	}
 	var items []transcript.Item
 	for _, part := range parts {
@@ -113,28 +92,22 @@ func (r *record) add(ctx context.Context, p *Plan) error {
 // read returns the plan.
 func (r *record) read(ctx context.Context) (*Plan, error) {
 	p := new(Plan)
-	at := map[session.Ref]int{} // place in p.Entries
-	for e, err := range r.s.Entries(ctx, "") {
+	for b, err := range transcript.Batches(r.s.Scan(ctx, session.ScanOptions{})) {
 		if err != nil {
 			return nil, err
 		}
-		c, ok := e.Body.(transcript.Custom)
-		if !ok || c.Name != name {
-			continue
-		}
-		var part Plan
-		if err := json.Unmarshal(c.Data, &part); err != nil {
-			return nil, fmt.Errorf("the plan cannot be read: plan it again, then delete this session: %w", err)
-		}
-		p.ID, p.At = cmp.Or(p.ID, part.ID), part.At
-		p.Sessions, p.Archived = append(p.Sessions, part.Sessions...), append(p.Archived, part.Archived...)
-		for _, s := range part.Entries {
-			i, ok := at[s.Session]
-			if !ok {
-				i = len(p.Entries)
-				at[s.Session], p.Entries = i, append(p.Entries, Selection{Session: s.Session})
+		for _, e := range b.Entries {
+			c, ok := e.Body.(transcript.Custom)
+			if !ok || c.Name != name || !b.Complete {
+				continue
 			}
-			p.Entries[i].Entries = append(p.Entries[i].Entries, s.Entries...)
+			var part Plan
+			if err := json.Unmarshal(c.Data, &part); err != nil {
+				return nil, fmt.Errorf("the plan cannot be read: plan it again, then delete this session: %w", err)
+			}
+			p.ID, p.At = cmp.Or(p.ID, part.ID), part.At
+			p.Sessions, p.Owners = append(p.Sessions, part.Sessions...), append(p.Owners, part.Owners...)
+			p.Archived, p.Entries = append(p.Archived, part.Archived...), append(p.Entries, part.Entries...)
 		}
 	}
 	return p, nil
