@@ -104,7 +104,7 @@ var lines = []struct {
 			"events": {Added: 1, Failed: 2}, "profile": {Merged: 1, Skipped: 3},
 		}},
 	},
-	{`{"type":"custom"` + lead + `,"name":"n","data":[1,{"type":"user"}]}`, transcript.Custom{Name: "n", Data: raw(`[1,{"type":"user"}]`)}},
+	{`{"type":"custom"` + lead + `,"name":"n","data":[1,{"type":"user"}],"covers":["a","b"]}`, transcript.Custom{Name: "n", Data: raw(`[1,{"type":"user"}]`), Covers: []string{"a", "b"}}},
 	{`{"type":"from_the_future"` + lead + `,"critical":true}`, transcript.Unknown{Kind: "from_the_future", Critical: true}},
 }
 

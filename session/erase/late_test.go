@@ -209,3 +209,40 @@ func TestEraseCutPlan(t *testing.T) {
 	require.NoError(t, erase.Resume(t.Context(), st))
 	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), storetest.Word)
 }
+
+// A session that is deleted before an erase has read it had the words that its forks and
+// its base have.
+func TestEraseDeletedBeforeRead(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{false, true} {
+		dir := storetest.Scratch(t)
+		b, st := storetest.OpenBetween(t, dir)
+		base := storetest.Load(t, st, storetest.CLI)
+		ids := storetest.Add(t, base, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+		s := base
+		if !whole {
+			var err error
+			s, err = base.Fork(t.Context(), ids[1], nil)
+			require.NoError(t, err)
+		}
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
+		require.NoError(t, err)
+		fork, err := s.Fork(t.Context(), ids[1], nil)
+		require.NoError(t, err)
+		b.BeforeScan = func(ref session.Ref) error {
+			if ref == s.Ref() {
+				b.BeforeScan = nil
+				return b.Driver.Delete(t.Context(), ref)
+			}
+			return nil
+		}
+		if !whole {
+			plan, err = erase.Preview(t.Context(), st, chosen(fork, ids[0]))
+			require.NoError(t, err)
+		}
+		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+		require.Nil(t, b.BeforeScan)
+		require.Empty(t, storetest.FilesWith(t, dir))
+		storetest.Close(t, st)
+	}
+}

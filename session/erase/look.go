@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/convolog/convolog/session"
@@ -137,7 +136,7 @@ func (l *look) late(row session.Info) bool {
 // visit finds the entries to erase in a session, and asks for them in the sessions that
 // may hold copies, or summaries that have read them.
 func (l *look) visit(ctx context.Context, ref session.Ref) error {
-	x, row := l.plan.eraser(ref, l.asked[ref]), l.rows[ref]
+	x, row, gone := l.plan.eraser(ref, l.asked[ref]), l.rows[ref], l.asked[ref]
 	here := row.ID != ""
 	if here {
 		var err error
@@ -145,36 +144,36 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 			return err
 		}
 	}
-	gone := x.gone
 	switch {
 	case !here:
-		x.at, gone = nil, l.asked[ref]
+		x.at = nil
+		delete(l.rows, ref)
+		for id := range gone {
+			l.askBases(row, id)
+		}
+		for _, f := range l.forks[ref] {
+			if l.late(l.rows[f.Ref]) {
+				l.enqueue(f.Ref)
+			}
+		}
 	case l.whole[ref]:
 		gone = setOf(slices.Collect(maps.Keys(x.at)))
-	case len(gone) > 0:
-		l.hit[ref] = true
+	default:
+		gone = x.gone
+		l.hit[ref] = len(gone) > 0
 	}
 	for id := range gone {
 		if _, holds := x.at[id]; holds {
 			l.here[id] = true
 		}
-	}
-	delete(gone, ref.ID) // the header, which no session has copied
-	for _, f := range l.forks[ref] {
-		end, known := x.at[f.entry]
-		if !known {
-			end = math.MaxInt
-		}
-		for id := range gone {
-			if x.begins(id) <= end {
-				l.ask(f.Ref, id)
-			}
+		if id != ref.ID { // the header, which no session has copied
+			l.askForks(x, id)
 		}
 	}
 	if l.whole[ref] {
 		return nil
 	}
-	late := here && l.late(row)
+	late := l.late(row)
 	for id, at := range x.at {
 		switch {
 		case at > row.Base.Lines || id == ref.ID: // it is no copy
@@ -185,6 +184,15 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 		}
 	}
 	return nil
+}
+
+// askForks asks for an entry in the forks that were made after it.
+func (l *look) askForks(x *eraser, id string) {
+	for _, f := range l.forks[x.ref] {
+		if end, known := x.at[f.entry]; !known || x.begins(id) <= end {
+			l.ask(f.Ref, id)
+		}
+	}
 }
 
 // askBases asks for a copied entry in the nearest base that exists, and in the forks of
