@@ -21,18 +21,29 @@ type eraser struct {
 	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
 	match func(transcript.Entry) bool // nil matches nothing
 
-	gone   map[string]bool   // IDs of entries to erase: requested, matching, or repeating their words
-	hashed map[string]bool   // IDs of entries whose IdemHash is made of something that goes
-	at     map[string]int    // entry ID -> its place among the records
-	firsts map[string]string // entry ID -> the first entry of its batch
-	first  int               // the place of the first line that goes and that a model may have seen
-	absent bool              // some requested entries are not here
+	gone   map[string]bool     // IDs of entries to erase: requested, matching, or repeating their words
+	hashed map[int]bool        // batches whose IdemHash is made of something that goes
+	at     map[string]position // of an entry ID
+	first  int                 // the place of the first line that goes and that a model may have seen
+	absent bool                // some requested entries are not here
 	places []transcript.Place
 	beside []transcript.Place // erased only along with other places
 	kept   []transcript.Place
 
 	fold *rebuild.Fold // of the new lines, as if nothing had been compacted; nil while nothing is written
 }
+
+// eraser returns the eraser of entries of a session.
+func (p *Plan) eraser(ref session.Ref, ids map[string]bool) *eraser {
+	x := &eraser{ref: ref, asked: ids}
+	if p.among == nil || p.among[ref] {
+		x.match = p.match()
+	}
+	return x
+}
+
+// A position of an entry, and of the first entry of its batch, among the records.
+type position struct{ line, batch int }
 
 // seenByModels are the types of lines whose words requests may have contained. A decision
 // contributes the reason of a rejection.
@@ -57,12 +68,12 @@ func (x *eraser) find(recs records) error {
 
 // read finds the entries that go.
 func (x *eraser) read(recs records) error {
-	x.gone, x.at, x.firsts, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, map[string]string{}, math.MaxInt, false, nil
+	x.gone, x.at, x.hashed, x.first, x.absent, x.fold = map[string]bool{}, map[string]position{}, map[int]bool{}, math.MaxInt, false, nil
 	maps.Copy(x.gone, x.asked)
-	same, seen, n, first := newKin(), map[string]bool{}, 0, ""
+	same, seen, p := newKin(), map[string]bool{}, position{}
 	note := func(e transcript.Entry) {
 		if _, again := x.at[e.ID]; !again {
-			x.at[e.ID] = n
+			x.at[e.ID] = p
 		}
 		if x.match != nil && !e.Erased && x.match(e) {
 			x.gone[e.ID] = true
@@ -78,9 +89,8 @@ func (x *eraser) read(recs records) error {
 				return about(x.ref, err)
 			}
 			if e.Part <= 1 {
-				first = e.ID
+				p.batch = p.line
 			}
-			x.firsts[e.ID] = first
 			seen[e.ID] = !e.Erased && slices.Contains(seenByModels, e.Type())
 			note(e)
 			for _, held := range e.Standing() {
@@ -89,26 +99,19 @@ func (x *eraser) read(recs records) error {
 				}
 			}
 		}
-		n++
+		p.line++
 	}
 	same.spread(x.gone, x.match)
-	x.hashed = map[string]bool{}
 	for id := range x.gone {
-		x.hashed[x.firsts[id]] = true
 		at, here := x.at[id]
 		if x.absent = x.absent || !here; seen[id] {
-			x.first = min(x.first, at)
+			x.first = min(x.first, at.line)
+		}
+		if here {
+			x.hashed[at.batch] = true
 		}
 	}
 	return nil
-}
-
-// begins returns the place of the batch of an entry, 0 for one that is not here.
-func (x *eraser) begins(id string) int {
-	if first, ok := x.firsts[id]; ok {
-		id = first
-	}
-	return x.at[id]
 }
 
 // lines writes the lines that the transcript is to have, after find.
@@ -210,7 +213,7 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 	case n > x.first:
 		e = x.behind(e)
 	}
-	if e.Idem != "" && x.hashed[e.ID] && e.IdemHash != transcript.ErasedHash {
+	if x.unhashed(e) {
 		e.IdemHash = transcript.ErasedHash
 		e = e.WithLine(nil)
 	}
@@ -218,6 +221,12 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 		x.kept = append(x.kept, x.place(e.Type(), e.ID))
 	}
 	return e
+}
+
+// unhashed reports whether the hash of a batch goes, which is in its first entry and in keys.
+func (x *eraser) unhashed(e transcript.Entry) bool {
+	at, here := x.at[e.ID]
+	return here && x.hashed[at.batch] && e.Idem != "" && e.IdemHash != transcript.ErasedHash
 }
 
 // restanding returns an entry without the state that goes.
@@ -228,7 +237,7 @@ func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 	})
 	changed := len(left) < len(was)
 	for i, held := range left {
-		if held.Idem != "" && x.hashed[held.ID] && held.IdemHash != transcript.ErasedHash {
+		if x.unhashed(held) {
 			left[i].IdemHash, changed = transcript.ErasedHash, true
 		}
 	}
@@ -366,7 +375,7 @@ func (x *eraser) covers(to string, n int) bool {
 	if !here {
 		return x.absent || n > x.first
 	}
-	return n >= x.first && at >= x.first
+	return n >= x.first && at.line >= x.first
 }
 
 // summary returns a summary of the history up to an entry.
@@ -376,7 +385,7 @@ func (x *eraser) summary(to string) string {
 		return transcript.ErasedText
 	}
 	msgs := x.fold.History().Messages
-	behind := func(o transcript.Origin) bool { return x.at[o.Entry] > end }
+	behind := func(o transcript.Origin) bool { return x.at[o.Entry].line > end.line }
 	if i := slices.IndexFunc(msgs, func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, behind) }); i >= 0 {
 		msgs = msgs[:i]
 	}

@@ -176,7 +176,7 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	late := l.late(row)
 	for id, at := range x.at {
 		switch {
-		case at > row.Base.Lines || id == ref.ID: // it is no copy
+		case at.line > row.Base.Lines || id == ref.ID: // it is no copy
 		case gone[id]:
 			l.askBases(row, id)
 		case late:
@@ -189,7 +189,7 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 // askForks asks for an entry in the forks that were made after it.
 func (l *look) askForks(x *eraser, id string) {
 	for _, f := range l.forks[x.ref] {
-		if end, known := x.at[f.entry]; !known || x.begins(id) <= end {
+		if end, known := x.at[f.entry]; !known || x.at[id].batch <= end.line {
 			l.ask(f.Ref, id)
 		}
 	}
@@ -210,7 +210,7 @@ func (l *look) askBases(row session.Info, id string) {
 const rereads = 10
 
 // unlessGone calls f, which reads a session, again if the session was replaced. It
-// reports false if the session does not exist: then it has no words.
+// reports false if the session does not exist and therefore holds no words.
 func unlessGone(f func() error) (here bool, err error) {
 	for range rereads {
 		if err = f(); errors.Is(err, fs.ErrNotExist) {

@@ -80,15 +80,6 @@ func (p *Plan) beside() transcript.Subject {
 	return *p.subject
 }
 
-// eraser returns what erases entries of a session.
-func (p *Plan) eraser(ref session.Ref, ids map[string]bool) *eraser {
-	x := &eraser{ref: ref, asked: ids}
-	if p.among == nil || p.among[ref] {
-		x.match = p.match()
-	}
-	return x
-}
-
 // Receipt reports on an erase.
 type Receipt struct {
 	ID   string    `json:"id"` // of the plan

@@ -19,8 +19,8 @@ import (
 // Preview finds every place that holds something of an [Erasure], in the store and
 // with the Erasers, and changes nothing. It reads the transcripts of the sessions and of
 // those related to them by forks; with Match alone it reads the whole store. A session
-// that does not exist gives an error that matches [fs.ErrNotExist], unless forks of it
-// have the entries that are selected of it.
+// that does not exist gives an error that matches [fs.ErrNotExist], unless its
+// forks hold the entries that are selected of it.
 func Preview(ctx context.Context, st *session.Store, what Erasure, also ...transcript.Eraser) (Plan, error) {
 	p, err := preview(ctx, st, what, also)
 	if err != nil {

@@ -1,12 +1,9 @@
 package erase
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -19,58 +16,30 @@ const agent = "_erase"
 // name is the name of the custom lines.
 const name = "erase"
 
-// A record keeps the plan of an erase until it is done.
-type record struct {
-	st     *session.Store
-	s      *session.Session
-	unlock func() error
+// A run carries out a plan.
+type run struct {
+	st      *session.Store
+	plan    *Plan
+	stored  *session.Session // holds the plan until it is done
+	receipt Receipt
 }
 
-// begin stores a plan. An earlier try may have done so already.
-func begin(ctx context.Context, st *session.Store, p *Plan) (*record, error) {
-	_, err := st.Create(ctx, session.Key{Agent: agent}, &session.CreateOptions{ID: p.ID, Title: "an erase"})
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+// locked calls do while this process alone carries out the stored plan with an ID.
+func (r *run) locked(ctx context.Context, id string, do func() error) (err error) {
+	if r.stored, err = r.st.Get(ctx, session.Ref{Agent: agent, ID: id}); err != nil {
+		return err
 	}
-	r, err := open(ctx, st, p.ID)
+	unlock, err := r.stored.LockTurn(ctx, false)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err = r.add(ctx, *p); err != nil {
-		r.release()
-		return nil, err
-	}
-	return r, nil
+	defer func() { _ = unlock() }() // ends with the process at the latest
+	return do()
 }
 
-// open locks the record of a plan.
-func open(ctx context.Context, st *session.Store, id string) (*record, error) {
-	s, err := st.Get(ctx, session.Ref{Agent: agent, ID: id})
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := s.LockTurn(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	return &record{st, s, unlock}, nil
-}
-
-// release lets another process carry out the plan.
-func (r *record) release() { _ = r.unlock() } // ends with the process at the latest
-
-// remove removes the plan, which is done.
-func (r *record) remove(ctx context.Context) error {
-	err := r.st.Delete(ctx, r.s.Ref())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// add stores the lists of a plan, with a line for each session, and returns when they are
+// store stores the lists of a plan, with a line for each session, and returns when they are
 // on stable storage.
-func (r *record) add(ctx context.Context, p Plan) error {
+func (r *run) store(ctx context.Context, p Plan) error {
 	parts := []Plan{{ID: p.ID, At: p.At, Sessions: p.Sessions, Owners: p.Owners, Archived: p.Archived}}
 	for _, s := range p.Entries {
 		parts = append(parts, Plan{ID: p.ID, At: p.At, Entries: []Selection{s}})
@@ -83,18 +52,18 @@ func (r *record) add(ctx context.Context, p Plan) error {
 		}
 		items = append(items, transcript.Custom{Name: name, Data: data})
 	}
-	if _, err := r.s.Append(ctx, items...); err != nil {
+	if _, err := r.stored.Append(ctx, items...); err != nil {
 		return err
 	}
-	return r.s.Flush(ctx)
+	return r.stored.Flush(ctx)
 }
 
-// read returns the plan.
-func (r *record) read(ctx context.Context) (*Plan, error) {
+// read reads the stored plan.
+func (r *run) read(ctx context.Context) error {
 	p := new(Plan)
-	for b, err := range transcript.Batches(r.s.Scan(ctx, session.ScanOptions{})) {
+	for b, err := range transcript.Batches(r.stored.Scan(ctx, session.ScanOptions{})) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, e := range b.Entries {
 			c, ok := e.Body.(transcript.Custom)
@@ -103,12 +72,12 @@ func (r *record) read(ctx context.Context) (*Plan, error) {
 			}
 			var part Plan
 			if err := json.Unmarshal(c.Data, &part); err != nil {
-				return nil, fmt.Errorf("the plan cannot be read: plan it again, then delete this session: %w", err)
+				return fmt.Errorf("the plan cannot be read: plan it again, then delete this session: %w", err)
 			}
-			p.ID, p.At = cmp.Or(p.ID, part.ID), part.At
 			p.Sessions, p.Owners = append(p.Sessions, part.Sessions...), append(p.Owners, part.Owners...)
 			p.Archived, p.Entries = append(p.Archived, part.Archived...), append(p.Entries, part.Entries...)
 		}
 	}
-	return p, nil
+	r.plan = p
+	return nil
 }

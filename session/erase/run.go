@@ -62,24 +62,13 @@ func resume(ctx context.Context, st *session.Store, info session.Info) (err erro
 			return err
 		}
 	}
-	rec, err := open(ctx, st, info.ID)
-	if err != nil {
-		return err
-	}
-	defer rec.release()
-	r := run{st: st, record: rec}
-	if r.plan, err = rec.read(ctx); err != nil {
-		return err
-	}
-	return r.finish(ctx)
-}
-
-// A run carries out a plan.
-type run struct {
-	st      *session.Store
-	plan    *Plan
-	record  *record
-	receipt Receipt
+	r := run{st: st}
+	return r.locked(ctx, info.ID, func() error {
+		if err := r.read(ctx); err != nil {
+			return err
+		}
+		return r.finish(ctx)
+	})
 }
 
 func (r *run) start(ctx context.Context, also []transcript.Eraser) (err error) {
@@ -100,26 +89,34 @@ func (r *run) start(ctx context.Context, also []transcript.Eraser) (err error) {
 		}
 		p.subject = &own
 	}
-	if r.record, err = begin(ctx, r.st, p); err != nil {
+	_, err = r.st.Create(ctx, session.Key{Agent: agent}, &session.CreateOptions{ID: p.ID, Title: "an erase"})
+	if err != nil && !errors.Is(err, fs.ErrExist) { // else an earlier try has made it
 		return err
 	}
-	defer r.record.release()
-	for _, other := range also {
-		places, err := other.Erase(ctx, p.beside())
-		r.receipt.Places = append(r.receipt.Places, places...)
-		if err != nil {
+	return r.locked(ctx, p.ID, func() error {
+		if err := r.store(ctx, *p); err != nil {
 			return err
 		}
-	}
-	return r.finish(ctx)
+		for _, other := range also {
+			places, err := other.Erase(ctx, p.beside())
+			r.receipt.Places = append(r.receipt.Places, places...)
+			if err != nil {
+				return err
+			}
+		}
+		return r.finish(ctx)
+	})
 }
 
-// finish erases what the store has, and then the record.
+// finish erases the data in the store, and then the stored plan.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.erase(ctx); err != nil {
 		return err
 	}
-	return r.record.remove(ctx)
+	if err := r.st.Delete(ctx, r.stored.Ref()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // erase erases the data in the store. It lists the sessions again until it has looked at
@@ -173,7 +170,7 @@ func (r *run) note(ctx context.Context, l *look, found []*eraser) error {
 		}
 	}
 	for _, x := range found {
-		if len(x.gone) == len(known[x.ref]) { // all that is known is asked for
+		if len(x.gone) == len(known[x.ref]) { // no new ones
 			continue
 		}
 		now.Entries = append(now.Entries, Selection{x.ref, slices.Sorted(maps.Keys(x.gone))})
@@ -185,7 +182,7 @@ func (r *run) note(ctx context.Context, l *look, found []*eraser) error {
 		return nil
 	}
 	r.plan.Entries, r.plan.Archived = append(slices.Clip(r.plan.Entries), now.Entries...), append(slices.Clip(r.plan.Archived), now.Archived...)
-	return r.record.add(ctx, now)
+	return r.store(ctx, now)
 }
 
 // whole deletes the sessions that go as a whole.
@@ -194,7 +191,7 @@ func (r *run) whole(ctx context.Context, rows map[session.Ref]session.Info) erro
 	for i, ref := range r.plan.Sessions {
 		row, here := rows[ref]
 		if owners := r.plan.Owners; here && len(owners) == len(r.plan.Sessions) && row.Owner != owners[i] {
-			continue // another session that was given the ID since
+			continue // another session got the ID since
 		}
 		row.Ref = ref
 		places := wholeOf(ctx, r.st, row)
