@@ -17,8 +17,8 @@ package erase
 // up to the sessions that a line was copied from. A deleted session passes them on as well:
 // its forks name it. kin.go finds lines that repeat an entry in one session: drafts, queued
 // texts, pins, decisions. lines.go decides which lines go, in two passes, and replaces
-// summaries that have read one. run.go lists the sessions again until it has looked at all:
-// a fork is made only of a base that was not rewritten since it was read.
+// summaries that have read one. run.go lists the sessions again until new ones are clean: a
+// fork is made only of a base that was not rewritten since it was read.
 //
 // A plan runs the same code without a writer. TestEraseKilled cuts an erase at every
 // call on the disk.

@@ -246,3 +246,25 @@ func TestEraseDeletedBeforeRead(t *testing.T) {
 		storetest.Close(t, st)
 	}
 }
+
+// An erase ends although new sessions are made all the time.
+func TestEraseInBusyStore(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	b, st := storetest.OpenBetween(t, dir)
+	defer storetest.Close(t, st)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
+	require.NoError(t, err)
+	made := 0
+	b.BeforeScan = func(session.Ref) error {
+		made++
+		require.Less(t, made, 100)
+		return storetest.ErrOf(other.Create(t.Context(), storetest.CLI, nil))
+	}
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+	require.Empty(t, storetest.FilesWith(t, dir))
+}

@@ -18,7 +18,7 @@ type look struct {
 	rows  map[session.Ref]session.Info // all sessions
 	fresh []session.Info               // those to look at
 	whole map[session.Ref]bool         // sessions that go as a whole
-	forks map[session.Ref][]fork       // session -> fresh ones that descend from it
+	forks map[session.Ref][]fork       // session -> fresh ones that descend from it and stay
 
 	asked map[session.Ref]map[string]bool // may name sessions that were deleted
 	queue []session.Ref                   // to visit
@@ -45,6 +45,9 @@ func newLook(st *session.Store, p *Plan, rows []session.Info, seen map[session.R
 			continue
 		}
 		l.fresh = append(l.fresh, row)
+		if l.whole[row.Ref] {
+			continue
+		}
 		for _, base := range row.Descent {
 			ref := linked(base)
 			l.forks[ref] = append(l.forks[ref], fork{row.Ref, base.Entry})
@@ -56,6 +59,7 @@ func newLook(st *session.Store, p *Plan, rows []session.Info, seen map[session.R
 // find returns an eraser for each session with something to erase, and for sessions of
 // the plan even if nothing is left there. It continues after an error.
 func (l *look) find(ctx context.Context, chosen []Selection) (found []*eraser, err error) {
+	var errs []error
 	fresh := map[session.Ref]bool{}
 	for _, row := range l.fresh {
 		fresh[row.Ref] = true
@@ -72,7 +76,7 @@ func (l *look) find(ctx context.Context, chosen []Selection) (found []*eraser, e
 		ref := l.queue[0]
 		l.queue = l.queue[1:]
 		delete(l.due, ref)
-		err = errors.Join(err, l.visit(ctx, ref))
+		errs = append(errs, l.visit(ctx, ref))
 	}
 	planned := map[session.Ref]bool{}
 	for _, s := range l.plan.Entries {
@@ -83,14 +87,14 @@ func (l *look) find(ctx context.Context, chosen []Selection) (found []*eraser, e
 			continue
 		}
 		x := l.plan.eraser(row.Ref, l.asked[row.Ref])
-		_, findErr := unlessGone(func() error { return x.find(scan(ctx, l.st, x.ref)) })
-		err = errors.Join(err, findErr)
+		_, err := unlessGone(func() error { return x.find(scan(ctx, l.st, x.ref)) })
+		errs = append(errs, err)
 		if len(x.places) > 0 || planned[x.ref] {
 			found = append(found, x)
 			maps.Copy(l.here, x.asked)
 		}
 	}
-	return found, err
+	return found, errors.Join(errs...)
 }
 
 // ask adds entries to those of a session.

@@ -119,9 +119,10 @@ func (r *run) finish(ctx context.Context) error {
 	return nil
 }
 
-// erase erases the data in the store. It lists the sessions again until it has looked at
-// all of them: Fork refuses a base that has changed, so no later fork has anything of the
-// plan. Whole sessions go last, and then forks of them that were made before that.
+// erase erases the data in the store. It lists the sessions again until new ones hold
+// nothing to erase. Then every base of a later fork is clean, because Fork refuses one that
+// was rewritten since it was read. Whole sessions go last, and forks that were made of them
+// until then after that.
 func (r *run) erase(ctx context.Context) error {
 	seen, deleted := map[session.Ref]bool{}, len(r.plan.Sessions) == 0
 	for {
@@ -130,16 +131,6 @@ func (r *run) erase(ctx context.Context) error {
 			return err
 		}
 		l := newLook(r.st, r.plan, rows, seen)
-		if len(l.fresh) == 0 && deleted {
-			return nil
-		}
-		if len(l.fresh) == 0 {
-			if err := r.whole(ctx, l.rows); err != nil {
-				return err
-			}
-			deleted = true
-			continue
-		}
 		for _, row := range l.fresh {
 			seen[row.Ref] = true
 		}
@@ -147,12 +138,20 @@ func (r *run) erase(ctx context.Context) error {
 		if noteErr := r.note(ctx, l, found); noteErr != nil {
 			return errors.Join(err, noteErr)
 		}
+		errs := []error{err}
 		for _, x := range found {
-			err = errors.Join(err, r.entries(ctx, x))
+			errs = append(errs, r.entries(ctx, x))
 		}
-		err = errors.Join(err, r.note(ctx, l, found)) // matches that were appended since
-		if err != nil {
+		errs = append(errs, r.note(ctx, l, found)) // matches that were appended since
+		err = errors.Join(errs...)
+		if err != nil || len(found) == 0 && deleted {
 			return err
+		}
+		if len(found) == 0 {
+			if err := r.whole(ctx, l.rows); err != nil {
+				return err
+			}
+			deleted = true
 		}
 	}
 }
