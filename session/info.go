@@ -48,9 +48,8 @@ type Info struct {
 	// deleted.
 	Cursor string `json:"-"`
 
-	// Base is the place that a fork was copied from, see [Session.Fork]. Descent is the
-	// same of all sessions that it descends from, the oldest first. Parent is as in
-	// [CreateOptions].
+	// Base is the place that a fork was copied from, see [Session.Fork]; Descent holds
+	// such a place for each of its bases, the oldest first. Parent is as in [CreateOptions].
 	Base    transcript.Link   `json:"base,omitzero"`
 	Descent []transcript.Link `json:"descent,omitempty"`
 	Parent  transcript.Link   `json:"parent,omitzero"`

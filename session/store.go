@@ -213,10 +213,9 @@ func (st *Store) check(ctx context.Context, refs ...Ref) (err error) {
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
 	s := st.handle(row)
-	look := func() error { return s.view(ctx, op, func(*View) error { return nil }) }
-	err := look()
-	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
-		err = look() // the state belonged to an earlier session with the same ID
+	err := s.view(ctx, op, func(*View) error { return nil })
+	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) { // the state was of an earlier session with the same ID
+		err = s.view(ctx, op, func(*View) error { return nil })
 	}
 	if err != nil {
 		return nil, err
