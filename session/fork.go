@@ -70,7 +70,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	header.Body = h
 	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, driver.Row{BaseRev: &base.Rev, Aside: o.Aside})
 	if errors.Is(err, ErrReplaced) {
-		_, gone := s.store.get(ctx, s.ref)
+		_, gone := s.store.open(ctx, op, base) // else the next call says once more that it was replaced
 		err = cmp.Or(gone, fmt.Errorf("%w, and no fork was made", err))
 	}
 	if err != nil {
