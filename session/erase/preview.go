@@ -46,21 +46,23 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	if err != nil {
 		return p, err
 	}
-	named, err := what.sessions(rows)
-	if err != nil {
-		return p, err
-	}
-	switch {
-	case what.Match == nil:
-		p.Sessions, p.Owners = named, make([]string, len(named))
-	case what.Owner != "" || len(what.Sessions) > 0:
-		p.among = setOf(named)
-	}
+	named, chosen := setOf(what.Sessions), map[session.Ref]bool{}
 	for _, row := range rows {
-		if i := slices.Index(p.Sessions, row.Ref); i >= 0 {
-			p.Owners[i] = row.Owner
+		if !named[row.Ref] && (what.Owner == "" || row.Owner != what.Owner) {
+			continue
+		}
+		if chosen[row.Ref] = true; what.Match == nil {
+			p.Sessions, p.Owners = append(p.Sessions, row.Ref), append(p.Owners, row.Owner)
 			p.Places = append(p.Places, wholeOf(ctx, st, row)...)
 		}
+	}
+	for ref := range named {
+		if !chosen[ref] {
+			return p, about(ref, fs.ErrNotExist)
+		}
+	}
+	if what.Match != nil && (what.Owner != "" || len(named) > 0) {
+		p.among = chosen
 	}
 	l := newLook(st, &p, rows, nil)
 	found, err := l.find(ctx, what.Entries)
@@ -93,22 +95,6 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 
 // errForeign hides the sessions of other owners.
 var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.ErrNotExist)
-
-// sessions returns the sessions that an erasure names, and its owner's.
-func (what *Erasure) sessions(rows []session.Info) ([]session.Ref, error) {
-	named := slices.Clone(what.Sessions)
-	for _, ref := range named {
-		if !slices.ContainsFunc(rows, func(r session.Info) bool { return r.Ref == ref }) {
-			return nil, about(ref, fs.ErrNotExist)
-		}
-	}
-	for _, row := range rows {
-		if what.Owner != "" && row.Owner == what.Owner && !slices.Contains(named, row.Ref) {
-			named = append(named, row.Ref)
-		}
-	}
-	return named, nil
-}
 
 // wholeOf returns the places that a whole session is in. One that cannot be read goes
 // all the same.
