@@ -160,7 +160,7 @@ func TestEraseCommitInFork(t *testing.T) {
 		s := storetest.Load(t, st, storetest.CLI)
 		ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
 		kept := storetest.Add(t, s, transcript.UserText("Well."), transcript.AssistantText("Yes."))
-		storetest.Add(t, s, transcript.Commit{Archive: "a", N: 1, FirstEntry: ids[0], LastEntry: ids[1], Abstract: hint, Overview: hint},
+		storetest.Add(t, s, transcript.Commit{N: 1, FirstEntry: ids[0], LastEntry: ids[1], Abstract: hint, Overview: hint},
 			transcript.Compaction{Summary: hint, CoversTo: ids[1], FirstKept: kept[0]})
 		end := storetest.Add(t, s, transcript.UserText("Go on."), transcript.AssistantText("Yes."))
 		fork, err := s.Fork(t.Context(), end[1], nil)
