@@ -53,10 +53,7 @@ var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "sys
 // everything was erased before.
 func (x *eraser) find(recs records) error {
 	x.places = nil
-	if x.match == nil && len(x.asked) == 0 {
-		return nil
-	}
-	if err := x.read(recs); err != nil {
+	if err := x.read(recs); err != nil || len(x.gone) == 0 {
 		return err
 	}
 	if err := x.rewrite(recs, nil); err != nil || len(x.places) == 0 {

@@ -23,7 +23,7 @@ type look struct {
 	asked map[session.Ref]map[string]bool // may name sessions that were deleted
 	queue []session.Ref                   // to visit
 	due   map[session.Ref]bool            // the same
-	hit   map[session.Ref]bool            // sessions with entries to erase
+	found map[session.Ref]*eraser         // of sessions that were visited and stay
 	here  map[string]bool                 // requested entries that a session holds
 }
 
@@ -37,7 +37,7 @@ type fork struct {
 func newLook(st *session.Store, p *Plan, rows []session.Info, seen map[session.Ref]bool) *look {
 	l := &look{
 		st: st, plan: p, rows: map[session.Ref]session.Info{}, whole: setOf(p.Sessions), forks: map[session.Ref][]fork{},
-		asked: map[session.Ref]map[string]bool{}, due: map[session.Ref]bool{}, hit: map[session.Ref]bool{}, here: map[string]bool{},
+		asked: map[session.Ref]map[string]bool{}, due: map[session.Ref]bool{}, found: map[session.Ref]*eraser{}, here: map[string]bool{},
 	}
 	for _, row := range rows {
 		l.rows[row.Ref] = row
@@ -83,15 +83,8 @@ func (l *look) find(ctx context.Context, chosen []Selection) (found []*eraser, e
 		planned[s.Session] = true
 	}
 	for _, row := range l.fresh {
-		if !l.hit[row.Ref] {
-			continue
-		}
-		x := l.plan.eraser(row.Ref, l.asked[row.Ref])
-		_, err := unlessGone(func() error { return x.find(scan(ctx, l.st, x.ref)) })
-		errs = append(errs, err)
-		if len(x.places) > 0 || planned[x.ref] {
+		if x := l.found[row.Ref]; x != nil && (len(x.places) > 0 || planned[x.ref]) {
 			found = append(found, x)
-			maps.Copy(l.here, x.asked)
 		}
 	}
 	return found, errors.Join(errs...)
@@ -144,14 +137,20 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	here := row.ID != ""
 	if here {
 		var err error
-		if here, err = unlessGone(func() error { return x.read(scan(ctx, l.st, ref)) }); err != nil {
+		look := x.find
+		if l.whole[ref] {
+			look = x.read
+		}
+		if here, err = unlessGone(func() error { return look(scan(ctx, l.st, ref)) }); err != nil {
 			return err
 		}
 	}
+	at := x.at
 	switch {
 	case !here:
-		x.at = nil
+		at = nil
 		delete(l.rows, ref)
+		delete(l.found, ref)
 		for id := range gone {
 			l.askBases(row, id)
 		}
@@ -161,26 +160,29 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 			}
 		}
 	case l.whole[ref]:
-		gone = setOf(slices.Collect(maps.Keys(x.at)))
+		gone = setOf(slices.Collect(maps.Keys(at)))
 	default:
-		gone = x.gone
-		l.hit[ref] = len(gone) > 0
+		if gone, x.at = x.gone, nil; len(gone) > 0 {
+			l.found[ref] = x
+		}
 	}
 	for id := range gone {
-		if _, holds := x.at[id]; holds {
+		if _, holds := at[id]; holds || len(x.places) > 0 {
 			l.here[id] = true
 		}
-		if id != ref.ID { // the header, which no session has copied
-			l.askForks(x, id)
+		for _, f := range l.forks[ref] {
+			if end, known := at[f.entry]; id != ref.ID && (!known || at[id].batch <= end.line) {
+				l.ask(f.Ref, id)
+			}
 		}
 	}
 	if l.whole[ref] {
 		return nil
 	}
 	late := l.late(row)
-	for id, at := range x.at {
+	for id, p := range at {
 		switch {
-		case at.line > row.Base.Lines || id == ref.ID: // it is no copy
+		case p.line > row.Base.Lines || id == ref.ID: // it is no copy
 		case gone[id]:
 			l.askBases(row, id)
 		case late:
@@ -188,15 +190,6 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 		}
 	}
 	return nil
-}
-
-// askForks asks for an entry in the forks that were made after it.
-func (l *look) askForks(x *eraser, id string) {
-	for _, f := range l.forks[x.ref] {
-		if end, known := x.at[f.entry]; !known || x.at[id].batch <= end.line {
-			l.ask(f.Ref, id)
-		}
-	}
 }
 
 // askBases asks for a copied entry in the nearest base that exists, and in the forks of
