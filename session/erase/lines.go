@@ -45,6 +45,9 @@ func (p *Plan) eraser(ref session.Ref, ids map[string]bool) *eraser {
 // A position of an entry, and of the first entry of its batch, among the records.
 type position struct{ line, batch int }
 
+// inState is the position of an entry that only the state in another line holds.
+var inState = position{-1, -1}
+
 // seenByModels are the types of lines whose words requests may have contained. A decision
 // contributes the reason of a rejection.
 var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "system", "compaction", "clip", "pin", "decision"}
@@ -68,9 +71,9 @@ func (x *eraser) read(recs records) error {
 	x.gone, x.at, x.hashed, x.first, x.absent, x.fold = map[string]bool{}, map[string]position{}, map[int]bool{}, math.MaxInt, false, nil
 	maps.Copy(x.gone, x.asked)
 	same, seen, p := newKin(), map[string]bool{}, position{}
-	note := func(e transcript.Entry) {
-		if _, again := x.at[e.ID]; !again {
-			x.at[e.ID] = p
+	note := func(e transcript.Entry, at position) {
+		if was, again := x.at[e.ID]; !again || was == inState {
+			x.at[e.ID] = at
 		}
 		if x.match != nil && !e.Erased && x.match(e) {
 			x.gone[e.ID] = true
@@ -89,10 +92,10 @@ func (x *eraser) read(recs records) error {
 				p.batch = p.line
 			}
 			seen[e.ID] = !e.Erased && slices.Contains(seenByModels, e.Type())
-			note(e)
+			note(e, p)
 			for _, held := range e.Standing() {
 				if held.ID != "" && held.Idem == "" { // a key holds no words
-					note(held)
+					note(held, inState)
 				}
 			}
 		}
@@ -100,7 +103,7 @@ func (x *eraser) read(recs records) error {
 	}
 	same.spread(x.gone, x.match)
 	for id := range x.gone {
-		at, here := x.at[id]
+		at, here := x.lineOf(id)
 		if x.absent = x.absent || !here; seen[id] {
 			x.first = min(x.first, at.line)
 		}
@@ -109,6 +112,12 @@ func (x *eraser) read(recs records) error {
 		}
 	}
 	return nil
+}
+
+// lineOf returns the position of the line of an entry.
+func (x *eraser) lineOf(id string) (at position, here bool) {
+	at, here = x.at[id]
+	return at, here && at != inState
 }
 
 // lines writes the lines that the transcript is to have, after find.
@@ -222,7 +231,7 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 
 // unhashed reports whether the hash of a batch goes, which is in its first entry and in keys.
 func (x *eraser) unhashed(e transcript.Entry) bool {
-	at, here := x.at[e.ID]
+	at, here := x.lineOf(e.ID)
 	return here && x.hashed[at.batch] && e.Idem != "" && e.IdemHash != transcript.ErasedHash
 }
 
@@ -368,7 +377,7 @@ func (x *eraser) summarizes(c transcript.Compaction, n int) bool {
 // covers reports whether a text in the n-th line, of entries up to one, may repeat
 // something that goes. A fork lacks the entries of its first summary.
 func (x *eraser) covers(to string, n int) bool {
-	at, here := x.at[to]
+	at, here := x.lineOf(to)
 	if !here {
 		return x.absent || n > x.first
 	}
@@ -377,7 +386,7 @@ func (x *eraser) covers(to string, n int) bool {
 
 // summary returns a summary of the history up to an entry.
 func (x *eraser) summary(to string) string {
-	end, here := x.at[to]
+	end, here := x.lineOf(to)
 	if !here || x.fold == nil {
 		return transcript.ErasedText
 	}

@@ -178,6 +178,25 @@ func TestEraseCommitInFork(t *testing.T) {
 	}
 }
 
+// A summary that a fork begins with has read an entry of which the fork has only the pin.
+func TestErasePinnedInFork(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+	require.NoError(t, turn.Pin(t.Context(), s, ids[0]))
+	summed(t, s)
+	fork, err := s.Fork(t.Context(), storetest.Add(t, s, transcript.UserText("Go on."))[0], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
+	require.Contains(t, storetest.Lines(t, fork)[0], storetest.Word)
+	erased(t, st, chosen(fork, ids[0]))
+	text := strings.Join(storetest.Lines(t, fork), "")
+	require.NotContains(t, text, storetest.Word)
+	require.NotContains(t, text, hint)
+}
+
 // Data of an application goes with the entries that its words come from, also in a fork
 // that lacks these.
 func TestEraseCustomCovers(t *testing.T) {
