@@ -26,8 +26,8 @@ type Filter struct {
 	// to a new session. A new session begins with its header, and the next Base.Lines
 	// entries are copies from the session that the header calls Base; they are stored as
 	// they are, whatever Write returns. The session gets its name after Write, which
-	// copies the parts of Base that the lines need. Then ctx ends, even if the session was
-	// not made.
+	// copies the parts that the lines need from the sessions of Descent. Then ctx ends,
+	// even if the session was not made.
 	//
 	// Write is called again when a call is retried, with entries that it has returned,
 	// and with entries that are not stored in the end. So its result depends on the

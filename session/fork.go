@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"slices"
 
@@ -31,11 +30,9 @@ import (
 // A fork never begins inside an append or between calls and their results: it
 // ends before an answer with a call that has no result after the entry.
 //
-// [Info].Base names the origin of the copies. Nothing depends on it: either
-// session may be deleted, and a fork can be forked. Copied entries keep their
-// IDs and idempotency keys, so an append that was made before the fork is found
-// as repeated in both sessions, and one that was made after it in one of them
-// alone.
+// [Info].Descent names the origins of the copies. Either session may be deleted, and a fork
+// can be forked. Copied entries keep their IDs and idempotency keys, so an append that was
+// made before the fork is found as repeated in both sessions, and a later one in its own.
 //
 // An error means that no session was made; a kill leaves the whole fork or none. An ID
 // that is not there gives an error that matches [ErrNoEntry], an ID in use one that
@@ -67,20 +64,19 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	o.Aside = o.Aside || o.Owner != base.Owner
 	header := s.store.header(s.ref.Agent, base.Key, o)
 	h, _ := header.Body.(transcript.Header)
-	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
-	h.Standing = standing
+	h.Base, h.Standing = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID}, standing
+	h.Descent = append(slices.Clone(base.Descent), h.Base)
+	h.Base.Lines = len(lines)
 	header.Body = h
 	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, driver.Row{BaseRev: &base.Rev, Aside: o.Aside})
 	if errors.Is(err, ErrReplaced) {
-		err = fmt.Errorf("%w, and no fork was made", err)
-		if gone := s.View(ctx, func(*View) error { return nil }); errors.Is(gone, fs.ErrNotExist) { // else it says once more that it was replaced
-			err = gone
-		}
+		_, gone := s.store.open(ctx, op, base) // else the next call says once more that it was replaced
+		err = cmp.Or(gone, fmt.Errorf("%w, and no fork was made", err))
 	}
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	return s.store.open(context.WithoutCancel(ctx), op, row) // a fork that is made is returned
+	return s.store.handle(row), nil
 }
 
 // copyOf returns the entries that a fork of a session at an entry begins with,

@@ -3,6 +3,7 @@ package session_test
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -221,6 +222,33 @@ func TestFork(t *testing.T) {
 	})
 }
 
+// A fork names all sessions that it descends from, whatever has become of them.
+func TestForkDescent(t *testing.T) {
+	t.Parallel()
+	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+		defer storetest.Close(t, st)
+		s := storetest.Load(t, st, storetest.CLI)
+		require.Empty(t, storetest.Info(t, s).Descent)
+		var want []transcript.Link
+		for range 3 {
+			ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
+			want = append(want, transcript.Link{Agent: "main", Session: s.Ref().ID, Entry: ids[0]})
+			fork, err := s.Fork(t.Context(), ids[0], nil)
+			require.NoError(t, err)
+			require.Equal(t, want, storetest.Info(t, fork).Descent)
+			require.NoError(t, st.Delete(t.Context(), s.Ref()))
+			s = fork
+		}
+		infos, err := st.List(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, infos, 1)
+		require.Equal(t, want, infos[0].Descent)
+		header, ok := storetest.Entries(t, s)[0].Body.(transcript.Header)
+		require.True(t, ok)
+		require.Equal(t, want, header.Descent)
+	})
+}
+
 // Metadata that was appended together with a message comes along, and says
 // nothing about the fork.
 func TestForkMeta(t *testing.T) {
@@ -290,4 +318,28 @@ func written(t *testing.T, dir string) (n int64) {
 		return err
 	}))
 	return n
+}
+
+// A session that was made is returned, even if it cannot be read.
+func TestForkAndCreateUnreadable(t *testing.T) {
+	t.Parallel()
+	b, st := storetest.OpenBetween(t, t.TempDir())
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
+	broken := errors.New("the disk is broken")
+	b.AfterCreate = func(session.Ref) error {
+		b.BeforeScan = func(session.Ref) error { return broken }
+		return nil
+	}
+	fork, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, storetest.ErrOf(fork.History(t.Context())), broken)
+	b.BeforeScan = nil
+	require.Equal(t, storetest.History(t, s), storetest.History(t, fork))
+	other, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, storetest.ErrOf(other.History(t.Context())), broken)
+	b.BeforeScan = nil
+	storetest.Add(t, other, transcript.UserText("one"))
 }

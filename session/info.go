@@ -48,10 +48,11 @@ type Info struct {
 	// deleted.
 	Cursor string `json:"-"`
 
-	// Base is the place that a fork was copied from, see [Session.Fork]; Parent is
-	// as in [CreateOptions].
-	Base   transcript.Link `json:"base,omitzero"`
-	Parent transcript.Link `json:"parent,omitzero"`
+	// Base is the place that a fork was copied from, see [Session.Fork]; Descent holds
+	// such a place for each of its bases, the oldest first. Parent is as in [CreateOptions].
+	Base    transcript.Link   `json:"base,omitzero"`
+	Descent []transcript.Link `json:"descent,omitempty"`
+	Parent  transcript.Link   `json:"parent,omitzero"`
 }
 
 // Usage is the cost of answers by the model that they name, in tokens as the providers
@@ -64,7 +65,7 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
 		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Usage: row.Usage,
-		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Parent: row.Parent,
+		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Descent: slices.Clone(row.Descent), Parent: row.Parent,
 	}
 }
 

@@ -58,7 +58,7 @@ func (r *reader) note(e transcript.Entry) error {
 		r.version, r.copiedLeft = b.Version, b.Base.Lines
 		r.row.Owner, r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Owner, b.Key, b.Created, e.Time
 		r.row.Gen, r.row.Rev = max(r.row.Gen, b.Gen), b.Rev
-		r.row.Base, r.row.Parent = b.Base, b.Parent
+		r.row.Base, r.row.Descent, r.row.Parent = b.Base, b.Descent, b.Parent
 		applyMeta(&r.row, b.Meta)
 		if r.row.Agent == "" {
 			if k, err := ParseKey(b.Key); err == nil {

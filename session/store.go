@@ -183,8 +183,7 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
 	}
-	st.looks.Add(1)
-	return &Session{store: st, ref: row.Ref()}, nil
+	return st.handle(row), nil
 }
 
 // inMain returns a reference with an agent.
@@ -213,12 +212,10 @@ func (st *Store) check(ctx context.Context, refs ...Ref) (err error) {
 }
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
-	st.looks.Add(1)
-	s := &Session{store: st, ref: row.Ref()}
-	look := func() error { return s.view(ctx, op, func(*View) error { return nil }) }
-	err := look()
-	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
-		err = look() // the state belonged to an earlier session with the same ID
+	s := st.handle(row)
+	err := s.view(ctx, op, func(*View) error { return nil })
+	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) { // the state was of an earlier session with the same ID
+		err = s.view(ctx, op, func(*View) error { return nil })
 	}
 	if err != nil {
 		return nil, err
@@ -285,7 +282,14 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if err != nil {
 		return nil, &Error{Op: op, Key: key.String(), Err: err}
 	}
-	return st.open(ctx, op, row)
+	return st.handle(row), nil
+}
+
+// handle returns a handle on a session. It reads nothing, so a session that exists is never
+// reported as an error.
+func (st *Store) handle(row driver.Row) *Session {
+	st.looks.Add(1)
+	return &Session{store: st, ref: row.Ref()}
 }
 
 func (st *Store) create(ctx context.Context, agent, key string, o CreateOptions) (row driver.Row, err error) {
@@ -365,7 +369,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		if hasSource {
 			e = e.WithSource(source)
 		}
-		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
+		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Descent: h.Descent, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
 		return row, lineOf(st.withChecksum(e))
 	}

@@ -43,6 +43,9 @@ type Header struct {
 	// Base is the origin of a fork: the session, the requested entry, and the
 	// number of lines after the header that are copies.
 	Base Link
+	// Descent names all sessions that a fork descends from, the oldest first, each with
+	// the entry at which it was forked. Base is the last.
+	Descent []Link
 	// Parent is the entry of the call that started the session of a sub-agent.
 	Parent Link
 }
@@ -306,6 +309,9 @@ type Erasure struct {
 type Custom struct {
 	Name string
 	Data json.RawMessage
+	// Covers are the IDs of the entries whose words Data repeats. An erase of one of them
+	// erases Data.
+	Covers []string
 }
 
 // Unknown is an entry of a type this package does not know. Its line is kept.

@@ -24,10 +24,10 @@ var lines = []struct {
 	want transcript.Body
 }{
 	{
-		`{"type":"session"` + lead + `,"v":1,"key":"main:cli:user","gen":3,"created":"2026-11-20T08:00:01.123456Z","owner":"o","base":{"agent":"main","session":"a","entry":"b","lines":7},"parent":{"agent":"main","session":"c","entry":"d"}}`,
+		`{"type":"session"` + lead + `,"v":1,"key":"main:cli:user","gen":3,"created":"2026-11-20T08:00:01.123456Z","owner":"o","base":{"agent":"main","session":"a","entry":"b","lines":7},"descent":[{"agent":"main","session":"0","entry":"x"},{"agent":"main","session":"a","entry":"b"}],"parent":{"agent":"main","session":"c","entry":"d"}}`,
 		transcript.Header{
 			Version: 1, Key: "main:cli:user", Gen: 3, Created: at, Owner: "o",
-			Base: transcript.Link{Agent: "main", Session: "a", Entry: "b", Lines: 7}, Parent: transcript.Link{Agent: "main", Session: "c", Entry: "d"},
+			Base: transcript.Link{Agent: "main", Session: "a", Entry: "b", Lines: 7}, Descent: []transcript.Link{{Agent: "main", Session: "0", Entry: "x"}, {Agent: "main", Session: "a", Entry: "b"}}, Parent: transcript.Link{Agent: "main", Session: "c", Entry: "d"},
 		},
 	},
 	{`{"type":"session"` + lead + `,"v":1,"key":"main:cli:user","gen":3,"created":"2026-11-20T08:00:01.123456Z"}`, transcript.Header{Version: 1, Key: "main:cli:user", Gen: 3, Created: at}},
@@ -104,7 +104,7 @@ var lines = []struct {
 			"events": {Added: 1, Failed: 2}, "profile": {Merged: 1, Skipped: 3},
 		}},
 	},
-	{`{"type":"custom"` + lead + `,"name":"n","data":[1,{"type":"user"}]}`, transcript.Custom{Name: "n", Data: raw(`[1,{"type":"user"}]`)}},
+	{`{"type":"custom"` + lead + `,"name":"n","data":[1,{"type":"user"}],"covers":["a","b"]}`, transcript.Custom{Name: "n", Data: raw(`[1,{"type":"user"}]`), Covers: []string{"a", "b"}}},
 	{`{"type":"from_the_future"` + lead + `,"critical":true}`, transcript.Unknown{Kind: "from_the_future", Critical: true}},
 }
 

@@ -82,7 +82,7 @@ func erasedBody(body Body) Body {
 	case Value:
 		return Value{Name: b.Name}
 	case Custom:
-		return Custom{Name: b.Name}
+		return Custom{Name: b.Name, Covers: b.Covers}
 	}
 	return body
 }

@@ -35,6 +35,7 @@ func (h *Header) members(c *codec) {
 	h.Meta.members(c)
 	c.optEntries("standing", &h.Standing)
 	optObject(c, "base", &h.Base, (*Link).members)
+	optList(c, "descent", &h.Descent, (*Link).members)
 	optObject(c, "parent", &h.Parent, (*Link).members)
 }
 
@@ -314,6 +315,7 @@ func (b *Erasure) members(c *codec) { c.optStrs("entries", &b.Entries) }
 func (b *Custom) members(c *codec) {
 	c.str("name", &b.Name)
 	c.optRaw("data", &b.Data)
+	c.optStrs("covers", &b.Covers)
 }
 
 func (b *Unknown) members(c *codec) { c.optTrue("critical", &b.Critical) }

@@ -66,16 +66,8 @@ func (f *filter) write(ctx context.Context, ref session.Ref, entries []transcrip
 			return nil, err
 		}
 	}
-	base := session.Ref{Agent: h.Base.Agent, ID: h.Base.Session}
 	for _, hash := range slices.Sorted(maps.Keys(named)) {
-		data, err := f.store.Get(ctx, base, hash)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the base shows a text in its place
-		}
-		if err == nil {
-			err = f.store.Put(ctx, ref, hash, data)
-		}
-		if err != nil {
+		if err := f.copy(ctx, h.Descent, ref, hash); err != nil {
 			return nil, err
 		}
 	}
@@ -85,6 +77,22 @@ func (f *filter) write(ctx context.Context, ref session.Ref, entries []transcrip
 		}
 	}
 	return slices.Concat(entries[:own], out), nil
+}
+
+// copy gives a fork a blob of the nearest session in its descent that has it. If none has
+// it, the base shows a text in its place.
+func (f *filter) copy(ctx context.Context, descent []transcript.Link, ref session.Ref, hash string) error {
+	for _, base := range slices.Backward(descent) {
+		data, err := f.store.Get(ctx, session.Ref{Agent: base.Agent, ID: base.Session}, hash)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = f.store.Put(ctx, ref, hash, data)
+		}
+		return err
+	}
+	return nil
 }
 
 // model puts the bytes of blobs, or URLs of them, into a history.

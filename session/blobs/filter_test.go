@@ -182,11 +182,32 @@ func TestBlobsDeleteAndFork(t *testing.T) {
 		require.Equal(t, want, storetest.History(t, fork))
 		require.NoError(t, st.Delete(t.Context(), s.Ref()))
 		require.Equal(t, want, storetest.History(t, fork))
+		again, err := fork.Fork(t.Context(), ids[len(ids)-1], nil)
+		require.NoError(t, err)
 		require.NoError(t, st.Delete(t.Context(), fork.Ref()))
+		require.Equal(t, want, storetest.History(t, again))
+		require.NoError(t, st.Delete(t.Context(), again.Ref()))
 	}
 	names, err := os.ReadDir(filepath.Join(dir, "agents/main/blobs"))
 	require.NoError(t, err)
 	require.Empty(t, names)
+}
+
+// A fork has the media of any session that it descends from.
+func TestBlobsOfDescent(t *testing.T) {
+	kept := blobs.Memory()
+	st := session.OpenDriver(memdriver.New(nil), with(kept, nil))
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, pictures()...)
+	fork, err := s.Fork(t.Context(), ids[len(ids)-1], nil)
+	require.NoError(t, err)
+	hashes, err := kept.List(t.Context(), fork.Ref())
+	require.NoError(t, err)
+	require.NoError(t, kept.Delete(t.Context(), fork.Ref(), hashes...))
+	again, err := fork.Fork(t.Context(), ids[len(ids)-1], nil)
+	require.NoError(t, err)
+	require.Equal(t, storetest.History(t, s), storetest.History(t, again))
 }
 
 // An upload whose append fails stays until something is erased. A fork is made with its
@@ -268,6 +289,9 @@ func TestFolderOfADeletedSession(t *testing.T) {
 	require.NoError(t, f.Delete(t.Context(), s.Ref(), hash))
 	require.NoError(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")))
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
+	require.ErrorIs(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")), fs.ErrNotExist)
+	folder := filepath.Join(dir, "agents/main/blobs", s.Ref().ID) // by a Put that was killed
+	require.NoError(t, os.Mkdir(folder, 0o700))
 	require.ErrorIs(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")), fs.ErrNotExist)
 	left, err := os.ReadDir(filepath.Join(dir, "agents/main/blobs"))
 	require.NoError(t, err)

@@ -40,24 +40,38 @@ func (f *folder) Put(ctx context.Context, ref session.Ref, hash string, data []b
 	return f.with(ctx, ref, "keep", hash, func(root *os.Root, p place) error {
 		f.clean(root, p.agent)
 		for {
-			if err := p.ready(root); err != nil {
-				return err
+			if _, err := root.Lstat(p.folder); errors.Is(err, fs.ErrNotExist) {
+				if !p.there(root) {
+					return errNoSession
+				}
+				if err := filelog.MakeFolders(root, p.folder); err != nil {
+					return err
+				}
 			}
-			if err := filelog.RemoveTempsIn(root, p.folder, ""); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			name := path.Join(p.folder, hash)
-			info, err := root.Lstat(name)
-			if err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
-				err = filelog.SyncDir(root, p.folder) // a kill may have come before that
-			} else {
-				err = filelog.WriteFileAtomic(root, name, data, true)
+			err := p.write(root, hash, data)
+			if err == nil && !p.there(root) && !making(root, p.folder) && !p.there(root) {
+				// A deletion removes the transcript before the folder.
+				return cmp.Or(root.RemoveAll(p.folder), errNoSession)
 			}
 			if !errors.Is(err, fs.ErrNotExist) { // else the folder was removed
 				return err
 			}
 		}
 	})
+}
+
+var errNoSession = fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
+
+// write stores data in the folder of a session, if it does not hold it already.
+func (p place) write(root *os.Root, hash string, data []byte) error {
+	if err := filelog.RemoveTempsIn(root, p.folder, ""); err != nil {
+		return err
+	}
+	name := path.Join(p.folder, hash)
+	if info, err := root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
+		return filelog.SyncDir(root, p.folder) // a kill may have come before that
+	}
+	return filelog.WriteFileAtomic(root, name, data, true)
 }
 
 // Make implements [Maker]. A locked file accompanies the folder of the session until
@@ -169,19 +183,6 @@ func (p place) there(root *os.Root) bool {
 		}
 	}
 	return false
-}
-
-func (p place) ready(root *os.Root) error {
-	if info, err := root.Lstat(p.folder); err == nil && info.IsDir() {
-		return nil
-	}
-	if !p.there(root) {
-		return fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
-	}
-	if err := filelog.MakeFolders(root, p.folder); err != nil || p.there(root) {
-		return err // a later deletion finds the folder: it removes the transcript first
-	}
-	return cmp.Or(root.RemoveAll(p.folder), fmt.Errorf("the session was deleted: %w", fs.ErrNotExist))
 }
 
 // clean removes the folders of sessions that killed processes were making, the first

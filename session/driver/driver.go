@@ -189,9 +189,10 @@ type Row struct {
 	// update makes a new map.
 	Usage map[string]Usage `json:"usage,omitempty"`
 
-	// Base and Parent are copies of the links in the header.
-	Base   transcript.Link `json:"base,omitzero"`
-	Parent transcript.Link `json:"parent,omitzero"`
+	// Base, Descent and Parent are copies of the links in the header.
+	Base    transcript.Link   `json:"base,omitzero"`
+	Descent []transcript.Link `json:"descent,omitempty"`
+	Parent  transcript.Link   `json:"parent,omitzero"`
 
 	// BaseRev is for [Driver.Create] alone: the Rev that the session of Base must have.
 	// Nil allows any.

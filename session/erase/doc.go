@@ -13,10 +13,12 @@ package erase
 
 // Decisions:
 //
-// spread.go finds copies in other sessions: forks, by the bases in their headers. kin.go
-// finds lines that repeat an entry in one session: drafts, queued texts, pins, decisions.
-// lines.go decides which lines go, in two passes, and replaces summaries that have read
-// one. run.go looks again for forks made during the erase.
+// look.go passes IDs on: down to the sessions whose descent names one that holds them, and
+// up to the sessions that a line was copied from. A deleted session passes them on as well:
+// its forks name it. kin.go finds lines that repeat an entry in one session: drafts, queued
+// texts, pins, decisions. lines.go decides which lines go, in two passes, and replaces
+// summaries that have read one. run.go lists the sessions again until new ones are clean: a
+// fork is made only of a base that was not rewritten since it was read.
 //
 // A plan runs the same code without a writer. TestEraseKilled cuts an erase at every
 // call on the disk.

@@ -60,6 +60,10 @@ func (k *kin) add(e transcript.Entry) {
 		k.link(b.Entry, e.ID)
 	case transcript.Decision:
 		k.link(b.Call, e.ID)
+	case transcript.Custom:
+		for _, id := range b.Covers {
+			k.link(id, e.ID)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package erase_test
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
@@ -116,4 +119,152 @@ func TestEraseResumesForks(t *testing.T) {
 	fork, err = st.Get(t.Context(), fork.Ref())
 	require.NoError(t, err)
 	require.Equal(t, session.Archived, storetest.Info(t, fork).State)
+}
+
+// Sessions that are deleted between the list and their scan have no words.
+func TestPlanEraseBesideDeletes(t *testing.T) {
+	t.Parallel()
+	b, st := storetest.OpenBetween(t, storetest.Scratch(t))
+	defer storetest.Close(t, st)
+	for range 20 {
+		s := storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: rand.Text()})
+		ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
+		require.NoError(t, storetest.ErrOf(s.Fork(t.Context(), ids[0], nil)))
+	}
+	read := map[session.Ref]bool{}
+	b.BeforeScan = func(ref session.Ref) error {
+		if read[ref] || len(read) == 30 {
+			return nil
+		}
+		read[ref] = true
+		return b.Driver.Delete(t.Context(), ref)
+	}
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
+	require.NoError(t, err)
+	require.Len(t, plan.Entries, 10)
+}
+
+// Two erases of one session do not disturb each other.
+func TestEraseBesideErase(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	b, st := storetest.OpenBetween(t, dir)
+	defer storetest.Close(t, st)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.UserText("Another "+storetest.Word+"."))
+	for _, where := range []func(f func(session.Ref) error){
+		func(f func(session.Ref) error) { b.BeforeRewrite = f },
+		func(f func(session.Ref) error) { b.BeforeScan = f },
+	} {
+		plan, err := erase.Preview(t.Context(), st, chosen(s, ids[0]))
+		require.NoError(t, err)
+		where(storetest.Once(func() { erased(t, other, chosen(s, ids[1])) }))
+		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+		b.BeforeRewrite, b.BeforeScan = nil, nil
+		require.Empty(t, storetest.FilesWith(t, dir))
+		ids = storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.UserText("Another "+storetest.Word+"."))
+	}
+}
+
+// A plan that is finished later leaves a session that has got the ID of one of its
+// sessions since.
+func TestEraseOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	create := func(owner string) *session.Session {
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "one", Owner: owner})
+		require.NoError(t, err)
+		return s
+	}
+	gone := create("ada")
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Owner: "ada"})
+	require.NoError(t, err)
+	text := storetest.JSON(t, plan)
+	_, err = erase.Run(t.Context(), st, plan, erasing{new([]transcript.Subject)}) // as if it were killed
+	require.ErrorContains(t, err, "full")
+	require.NoError(t, st.Delete(t.Context(), gone.Ref()))
+	s := create("bert")
+	storetest.Add(t, s, transcript.UserText("Hello."))
+	require.NoError(t, erase.Resume(t.Context(), st))
+	require.NoError(t, json.Unmarshal([]byte(text), &plan))
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+	require.Contains(t, storetest.History(t, s), "Hello.")
+}
+
+// A plan of which a kill has left a part is not carried out.
+func TestEraseCutPlan(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	id := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))[0]
+	cut, err := st.Create(t.Context(), session.Key{Agent: "_erase"}, &session.CreateOptions{ID: "cut"})
+	require.NoError(t, err)
+	data := storetest.JSON(t, erase.Plan{ID: "cut", Entries: chosen(s, id).Entries})
+	line := transcript.Entry{ID: "part", Batch: 2, Body: transcript.Custom{Name: "erase", Data: json.RawMessage(data)}}
+	require.NoError(t, storetest.ErrOf(cut.AppendLines(t.Context(), storetest.End(t, cut), line)))
+	require.NoError(t, erase.Resume(t.Context(), st))
+	require.Contains(t, strings.Join(storetest.Lines(t, s), ""), storetest.Word)
+}
+
+// A session that is deleted before an erase has read it had the words that its forks and
+// its base have.
+func TestEraseDeletedBeforeRead(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{false, true} {
+		dir := storetest.Scratch(t)
+		b, st := storetest.OpenBetween(t, dir)
+		base := storetest.Load(t, st, storetest.CLI)
+		ids := storetest.Add(t, base, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+		s := base
+		if !whole {
+			var err error
+			s, err = base.Fork(t.Context(), ids[1], nil)
+			require.NoError(t, err)
+		}
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Sessions: []session.Ref{s.Ref()}})
+		require.NoError(t, err)
+		fork, err := s.Fork(t.Context(), ids[1], nil)
+		require.NoError(t, err)
+		b.BeforeScan = func(ref session.Ref) error {
+			if ref == s.Ref() {
+				b.BeforeScan = nil
+				return b.Driver.Delete(t.Context(), ref)
+			}
+			return nil
+		}
+		if !whole {
+			plan, err = erase.Preview(t.Context(), st, chosen(fork, ids[0]))
+			require.NoError(t, err)
+		}
+		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+		require.Nil(t, b.BeforeScan)
+		require.Empty(t, storetest.FilesWith(t, dir))
+		storetest.Close(t, st)
+	}
+}
+
+// An erase ends although new sessions are made all the time.
+func TestEraseInBusyStore(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	b, st := storetest.OpenBetween(t, dir)
+	defer storetest.Close(t, st)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
+	require.NoError(t, err)
+	made := 0
+	b.BeforeScan = func(session.Ref) error {
+		made++
+		require.Less(t, made, 100)
+		return storetest.ErrOf(other.Create(t.Context(), storetest.CLI, nil))
+	}
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+	require.Empty(t, storetest.FilesWith(t, dir))
 }

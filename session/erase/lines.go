@@ -21,11 +21,11 @@ type eraser struct {
 	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
 	match func(transcript.Entry) bool // nil matches nothing
 
-	gone   map[string]bool // IDs of entries to erase: requested, matching, or repeating their words
-	hashed map[string]bool // IDs of entries whose IdemHash is made of something that goes
-	at     map[string]int  // entry ID -> its place among the records
-	first  int             // the place of the first line that goes and that a model may have seen
-	absent bool            // some requested entries are not here
+	gone   map[string]bool     // IDs of entries to erase: requested, matching, or repeating their words
+	hashed map[int]bool        // batches whose IdemHash is made of something that goes
+	at     map[string]position // of an entry ID
+	first  int                 // the place of the first line that goes and that a model may have seen
+	absent bool                // some requested entries are not here
 	places []transcript.Place
 	beside []transcript.Place // erased only along with other places
 	kept   []transcript.Place
@@ -33,71 +33,91 @@ type eraser struct {
 	fold *rebuild.Fold // of the new lines, as if nothing had been compacted; nil while nothing is written
 }
 
+// eraser returns the eraser of entries of a session.
+func (p *Plan) eraser(ref session.Ref, ids map[string]bool) *eraser {
+	x := &eraser{ref: ref, asked: ids}
+	if p.among == nil || p.among[ref] {
+		x.match = p.match()
+	}
+	return x
+}
+
+// A position of an entry, and of the first entry of its batch, among the records.
+type position struct{ line, batch int }
+
+// inState is the position of an entry that only the state in another line holds.
+var inState = position{-1, -1}
+
 // seenByModels are the types of lines whose words requests may have contained. A decision
 // contributes the reason of a rejection.
 var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "system", "compaction", "clip", "pin", "decision"}
 
-// find returns the places to erase. It returns no places if nothing matches, or if
+// find sets the places to erase. It finds no places if nothing matches, or if
 // everything was erased before.
-func (x *eraser) find(recs records) ([]transcript.Place, error) {
-	if x.match == nil && len(x.asked) == 0 {
-		return nil, nil
+func (x *eraser) find(recs records) error {
+	x.places = nil
+	if err := x.read(recs); err != nil || len(x.gone) == 0 {
+		return err
 	}
-	x.gone, x.at, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, math.MaxInt, false, nil
+	if err := x.rewrite(recs, nil); err != nil || len(x.places) == 0 {
+		return err
+	}
+	x.places = append(x.places, x.beside...)
+	return nil
+}
+
+// read finds the entries that go.
+func (x *eraser) read(recs records) error {
+	x.gone, x.at, x.hashed, x.first, x.absent, x.fold = map[string]bool{}, map[string]position{}, map[int]bool{}, math.MaxInt, false, nil
 	maps.Copy(x.gone, x.asked)
-	same, seen, n := newKin(), map[string]bool{}, 0
-	first, firsts := "", map[string]string{} // the first entry of the batch, if it holds a key
+	same, seen, p := newKin(), map[string]bool{}, position{}
+	note := func(e transcript.Entry, at position) {
+		if was, again := x.at[e.ID]; !again || was == inState {
+			x.at[e.ID] = at
+		}
+		if x.match != nil && !e.Erased && x.match(e) {
+			x.gone[e.ID] = true
+		}
+		same.add(e)
+	}
 	for rec, err := range recs {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if e := rec.Entry; rec.HasEntry() {
 			if err := understood(e); err != nil {
-				return nil, about(x.ref, err)
-			}
-			if _, again := x.at[e.ID]; !again {
-				x.at[e.ID] = n
+				return about(x.ref, err)
 			}
 			if e.Part <= 1 {
-				first = ""
+				p.batch = p.line
 			}
-			if e.Idem != "" {
-				first = e.ID
-			}
-			firsts[e.ID] = first
 			seen[e.ID] = !e.Erased && slices.Contains(seenByModels, e.Type())
-			if x.match != nil && !e.Erased && x.match(e) {
-				x.gone[e.ID] = true
-			}
-			same.add(e)
+			note(e, p)
 			for _, held := range e.Standing() {
-				if _, again := x.at[held.ID]; !again {
-					x.at[held.ID] = n
+				if held.ID != "" && held.Idem == "" { // a key holds no words
+					note(held, inState)
 				}
-				if held.Idem != "" {
-					continue // a key, which holds no words
-				}
-				if x.match != nil && held.ID != "" && x.match(held) {
-					x.gone[held.ID] = true
-				}
-				same.add(held)
 			}
 		}
-		n++
+		p.line++
 	}
 	same.spread(x.gone, x.match)
-	x.hashed = map[string]bool{}
 	for id := range x.gone {
-		x.hashed[firsts[id]] = true
-		at, here := x.at[id]
+		at, here := x.lineOf(id)
 		if x.absent = x.absent || !here; seen[id] {
-			x.first = min(x.first, at)
+			x.first = min(x.first, at.line)
+		}
+		if here {
+			x.hashed[at.batch] = true
 		}
 	}
-	if err := x.rewrite(recs, nil); err != nil || len(x.places) == 0 {
-		return nil, err
-	}
-	return append(x.places, x.beside...), nil
+	return nil
+}
+
+// lineOf returns the position of the line of an entry.
+func (x *eraser) lineOf(id string) (at position, here bool) {
+	at, here = x.at[id]
+	return at, here && at != inState
 }
 
 // lines writes the lines that the transcript is to have, after find.
@@ -186,16 +206,20 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 	}
 	e = x.restanding(e)
 	c, isCompaction := e.Body.(transcript.Compaction)
+	commit, isCommit := e.Body.(transcript.Commit)
 	switch {
 	case isCompaction:
 		e = x.recompacted(e, c, n)
 	case x.gone[e.ID] && !e.Erased:
 		x.note(e.Type(), e.ID)
 		e = e.Erase()
+	case isCommit && !e.Erased && x.covers(commit.LastEntry, n):
+		x.note("abstract", e.ID)
+		e = e.Erase()
 	case n > x.first:
 		e = x.behind(e)
 	}
-	if e.Idem != "" && x.hashed[e.ID] && e.IdemHash != transcript.ErasedHash {
+	if x.unhashed(e) {
 		e.IdemHash = transcript.ErasedHash
 		e = e.WithLine(nil)
 	}
@@ -203,6 +227,12 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 		x.kept = append(x.kept, x.place(e.Type(), e.ID))
 	}
 	return e
+}
+
+// unhashed reports whether the hash of a batch goes, which is in its first entry and in keys.
+func (x *eraser) unhashed(e transcript.Entry) bool {
+	at, here := x.lineOf(e.ID)
+	return here && x.hashed[at.batch] && e.Idem != "" && e.IdemHash != transcript.ErasedHash
 }
 
 // restanding returns an entry without the state that goes.
@@ -213,7 +243,7 @@ func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 	})
 	changed := len(left) < len(was)
 	for i, held := range left {
-		if held.Idem != "" && x.hashed[held.ID] && held.IdemHash != transcript.ErasedHash {
+		if x.unhashed(held) {
 			left[i].IdemHash, changed = transcript.ErasedHash, true
 		}
 	}
@@ -236,11 +266,6 @@ func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 // that may repeat erased words.
 func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 	switch b := e.Body.(type) {
-	case transcript.Commit:
-		if at, here := x.at[b.LastEntry]; !here || at >= x.first {
-			x.note("abstract", e.ID)
-			return e.Erase()
-		}
 	case transcript.Extracted: // the message of an error may quote anything
 		if b.Err != "" && b.Err != transcript.ErasedText {
 			x.note(e.Type(), e.ID)
@@ -322,7 +347,7 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int)
 		*list = slices.DeleteFunc(slices.Clone(*list), func(i transcript.Carried) bool { return x.gone[i.Entry] || i.Entry == "" && n > x.first })
 		dropped = dropped || len(*list) < was
 	}
-	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.read(c, n))
+	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.summarizes(c, n))
 	if !dropped && !summed {
 		return e
 	}
@@ -343,27 +368,30 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int)
 	return e
 }
 
-// read reports whether the summary of the n-th line may have read something that
+// summarizes reports whether the summary of the n-th line may have read something that
 // goes.
-func (x *eraser) read(c transcript.Compaction, n int) bool {
-	to, here := x.at[c.CoversTo]
-	switch {
-	case !here:
-		return x.absent || n > x.first // a fork lacks the entries of its first summary
-	case n < x.first:
-		return false
+func (x *eraser) summarizes(c transcript.Compaction, n int) bool {
+	return x.covers(c.CoversTo, n) || n >= x.first && slices.ContainsFunc(c.Read, func(id string) bool { return x.gone[id] })
+}
+
+// covers reports whether a text in the n-th line, of entries up to one, may repeat
+// something that goes. A fork lacks the entries of its first summary.
+func (x *eraser) covers(to string, n int) bool {
+	at, here := x.lineOf(to)
+	if !here {
+		return x.absent || n > x.first
 	}
-	return to >= x.first || slices.ContainsFunc(c.Read, func(id string) bool { return x.gone[id] })
+	return n >= x.first && at.line >= x.first
 }
 
 // summary returns a summary of the history up to an entry.
 func (x *eraser) summary(to string) string {
-	end, here := x.at[to]
+	end, here := x.lineOf(to)
 	if !here || x.fold == nil {
 		return transcript.ErasedText
 	}
 	msgs := x.fold.History().Messages
-	behind := func(o transcript.Origin) bool { return x.at[o.Entry] > end }
+	behind := func(o transcript.Origin) bool { return x.at[o.Entry].line > end.line }
 	if i := slices.IndexFunc(msgs, func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, behind) }); i >= 0 {
 		msgs = msgs[:i]
 	}

@@ -1,6 +1,7 @@
 package erase_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/transcript"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
@@ -27,8 +29,14 @@ func hasPlan(t *testing.T, dir string) bool {
 	for _, file := range plans(t, dir) {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
-		if strings.Contains(string(data), `"entries"`) && strings.HasSuffix(string(data), "}\n") {
-			return true
+		if end := strings.LastIndex(string(data), "\n"); end < len(data)-1 { // a line that is being written
+			data = data[:end+1]
+		}
+		for b, err := range transcript.Batches(transcript.Scan(bytes.NewReader(data), int64(len(data)), nil)) {
+			require.NoError(t, err)
+			if b.Complete && b.Entries[0].Type() == "custom" {
+				return true
+			}
 		}
 	}
 	return false

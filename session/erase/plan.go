@@ -47,6 +47,9 @@ type Plan struct {
 	ID       string        `json:"id"`
 	At       time.Time     `json:"at"`
 	Sessions []session.Ref `json:"sessions,omitempty"` // those that go as a whole
+	// Owners are the owners of Sessions. A session with another one was made since, and
+	// stays.
+	Owners   []string      `json:"owners,omitempty"`
 	Entries  []Selection   `json:"entries,omitempty"`
 	Archived []session.Ref `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
 	// Places are all places that something goes from, including places of the
@@ -58,7 +61,6 @@ type Plan struct {
 
 	subject *transcript.Subject  // nil if the plan was read back from JSON
 	among   map[session.Ref]bool // what Match is for; nil is every session
-	chosen  []Selection          // also searched for in other sessions
 }
 
 // match is the Match of the Erasure, or nil.
@@ -76,15 +78,6 @@ func (p *Plan) beside() transcript.Subject {
 		return transcript.Subject{}
 	}
 	return *p.subject
-}
-
-// eraser returns what erases entries of a session.
-func (p *Plan) eraser(ref session.Ref, ids map[string]bool) *eraser {
-	x := &eraser{ref: ref, asked: ids}
-	if p.among == nil || p.among[ref] {
-		x.match = p.match()
-	}
-	return x
 }
 
 // Receipt reports on an erase.

@@ -17,11 +17,10 @@ import (
 )
 
 // Preview finds every place that holds something of an [Erasure], in the store and
-// with the Erasers, and changes nothing. It reads the transcripts of the sessions, of
-// those related to them by forks, and of those that began with their values; with
-// Match alone, and for entries of a session that was deleted, it reads the whole store.
-// A session that does not exist gives an error that matches [fs.ErrNotExist], unless
-// other sessions have the entries that are selected of it.
+// with the Erasers, and changes nothing. It reads the transcripts of the sessions and of
+// those related to them by forks; with Match alone it reads the whole store. A session
+// that does not exist gives an error that matches [fs.ErrNotExist], unless its
+// forks hold the entries that are selected of it.
 func Preview(ctx context.Context, st *session.Store, what Erasure, also ...transcript.Eraser) (Plan, error) {
 	p, err := preview(ctx, st, what, also)
 	if err != nil {
@@ -47,28 +46,42 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	if err != nil {
 		return p, err
 	}
-	named, err := what.sessions(rows)
-	if err != nil {
-		return p, err
-	}
-	switch {
-	case what.Match == nil:
-		p.Sessions = named
-	case what.Owner != "" || len(what.Sessions) > 0:
-		p.among = setOf(named)
-	}
+	named, chosen := setOf(what.Sessions), map[session.Ref]bool{}
 	for _, row := range rows {
-		if slices.Contains(p.Sessions, row.Ref) {
+		if !named[row.Ref] && (what.Owner == "" || row.Owner != what.Owner) {
+			continue
+		}
+		if chosen[row.Ref] = true; what.Match == nil {
+			p.Sessions, p.Owners = append(p.Sessions, row.Ref), append(p.Owners, row.Owner)
 			p.Places = append(p.Places, wholeOf(ctx, st, row)...)
 		}
 	}
-	p.chosen = what.Entries
-	lost, err := p.look(ctx, st, rows)
+	for ref := range named {
+		if !chosen[ref] {
+			return p, about(ref, fs.ErrNotExist)
+		}
+	}
+	if what.Match != nil && (what.Owner != "" || len(named) > 0) {
+		p.among = chosen
+	}
+	l := newLook(st, &p, rows, nil)
+	found, err := l.find(ctx, what.Entries)
 	if err != nil {
 		return p, err
 	}
-	if len(lost) > 0 {
-		return p, about(lost[0].Session, fmt.Errorf("it and its entries in other sessions: %w", fs.ErrNotExist))
+	for _, s := range what.Entries {
+		_, here := l.rows[s.Session]
+		if !here && !slices.ContainsFunc(s.Entries, func(id string) bool { return l.here[id] }) {
+			return p, about(s.Session, fmt.Errorf("it and its entries in other sessions: %w", fs.ErrNotExist))
+		}
+	}
+	for _, x := range found {
+		p.Entries = append(p.Entries, Selection{Session: x.ref, Entries: slices.Sorted(maps.Keys(x.gone))})
+		p.Places, p.Kept = append(p.Places, x.places...), append(p.Kept, x.kept...)
+		if l.rows[x.ref].State == session.Archived {
+			p.Archived = append(p.Archived, x.ref)
+			p.Places = append(p.Places, x.place("archive", ""))
+		}
 	}
 	for _, other := range also {
 		places, err := other.PlanErase(ctx, p.beside())
@@ -82,73 +95,6 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 
 // errForeign hides the sessions of other owners.
 var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.ErrNotExist)
-
-// lookTries is how often look starts again because sessions are deleted.
-const lookTries = 10
-
-// look adds the entries to erase from remaining sessions to a plan. It returns the
-// selections without a match in any session. It begins again if a session is deleted or
-// replaced during it.
-func (p *Plan) look(ctx context.Context, st *session.Store, rows []session.Info) (lost []Selection, err error) {
-	before := *p
-	for range lookTries {
-		if lost, err = p.lookOnce(ctx, st, rows); !errors.Is(err, session.ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		*p = before
-		if now, listErr := all(ctx, st); listErr == nil {
-			rows = now
-		}
-	}
-	return lost, err
-}
-
-func (p *Plan) lookOnce(ctx context.Context, st *session.Store, rows []session.Info) (lost []Selection, err error) {
-	sp := spreading{st: st, rows: rows, ids: map[session.Ref]map[string]bool{}}
-	if lost, err = sp.all(ctx, p); err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		if slices.Contains(p.Sessions, row.Ref) {
-			continue
-		}
-		if err := p.entries(ctx, st, row, sp.ids[row.Ref]); err != nil {
-			return nil, err
-		}
-	}
-	return lost, nil
-}
-
-// sessions returns the sessions that an erasure names, and its owner's.
-func (what *Erasure) sessions(rows []session.Info) ([]session.Ref, error) {
-	named := slices.Clone(what.Sessions)
-	for _, ref := range named {
-		if !slices.ContainsFunc(rows, func(r session.Info) bool { return r.Ref == ref }) {
-			return nil, about(ref, fs.ErrNotExist)
-		}
-	}
-	for _, row := range rows {
-		if what.Owner != "" && row.Owner == what.Owner && !slices.Contains(named, row.Ref) {
-			named = append(named, row.Ref)
-		}
-	}
-	return named, nil
-}
-
-func (p *Plan) entries(ctx context.Context, st *session.Store, row session.Info, ids map[string]bool) error {
-	x := p.eraser(row.Ref, ids)
-	places, err := x.find(scan(ctx, st, x.ref))
-	if err != nil || len(places) == 0 {
-		return err
-	}
-	p.Entries = append(p.Entries, Selection{Session: x.ref, Entries: slices.Sorted(maps.Keys(x.gone))})
-	p.Places, p.Kept = append(p.Places, places...), append(p.Kept, x.kept...)
-	if row.State == session.Archived {
-		p.Archived = append(p.Archived, x.ref)
-		p.Places = append(p.Places, x.place("archive", ""))
-	}
-	return nil
-}
 
 // wholeOf returns the places that a whole session is in. One that cannot be read goes
 // all the same.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -61,25 +62,13 @@ func resume(ctx context.Context, st *session.Store, info session.Info) (err erro
 			return err
 		}
 	}
-	rec, err := open(ctx, st, info.ID)
-	if err != nil {
-		return err
-	}
-	defer rec.release()
-	r := run{st: st, record: rec}
-	if r.plan, err = rec.read(ctx); err != nil {
-		return err
-	}
-	return r.finish(ctx)
-}
-
-// A run carries out a plan.
-type run struct {
-	st      *session.Store
-	plan    *Plan
-	record  *record
-	receipt Receipt
-	seen    map[session.Ref]bool // sessions other than late forks; nil before the first look
+	r := run{st: st}
+	return r.locked(ctx, info.ID, func() error {
+		if err := r.read(ctx); err != nil {
+			return err
+		}
+		return r.finish(ctx)
+	})
 }
 
 func (r *run) start(ctx context.Context, also []transcript.Eraser) (err error) {
@@ -100,149 +89,110 @@ func (r *run) start(ctx context.Context, also []transcript.Eraser) (err error) {
 		}
 		p.subject = &own
 	}
-	if r.record, err = begin(ctx, r.st, p); err != nil {
+	_, err = r.st.Create(ctx, session.Key{Agent: agent}, &session.CreateOptions{ID: p.ID, Title: "an erase"})
+	if err != nil && !errors.Is(err, fs.ErrExist) { // else an earlier try has made it
 		return err
 	}
-	defer r.record.release()
-	for _, other := range also {
-		places, err := other.Erase(ctx, p.beside())
-		r.receipt.Places = append(r.receipt.Places, places...)
-		if err != nil {
+	return r.locked(ctx, p.ID, func() error {
+		if err := r.store(ctx, *p); err != nil {
 			return err
 		}
-	}
-	return r.finish(ctx)
+		for _, other := range also {
+			places, err := other.Erase(ctx, p.beside())
+			r.receipt.Places = append(r.receipt.Places, places...)
+			if err != nil {
+				return err
+			}
+		}
+		return r.finish(ctx)
+	})
 }
 
-// finish erases what the store has, and then the record.
+// finish erases the data in the store, and then the stored plan.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.erase(ctx); err != nil {
 		return err
 	}
-	return r.record.remove(ctx)
-}
-
-// erase erases the data in the store. Whole sessions go last: a retry cannot find forks
-// of a deleted session. It ends when it finds no new session.
-func (r *run) erase(ctx context.Context) error {
-	var errs []error
-	done := map[session.Ref]bool{}
-	for due, late := slices.Clone(r.plan.Entries), false; ; late = true {
-		failed := len(errs)
-		for _, s := range due {
-			done[s.Session] = true
-			if slices.Contains(r.plan.Sessions, s.Session) {
-				continue
-			}
-			err := r.entries(ctx, r.plan.eraser(s.Session, setOf(s.Entries)))
-			if errors.Is(err, errors.ErrUnsupported) {
-				return err
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
-			}
-		}
-		if late && len(errs) > failed {
-			return errors.Join(errs...)
-		}
-		now, rows, err := r.since(ctx, done)
-		if err == nil && len(now.Entries) == 0 {
-			if err := r.whole(ctx, rows); err != nil {
-				errs = append(errs, err)
-			}
-			if len(r.plan.Sessions) == 0 {
-				return errors.Join(errs...)
-			}
-			if rows, err = all(ctx, r.st); err == nil {
-				err = r.forked(ctx, rows, &now)
-			}
-		}
-		if err == nil && len(now.Entries) > 0 {
-			r.plan.Entries, r.plan.Archived = slices.Concat(r.plan.Entries, now.Entries), slices.Concat(r.plan.Archived, now.Archived)
-			err = r.record.add(ctx, &now)
-		}
-		if due = now.Entries; err != nil || len(due) == 0 {
-			return errors.Join(append(errs, err)...)
-		}
-	}
-}
-
-// since returns what the plan selects in sessions that are not done, and all sessions:
-// something may have been appended, and forks made, since it was made.
-func (r *run) since(ctx context.Context, done map[session.Ref]bool) (now Plan, rows []session.Info, err error) {
-	p := r.plan
-	now = Plan{Sessions: p.Sessions, subject: p.subject, among: p.among, chosen: p.chosen}
-	if p.subject == nil {
-		now.chosen = p.Entries
-	}
-	if rows, err = all(ctx, r.st); err != nil {
-		return now, nil, err
-	}
-	if _, err = now.look(ctx, r.st, rows); err == nil {
-		err = r.forked(ctx, rows, &now)
-	}
-	now.Entries = slices.DeleteFunc(now.Entries, func(s Selection) bool { return done[s.Session] })
-	return now, rows, err
-}
-
-// forked adds the forks that were made of sessions while these were deleted, with all
-// entries that they began with.
-func (r *run) forked(ctx context.Context, rows []session.Info, now *Plan) error {
-	here := map[session.Ref]bool{}
-	for _, row := range rows {
-		here[row.Ref] = true
-	}
-	first := r.seen == nil
-	if first {
-		r.seen = map[session.Ref]bool{}
-	}
-	for _, row := range rows {
-		base := linked(row.Base)
-		was := r.seen[row.Ref] || here[base] || !slices.Contains(r.plan.Sessions, base) || first && row.CreatedAt.Before(r.record.created)
-		r.seen[row.Ref] = true
-		if was {
-			continue
-		}
-		var ids []string
-		left := row.Base.Lines
-		for rec, err := range scan(ctx, r.st, row.Ref) {
-			if errors.Is(err, fs.ErrNotExist) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			if rec.Entry.ID == row.ID {
-				for _, held := range rec.Entry.Standing() {
-					ids = append(ids, held.ID)
-				}
-				continue
-			}
-			if left--; left < 0 {
-				break
-			}
-			ids = append(ids, rec.Entry.ID)
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		s := Selection{row.Ref, ids}
-		now.Entries, r.plan.chosen = append(now.Entries, s), append(slices.Clip(r.plan.chosen), s)
-		if row.State == session.Archived {
-			now.Archived = append(now.Archived, row.Ref)
-		}
+	if err := r.st.Delete(ctx, r.stored.Ref()); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
 
-// whole deletes the sessions that go as a whole.
-func (r *run) whole(ctx context.Context, rows []session.Info) error {
-	var errs []error
-	for _, ref := range r.plan.Sessions {
-		row := session.Info{Ref: ref}
-		if i := slices.IndexFunc(rows, func(row session.Info) bool { return row.Ref == ref }); i >= 0 {
-			row = rows[i]
+// erase erases the data in the store. It lists the sessions again until new ones hold
+// nothing to erase. Then every base of a later fork is clean, because Fork refuses one that
+// was rewritten since it was read. Whole sessions go last, and forks that were made of them
+// until then after that.
+func (r *run) erase(ctx context.Context) error {
+	seen, deleted := map[session.Ref]bool{}, len(r.plan.Sessions) == 0
+	for {
+		rows, err := all(ctx, r.st)
+		if err != nil {
+			return err
 		}
+		l := newLook(r.st, r.plan, rows, seen)
+		for _, row := range l.fresh {
+			seen[row.Ref] = true
+		}
+		found, err := l.find(ctx, r.plan.Entries)
+		if noteErr := r.note(ctx, l, found); noteErr != nil {
+			return errors.Join(err, noteErr)
+		}
+		errs := []error{err}
+		for _, x := range found {
+			errs = append(errs, r.entries(ctx, x))
+		}
+		errs = append(errs, r.note(ctx, l, found)) // matches that were appended since
+		err = errors.Join(errs...)
+		if err != nil || len(found) == 0 && deleted {
+			return err
+		}
+		if len(found) == 0 {
+			if err := r.whole(ctx, l.rows); err != nil {
+				return err
+			}
+			deleted = true
+		}
+	}
+}
+
+// note adds to the plan what it has not listed before.
+func (r *run) note(ctx context.Context, l *look, found []*eraser) error {
+	var now Plan
+	known := map[session.Ref]map[string]bool{}
+	for _, s := range r.plan.Entries {
+		if known[s.Session] == nil {
+			known[s.Session] = map[string]bool{}
+		}
+		for _, id := range s.Entries {
+			known[s.Session][id] = true
+		}
+	}
+	for _, x := range found {
+		if len(x.gone) == len(known[x.ref]) { // no new ones
+			continue
+		}
+		now.Entries = append(now.Entries, Selection{x.ref, slices.Sorted(maps.Keys(x.gone))})
+		if l.rows[x.ref].State == session.Archived {
+			now.Archived = append(now.Archived, x.ref)
+		}
+	}
+	if len(now.Entries) == 0 {
+		return nil
+	}
+	r.plan.Entries, r.plan.Archived = append(slices.Clip(r.plan.Entries), now.Entries...), append(slices.Clip(r.plan.Archived), now.Archived...)
+	return r.store(ctx, now)
+}
+
+// whole deletes the sessions that go as a whole.
+func (r *run) whole(ctx context.Context, rows map[session.Ref]session.Info) error {
+	var errs []error
+	for i, ref := range r.plan.Sessions {
+		row, here := rows[ref]
+		if owners := r.plan.Owners; here && len(owners) == len(r.plan.Sessions) && row.Owner != owners[i] {
+			continue // another session got the ID since
+		}
+		row.Ref = ref
 		places := wholeOf(ctx, r.st, row)
 		switch err := r.st.Delete(ctx, ref); {
 		case err == nil:
@@ -257,29 +207,30 @@ func (r *run) whole(ctx context.Context, rows []session.Info) error {
 // entries erases entries of one session, if it has any. An archived session is archived
 // again.
 func (r *run) entries(ctx context.Context, x *eraser) error {
-	s, err := r.st.Get(ctx, x.ref)
-	if err != nil {
-		return err
-	}
-	var places []transcript.Place
-	change := func(recs records, write func(transcript.Entry) error) (err error) {
-		if places, err = x.find(recs); err != nil || len(places) == 0 { // nothing, or an earlier try has ended before the blobs went
+	rewrite := func() error {
+		s, err := r.st.Get(ctx, x.ref)
+		if err != nil {
 			return err
 		}
-		return x.lines(recs, write)
+		return s.Rewrite(ctx, func(recs records, write func(transcript.Entry) error) error {
+			if err := x.find(recs); err != nil || len(x.places) == 0 { // nothing, or an earlier try has ended before the blobs went
+				return err
+			}
+			return x.lines(recs, write)
+		})
 	}
-	err = s.Rewrite(ctx, change)
+	here, err := unlessGone(rewrite)
 	archived := errors.Is(err, session.ErrArchived)
 	if archived {
 		if err = r.st.SetState(ctx, x.ref, session.Live, -1); err == nil {
-			err = s.Rewrite(ctx, change)
+			here, err = unlessGone(rewrite)
 		}
 	}
-	if err != nil {
+	if err != nil || !here {
 		return err
 	}
-	r.receipt.Places, r.receipt.Kept = append(r.receipt.Places, places...), append(r.receipt.Kept, x.kept...)
-	if archived && len(places) > 0 {
+	r.receipt.Places, r.receipt.Kept = append(r.receipt.Places, x.places...), append(r.receipt.Kept, x.kept...)
+	if archived && len(x.places) > 0 {
 		r.receipt.Places = append(r.receipt.Places, x.place("archive", ""))
 	}
 	if archived || slices.Contains(r.plan.Archived, x.ref) {

@@ -73,7 +73,10 @@ func TestPlanEraseUnreadable(t *testing.T) {
 	require.NoError(t, err)
 	st := session.OpenDriver(illegible{mem}, nil)
 	defer storetest.Close(t, st)
-	for _, from := range []session.Ref{fork.Ref(), {Agent: storetest.CLI.Agent, ID: "gone"}} {
+	for _, from := range []session.Ref{fork.Ref(), s.Ref()} {
+		if from == s.Ref() {
+			require.NoError(t, mem.Delete(t.Context(), from))
+		}
 		_, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: from, Entries: []string{id}}}})
 		require.ErrorIs(t, err, fs.ErrPermission)
 		failed, _ := errors.AsType[*session.Error](err)
@@ -97,6 +100,134 @@ func TestEraseMiddleDeleted(t *testing.T) {
 	require.NoError(t, st.Delete(t.Context(), middle.Ref()))
 	erased(t, st, chosen(s, ids[0]))
 	require.Empty(t, storetest.FilesWith(t, dir))
+}
+
+// An entry that is chosen in a fork goes from all sessions that the fork descends from,
+// and from their other forks, although the session between them is gone.
+func TestEraseFromForkOfDeleted(t *testing.T) {
+	t.Parallel()
+	for _, match := range []bool{false, true} {
+		dir := storetest.Scratch(t)
+		st := storetest.Open(t, dir, nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+		require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, "pet", json.RawMessage(`"`+storetest.Word+`"`), "")))
+		end := storetest.Add(t, s, transcript.UserText("Go on."))[0]
+		middle, err := s.Fork(t.Context(), end, nil)
+		require.NoError(t, err)
+		fork, err := middle.Fork(t.Context(), end, nil)
+		require.NoError(t, err)
+		require.NoError(t, storetest.ErrOf(middle.Fork(t.Context(), end, nil)))
+		require.NoError(t, st.Delete(t.Context(), middle.Ref()))
+		what := chosen(fork, ids[0], storetest.Entries(t, fork)[0].Standing()[0].ID)
+		if match {
+			what = erase.Erasure{Sessions: []session.Ref{fork.Ref()}, Match: storetest.HasWord}
+		}
+		plan, _ := carryOut(t, st, what)
+		require.Len(t, plan.Entries, 3)
+		require.Empty(t, storetest.FilesWith(t, dir))
+		storetest.Close(t, st)
+	}
+}
+
+// A session that goes takes its own entries from forks of a deleted fork, and nothing that
+// was said there.
+func TestEraseWholeBaseOfDeleted(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
+	require.NoError(t, err)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+	middle, err := s.Fork(t.Context(), ids[1], &session.CreateOptions{Owner: "bert"})
+	require.NoError(t, err)
+	own := storetest.Add(t, middle, transcript.UserText("Elsewhere."))
+	fork, err := middle.Fork(t.Context(), own[0], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Delete(t.Context(), middle.Ref()))
+	carryOut(t, st, erase.Erasure{Owner: "ada"})
+	require.Empty(t, storetest.FilesWith(t, dir))
+	require.Contains(t, storetest.History(t, fork), "Elsewhere.")
+}
+
+// A chapter that a fork has copied with a compaction goes with the entries that it is
+// about, which the fork lacks.
+func TestEraseCommitInFork(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{false, true} {
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+		kept := storetest.Add(t, s, transcript.UserText("Well."), transcript.AssistantText("Yes."))
+		storetest.Add(t, s, transcript.Commit{N: 1, FirstEntry: ids[0], LastEntry: ids[1], Abstract: hint, Overview: hint},
+			transcript.Compaction{Summary: hint, CoversTo: ids[1], FirstKept: kept[0]})
+		end := storetest.Add(t, s, transcript.UserText("Go on."), transcript.AssistantText("Yes."))
+		fork, err := s.Fork(t.Context(), end[1], nil)
+		require.NoError(t, err)
+		require.Equal(t, 3, strings.Count(strings.Join(storetest.Lines(t, fork), ""), hint))
+		if deleted {
+			require.NoError(t, st.Delete(t.Context(), s.Ref()))
+		}
+		erased(t, st, chosen(s, ids[0]))
+		require.NotContains(t, strings.Join(storetest.Lines(t, fork), ""), hint)
+		again, err := erase.Preview(t.Context(), st, chosen(fork, ids[0]))
+		require.NoError(t, err)
+		require.Empty(t, again.Places, "it is done")
+		storetest.Close(t, st)
+	}
+}
+
+// A summary that a fork begins with has read an entry of which the fork has only the pin.
+func TestErasePinnedInFork(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+	require.NoError(t, turn.Pin(t.Context(), s, ids[0]))
+	summed(t, s)
+	fork, err := s.Fork(t.Context(), storetest.Add(t, s, transcript.UserText("Go on."))[0], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Delete(t.Context(), s.Ref()))
+	require.Contains(t, storetest.Lines(t, fork)[0], storetest.Word)
+	erased(t, st, chosen(fork, ids[0]))
+	text := strings.Join(storetest.Lines(t, fork), "")
+	require.NotContains(t, text, storetest.Word)
+	require.NotContains(t, text, hint)
+}
+
+// Data of an application goes with the entries that its words come from, also in a fork
+// that lacks these.
+func TestEraseCustomCovers(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{false, true} {
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.UserText("Well."), transcript.AssistantText("Yes."))
+		about := func(covers ...string) string {
+			data, err := json.Marshal(hint + covers[0])
+			require.NoError(t, err)
+			return storetest.Add(t, s, transcript.Custom{Name: "note", Data: data, Covers: covers})[0]
+		}
+		summed(t, s)
+		goes, stays := about(ids[1], ids[0]), about(ids[1])
+		end := storetest.Add(t, s, transcript.UserText("Go on."), transcript.AssistantText("Yes."))
+		fork, err := s.Fork(t.Context(), end[1], nil)
+		require.NoError(t, err)
+		if deleted {
+			require.NoError(t, st.Delete(t.Context(), s.Ref()))
+		}
+		plan, _ := carryOut(t, st, chosen(s, ids[0]))
+		require.Contains(t, storetest.JSON(t, plan.Places), goes)
+		for _, e := range storetest.Entries(t, fork) {
+			if e.Type() == "custom" {
+				require.Equal(t, e.ID == stays, strings.Contains(string(e.Line()), hint), "%s", e.Line())
+				require.Contains(t, string(e.Line()), ids[1], "the reference stays")
+			}
+		}
+		storetest.Close(t, st)
+	}
 }
 
 // Forks that were made since the plan have copies, too, archived ones included, and a plan

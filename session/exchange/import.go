@@ -365,7 +365,7 @@ func (im *importing) header() transcript.Entry {
 	h := transcript.Header{Created: created}
 	from, native := im.first.Body.(transcript.Header)
 	if native {
-		h.Owner, h.Meta, h.Base, h.Parent = from.Owner, from.Meta, from.Base, from.Parent
+		h.Owner, h.Meta, h.Base, h.Descent, h.Parent = from.Owner, from.Meta, from.Base, from.Descent, from.Parent
 	}
 	if s.Titled {
 		h.Meta.Title = &s.Title
