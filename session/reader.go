@@ -303,6 +303,7 @@ type walk struct {
 	liveLines
 	first string // kept by the last live compaction
 	lost  bool   // all lines are needed
+	spoke bool   // an answer that may end a draft was kept
 	bare  bool   // that compaction holds no state: a fork has copied it
 }
 
@@ -336,10 +337,11 @@ func (w *walk) passes(start int) bool {
 	if w.cleared {
 		kept, compacted := false, false
 		for _, rec := range batch {
-			if f, ok := rec.Entry.Body.(transcript.MessageLine); ok && f.Queued != "" || rec.Entry.Idem != "" {
-				kept = true // it may end a queued text or a draft
-			}
-			switch rec.Entry.Body.(type) {
+			kept = kept || rec.Entry.Idem != ""
+			switch b := rec.Entry.Body.(type) {
+			case transcript.MessageLine:
+				ends := b.Role == transcript.RoleAssistant && !w.spoke && isComplete(batch)
+				kept, w.spoke = kept || b.Queued != "" || ends, w.spoke || ends
 			case transcript.Calibration, transcript.Pin, transcript.Value, transcript.Queued, transcript.Draft:
 				kept = true
 			case transcript.Compaction:
