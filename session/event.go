@@ -70,8 +70,16 @@ const (
 	EventCompactionStep    EventKind = "compaction-step"    // the summarizer reads on, or gives up and leaves it to another one
 	EventCompactionDone    EventKind = "compaction-done"    // the history is compacted
 	EventCompactionFailed  EventKind = "compaction-failed"  // the history was not changed
+	EventToolPanic         EventKind = "tool-panic"         // a tool has panicked, which is its result; the log has the stack
 	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or requested by a guard, and is not tried: the reason in Cut is TooSoon or CoolingDown
 )
+
+// Report gives the observer an event of a feature, and logs its error with the
+// attributes as a warning.
+func Report(ctx context.Context, s *Session, e Event, attrs ...any) {
+	s.store.opts.Logger.Warn(string(e.Kind), append([]any{"agent", s.ref.Agent, "session", s.ref.ID, "err", e.Err}, attrs...)...)
+	s.store.tell(ctx, s.ref, e)
+}
 
 // tell gives the observer events, after those that the driver has reported. No
 // lock is held.
