@@ -15,6 +15,7 @@ var deleteRules = []Rule{
 	{"delete/others", textDelete, deleteOthers},
 	{"delete/twice", "A session that is named twice counts once.", deleteTwice},
 	{"delete/anew", textDelete, deleteAnew},
+	{"delete/replaced", "Other users of a session that was deleted and made anew get [ErrReplaced] once.", deleteReplaced},
 }
 
 func deleteGone(c *check) {
@@ -123,4 +124,30 @@ func deleteAnew(c *check) {
 	c.append(d, ref, lines...)
 	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID, lines[0].ID})
 	c.wantCurrent("after Delete and Create of one ID", d, "main", "k", row.ID)
+}
+
+func deleteReplaced(c *check) {
+	d := c.start()
+	other := c.second(d)
+	for what, use := range map[string]func(ref driver.Ref, end driver.Cursor) error{
+		"Append": func(ref driver.Ref, end driver.Cursor) error {
+			_, err := other.Append(c.ctx, ref, c.notes(1), end)
+			return err
+		},
+		"Scan": func(ref driver.Ref, end driver.Cursor) error {
+			for _, err := range other.Scan(c.ctx, ref, end, driver.Forward) {
+				return err
+			}
+			return nil
+		},
+	} {
+		ref := c.create(d, "main", "k").Ref()
+		end := c.append(other, ref, c.batch(someText)...).End
+		c.noErr("Delete", d.Delete(c.ctx, ref))
+		c.createID(d, "main", "k", ref.ID)
+		made := c.batch(someText)
+		c.append(d, ref, made...)
+		c.wantErr(what+" with a cursor of a deleted session", use(ref, end), driver.ErrReplaced)
+		c.wantIDs("a session that was made anew", c.ids(other, ref), append([]string{ref.ID}, made[0].ID))
+	}
 }
