@@ -83,22 +83,20 @@ func loadExisting(c *check) {
 	c.createID(d, "main", "k", "second")
 	c.createID(d, "main", "other key", "third")
 	for _, d := range []driver.Driver{d, c.second(d)} {
-		row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
-		c.noErr("LoadOrCreate", err)
+		row, created := c.load(d, driver.KeyRef{Agent: "main", Key: "k"})
 		if created || row.ID != "second" {
 			c.errorf("LoadOrCreate returns session %q, created %v; want the current one, %q", row.ID, created, "second")
 		}
 	}
-	rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
-	c.noErr("List", err)
+	rows := c.list(d, "main")
 	if len(rows) != 3 {
 		c.errorf("after LoadOrCreate of a key that has a session there are %d sessions, want 3", len(rows))
 	}
 }
 
 func loadSame(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	const rounds = 10
 	for round := range rounds {
 		key := fmt.Sprint("k", round)
@@ -109,8 +107,7 @@ func loadSame(c *check) {
 		)
 		c.calling("LoadOrCreate by several goroutines")
 		c.together(writers, ds, func(_ int, d driver.Driver) {
-			row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, c.id()))
-			c.noErr("LoadOrCreate", err)
+			row, created := c.load(d, driver.KeyRef{Agent: "main", Key: key})
 			mu.Lock()
 			defer mu.Unlock()
 			if !slices.Contains(got, row.ID) {
@@ -124,16 +121,14 @@ func loadSame(c *check) {
 			c.errorf("%d calls for one key got %d sessions, %s; created is true %d times, want once", writers, len(got), brief(got), made)
 		}
 	}
-	rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
-	c.noErr("List", err)
+	rows := c.list(d, "main")
 	if len(rows) != rounds {
 		c.errorf("%d keys have %d sessions", rounds, len(rows))
 	}
 }
 
 func createCurrent(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	a := c.create(d, "main", "k")
 	lines := c.triple("a")
 	c.append(d, a.Ref(), lines...)
@@ -145,8 +140,7 @@ func createCurrent(c *check) {
 		c.wantCurrent("of another key after Create", d, "main", "other key", elsewhere.ID)
 		c.wantIDs("a new session", c.ids(d, b.Ref()), []string{b.ID})
 		c.wantIDs("the session that was current before", c.ids(d, a.Ref()), old)
-		rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
-		c.noErr("List", err)
+		rows := c.list(d, "main")
 		c.wantIDs("List", rowIDs(rows), []string{a.ID, elsewhere.ID, b.ID})
 	}
 	c.append(other, a.Ref(), c.note("the old session is still written to"))
@@ -176,8 +170,8 @@ func createGen(c *check) {
 }
 
 func createGenRace(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	var old []driver.Ref
 	for range writers {
 		old = append(old, c.create(d, "main", "k").Ref())
@@ -212,7 +206,7 @@ func createExists(c *check) {
 	row := c.create(d, "main", "k")
 	c.append(d, row.Ref(), c.triple("a")...)
 	row.Title, row.Size = "title", int64(c.settle(d, row.Ref()))
-	c.noErr("Put", d.Put(c.ctx, row))
+	c.put(d, row)
 	latest := c.create(d, "main", "k")
 	lines, rows := c.ids(d, row.Ref()), c.list(d, "main")
 	for _, d := range []driver.Driver{d, c.second(d)} {
@@ -230,14 +224,13 @@ func createExists(c *check) {
 	c.wantRows("after Create with an ID in use", c.list(d, "main"), rows)
 	c.wantCurrent("after Create with an ID in use", d, "main", "k", latest.ID)
 	for _, key := range []string{"other key", "new key"} {
-		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: key})
-		c.wantErr("Current of a key for which Create failed", err, fs.ErrNotExist)
+		c.wantNoCurrent("of a key for which Create failed", d, "main", key)
 	}
 }
 
 func createExistsRace(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	for range 5 {
 		id := c.id()
 		made := make([]bool, writers)

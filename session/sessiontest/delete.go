@@ -19,55 +19,41 @@ var deleteRules = []Rule{
 }
 
 func deleteGone(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	c.append(d, ref, c.triple("a")...)
 	c.append(other, ref, c.triple("b")...)
-	c.calling("Delete")
-	c.noErr("Delete", d.Delete(c.ctx, ref))
+	c.delete(d, ref)
 	look := func(when string, d driver.Driver) {
-		for _, m := range sessionMethods {
-			c.calling(m.name)
-			c.wantErr(m.name+" of a deleted session, "+when, m.call(c, c.ctx, d, ref), fs.ErrNotExist)
-		}
-		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
-		c.wantErr("Current of a key whose only session was deleted, "+when, err, fs.ErrNotExist)
+		c.wantEach(sessionMethods, c.ctx, d, ref, "of a deleted session, "+when, fs.ErrNotExist)
+		c.wantNoCurrent("of a key whose only session was deleted, "+when, d, "main", "k")
 		if rows := c.list(d, "main"); len(rows) > 0 {
 			c.errorf("List, %s, returns %d rows after the only session was deleted", when, len(rows))
 		}
 	}
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
+	c.everywhere(d, other, look)
 }
 
 func deleteNext(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	var rows []driver.Row
 	for range 4 {
 		rows = append(rows, c.create(d, "main", "k"))
 	}
 	remove := func(i int, current string) {
-		c.calling("Delete")
-		c.noErr("Delete", d.Delete(c.ctx, rows[i].Ref()))
+		c.delete(d, rows[i].Ref())
 		for _, d := range []driver.Driver{d, other} {
 			c.wantCurrent("after Delete", d, "main", "k", current)
 		}
 	}
 	remove(3, rows[2].ID) // the current one
 	remove(1, rows[2].ID) // not the current one
-	_, err := d.SetCurrent(c.ctx, rows[0].Ref(), c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	c.setCurrent(d, rows[0].Ref())
 	remove(0, rows[2].ID) // one that was made current
-	c.noErr("Delete", other.Delete(c.ctx, rows[2].Ref()))
+	c.delete(other, rows[2].Ref())
 	for _, d := range []driver.Driver{d, other} {
-		_, err = d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
-		c.wantErr("Current of a key whose sessions were deleted", err, fs.ErrNotExist)
+		c.wantNoCurrent("of a key whose sessions were deleted", d, "main", "k")
 	}
-	row, created, err := other.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
-	c.noErr("LoadOrCreate", err)
+	row, created := c.load(other, driver.KeyRef{Agent: "main", Key: "k"})
 	if !created {
 		c.errorf("LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)
 	}
@@ -88,8 +74,7 @@ func deleteOthers(c *check) {
 	for i, ref := range stay {
 		before[i] = c.ids(d, ref)
 	}
-	c.calling("Delete")
-	c.noErr("Delete", d.Delete(c.ctx, gone.Ref()))
+	c.delete(d, gone.Ref())
 	for i, ref := range stay {
 		_, err := d.Get(c.ctx, ref)
 		c.noErr("Get of a session after another one was deleted", err)
@@ -108,15 +93,14 @@ func deleteTwice(c *check) {
 }
 
 func deleteAnew(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	c.append(d, ref, c.batch(someText)...)
 	release, err := d.LockTurn(c.ctx, ref, false)
 	if errors.Is(err, errors.ErrUnsupported) {
 		release, err = func() error { return nil }, nil
 	}
 	c.noErr("LockTurn", err)
-	c.noErr("Delete", d.Delete(c.ctx, ref))
+	c.delete(d, ref)
 	c.noErr("release of the turn lock of a deleted session", release())
 	row := c.createID(d, "main", "k", ref.ID)
 	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID})
@@ -127,8 +111,7 @@ func deleteAnew(c *check) {
 }
 
 func deleteReplaced(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	for what, use := range map[string]func(ref driver.Ref, end driver.Cursor) error{
 		"Append": func(ref driver.Ref, end driver.Cursor) error {
 			_, err := other.Append(c.ctx, ref, c.notes(1), end)
@@ -143,7 +126,7 @@ func deleteReplaced(c *check) {
 	} {
 		ref := c.create(d, "main", "k").Ref()
 		end := c.append(other, ref, c.batch(someText)...).End
-		c.noErr("Delete", d.Delete(c.ctx, ref))
+		c.delete(d, ref)
 		c.createID(d, "main", "k", ref.ID)
 		made := c.batch(someText)
 		c.append(d, ref, made...)

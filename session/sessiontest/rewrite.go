@@ -58,13 +58,11 @@ func rewriteLines(c *check) {
 	c.append(d, row.Ref(), lines...)
 	c.append(d, other.Ref(), c.notes(1)...)
 	before := c.ids(d, other.Ref())
-	c.calling("Rewrite")
 	c.noErr("Rewrite", r.Rewrite(c.ctx, row.Ref(), without(lines[1].ID, lines[4].ID)))
 	d = c.restart()
 	c.wantIDs("a session after Rewrite", c.ids(d, row.Ref()), []string{row.ID, lines[0].ID, lines[2].ID, lines[3].ID})
 	c.wantIDs("another session", c.ids(d, other.Ref()), before)
-	got, err := d.Get(c.ctx, row.Ref())
-	c.noErr("Get", err)
+	got := c.get(d, row.Ref())
 	if got.Rev != 1 || got.KeyRef() != ownKey("ada") || got.Gen != row.Gen {
 		c.errorf("the row after Rewrite is %+v, want rev 1, key %q and gen %d", got, ownKey("ada"), row.Gen)
 	}
@@ -101,7 +99,6 @@ func rewriteReplaced(c *check) {
 	ref := c.create(d, "main", "k").Ref()
 	lines := c.notes(3)
 	c.append(other, ref, lines...)
-	c.calling("Rewrite")
 	c.noErr("Rewrite", r.Rewrite(c.ctx, ref, without(lines[0].ID)))
 	late := c.note("late")
 	_, err := other.Append(c.ctx, ref, []driver.Line{late}, driver.Anywhere)
@@ -119,8 +116,7 @@ func rewriteRow(c *check) {
 	end := c.append(d, row.Ref(), lines...).End
 	old := row
 	old.Title, old.Size = "an old title", int64(end)
-	c.noErr("Put", d.Put(c.ctx, old))
-	c.calling("Rewrite")
+	c.put(d, old)
 	c.noErr("Rewrite", r.Rewrite(c.ctx, row.Ref(), without(lines[1].ID)))
 	look := func(when string) {
 		for _, got := range c.list(d, "main") {
@@ -166,7 +162,7 @@ func createBase(c *check) {
 	}
 	again, err := fork(other, 1)
 	c.noErr("Create with the rev of the base", err)
-	c.noErr("Delete", d.Delete(c.ctx, base.Ref()))
+	c.delete(d, base.Ref())
 	_, err = fork(other, 1)
 	c.wantErr("Create with a base that is deleted", err, driver.ErrReplaced)
 	c.wantIDs("List", rowIDs(c.list(d, "main")), []string{made.ID, again.ID})
