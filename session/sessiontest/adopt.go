@@ -39,9 +39,7 @@ func (c *check) wantGen(when string, d driver.Driver, id string, want int64) {
 		}
 	}
 	for _, row := range rows {
-		if row.Gen != want {
-			c.errorf("%s, session %s has gen %d, want %d", when, id, row.Gen, want)
-		}
+		c.errorIf(row.Gen != want, "%s, session %s has gen %d, want %d", when, id, row.Gen, want)
 	}
 }
 
@@ -104,9 +102,7 @@ func adoptNext(c *check) {
 	c.noErr("Adopt", c.adopt(other, "k", "a", 50))
 	row, err := d.SetCurrent(c.ctx, driver.Ref{Agent: "main", ID: "b"}, c.current(c.id()))
 	c.noErr("SetCurrent", err)
-	if row.Gen <= 50 {
-		c.errorf("SetCurrent after Adopt with gen 50: gen %d", row.Gen)
-	}
+	c.errorIf(row.Gen <= 50, "SetCurrent after Adopt with gen 50: gen %d", row.Gen)
 }
 
 func adoptExists(c *check) {

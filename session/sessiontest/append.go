@@ -65,9 +65,7 @@ func appendContiguous(c *check) {
 		}
 	}
 	for id, want := range batches {
-		if found[id] != 1 {
-			c.errorf("the lines %s of one append are found %d times, want once", brief(want), found[id])
-		}
+		c.errorIf(found[id] != 1, "the lines %s of one append are found %d times, want once", brief(want), found[id])
 	}
 }
 

@@ -147,9 +147,7 @@ func archiveCurrent(c *check) {
 	look := func(when string, d driver.Driver, id string) {
 		c.wantCurrent(when, d, "main", "k", id)
 		for _, row := range c.list(d, "main") {
-			if row.Current != (row.ID == id) {
-				c.errorf("List %s: session %s has Current %v", when, row.ID, row.Current)
-			}
+			c.errorIf(row.Current != (row.ID == id), "List %s: session %s has Current %v", when, row.ID, row.Current)
 		}
 	}
 	look("while the newest is archived", d, a.ID)
@@ -185,9 +183,7 @@ func archiveRestore(c *check) {
 		c.wantLines("a session that was restored, other driver", c.lines(other, ref, 0, driver.Forward), before)
 		c.wantCurrent("after Restore", other, "main", "k", ref.ID)
 		got := c.get(other, ref)
-		if got.Archived {
-			c.errorf("Get after Restore: the row says that the session is archived")
-		}
+		c.errorIf(got.Archived, "Get after Restore: the row says that the session is archived")
 		c.append(d, ref, c.triple(c.id())...)
 	}
 	err := c.archiver(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
@@ -233,9 +229,7 @@ func archiveCheck(c *check) {
 	for _, err := range a.DeleteIf(c.ctx, []driver.Ref{old.Ref()}, no(old, c.settle(d, old.Ref()))) {
 		c.wantErr("DeleteIf that check refuses", err, errNo)
 	}
-	if asked != 2 {
-		c.errorf("check was called %d times, want 2", asked)
-	}
+	c.errorIf(asked != 2, "check was called %d times, want 2", asked)
 	c.append(d, row.Ref(), c.triple("b")...)
 	c.append(other, old.Ref(), c.triple("c")...)
 	c.wantCurrent("after checks that refuse", d, "main", "k", row.ID)

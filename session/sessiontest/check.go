@@ -38,6 +38,13 @@ func (c *check) errorf(format string, args ...any) {
 	}
 }
 
+// errorIf is errorf if cond holds.
+func (c *check) errorIf(cond bool, format string, args ...any) {
+	if cond {
+		c.errorf(format, args...)
+	}
+}
+
 // fatalf is errorf, and ends the goroutine.
 func (c *check) fatalf(format string, args ...any) {
 	c.errorf(format, args...)
@@ -171,9 +178,7 @@ func (c *check) together(n int, ds []driver.Driver, f func(i int, d driver.Drive
 // wantErr checks that a call failed with an error that matches all targets.
 func (c *check) wantErr(call string, err error, targets ...error) {
 	for _, target := range targets {
-		if !errors.Is(err, target) {
-			c.errorf("%s: error %v, want one that matches %q", call, orNil(err), target)
-		}
+		c.errorIf(!errors.Is(err, target), "%s: error %v, want one that matches %q", call, orNil(err), target)
 	}
 }
 
@@ -280,9 +285,7 @@ func (c *check) settle(d driver.Driver, ref driver.Ref) driver.Cursor {
 
 // wantIDs checks what lines a session has.
 func (c *check) wantIDs(what string, got, want []string) {
-	if !slices.Equal(got, want) {
-		c.errorf("%s: lines %v, want %v", what, brief(got), brief(want))
-	}
+	c.errorIf(!slices.Equal(got, want), "%s: lines %v, want %v", what, brief(got), brief(want))
 }
 
 // wantCurrent checks which session is the current one of a key.

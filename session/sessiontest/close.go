@@ -51,9 +51,7 @@ func closeScan(c *check) {
 			n, last = n+1, err
 		}
 		c.wantErr("a loop, after Close, over a "+name+" Scan from before it", last, driver.ErrClosed)
-		if n > 1 {
-			c.errorf("a loop, after Close, over a %s Scan from before it has %d rounds", name, n)
-		}
+		c.errorIf(n > 1, "a loop, after Close, over a %s Scan from before it has %d rounds", name, n)
 	}
 }
 

@@ -125,9 +125,7 @@ func updateCalled(c *check) {
 			called++
 			start = end
 			for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
-				if err != nil {
-					c.errorf("a scan inside of an update fails: %v", err)
-				}
+				c.errorIf(err != nil, "a scan inside of an update fails: %v", err)
 			}
 			if _, err := d.Get(ctx, ref); err != nil {
 				c.errorf("a Get inside of an update fails: %v", err)
@@ -146,9 +144,7 @@ func updateNone(c *check) {
 	d, ref := c.startSession()
 	want, end := c.ids(d, ref), c.settle(d, ref)
 	r := c.update(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
-	if r.Start != end || r.End != end {
-		c.errorf("an update of no lines at %d returns %+v", end, r)
-	}
+	c.errorIf(r.Start != end || r.End != end, "an update of no lines at %d returns %+v", end, r)
 	c.wantIDs("a session to which no lines were appended", c.ids(d, ref), want)
 }
 

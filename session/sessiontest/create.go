@@ -61,9 +61,7 @@ func loadFirstLine(c *check) {
 		return row, l
 	})
 	c.noErr("LoadOrCreate", err)
-	if !created {
-		c.errorf("LoadOrCreate of a new key: created is false")
-	}
+	c.errorIf(!created, "LoadOrCreate of a new key: created is false")
 	if given <= 0 || row.Gen != given {
 		c.errorf("LoadOrCreate: the row has gen %d, and header was given %d, want the same, above 0", row.Gen, given)
 	}
@@ -89,9 +87,7 @@ func loadExisting(c *check) {
 		}
 	}
 	rows := c.list(d, "main")
-	if len(rows) != 3 {
-		c.errorf("after LoadOrCreate of a key that has a session there are %d sessions, want 3", len(rows))
-	}
+	c.errorIf(len(rows) != 3, "after LoadOrCreate of a key that has a session there are %d sessions, want 3", len(rows))
 }
 
 func loadSame(c *check) {
@@ -122,9 +118,7 @@ func loadSame(c *check) {
 		}
 	}
 	rows := c.list(d, "main")
-	if len(rows) != rounds {
-		c.errorf("%d keys have %d sessions", rounds, len(rows))
-	}
+	c.errorIf(len(rows) != rounds, "%d keys have %d sessions", rounds, len(rows))
 }
 
 func createCurrent(c *check) {
@@ -162,9 +156,7 @@ func createGen(c *check) {
 			return header("main", "k", c.id())(gen)
 		})
 		c.noErr("Create", err)
-		if row.Gen != given {
-			c.errorf("Create: header was given gen %d and the row has %d", given, row.Gen)
-		}
+		c.errorIf(row.Gen != given, "Create: header was given gen %d and the row has %d", given, row.Gen)
 		highest = max(highest, given)
 	}
 }
@@ -216,9 +208,7 @@ func createExists(c *check) {
 		}
 		_, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("main", "new key", row.ID))
 		c.wantErr("LoadOrCreate with an ID in use", err, fs.ErrExist)
-		if created {
-			c.errorf("LoadOrCreate with an ID in use: created is true")
-		}
+		c.errorIf(created, "LoadOrCreate with an ID in use: created is true")
 	}
 	c.wantIDs("the session whose ID was asked for again", c.ids(d, row.Ref()), lines)
 	c.wantRows("after Create with an ID in use", c.list(d, "main"), rows)
@@ -248,9 +238,7 @@ func createExistsRace(c *check) {
 				n++
 			}
 		}
-		if n != 1 {
-			c.errorf("%d calls of Create with one ID: %d succeed, want one", writers, n)
-		}
+		c.errorIf(n != 1, "%d calls of Create with one ID: %d succeed, want one", writers, n)
 	}
 	if rows := c.list(d, "main"); len(rows) != 5 {
 		c.errorf("5 IDs were taken, and List returns %d rows", len(rows))

@@ -38,9 +38,7 @@ func currentSet(c *check) {
 			c.wantCurrent("after SetCurrent", d, "main", "k", ref.ID)
 			c.wantIDs("the session after SetCurrent", c.ids(d, ref), slices.Concat(before, []string{id}))
 			got := c.get(d, ref)
-			if got.Gen != given {
-				c.errorf("Get after SetCurrent: gen %d, want %d", got.Gen, given)
-			}
+			c.errorIf(got.Gen != given, "Get after SetCurrent: gen %d, want %d", got.Gen, given)
 		}
 	}
 	c.wantCurrent("of another key after SetCurrent", d, "main", "other key", elsewhere.ID)

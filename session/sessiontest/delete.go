@@ -54,9 +54,7 @@ func deleteNext(c *check) {
 		c.wantNoCurrent("of a key whose sessions were deleted", d, "main", "k")
 	}
 	row, created := c.load(other, driver.KeyRef{Agent: "main", Key: "k"})
-	if !created {
-		c.errorf("LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)
-	}
+	c.errorIf(!created, "LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)
 }
 
 func deleteOthers(c *check) {

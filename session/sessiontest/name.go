@@ -44,9 +44,7 @@ func nameAgent(c *check) {
 	names := oddNames()
 	for _, name := range names {
 		row := c.createID(d, name, "k", "same")
-		if row.Agent != name {
-			c.errorf("Create: the agent %q becomes %q", name, row.Agent)
-		}
+		c.errorIf(row.Agent != name, "Create: the agent %q becomes %q", name, row.Agent)
 		c.append(d, row.Ref(), c.user(name))
 	}
 	look := func(when string, d driver.Driver) {
@@ -83,9 +81,7 @@ func nameKey(c *check) {
 			c.wantCurrent(fmt.Sprintf("of key %q, %s", name, when), d, "main", name, ids[name])
 		}
 		for _, row := range c.list(d, "main") {
-			if ids[row.Key] != row.ID {
-				c.errorf("%s List has session %s under key %q", when, row.ID, row.Key)
-			}
+			c.errorIf(ids[row.Key] != row.ID, "%s List has session %s under key %q", when, row.ID, row.Key)
 		}
 	}
 	look("after LoadOrCreate", d)
@@ -113,9 +109,7 @@ func nameID(c *check) {
 		for _, ref := range refs {
 			c.wantIDs(fmt.Sprintf("session %q of agent %q", ref.ID, ref.Agent), c.ids(d, ref), want[ref])
 			row := c.get(d, ref)
-			if row.Ref() != ref {
-				c.errorf("Get of %+v returns the row of %+v", ref, row.Ref())
-			}
+			c.errorIf(row.Ref() != ref, "Get of %+v returns the row of %+v", ref, row.Ref())
 		}
 	}
 	look(d)

@@ -32,9 +32,7 @@ func (c *check) createOwn(d driver.Driver, owner string) driver.Row {
 	c.calling("Create")
 	row, err := d.Create(c.ctx, ownKey(owner), headerOf(ownKey(owner), c.id()))
 	c.noErr("Create for owner "+owner, err)
-	if row.KeyRef() != ownKey(owner) {
-		c.errorf("Create with the key %q returns a row of %q", ownKey(owner), row.KeyRef())
-	}
+	c.errorIf(row.KeyRef() != ownKey(owner), "Create with the key %q returns a row of %q", ownKey(owner), row.KeyRef())
 	return row
 }
 
@@ -147,9 +145,7 @@ func createAside(c *check) {
 			return row, l
 		}, c.user("text"))
 		c.noErr("Create aside", err)
-		if row.Gen != 0 || row.ID != id {
-			c.errorf("Create aside: session %s has gen %d, want 0", row.ID, row.Gen)
-		}
+		c.errorIf(row.Gen != 0 || row.ID != id, "Create aside: session %s has gen %d, want 0", row.ID, row.Gen)
 		return row
 	}
 	a, b := aside("ada"), aside("bert")

@@ -120,9 +120,7 @@ func rewriteRow(c *check) {
 	c.noErr("Rewrite", r.Rewrite(c.ctx, row.Ref(), without(lines[1].ID)))
 	look := func(when string) {
 		for _, got := range c.list(d, "main") {
-			if got.Title != "" {
-				c.errorf("the title of the row is %q, %s", got.Title, when)
-			}
+			c.errorIf(got.Title != "", "the title of the row is %q, %s", got.Title, when)
 		}
 	}
 	look("after Rewrite")
@@ -150,9 +148,7 @@ func createBase(c *check) {
 	}
 	made, err := fork(other, 0)
 	c.noErr("Create with a base", err)
-	if made.BaseRev != nil {
-		c.errorf("the row that Create returns has a BaseRev")
-	}
+	c.errorIf(made.BaseRev != nil, "the row that Create returns has a BaseRev")
 	_, err = fork(d, 1)
 	c.wantErr("Create with a rev that the base does not have", err, driver.ErrReplaced)
 	c.noErr("Rewrite", r.Rewrite(c.ctx, base.Ref(), without(lines[0].ID)))

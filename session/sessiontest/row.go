@@ -211,9 +211,7 @@ func rowPage(c *check) {
 		if len(list) == 0 {
 			break
 		}
-		if len(list) > 5 {
-			c.errorf("List of 5 rows returns %d", len(list))
-		}
+		c.errorIf(len(list) > 5, "List of 5 rows returns %d", len(list))
 		for _, row := range list {
 			if cur, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: row.Key}); err == nil && row.Current != (cur.ID == row.ID) {
 				c.errorf("List: row %s of key %q has Current %v, and the current session is %s", row.ID, row.Key, row.Current, cur.ID)

@@ -37,9 +37,7 @@ func scanDirection(c *check) {
 	d, ref := c.startFilled()
 	forward := c.scan(d, ref, 0, driver.Forward)
 	backward := c.scan(d, ref, 0, driver.Backward)
-	if len(forward) != 31 {
-		c.errorf("a forward scan of a session of 31 lines yields %d", len(forward))
-	}
+	c.errorIf(len(forward) != 31, "a forward scan of a session of 31 lines yields %d", len(forward))
 	slices.Reverse(backward)
 	if !sameRecords(forward, backward) {
 		c.errorf("forward a scan yields %s, backward the reverse of %s", brief(idsOf(forward)), brief(idsOf(backward)))
@@ -219,9 +217,7 @@ func scanError(c *check) {
 			}
 			stop()
 		}
-		if failed == 0 {
-			c.errorf("%s: no error", name)
-		}
+		c.errorIf(failed == 0, "%s: no error", name)
 	}
 	look("Scan of a session that is not there", c.ctx, driver.Ref{Agent: "main", ID: c.id()}, func() {})
 	ctx, cancel := context.WithCancel(c.ctx)

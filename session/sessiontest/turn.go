@@ -141,9 +141,7 @@ func turnWait(c *check) {
 		waiting.Go(func() {
 			next, err := waiter.LockTurn(c.ctx, ref, true)
 			c.noErr("LockTurn that waits", err)
-			if !released.Load() {
-				c.errorf("LockTurn that waits gets the lock before it is released")
-			}
+			c.errorIf(!released.Load(), "LockTurn that waits gets the lock before it is released")
 			c.noErr("release", next())
 		})
 		released.Store(true)
