@@ -335,9 +335,8 @@ func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := holding(batch)
 	if w.cleared {
-		kept, compacted := false, false
+		kept, compacted := batch[len(batch)-1].Entry.Idem != "", false
 		for _, rec := range batch {
-			kept = kept || rec.Entry.Idem != ""
 			switch b := rec.Entry.Body.(type) {
 			case transcript.MessageLine:
 				ends := b.Role == transcript.RoleAssistant && !w.spoke && isComplete(batch)

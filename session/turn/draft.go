@@ -35,9 +35,9 @@ const (
 )
 
 // Draft begins to keep an answer that is being streamed. Made names the request: it is
-// the Made of the call of package guard. A turn has one open draft: the first text,
-// the answer and the end of the new draft discard the text of the one before, a stream
-// that failed for example. An answer that is appended without a draft does the same.
+// the Made of the call of package guard. A turn has one open draft. The first text of a
+// new draft, or its end, discards the text of the one before, for example of a stream
+// that failed. So does an answer that is appended without a draft.
 func (t *Turn) Draft(api, model string, made transcript.Made) *Draft {
 	t.draft = &Draft{turn: t, flushed: time.Now()}
 	t.draft.part = transcript.Draft{Key: uuid.NewString(), API: api, Model: model, Made: made}
