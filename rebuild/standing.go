@@ -15,7 +15,7 @@ import (
 // empty. It must not be modified.
 type Standing struct {
 	Queued []Queued
-	Drafts []Draft
+	Draft  Draft                // the zero value if no answer is being streamed
 	Pins   []transcript.Carried // in the order in which they were set
 	Values []Value              // ordered by when they were set last
 
@@ -54,9 +54,6 @@ func (s *Standing) add(b transcript.Batch) {
 		s.addCopied(b)
 		return
 	}
-	if key := b.Entries[0].Idem; key != "" && b.Complete && len(s.Drafts) > 0 {
-		s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == key })
-	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		id := cmp.Or(e.Of, e.ID)
@@ -72,6 +69,9 @@ func (s *Standing) add(b transcript.Batch) {
 			if body.Queued != "" {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
 			}
+			if body.Role == transcript.RoleAssistant && b.Complete {
+				s.Draft = Draft{}
+			}
 			if body.Role == transcript.RoleAssistant && body.Of == "" && (body.Usage.Prompt() > 0 || len(body.Usage.Extra) > 0) {
 				s.Cleared = body.Usage.Cleared()
 			}
@@ -81,18 +81,14 @@ func (s *Standing) add(b transcript.Batch) {
 			*s = Standing{Compacted: body.TokensAfter}
 			s.restore(body.Standing)
 		case transcript.Draft:
-			if body.Key == "" {
-				continue // no answer can end it
-			}
-			if body.Off {
-				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
-				continue
-			}
-			s.Drafts = slices.Clone(s.Drafts)
-			if i := slices.IndexFunc(s.Drafts, func(d Draft) bool { return d.Key == body.Key }); i >= 0 {
-				s.Drafts[i].Text += body.Text
-			} else {
-				s.Drafts = append(s.Drafts, Draft{id, body})
+			switch open := s.Draft.Key == body.Key; {
+			case body.Key == "", body.At > 0 && !open: // a part of a draft that is over
+			case body.Off:
+				s.Draft = Draft{}
+			case open:
+				s.Draft.Text = s.Draft.Text[:min(body.At, len(s.Draft.Text))] + body.Text
+			default:
+				s.Draft = Draft{id, body}
 			}
 		case transcript.Pin:
 			s.Pins = without(s.Pins, func(p transcript.Carried) bool { return p.Entry == body.Entry })
@@ -166,7 +162,7 @@ func (s Standing) Entries() (all []transcript.Entry) {
 	for _, q := range s.Queued {
 		all = append(all, transcript.Entry{ID: q.Entry, Time: q.Time, Body: transcript.Queued{Content: q.Message.Content}})
 	}
-	for _, d := range s.Drafts {
+	if d := s.Draft; d.Key != "" {
 		all = append(all, transcript.Entry{ID: d.Entry, Body: d.Draft})
 	}
 	return all

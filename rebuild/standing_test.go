@@ -30,9 +30,10 @@ func TestStandingAfterACutCompaction(t *testing.T) {
 	add(0, transcript.Pin{Entry: "e1", Text: "a"})
 	add(0, transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "q"}, transcript.TextBlock{Text: "r"}}})
 	add(0, transcript.Draft{Key: "k", Text: "dra"})
-	add(0, transcript.Draft{Key: "k", Text: "ft"})
+	add(0, transcript.Draft{Key: "k", At: 3, Text: "f"})
+	add(0, transcript.Draft{Key: "k", At: 3, Text: "ft"}) // the part is written again
 	want := f.Standing()
-	require.Equal(t, "draft", want.Drafts[0].Text)
+	require.Equal(t, "draft", want.Draft.Text)
 	for range 2 {
 		add(0, transcript.Compaction{Summary: "s", FirstKept: "e1", Standing: want.Entries()})
 		require.Equal(t, want, f.Standing())
@@ -50,7 +51,7 @@ func TestStandingAfterACutCompaction(t *testing.T) {
 	require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: true}))
 	got := f.Standing()
 	require.Empty(t, got.Queued)
-	require.Empty(t, got.Drafts)
+	require.Empty(t, got.Draft)
 	require.Empty(t, got.Pins)
 	require.Empty(t, got.Values)
 }

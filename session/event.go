@@ -70,8 +70,15 @@ const (
 	EventCompactionStep    EventKind = "compaction-step"    // the summarizer reads on, or gives up and leaves it to another one
 	EventCompactionDone    EventKind = "compaction-done"    // the history is compacted
 	EventCompactionFailed  EventKind = "compaction-failed"  // the history was not changed
+	EventToolPanic         EventKind = "tool-panic"         // a tool has panicked, which is its result; the log has the stack
 	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or requested by a guard, and is not tried: the reason in Cut is TooSoon or CoolingDown
 )
+
+// Report gives the observer an event of a feature, and logs its error with attrs.
+func Report(ctx context.Context, s *Session, e Event, attrs ...any) {
+	s.store.opts.Logger.Warn(string(e.Kind), append([]any{"agent", s.ref.Agent, "session", s.ref.ID, "err", e.Err}, attrs...)...)
+	s.store.tell(ctx, s.ref, e)
+}
 
 // tell gives the observer events, after those that the driver has reported. No
 // lock is held.
@@ -79,7 +86,13 @@ func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
 	if st.opts.Observe == nil {
 		return
 	}
-	st.tellKept()
+	st.mu.Lock()
+	kept := st.kept
+	st.kept = nil
+	st.mu.Unlock()
+	for _, report := range kept {
+		report()
+	}
 	for _, e := range events {
 		e.Session = ref
 		st.report(ctx, e)
@@ -99,20 +112,4 @@ func (st *Store) report(ctx context.Context, e Event) {
 func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events ...Event) error {
 	st.tell(ctx, ref, events...)
 	return st.wrap(op, ref, err)
-}
-
-func (st *Store) keep(ctx context.Context, e Event) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.kept = append(st.kept, func() { st.report(ctx, e) })
-}
-
-func (st *Store) tellKept() {
-	st.mu.Lock()
-	events := st.kept
-	st.kept = nil
-	st.mu.Unlock()
-	for _, tell := range events {
-		tell()
-	}
 }

@@ -93,7 +93,10 @@ func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
 	if st.opts.Observe == nil {
 		return
 	}
-	if st.keep(ctx, event); background { // no call of the application will report it
-		st.tellKept()
+	st.mu.Lock()
+	st.kept = append(st.kept, func() { st.report(ctx, event) })
+	st.mu.Unlock()
+	if background { // no call of the application will report it
+		st.tell(ctx, ref)
 	}
 }

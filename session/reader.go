@@ -303,6 +303,7 @@ type walk struct {
 	liveLines
 	first string // kept by the last live compaction
 	lost  bool   // all lines are needed
+	spoke bool   // an answer that may end a draft was kept
 	bare  bool   // that compaction holds no state: a fork has copied it
 }
 
@@ -334,12 +335,12 @@ func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := holding(batch)
 	if w.cleared {
-		kept, compacted := false, false
+		kept, compacted := batch[len(batch)-1].Entry.Idem != "", false
 		for _, rec := range batch {
-			if f, ok := rec.Entry.Body.(transcript.MessageLine); ok && f.Queued != "" || rec.Entry.Idem != "" {
-				kept = true // it may end a queued text or a draft
-			}
-			switch rec.Entry.Body.(type) {
+			switch b := rec.Entry.Body.(type) {
+			case transcript.MessageLine:
+				ends := b.Role == transcript.RoleAssistant && !w.spoke && isComplete(batch)
+				kept, w.spoke = kept || b.Queued != "" || ends, w.spoke || ends
 			case transcript.Calibration, transcript.Pin, transcript.Value, transcript.Queued, transcript.Draft:
 				kept = true
 			case transcript.Compaction:

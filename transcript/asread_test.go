@@ -211,7 +211,7 @@ func (d *dice) item() transcript.Item {
 	case 16:
 		return transcript.Queued{Content: append(d.blocks(), d.block()), Off: d.roll(2) == 0}
 	case 17:
-		return transcript.Draft{Key: d.text(), Text: d.text(), API: d.text(), Model: d.text(), Off: d.roll(2) == 0, Made: transcript.Made{After: d.text(), Thought: d.text()}}
+		return transcript.Draft{Key: d.text(), At: d.roll(3), Text: d.text(), API: d.text(), Model: d.text(), Off: d.roll(2) == 0, Made: transcript.Made{After: d.text(), Thought: d.text()}}
 	case 18:
 		return transcript.Pin{Entry: d.text(), Text: d.text(), Off: d.roll(2) == 0}
 	case 19:

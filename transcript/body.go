@@ -272,10 +272,11 @@ type Queued struct {
 }
 
 // Draft is a part of an answer that is still being streamed: the text that has
-// come since the part before. Parts of one key follow one another, until a batch
-// with that idempotency key takes their place.
+// come since the part before. A session has one open draft. The first part of another
+// one, an answer and Off end it, and later parts of an ended draft are ignored.
 type Draft struct {
 	Key  string
+	At   int // how many bytes of the draft come before Text; 0 for the first part
 	Text string
 	Off  bool // the draft is over without an answer
 

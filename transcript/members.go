@@ -290,6 +290,8 @@ func (b *Draft) members(c *codec) {
 	c.optStr("model", &b.Model)
 	b.Made.members(c)
 	c.optFlag("off", &b.Off)
+	c.optNum("at", &b.At)
+	b.At = max(b.At, 0)
 	c.str("text", &b.Text)
 }
 

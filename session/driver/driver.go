@@ -78,7 +78,8 @@ type Driver interface {
 	// with the highest gen of those that remain. When the error is nil, no
 	// stored word of the deleted sessions remains anywhere in the storage. When
 	// it is not, every session of which no error speaks is deleted; errors of
-	// several sessions are joined. A session that is named twice counts once.
+	// several sessions are joined. A session that is named twice counts once. Other users
+	// of a session that was deleted and made anew get [ErrReplaced] once.
 	// Once a session of an agent whose name begins with '_' is deleted, no word remains
 	// of sessions and copies that processes were making when they were killed.
 	Delete(ctx context.Context, refs ...Ref) error

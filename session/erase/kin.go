@@ -3,7 +3,6 @@ package erase
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -19,7 +18,7 @@ type kin struct {
 
 type draftLines struct {
 	ids  []string
-	text strings.Builder
+	text string
 }
 
 func newKin() *kin {
@@ -54,7 +53,7 @@ func (k *kin) add(e transcript.Entry) {
 		}
 		d.ids = append(d.ids, e.ID)
 		k.keys[e.ID] = b.Key
-		d.text.WriteString(b.Text)
+		d.text = d.text[:min(b.At, len(d.text))] + b.Text
 	case transcript.Pin:
 		k.link(e.ID, b.Entry)
 		k.link(b.Entry, e.ID)
@@ -73,7 +72,7 @@ func (k *kin) spread(gone map[string]bool, match func(transcript.Entry) bool) {
 	due := slices.Collect(maps.Keys(gone))
 	answer := transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant} // which a draft is the beginning of
 	for _, d := range k.drafts {
-		if match != nil && match(transcript.Entry{Body: answer.WithContent(transcript.TextBlock{Text: d.text.String()})}) {
+		if match != nil && match(transcript.Entry{Body: answer.WithContent(transcript.TextBlock{Text: d.text})}) {
 			due = append(due, d.ids...)
 		}
 	}

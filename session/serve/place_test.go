@@ -78,22 +78,37 @@ func TestRewindWhileStreaming(t *testing.T) {
 // Clients drop the text of a stream that failed and is tried again.
 func TestRetriedDraft(t *testing.T) {
 	t.Parallel()
-	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(ctx context.Context, _ *session.Session, tn *turn.Turn) error {
+	var next func(context.Context, *session.Session, *turn.Draft) error
+	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		var d *turn.Draft
 		for _, text := range []string{"cut of", "whole"} {
 			d = tn.Draft("test", "model", transcript.Made{})
 			if err := errors.Join(d.Write(ctx, text), d.Flush(ctx)); err != nil {
 				return err
 			}
+			if next != nil {
+				return next(ctx, s, d)
+			}
 		}
 		_, err := d.Finish(ctx, &transcript.Response{Message: transcript.AssistantText("whole"), StopReason: transcript.StopEndTurn})
 		return err
 	})})
-	var types []string
-	for _, f := range chat(t, ts.URL, map[string]any{"message": "go"}) {
-		types = append(types, f.typ())
+	types := func() (types []string) {
+		for _, f := range chat(t, ts.URL, map[string]any{"message": "go"}) {
+			types = append(types, f.typ())
+		}
+		return types
 	}
-	require.Equal(t, []string{"text_delta", "reset", "text_delta", "done"}, types)
+	require.Equal(t, []string{"text_delta", "reset", "text_delta", "done"}, types())
+	next = func(ctx context.Context, s *session.Session, _ *turn.Draft) error { // without a draft
+		_, err := s.Append(ctx, transcript.AssistantText("whole"))
+		return err
+	}
+	require.Equal(t, []string{"text_delta", "reset", "text_delta", "done"}, types())
+	next = func(ctx context.Context, _ *session.Session, d *turn.Draft) error {
+		return errors.Join(d.Discard(ctx), errors.New("no"))
+	}
+	require.Equal(t, []string{"text_delta", "reset", "error"}, types()[:3])
 }
 
 // A stream continues where it was, even if the session was archived or restored in

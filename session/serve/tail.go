@@ -48,14 +48,14 @@ type tail struct {
 	in   bool   // its turn has begun
 	over bool   // and has ended
 
-	drafts map[string]string // the text that was shown of each draft
-	batch  []transcript.Entry
+	draft, shown string // the key of the open draft, and its text that was shown
+	batch        []transcript.Entry
 }
 
 // newTail returns a tail of all of a session, or of the turn that answers a text that
 // was queued. Its first entry must not be after the beginning of an answer.
 func newTail(turn string) *tail {
-	return &tail{turn: turn, in: turn == "", drafts: map[string]string{}}
+	return &tail{turn: turn, in: turn == ""}
 }
 
 // add takes the next entry and returns its events. Lines of an append that only
@@ -89,7 +89,7 @@ func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 	for _, e := range batch {
 		switch b := e.Body.(type) {
 		case transcript.Draft:
-			t.draft(&m, e, b)
+			t.stream(&m, e, b)
 		case transcript.MessageLine:
 			switch b.Kind {
 			case transcript.TypeUser:
@@ -110,7 +110,7 @@ func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 				m.add(e, Frame{Kind: frameFailed, Text: b.Ended}, Frame{Kind: frameEnd})
 			}
 		case transcript.Rewind:
-			clear(t.drafts)
+			t.draft, t.shown = "", ""
 			m.add(e, Frame{Kind: frameReset}, Frame{Kind: frameEnd})
 		}
 	}
@@ -127,20 +127,26 @@ func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 	return m.frames
 }
 
-// draft shows the text that has come.
-func (t *tail) draft(m *maker, e transcript.Entry, d transcript.Draft) {
-	if d.Off {
-		if t.drafts[d.Key] != "" {
-			m.add(e, Frame{Kind: frameReset})
-		}
-		delete(t.drafts, d.Key)
-		return
+// stream shows the text that has come.
+func (t *tail) stream(m *maker, e transcript.Entry, d transcript.Draft) {
+	if d.At > 0 && d.Key != t.draft {
+		return // the draft is over
 	}
-	t.drafts[d.Key] += d.Text
-	m.add(e, Frame{Kind: frameText, Text: d.Text})
+	text := t.shown[:min(d.At, len(t.shown))] + d.Text
+	if d.Off {
+		d.Key, text = "", ""
+	}
+	if t.shown != "" && (d.Key != t.draft || !strings.HasPrefix(text, t.shown)) {
+		m.add(e, Frame{Kind: frameReset})
+		t.shown = ""
+	}
+	if rest := text[len(t.shown):]; rest != "" {
+		m.add(e, Frame{Kind: frameText, Text: rest})
+	}
+	t.draft, t.shown = d.Key, text
 }
 
-// answer shows an answer except for the text that its draft has shown.
+// answer shows an answer except for the text that the draft has shown.
 func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	var text strings.Builder
 	calls, first := false, -1
@@ -162,13 +168,12 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	if first < 0 {
 		return
 	}
-	shown := t.drafts[batch[first].Idem]
-	delete(t.drafts, batch[first].Idem)
-	if !strings.HasPrefix(text.String(), shown) {
+	skip := len(t.shown)
+	if !strings.HasPrefix(text.String(), t.shown) {
 		m.add(batch[first], Frame{Kind: frameReset})
-		shown = ""
+		skip = 0
 	}
-	skip := len(shown)
+	t.draft, t.shown = "", ""
 	for _, e := range batch[first:] {
 		f, ok := e.Body.(transcript.MessageLine)
 		if !ok || f.Role != transcript.RoleAssistant {

@@ -39,15 +39,12 @@ func (c *check) wantGen(when string, d driver.Driver, id string, want int64) {
 		}
 	}
 	for _, row := range rows {
-		if row.Gen != want {
-			c.errorf("%s, session %s has gen %d, want %d", when, id, row.Gen, want)
-		}
+		c.errorIf(row.Gen != want, "%s, session %s has gen %d, want %d", when, id, row.Gen, want)
 	}
 }
 
 func adoptNew(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	c.noErr("Adopt", c.adopt(d, "k", "middle", 40))
 	c.noErr("Adopt", c.adopt(other, "k", "newest", 70))
 	c.noErr("Adopt", c.adopt(d, "k", "oldest", 7))
@@ -55,8 +52,7 @@ func adoptNew(c *check) {
 		for id, gen := range map[string]int64{"oldest": 7, "middle": 40, "newest": 70} {
 			ref := driver.Ref{Agent: "main", ID: id}
 			c.wantGen(when, d, id, gen)
-			row, err := d.Get(c.ctx, ref)
-			c.noErr("Get", err)
+			row := c.get(d, ref)
 			if row.Key != "k" || row.Title != "of another storage" {
 				c.errorf("%s, the row of %s is %+v, which is not the one that was adopted", when, id, row)
 			}
@@ -73,15 +69,14 @@ func adoptNew(c *check) {
 }
 
 func adoptAgain(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	c.noErr("Adopt", c.adopt(d, "k", "a", 1))
 	c.noErr("Adopt", c.adopt(d, "k", "b", 2))
 	ref := driver.Ref{Agent: "main", ID: "a"}
 	c.append(d, ref, c.triple("text")...)
 	want := c.ids(d, ref)
 	row := driver.Row{ID: "a", Agent: "main", Key: "k", Size: int64(c.settle(d, ref)), Title: "mine", UpdatedAt: clock.Add(time.Hour)}
-	c.noErr("Put", d.Put(c.ctx, row))
+	c.put(d, row)
 	c.noErr("Adopt of a session that is there", c.adopt(other, "k", "a", 5))
 	c.noErr("Adopt with a lower gen", c.adopt(d, "k", "a", 3))
 	look := func(when string, d driver.Driver) {
@@ -98,8 +93,7 @@ func adoptAgain(c *check) {
 }
 
 func adoptNext(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	c.noErr("Adopt", c.adopt(d, "k", "a", 30))
 	c.noErr("Adopt", c.adopt(d, "k", "b", 20))
 	if row := c.create(other, "main", "k"); row.Gen <= 30 {
@@ -108,14 +102,11 @@ func adoptNext(c *check) {
 	c.noErr("Adopt", c.adopt(other, "k", "a", 50))
 	row, err := d.SetCurrent(c.ctx, driver.Ref{Agent: "main", ID: "b"}, c.current(c.id()))
 	c.noErr("SetCurrent", err)
-	if row.Gen <= 50 {
-		c.errorf("SetCurrent after Adopt with gen 50: gen %d", row.Gen)
-	}
+	c.errorIf(row.Gen <= 50, "SetCurrent after Adopt with gen 50: gen %d", row.Gen)
 }
 
 func adoptExists(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	c.noErr("Adopt", c.adopt(d, "k", "a", 1))
 	c.noErr("Adopt", c.adopt(d, "k", "b", 2))
 	c.noErr("Adopt of another key with the same gen", c.adopt(d, "other key", "c", 2))

@@ -16,16 +16,8 @@ import (
 const writers = 16
 
 var appendRules = []Rule{
-	{
-		"append/contiguous",
-		"Append adds lines, one or more, all or none and with nothing in between",
-		appendContiguous,
-	},
-	{
-		"append/order",
-		"Driver stores sessions: for each an append-only sequence of lines and a [Row] that describes it.",
-		appendOrder,
-	},
+	{"append/contiguous", "Append adds lines, one or more, all or none and with nothing in between", appendContiguous},
+	{"append/order", "Driver stores sessions: for each an append-only sequence of lines and a [Row] that describes it.", appendOrder},
 	{"append/result", "Result is the place of the lines of an append.", appendResult},
 	{"append/foreign", "All methods may be called by several goroutines, and several processes may use one storage at a time.", appendForeign},
 	{"append/many", "Append adds lines, one or more, all or none", appendMany},
@@ -38,8 +30,7 @@ const textOwned = "A method keeps none of its arguments: changing them after it 
 
 func appendContiguous(c *check) {
 	const rounds = 8
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	var mu sync.Mutex
 	batches, results := map[string][]string{}, map[string]driver.Result{} // by the ID of the first line
 	c.together(writers, []driver.Driver{d, c.second(d)}, func(i int, d driver.Driver) {
@@ -74,9 +65,7 @@ func appendContiguous(c *check) {
 		}
 	}
 	for id, want := range batches {
-		if found[id] != 1 {
-			c.errorf("the lines %s of one append are found %d times, want once", brief(want), found[id])
-		}
+		c.errorIf(found[id] != 1, "the lines %s of one append are found %d times, want once", brief(want), found[id])
 	}
 }
 
@@ -112,8 +101,7 @@ func appendOrder(c *check) {
 }
 
 func appendResult(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	for i := range 3 {
 		before := c.settle(d, ref)
 		lines := c.triple(fmt.Sprint(i))
@@ -141,8 +129,7 @@ func appendForeign(c *check) {
 }
 
 func appendMany(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	want := c.ids(d, ref)
 	for range 10 {
 		lines := c.notes(1000)
@@ -155,8 +142,7 @@ func appendMany(c *check) {
 }
 
 func appendLong(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	var want []driver.Line
 	for _, n := range []int{1, 4095, 4096, 64 << 10, 1 << 20, 1<<20 + 1} {
 		want = append(want, c.user(strings.Repeat("汉", n/3)+strings.Repeat("a", n%3)))
@@ -205,14 +191,13 @@ func appendOwned(c *check) {
 	}
 	for _, from := range []string{"Create", "Put"} {
 		labels[0] = "changed"
-		got, err := d.Get(c.ctx, ref)
-		c.noErr("Get", err)
+		got := c.get(d, ref)
 		if !slices.Equal(got.Labels, []string{"a", "b"}) {
 			c.errorf("the labels are %q after the caller of %s changed its slice, want [a b]", got.Labels, from)
 		}
 		got.Labels = []string{"a", "b"}
 		labels = got.Labels
-		c.noErr("Put", d.Put(c.ctx, got))
+		c.put(d, got)
 	}
 }
 

@@ -71,8 +71,7 @@ func (c *check) wantLines(what string, got, want lines) {
 }
 
 func archiveRead(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	row := c.create(d, "main", "k")
 	ref := row.Ref()
 	for range 300 {
@@ -81,7 +80,7 @@ func archiveRead(c *check) {
 	half := c.scan(d, ref, 0, driver.Forward)[450].Offset
 	end := c.settle(d, ref)
 	row.Size, row.Title = int64(end), "a title"
-	c.noErr("Put", d.Put(c.ctx, row))
+	c.put(d, row)
 	type reading struct {
 		from driver.Cursor
 		dir  driver.Direction
@@ -108,14 +107,11 @@ func archiveRead(c *check) {
 		c.noErr("Flush of an archived session", d.Flush(c.ctx, ref))
 		c.wantAgents("with an archived session alone, "+when, d, []string{"main"})
 	}
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
+	c.everywhere(d, other, look)
 }
 
 func archiveWrite(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	row := c.create(d, "main", "k")
 	ref := row.Ref()
 	c.append(other, ref, c.triple("a")...)
@@ -128,7 +124,7 @@ func archiveWrite(c *check) {
 				continue
 			}
 			c.calling(m.name)
-			err := m.call(c, c.ctx, d, ref)
+			err := m.call(call{c, c.ctx, d, ref})
 			if errors.Is(err, errors.ErrUnsupported) {
 				continue
 			}
@@ -141,33 +137,26 @@ func archiveWrite(c *check) {
 		c.wantErr("Create with the ID of an archived session, "+when, err, fs.ErrExist)
 		c.wantLines("an archived session, "+when, c.lines(d, ref, 0, driver.Forward), before)
 	}
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
+	c.everywhere(d, other, look)
 }
 
 func archiveCurrent(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	a, b := c.create(d, "main", "k"), c.create(d, "main", "k")
 	c.archive(d, b.Ref())
 	look := func(when string, d driver.Driver, id string) {
 		c.wantCurrent(when, d, "main", "k", id)
 		for _, row := range c.list(d, "main") {
-			if row.Current != (row.ID == id) {
-				c.errorf("List %s: session %s has Current %v", when, row.ID, row.Current)
-			}
+			c.errorIf(row.Current != (row.ID == id), "List %s: session %s has Current %v", when, row.ID, row.Current)
 		}
 	}
 	look("while the newest is archived", d, a.ID)
 	look("while the newest is archived, other driver", other, a.ID)
 	c.archive(other, a.Ref())
 	for _, d := range []driver.Driver{d, other} {
-		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
-		c.wantErr("Current of a key whose sessions are archived", err, fs.ErrNotExist)
+		c.wantNoCurrent("of a key whose sessions are archived", d, "main", "k")
 	}
-	n, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
-	c.noErr("LoadOrCreate", err)
+	n, created := c.load(d, driver.KeyRef{Agent: "main", Key: "k"})
 	if !created || n.Gen <= b.Gen {
 		c.errorf("LoadOrCreate of a key whose sessions are archived: session %s, gen %d, want a new one above %d", n.ID, n.Gen, b.Gen)
 	}
@@ -176,13 +165,12 @@ func archiveCurrent(c *check) {
 	look("after an older one was restored, other driver", other, n.ID)
 	d = c.restart()
 	look("opened again", d, n.ID)
-	c.noErr("Delete", d.Delete(c.ctx, n.Ref()))
+	c.delete(d, n.Ref())
 	look("after Delete of the newest", d, b.ID)
 }
 
 func archiveRestore(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	row := c.create(d, "main", "k")
 	ref := row.Ref()
 	c.append(d, ref, c.batch(someText)...)
@@ -194,11 +182,8 @@ func archiveRestore(c *check) {
 		c.wantLines("a session that was restored", c.lines(d, ref, 0, driver.Forward), before)
 		c.wantLines("a session that was restored, other driver", c.lines(other, ref, 0, driver.Forward), before)
 		c.wantCurrent("after Restore", other, "main", "k", ref.ID)
-		got, err := other.Get(c.ctx, ref)
-		c.noErr("Get", err)
-		if got.Archived {
-			c.errorf("Get after Restore: the row says that the session is archived")
-		}
+		got := c.get(other, ref)
+		c.errorIf(got.Archived, "Get after Restore: the row says that the session is archived")
 		c.append(d, ref, c.triple(c.id())...)
 	}
 	err := c.archiver(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
@@ -208,30 +193,23 @@ func archiveRestore(c *check) {
 }
 
 func archiveDelete(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	ref, stays := c.create(d, "main", "k").Ref(), c.create(d, "main", "k")
 	c.archive(d, ref)
-	c.noErr("Delete", other.Delete(c.ctx, ref))
+	c.delete(other, ref)
 	look := func(when string, d driver.Driver) {
-		for _, m := range sessionMethods {
-			c.calling(m.name)
-			c.wantErr(m.name+" of a deleted session that was archived, "+when, m.call(c, c.ctx, d, ref), fs.ErrNotExist)
-		}
+		c.wantEach(sessionMethods, c.ctx, d, ref, "of a deleted session that was archived, "+when, fs.ErrNotExist)
 		if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, []string{stays.ID}) {
 			c.errorf("List after an archived session was deleted, %s: %v", when, ids)
 		}
 	}
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
+	c.everywhere(d, other, look)
 }
 
 var errNo = errors.New("no")
 
 func archiveCheck(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	old, row := c.create(d, "main", "k"), c.create(d, "main", "k")
 	end := c.append(other, row.Ref(), c.triple("a")...).End
 	a := c.archiver(d)
@@ -251,18 +229,14 @@ func archiveCheck(c *check) {
 	for _, err := range a.DeleteIf(c.ctx, []driver.Ref{old.Ref()}, no(old, c.settle(d, old.Ref()))) {
 		c.wantErr("DeleteIf that check refuses", err, errNo)
 	}
-	if asked != 2 {
-		c.errorf("check was called %d times, want 2", asked)
-	}
+	c.errorIf(asked != 2, "check was called %d times, want 2", asked)
 	c.append(d, row.Ref(), c.triple("b")...)
 	c.append(other, old.Ref(), c.triple("c")...)
 	c.wantCurrent("after checks that refuse", d, "main", "k", row.ID)
 }
 
 func archiveTurn(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	release, err := other.LockTurn(c.ctx, ref, false)
 	if errors.Is(err, errors.ErrUnsupported) {
 		c.skip(err)
@@ -282,8 +256,7 @@ func archiveTurn(c *check) {
 }
 
 func archiveDeleteIf(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	var rows []driver.Row
 	for range 4 {
 		rows = append(rows, c.create(d, "main", "k"))
@@ -317,9 +290,7 @@ func archiveDeleteIf(c *check) {
 			c.errorf("List of another agent after DeleteIf, %s, has %d rows", when, len(rows))
 		}
 	}
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
+	c.everywhere(d, other, look)
 }
 
 func archiveDeleteIfTwice(c *check) {
@@ -352,9 +323,7 @@ func archiveDeleteIfTwice(c *check) {
 }
 
 func archiveConcurrent(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	c.archive(d, ref)
 	c.restore(d, ref, d, other)
 	const writers, each = 3, 10

@@ -128,7 +128,8 @@ var scanMistakes = []mistake{
 	}},
 	{"never asks about the first line", "scan/sift", func(b *broken) {
 		b.sift = func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-			return driver.Sift(ctx, b.Driver, ref, func(at driver.Cursor, lines []byte) bool { return at > 0 && keep(at, lines) })
+			header := driver.Cursor(b.records(ref)[0].Offset)
+			return driver.Sift(ctx, b.Driver, ref, func(at driver.Cursor, lines []byte) bool { return at > header && keep(at, lines) })
 		}
 	}},
 	{"sifts forward", "scan/sift", func(b *broken) {
@@ -457,6 +458,15 @@ var sessionMistakes = []mistake{
 			row, err := b.Driver.Create(ctx, key, header, more...)
 			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Anywhere)
 			return row, err
+		}
+	}},
+	{"takes cursors of a deleted session", "delete/replaced", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at)
+			if errors.Is(err, driver.ErrReplaced) {
+				r, err = b.Driver.Append(ctx, ref, lines, driver.Anywhere)
+			}
+			return r, err
 		}
 	}},
 }

@@ -17,77 +17,71 @@ var callRules = []Rule{
 // key.
 type method struct {
 	name string
-	call func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error
+	call func(call) error
+}
+
+// A call has the arguments of a method.
+type call struct {
+	c   *check
+	ctx context.Context //nolint:containedctx // of the one call
+	d   driver.Driver
+	ref driver.Ref
+}
+
+func (m call) key(name string) driver.KeyRef { return driver.KeyRef{Agent: m.ref.Agent, Key: name} }
+
+func (m call) load(key, id string) error {
+	_, _, err := m.d.LoadOrCreate(m.ctx, m.key(key), headerOf(m.key(key), id))
+	return err
+}
+
+func (m call) create(key, id string) error {
+	return errOf(m.d.Create(m.ctx, m.key(key), headerOf(m.key(key), id)))
+}
+
+func (m call) decide(context.Context, driver.Cursor) ([]driver.Line, error) {
+	return m.c.triple("a"), nil
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// wantEach checks that each method fails with all targets, unless the system of the
+// driver lacks it.
+func (c *check) wantEach(methods []method, ctx context.Context, d driver.Driver, ref driver.Ref, when string, targets ...error) {
+	for _, m := range methods {
+		c.calling(m.name)
+		if err := m.call(call{c, ctx, d, ref}); !errors.Is(err, errors.ErrUnsupported) {
+			c.wantErr(m.name+" "+when, err, targets...)
+		}
+	}
 }
 
 // sessionMethods are those that need a session.
 var sessionMethods = []method{
-	{"Append", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Append(ctx, ref, c.triple("a"), driver.Anywhere)
-		return err
+	{"Append", func(m call) error { return errOf(m.d.Append(m.ctx, m.ref, m.c.triple("a"), driver.Anywhere)) }},
+	{"Append with a condition", func(m call) error { return errOf(m.d.Append(m.ctx, m.ref, m.c.triple("a"), 0)) }},
+	{"Update", func(m call) error { return errOf(m.d.Update(m.ctx, m.ref, m.decide)) }},
+	{"Scan forward", func(m call) error { return firstError(m.ctx, m.d, m.ref, driver.Forward) }},
+	{"Scan backward", func(m call) error { return firstError(m.ctx, m.d, m.ref, driver.Backward) }},
+	{"Settle", func(m call) error { return errOf(m.d.Settle(m.ctx, m.ref)) }},
+	{"SetCurrent", func(m call) error { return errOf(m.d.SetCurrent(m.ctx, m.ref, m.c.current(m.c.id()))) }},
+	{"Get", func(m call) error { return errOf(m.d.Get(m.ctx, m.ref)) }},
+	{"Put", func(m call) error {
+		return m.d.Put(m.ctx, driver.Row{Agent: m.ref.Agent, ID: m.ref.ID, Key: "k", Gen: 1, Title: "a title from nowhere"})
 	}},
-	{"Append with a condition", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Append(ctx, ref, c.triple("a"), 0)
-		return err
-	}},
-	{"Update", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return c.triple("a"), nil })
-		return err
-	}},
-	{"Scan forward", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return firstError(ctx, d, ref, driver.Forward)
-	}},
-	{"Scan backward", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return firstError(ctx, d, ref, driver.Backward)
-	}},
-	{"Settle", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Settle(ctx, ref)
-		return err
-	}},
-	{"SetCurrent", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.SetCurrent(ctx, ref, c.current(c.id()))
-		return err
-	}},
-	{"Get", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Get(ctx, ref)
-		return err
-	}},
-	{"Put", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return d.Put(ctx, driver.Row{Agent: ref.Agent, ID: ref.ID, Key: "k", Gen: 1, Title: "a title from nowhere"})
-	}},
-	{"LockTurn without waiting", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return lockError(ctx, d, ref, false)
-	}},
-	{"LockTurn", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return lockError(ctx, d, ref, true)
-	}},
-	{"Flush", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return d.Flush(ctx, ref)
-	}},
-	{"Delete", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return d.Delete(ctx, ref)
-	}},
+	{"LockTurn without waiting", func(m call) error { return lockError(m.ctx, m.d, m.ref, false) }},
+	{"LockTurn", func(m call) error { return lockError(m.ctx, m.d, m.ref, true) }},
+	{"Flush", func(m call) error { return m.d.Flush(m.ctx, m.ref) }},
+	{"Delete", func(m call) error { return m.d.Delete(m.ctx, m.ref) }},
 }
 
 // storeMethods are those that do not.
 var storeMethods = []method{
-	{"LoadOrCreate", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: ref.Agent, Key: "k"}, header(ref.Agent, "k", "loaded"))
-		return err
-	}},
-	{"LoadOrCreate of a new key", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: ref.Agent, Key: "new key"}, header(ref.Agent, "new key", "loaded"))
-		return err
-	}},
-	{"Create", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Create(ctx, driver.KeyRef{Agent: ref.Agent, Key: "k"}, header(ref.Agent, "k", "created"))
-		return err
-	}},
+	{"LoadOrCreate", func(m call) error { return m.load("k", "loaded") }},
+	{"LoadOrCreate of a new key", func(m call) error { return m.load("new key", "loaded") }},
+	{"Create", func(m call) error { return m.create("k", "created") }},
 	currentMethod("k"),
-	{"Agents", func(_ *check, ctx context.Context, d driver.Driver, _ driver.Ref) error {
-		_, err := d.Agents(ctx)
-		return err
-	}},
+	{"Agents", func(m call) error { return errOf(m.d.Agents(m.ctx)) }},
 	listMethod(),
 }
 
@@ -119,14 +113,7 @@ func callMissing(c *check) {
 		{Agent: "nobody", ID: there.ID},
 		{Agent: "main", ID: "k"},
 	} {
-		for _, m := range sessionMethods {
-			c.calling(m.name)
-			err := m.call(c, c.ctx, d, ref)
-			if errors.Is(err, errors.ErrUnsupported) {
-				continue
-			}
-			c.wantErr(m.name+" of a session that is not there", err, fs.ErrNotExist)
-		}
+		c.wantEach(sessionMethods, c.ctx, d, ref, "of a session that is not there", fs.ErrNotExist)
 	}
 	c.wantRows("after calls on sessions that are not there", c.list(d, "main"), before)
 	c.wantAgents("after calls on sessions that are not there", d, []string{"main"})
@@ -140,14 +127,7 @@ func callCancelled(c *check) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	cancel()
 	for _, methods := range [][]method{sessionMethods, storeMethods} {
-		for _, m := range methods {
-			c.calling(m.name)
-			err := m.call(c, ctx, d, ref)
-			if errors.Is(err, errors.ErrUnsupported) {
-				continue
-			}
-			c.wantErr(m.name+" under a context that is cancelled", err, context.Canceled)
-		}
+		c.wantEach(methods, ctx, d, ref, "under a context that is cancelled", context.Canceled)
 	}
 	c.wantIDs("the session after calls under a context that is cancelled", c.ids(d, ref), before)
 	c.wantRows("after calls under a context that is cancelled", c.list(d, "main"), rows)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"slices"
 	"sync"
@@ -34,6 +35,13 @@ func (c *check) errorf(format string, args ...any) {
 	defer c.mu.Unlock()
 	if !c.stopped {
 		c.seen = append(c.seen, fmt.Sprintf(format, args...))
+	}
+}
+
+// errorIf is errorf if cond holds.
+func (c *check) errorIf(cond bool, format string, args ...any) {
+	if cond {
+		c.errorf(format, args...)
 	}
 }
 
@@ -86,6 +94,31 @@ func (c *check) start() driver.Driver {
 	defer c.mu.Unlock()
 	c.open = append(c.open, d)
 	return d
+}
+
+// startTwo is start and second.
+func (c *check) startTwo() (d, other driver.Driver) {
+	d = c.start()
+	return d, c.second(d)
+}
+
+// startSession opens a driver, and makes a session.
+func (c *check) startSession() (driver.Driver, driver.Ref) {
+	d := c.start()
+	return d, c.create(d, "main", "k").Ref()
+}
+
+// startShared is startTwo, and makes a session.
+func (c *check) startShared() (d, other driver.Driver, ref driver.Ref) {
+	d, other = c.startTwo()
+	return d, other, c.create(d, "main", "k").Ref()
+}
+
+// everywhere calls look with two drivers and, after a restart, with a new one.
+func (c *check) everywhere(d, other driver.Driver, look func(when string, d driver.Driver)) {
+	look("same driver", d)
+	look("other driver", other)
+	look("opened again", c.restart())
 }
 
 // second returns another driver on the storage, or d if only one may be open.
@@ -145,9 +178,7 @@ func (c *check) together(n int, ds []driver.Driver, f func(i int, d driver.Drive
 // wantErr checks that a call failed with an error that matches all targets.
 func (c *check) wantErr(call string, err error, targets ...error) {
 	for _, target := range targets {
-		if !errors.Is(err, target) {
-			c.errorf("%s: error %v, want one that matches %q", call, orNil(err), target)
-		}
+		c.errorIf(!errors.Is(err, target), "%s: error %v, want one that matches %q", call, orNil(err), target)
 	}
 }
 
@@ -210,6 +241,40 @@ func (c *check) ids(d driver.Driver, ref driver.Ref) []string {
 	return idsOf(c.scan(d, ref, 0, driver.Forward))
 }
 
+func (c *check) get(d driver.Driver, ref driver.Ref) driver.Row {
+	row, err := d.Get(c.ctx, ref)
+	c.noErr("Get", err)
+	return row
+}
+
+func (c *check) put(d driver.Driver, row driver.Row) {
+	c.calling("Put")
+	c.noErr("Put", d.Put(c.ctx, row))
+}
+
+func (c *check) delete(d driver.Driver, refs ...driver.Ref) {
+	c.calling("Delete")
+	c.noErr("Delete", d.Delete(c.ctx, refs...))
+}
+
+func (c *check) load(d driver.Driver, key driver.KeyRef) (row driver.Row, created bool) {
+	c.calling("LoadOrCreate")
+	row, created, err := d.LoadOrCreate(c.ctx, key, headerOf(key, c.id()))
+	c.noErr("LoadOrCreate", err)
+	return row, created
+}
+
+func (c *check) wantNoCurrent(what string, d driver.Driver, agent, key string) {
+	_, err := d.Current(c.ctx, driver.KeyRef{Agent: agent, Key: key})
+	c.wantErr("Current "+what, err, fs.ErrNotExist)
+}
+
+func (c *check) setCurrent(d driver.Driver, ref driver.Ref) driver.Row {
+	row, err := d.SetCurrent(c.ctx, ref, c.current(c.id()))
+	c.noErr("SetCurrent", err)
+	return row
+}
+
 // settle returns the cursor after the last line.
 func (c *check) settle(d driver.Driver, ref driver.Ref) driver.Cursor {
 	c.calling("Settle")
@@ -220,9 +285,7 @@ func (c *check) settle(d driver.Driver, ref driver.Ref) driver.Cursor {
 
 // wantIDs checks what lines a session has.
 func (c *check) wantIDs(what string, got, want []string) {
-	if !slices.Equal(got, want) {
-		c.errorf("%s: lines %v, want %v", what, brief(got), brief(want))
-	}
+	c.errorIf(!slices.Equal(got, want), "%s: lines %v, want %v", what, brief(got), brief(want))
 }
 
 // wantCurrent checks which session is the current one of a key.

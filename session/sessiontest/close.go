@@ -23,15 +23,11 @@ var closeRules = []Rule{
 }
 
 func closeMethods(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	before, rows := c.ids(d, ref), c.list(d, "main")
 	c.stop(d)
 	for _, methods := range [][]method{sessionMethods, storeMethods} {
-		for _, m := range methods {
-			c.calling(m.name)
-			c.wantErr(m.name+" after Close", m.call(c, c.ctx, d, ref), driver.ErrClosed)
-		}
+		c.wantEach(methods, c.ctx, d, ref, "after Close", driver.ErrClosed)
 	}
 	c.calling("Close")
 	c.wantErr("Close after Close", d.Close(), driver.ErrClosed)
@@ -41,8 +37,7 @@ func closeMethods(c *check) {
 }
 
 func closeScan(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	c.append(d, ref, c.notes(100)...)
 	scans := map[string]iter.Seq2[transcript.Record, error]{
 		"forward":  d.Scan(c.ctx, ref, 0, driver.Forward),
@@ -56,9 +51,7 @@ func closeScan(c *check) {
 			n, last = n+1, err
 		}
 		c.wantErr("a loop, after Close, over a "+name+" Scan from before it", last, driver.ErrClosed)
-		if n > 1 {
-			c.errorf("a loop, after Close, over a %s Scan from before it has %d rounds", name, n)
-		}
+		c.errorIf(n > 1, "a loop, after Close, over a %s Scan from before it has %d rounds", name, n)
 	}
 }
 
@@ -82,8 +75,7 @@ func closeLoop(c *check) {
 }
 
 func closeTurn(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	release := c.lockTurn(d, ref)
 	var waiting sync.WaitGroup
 	for range writers {
@@ -156,12 +148,11 @@ func closeReopen(c *check) {
 			c.append(d, row.Ref(), c.triple("a")...)
 			row.Title, row.Messages = "title of "+row.ID, 3
 			row.Size = int64(c.settle(d, row.Ref()))
-			c.noErr("Put", d.Put(c.ctx, row))
+			c.put(d, row)
 			refs = append(refs, row.Ref())
 		}
 	}
-	_, err := d.SetCurrent(c.ctx, refs[0], c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	c.setCurrent(d, refs[0])
 	lines := map[driver.Ref][]string{}
 	for _, ref := range refs {
 		lines[ref] = c.ids(d, ref)

@@ -37,9 +37,7 @@ func (c *check) refused(name string, d driver.Driver, ref driver.Ref, at driver.
 }
 
 func condAnywhere(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	want := c.ids(d, ref)
 	for _, d := range []driver.Driver{d, other, d, other} {
 		lines := c.triple("a")
@@ -50,9 +48,7 @@ func condAnywhere(c *check) {
 }
 
 func condAt(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	end, stale := c.settle(d, ref), driver.Cursor(0)
 	for range 3 {
 		c.refused("at the beginning", d, ref, 0)
@@ -70,8 +66,8 @@ func condAt(c *check) {
 }
 
 func condRace(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	ref := c.create(d, "main", "k").Ref()
 	end := c.settle(d, ref)
 	for range 20 {
@@ -102,14 +98,11 @@ func condRace(c *check) {
 }
 
 func condNothing(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	c.append(d, ref, c.batch(someText, someText)...)
-	row, err := d.Get(c.ctx, ref)
-	c.noErr("Get", err)
+	row := c.get(d, ref)
 	c.refused("at another end", d, ref, 0)
-	got, err := d.Get(c.ctx, ref)
-	c.noErr("Get", err)
+	got := c.get(d, ref)
 	c.wantRow("Get after an append that was refused", got, row)
 }
 
@@ -122,8 +115,7 @@ func (c *check) update(d driver.Driver, ref driver.Ref, decide func(ctx context.
 }
 
 func updateCalled(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	want := c.ids(d, ref)
 	for range 2 {
 		called := 0
@@ -133,9 +125,7 @@ func updateCalled(c *check) {
 			called++
 			start = end
 			for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
-				if err != nil {
-					c.errorf("a scan inside of an update fails: %v", err)
-				}
+				c.errorIf(err != nil, "a scan inside of an update fails: %v", err)
 			}
 			if _, err := d.Get(ctx, ref); err != nil {
 				c.errorf("a Get inside of an update fails: %v", err)
@@ -151,19 +141,15 @@ func updateCalled(c *check) {
 }
 
 func updateNone(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	want, end := c.ids(d, ref), c.settle(d, ref)
 	r := c.update(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
-	if r.Start != end || r.End != end {
-		c.errorf("an update of no lines at %d returns %+v", end, r)
-	}
+	c.errorIf(r.Start != end || r.End != end, "an update of no lines at %d returns %+v", end, r)
 	c.wantIDs("a session to which no lines were appended", c.ids(d, ref), want)
 }
 
 func updateFails(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	before, no := c.ids(d, ref), errors.New("no")
 	c.calling("Update")
 	_, err := d.Update(c.ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) {
@@ -174,9 +160,7 @@ func updateFails(c *check) {
 }
 
 func updateAlone(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	done := make(chan struct{})
 	c.update(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) {
 		line := c.note("from another driver")

@@ -61,9 +61,7 @@ func loadFirstLine(c *check) {
 		return row, l
 	})
 	c.noErr("LoadOrCreate", err)
-	if !created {
-		c.errorf("LoadOrCreate of a new key: created is false")
-	}
+	c.errorIf(!created, "LoadOrCreate of a new key: created is false")
 	if given <= 0 || row.Gen != given {
 		c.errorf("LoadOrCreate: the row has gen %d, and header was given %d, want the same, above 0", row.Gen, given)
 	}
@@ -83,22 +81,18 @@ func loadExisting(c *check) {
 	c.createID(d, "main", "k", "second")
 	c.createID(d, "main", "other key", "third")
 	for _, d := range []driver.Driver{d, c.second(d)} {
-		row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
-		c.noErr("LoadOrCreate", err)
+		row, created := c.load(d, driver.KeyRef{Agent: "main", Key: "k"})
 		if created || row.ID != "second" {
 			c.errorf("LoadOrCreate returns session %q, created %v; want the current one, %q", row.ID, created, "second")
 		}
 	}
-	rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
-	c.noErr("List", err)
-	if len(rows) != 3 {
-		c.errorf("after LoadOrCreate of a key that has a session there are %d sessions, want 3", len(rows))
-	}
+	rows := c.list(d, "main")
+	c.errorIf(len(rows) != 3, "after LoadOrCreate of a key that has a session there are %d sessions, want 3", len(rows))
 }
 
 func loadSame(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	const rounds = 10
 	for round := range rounds {
 		key := fmt.Sprint("k", round)
@@ -109,8 +103,7 @@ func loadSame(c *check) {
 		)
 		c.calling("LoadOrCreate by several goroutines")
 		c.together(writers, ds, func(_ int, d driver.Driver) {
-			row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, c.id()))
-			c.noErr("LoadOrCreate", err)
+			row, created := c.load(d, driver.KeyRef{Agent: "main", Key: key})
 			mu.Lock()
 			defer mu.Unlock()
 			if !slices.Contains(got, row.ID) {
@@ -124,16 +117,12 @@ func loadSame(c *check) {
 			c.errorf("%d calls for one key got %d sessions, %s; created is true %d times, want once", writers, len(got), brief(got), made)
 		}
 	}
-	rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
-	c.noErr("List", err)
-	if len(rows) != rounds {
-		c.errorf("%d keys have %d sessions", rounds, len(rows))
-	}
+	rows := c.list(d, "main")
+	c.errorIf(len(rows) != rounds, "%d keys have %d sessions", rounds, len(rows))
 }
 
 func createCurrent(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	a := c.create(d, "main", "k")
 	lines := c.triple("a")
 	c.append(d, a.Ref(), lines...)
@@ -145,8 +134,7 @@ func createCurrent(c *check) {
 		c.wantCurrent("of another key after Create", d, "main", "other key", elsewhere.ID)
 		c.wantIDs("a new session", c.ids(d, b.Ref()), []string{b.ID})
 		c.wantIDs("the session that was current before", c.ids(d, a.Ref()), old)
-		rows, err := d.List(c.ctx, "main", driver.Position{}, 0)
-		c.noErr("List", err)
+		rows := c.list(d, "main")
 		c.wantIDs("List", rowIDs(rows), []string{a.ID, elsewhere.ID, b.ID})
 	}
 	c.append(other, a.Ref(), c.note("the old session is still written to"))
@@ -168,16 +156,14 @@ func createGen(c *check) {
 			return header("main", "k", c.id())(gen)
 		})
 		c.noErr("Create", err)
-		if row.Gen != given {
-			c.errorf("Create: header was given gen %d and the row has %d", given, row.Gen)
-		}
+		c.errorIf(row.Gen != given, "Create: header was given gen %d and the row has %d", given, row.Gen)
 		highest = max(highest, given)
 	}
 }
 
 func createGenRace(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	var old []driver.Ref
 	for range writers {
 		old = append(old, c.create(d, "main", "k").Ref())
@@ -212,7 +198,7 @@ func createExists(c *check) {
 	row := c.create(d, "main", "k")
 	c.append(d, row.Ref(), c.triple("a")...)
 	row.Title, row.Size = "title", int64(c.settle(d, row.Ref()))
-	c.noErr("Put", d.Put(c.ctx, row))
+	c.put(d, row)
 	latest := c.create(d, "main", "k")
 	lines, rows := c.ids(d, row.Ref()), c.list(d, "main")
 	for _, d := range []driver.Driver{d, c.second(d)} {
@@ -222,22 +208,19 @@ func createExists(c *check) {
 		}
 		_, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("main", "new key", row.ID))
 		c.wantErr("LoadOrCreate with an ID in use", err, fs.ErrExist)
-		if created {
-			c.errorf("LoadOrCreate with an ID in use: created is true")
-		}
+		c.errorIf(created, "LoadOrCreate with an ID in use: created is true")
 	}
 	c.wantIDs("the session whose ID was asked for again", c.ids(d, row.Ref()), lines)
 	c.wantRows("after Create with an ID in use", c.list(d, "main"), rows)
 	c.wantCurrent("after Create with an ID in use", d, "main", "k", latest.ID)
 	for _, key := range []string{"other key", "new key"} {
-		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: key})
-		c.wantErr("Current of a key for which Create failed", err, fs.ErrNotExist)
+		c.wantNoCurrent("of a key for which Create failed", d, "main", key)
 	}
 }
 
 func createExistsRace(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	for range 5 {
 		id := c.id()
 		made := make([]bool, writers)
@@ -255,9 +238,7 @@ func createExistsRace(c *check) {
 				n++
 			}
 		}
-		if n != 1 {
-			c.errorf("%d calls of Create with one ID: %d succeed, want one", writers, n)
-		}
+		c.errorIf(n != 1, "%d calls of Create with one ID: %d succeed, want one", writers, n)
 	}
 	if rows := c.list(d, "main"); len(rows) != 5 {
 		c.errorf("5 IDs were taken, and List returns %d rows", len(rows))

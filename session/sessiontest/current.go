@@ -1,7 +1,6 @@
 package sessiontest
 
 import (
-	"io/fs"
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
@@ -16,8 +15,7 @@ var currentRules = []Rule{
 }
 
 func currentSet(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	a, b := c.create(d, "main", "k"), c.create(d, "main", "k")
 	elsewhere := c.create(d, "main", "other key")
 	c.append(d, a.Ref(), c.triple("a")...)
@@ -39,11 +37,8 @@ func currentSet(c *check) {
 		for _, d := range []driver.Driver{other, d} {
 			c.wantCurrent("after SetCurrent", d, "main", "k", ref.ID)
 			c.wantIDs("the session after SetCurrent", c.ids(d, ref), slices.Concat(before, []string{id}))
-			got, err := d.Get(c.ctx, ref)
-			c.noErr("Get", err)
-			if got.Gen != given {
-				c.errorf("Get after SetCurrent: gen %d, want %d", got.Gen, given)
-			}
+			got := c.get(d, ref)
+			c.errorIf(got.Gen != given, "Get after SetCurrent: gen %d, want %d", got.Gen, given)
 		}
 	}
 	c.wantCurrent("of another key after SetCurrent", d, "main", "other key", elsewhere.ID)
@@ -60,8 +55,7 @@ func currentAgain(c *check) {
 	want := c.ids(d, current.Ref())
 	for _, d := range []driver.Driver{d, c.second(d)} {
 		c.calling("SetCurrent")
-		row, err := d.SetCurrent(c.ctx, current.Ref(), c.current(c.id()))
-		c.noErr("SetCurrent", err)
+		row := c.setCurrent(d, current.Ref())
 		if row.Gen != current.Gen || row.ID != current.ID {
 			c.errorf("SetCurrent of the session that is the current one: gen %d, and it had %d", row.Gen, current.Gen)
 		}
@@ -73,8 +67,7 @@ func currentNone(c *check) {
 	d := c.start()
 	a := c.create(d, "main", "k")
 	for _, name := range [][2]string{{"main", "K"}, {"main", "k2"}, {"main", a.ID}, {"other", "k"}} {
-		_, err := d.Current(c.ctx, driver.KeyRef{Agent: name[0], Key: name[1]})
-		c.wantErr("Current of a key that has no session", err, fs.ErrNotExist)
+		c.wantNoCurrent("of a key that has no session", d, name[0], name[1])
 	}
 	got, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 	c.noErr("Current", err)

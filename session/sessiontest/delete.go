@@ -15,61 +15,46 @@ var deleteRules = []Rule{
 	{"delete/others", textDelete, deleteOthers},
 	{"delete/twice", "A session that is named twice counts once.", deleteTwice},
 	{"delete/anew", textDelete, deleteAnew},
+	{"delete/replaced", "Other users of a session that was deleted and made anew get [ErrReplaced] once.", deleteReplaced},
 }
 
 func deleteGone(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	c.append(d, ref, c.triple("a")...)
 	c.append(other, ref, c.triple("b")...)
-	c.calling("Delete")
-	c.noErr("Delete", d.Delete(c.ctx, ref))
+	c.delete(d, ref)
 	look := func(when string, d driver.Driver) {
-		for _, m := range sessionMethods {
-			c.calling(m.name)
-			c.wantErr(m.name+" of a deleted session, "+when, m.call(c, c.ctx, d, ref), fs.ErrNotExist)
-		}
-		_, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
-		c.wantErr("Current of a key whose only session was deleted, "+when, err, fs.ErrNotExist)
+		c.wantEach(sessionMethods, c.ctx, d, ref, "of a deleted session, "+when, fs.ErrNotExist)
+		c.wantNoCurrent("of a key whose only session was deleted, "+when, d, "main", "k")
 		if rows := c.list(d, "main"); len(rows) > 0 {
 			c.errorf("List, %s, returns %d rows after the only session was deleted", when, len(rows))
 		}
 	}
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
+	c.everywhere(d, other, look)
 }
 
 func deleteNext(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	var rows []driver.Row
 	for range 4 {
 		rows = append(rows, c.create(d, "main", "k"))
 	}
 	remove := func(i int, current string) {
-		c.calling("Delete")
-		c.noErr("Delete", d.Delete(c.ctx, rows[i].Ref()))
+		c.delete(d, rows[i].Ref())
 		for _, d := range []driver.Driver{d, other} {
 			c.wantCurrent("after Delete", d, "main", "k", current)
 		}
 	}
 	remove(3, rows[2].ID) // the current one
 	remove(1, rows[2].ID) // not the current one
-	_, err := d.SetCurrent(c.ctx, rows[0].Ref(), c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	c.setCurrent(d, rows[0].Ref())
 	remove(0, rows[2].ID) // one that was made current
-	c.noErr("Delete", other.Delete(c.ctx, rows[2].Ref()))
+	c.delete(other, rows[2].Ref())
 	for _, d := range []driver.Driver{d, other} {
-		_, err = d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
-		c.wantErr("Current of a key whose sessions were deleted", err, fs.ErrNotExist)
+		c.wantNoCurrent("of a key whose sessions were deleted", d, "main", "k")
 	}
-	row, created, err := other.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
-	c.noErr("LoadOrCreate", err)
-	if !created {
-		c.errorf("LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)
-	}
+	row, created := c.load(other, driver.KeyRef{Agent: "main", Key: "k"})
+	c.errorIf(!created, "LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)
 }
 
 func deleteOthers(c *check) {
@@ -87,8 +72,7 @@ func deleteOthers(c *check) {
 	for i, ref := range stay {
 		before[i] = c.ids(d, ref)
 	}
-	c.calling("Delete")
-	c.noErr("Delete", d.Delete(c.ctx, gone.Ref()))
+	c.delete(d, gone.Ref())
 	for i, ref := range stay {
 		_, err := d.Get(c.ctx, ref)
 		c.noErr("Get of a session after another one was deleted", err)
@@ -107,15 +91,14 @@ func deleteTwice(c *check) {
 }
 
 func deleteAnew(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	c.append(d, ref, c.batch(someText)...)
 	release, err := d.LockTurn(c.ctx, ref, false)
 	if errors.Is(err, errors.ErrUnsupported) {
 		release, err = func() error { return nil }, nil
 	}
 	c.noErr("LockTurn", err)
-	c.noErr("Delete", d.Delete(c.ctx, ref))
+	c.delete(d, ref)
 	c.noErr("release of the turn lock of a deleted session", release())
 	row := c.createID(d, "main", "k", ref.ID)
 	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID})
@@ -123,4 +106,29 @@ func deleteAnew(c *check) {
 	c.append(d, ref, lines...)
 	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID, lines[0].ID})
 	c.wantCurrent("after Delete and Create of one ID", d, "main", "k", row.ID)
+}
+
+func deleteReplaced(c *check) {
+	d, other := c.startTwo()
+	for what, use := range map[string]func(ref driver.Ref, end driver.Cursor) error{
+		"Append": func(ref driver.Ref, end driver.Cursor) error {
+			_, err := other.Append(c.ctx, ref, c.notes(1), end)
+			return err
+		},
+		"Scan": func(ref driver.Ref, end driver.Cursor) error {
+			for _, err := range other.Scan(c.ctx, ref, end, driver.Forward) {
+				return err
+			}
+			return nil
+		},
+	} {
+		ref := c.create(d, "main", "k").Ref()
+		end := c.append(other, ref, c.batch(someText)...).End
+		c.delete(d, ref)
+		c.createID(d, "main", "k", ref.ID)
+		made := c.batch(someText)
+		c.append(d, ref, made...)
+		c.wantErr(what+" with a cursor of a deleted session", use(ref, end), driver.ErrReplaced)
+		c.wantIDs("a session that was made anew", c.ids(other, ref), append([]string{ref.ID}, made[0].ID))
+	}
 }

@@ -1,7 +1,6 @@
 package sessiontest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,9 +44,7 @@ func nameAgent(c *check) {
 	names := oddNames()
 	for _, name := range names {
 		row := c.createID(d, name, "k", "same")
-		if row.Agent != name {
-			c.errorf("Create: the agent %q becomes %q", name, row.Agent)
-		}
+		c.errorIf(row.Agent != name, "Create: the agent %q becomes %q", name, row.Agent)
 		c.append(d, row.Ref(), c.user(name))
 	}
 	look := func(when string, d driver.Driver) {
@@ -73,9 +70,7 @@ func nameKey(c *check) {
 	d := c.start()
 	names, ids := oddNames(), map[string]string{}
 	for _, name := range names {
-		c.calling("LoadOrCreate")
-		row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: name}, header("main", name, c.id()))
-		c.noErr("LoadOrCreate", err)
+		row, created := c.load(d, driver.KeyRef{Agent: "main", Key: name})
 		if !created || row.Key != name {
 			c.errorf("LoadOrCreate of the new key %q: the session of key %q, created %v", name, row.Key, created)
 		}
@@ -86,9 +81,7 @@ func nameKey(c *check) {
 			c.wantCurrent(fmt.Sprintf("of key %q, %s", name, when), d, "main", name, ids[name])
 		}
 		for _, row := range c.list(d, "main") {
-			if ids[row.Key] != row.ID {
-				c.errorf("%s List has session %s under key %q", when, row.ID, row.Key)
-			}
+			c.errorIf(ids[row.Key] != row.ID, "%s List has session %s under key %q", when, row.ID, row.Key)
 		}
 	}
 	look("after LoadOrCreate", d)
@@ -115,11 +108,8 @@ func nameID(c *check) {
 	look := func(d driver.Driver) {
 		for _, ref := range refs {
 			c.wantIDs(fmt.Sprintf("session %q of agent %q", ref.ID, ref.Agent), c.ids(d, ref), want[ref])
-			row, err := d.Get(c.ctx, ref)
-			c.noErr("Get", err)
-			if row.Ref() != ref {
-				c.errorf("Get of %+v returns the row of %+v", ref, row.Ref())
-			}
+			row := c.get(d, ref)
+			c.errorIf(row.Ref() != ref, "Get of %+v returns the row of %+v", ref, row.Ref())
 		}
 	}
 	look(d)
@@ -129,8 +119,8 @@ func nameID(c *check) {
 // refMethods are the methods that take a ref, of all interfaces of package
 // driver. Those that a driver does not have are left out.
 func refMethods(d driver.Driver) []method {
-	all := append(slices.Clone(sessionMethods), method{"Sift", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		for _, err := range driver.Sift(ctx, d, ref, func(driver.Cursor, []byte) bool { return true }) {
+	all := append(slices.Clone(sessionMethods), method{"Sift", func(m call) error {
+		for _, err := range driver.Sift(m.ctx, m.d, m.ref, func(driver.Cursor, []byte) bool { return true }) {
 			if err != nil {
 				return err
 			}
@@ -138,33 +128,27 @@ func refMethods(d driver.Driver) []method {
 		return nil
 	}})
 	if r, ok := d.(driver.Recoverer); ok {
-		all = append(all, method{"Recover", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return r.Recover(ctx, ref)
-		}})
+		all = append(all, method{"Recover", func(m call) error { return r.Recover(m.ctx, m.ref) }})
 	}
 	if a, ok := d.(driver.Archiver); ok {
-		all = append(all, method{"Archive", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return a.Archive(ctx, ref, nil)
-		}}, method{"Restore", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return a.Restore(ctx, ref)
-		}}, method{"DeleteIf", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return a.DeleteIf(ctx, []driver.Ref{ref}, nil)[0]
-		}})
+		all = append(all, []method{
+			{"Archive", func(m call) error { return a.Archive(m.ctx, m.ref, nil) }},
+			{"Restore", func(m call) error { return a.Restore(m.ctx, m.ref) }},
+			{"DeleteIf", func(m call) error { return a.DeleteIf(m.ctx, []driver.Ref{m.ref}, nil)[0] }},
+		}...)
 	}
 	if r, ok := d.(driver.Rewriter); ok {
-		all = append(all, method{"Rewrite", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return r.Rewrite(ctx, ref, without())
-		}})
+		all = append(all, method{"Rewrite", func(m call) error { return r.Rewrite(m.ctx, m.ref, without()) }})
 	}
 	if a, ok := d.(driver.Adopter); ok {
-		all = append(all, method{"Adopt", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			row, line := header(ref.Agent, "new key", ref.ID)(9)
-			return a.Adopt(ctx, row, line)
+		all = append(all, method{"Adopt", func(m call) error {
+			row, line := header(m.ref.Agent, "new key", m.ref.ID)(9)
+			return a.Adopt(m.ctx, row, line)
 		}})
 	}
 	if w, ok := d.(driver.Watcher); ok {
-		all = append(all, method{"Watch", func(_ *check, _ context.Context, _ driver.Driver, ref driver.Ref) error {
-			stop, err := w.Watch(ref, func(driver.Ref, error) {})
+		all = append(all, method{"Watch", func(m call) error {
+			stop, err := w.Watch(m.ref, func(driver.Ref, error) {})
 			if err == nil {
 				stop()
 			}
@@ -178,30 +162,18 @@ func refMethods(d driver.Driver) []method {
 // agent of a ref.
 func createMethods(key, id string) []method {
 	return []method{
-		{"LoadOrCreate", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-			_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: ref.Agent, Key: key}, header(ref.Agent, key, id))
-			return err
-		}},
-		{"Create", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-			_, err := d.Create(ctx, driver.KeyRef{Agent: ref.Agent, Key: key}, header(ref.Agent, key, id))
-			return err
-		}},
+		{"LoadOrCreate", func(m call) error { return m.load(key, id) }},
+		{"Create", func(m call) error { return m.create(key, id) }},
 	}
 }
 
 // currentMethod is Current of a key.
 func currentMethod(key string) method {
-	return method{"Current", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Current(ctx, driver.KeyRef{Agent: ref.Agent, Key: key})
-		return err
-	}}
+	return method{"Current", func(m call) error { return errOf(m.d.Current(m.ctx, m.key(key))) }}
 }
 
 func listMethod() method {
-	return method{"List", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.List(ctx, ref.Agent, driver.Position{}, 0)
-		return err
-	}}
+	return method{"List", func(m call) error { return errOf(m.d.List(m.ctx, m.ref.Agent, driver.Position{}, 0)) }}
 }
 
 // badNames calls f, which uses invalid names, on a storage with one session, and
@@ -221,18 +193,18 @@ func (c *check) badNames(f func(d driver.Driver)) {
 func (c *check) wantNameErrors(d driver.Driver, methods []method, ref driver.Ref, name string) {
 	for _, m := range methods {
 		c.calling(m.name)
-		err := m.call(c, c.ctx, d, ref)
+		err := m.call(call{c, c.ctx, d, ref})
 		if errors.Is(err, errors.ErrUnsupported) {
 			continue
 		}
-		call := fmt.Sprintf("%s with the name %.20q of %d bytes", m.name, name, len(name))
+		what := fmt.Sprintf("%s with the name %.20q of %d bytes", m.name, name, len(name))
 		if _, ok := errors.AsType[*driver.NameError](err); !ok {
-			c.errorf("%s: error %.200s, want a *driver.NameError", call, orNil(err))
+			c.errorf("%s: error %.200s, want a *driver.NameError", what, orNil(err))
 			continue
 		}
-		c.wantErr(call, err, fs.ErrInvalid, fs.ErrNotExist)
+		c.wantErr(what, err, fs.ErrInvalid, fs.ErrNotExist)
 		if text := err.Error(); len(text) > 1000 || strings.ContainsFunc(text, unicode.IsControl) {
-			c.errorf("%s: the error has %d bytes, %.200q; want the name quoted, and only its beginning if it is long", call, len(text), text)
+			c.errorf("%s: the error has %d bytes, %.200q; want the name quoted, and only its beginning if it is long", what, len(text), text)
 		}
 	}
 }

@@ -32,9 +32,7 @@ func (c *check) createOwn(d driver.Driver, owner string) driver.Row {
 	c.calling("Create")
 	row, err := d.Create(c.ctx, ownKey(owner), headerOf(ownKey(owner), c.id()))
 	c.noErr("Create for owner "+owner, err)
-	if row.KeyRef() != ownKey(owner) {
-		c.errorf("Create with the key %q returns a row of %q", ownKey(owner), row.KeyRef())
-	}
+	c.errorIf(row.KeyRef() != ownKey(owner), "Create with the key %q returns a row of %q", ownKey(owner), row.KeyRef())
 	return row
 }
 
@@ -56,8 +54,7 @@ func (c *check) wantOwn(when string, d driver.Driver, want map[string]string) {
 }
 
 func ownerCurrent(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	a, b, n := c.createOwn(d, "ada"), c.createOwn(d, "bert"), c.createOwn(other, "")
 	want := map[string]string{"ada": a.ID, "bert": b.ID, "": n.ID}
 	look := func(when string) {
@@ -68,17 +65,16 @@ func ownerCurrent(c *check) {
 	newer := c.createOwn(other, "bert")
 	want["bert"] = newer.ID
 	look("after a second Create for one owner")
-	_, err := d.SetCurrent(c.ctx, b.Ref(), c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	c.setCurrent(d, b.Ref())
 	want["bert"] = b.ID
 	look("after SetCurrent")
-	c.noErr("Delete", d.Delete(c.ctx, n.Ref(), b.Ref()))
+	c.delete(d, n.Ref(), b.Ref())
 	want[""], want["bert"] = "", newer.ID
 	look("after Delete")
-	c.noErr("Put", d.Put(c.ctx, a))
+	c.put(d, a)
 	d = c.restart()
 	c.wantOwn("opened again", d, want)
-	c.noErr("Delete", d.Delete(c.ctx, newer.Ref()))
+	c.delete(d, newer.Ref())
 	want["bert"] = ""
 	c.wantOwn("after Delete of the last session of an owner", d, want)
 }
@@ -89,8 +85,7 @@ func ownerLoad(c *check) {
 	for _, open := range []func() driver.Driver{func() driver.Driver { return d }, func() driver.Driver { return c.second(d) }, c.restart} {
 		d := open()
 		for _, owner := range owners {
-			row, created, err := d.LoadOrCreate(c.ctx, ownKey(owner), headerOf(ownKey(owner), c.id()))
-			c.noErr("LoadOrCreate", err)
+			row, created := c.load(d, ownKey(owner))
 			if created != (ids[owner] == "") || !created && row.ID != ids[owner] || row.Owner != owner {
 				c.errorf("LoadOrCreate for owner %q: session %s of owner %q, created %v", owner, row.ID, row.Owner, created)
 			}
@@ -118,8 +113,7 @@ func ownerOdd(c *check) {
 	ids := map[[2]string]string{}
 	for _, n := range names {
 		key := driver.KeyRef{Agent: "main", Owner: n[0], Key: n[1]}
-		row, created, err := d.LoadOrCreate(c.ctx, key, headerOf(key, c.id()))
-		c.noErr("LoadOrCreate", err)
+		row, created := c.load(d, key)
 		if ids[n] = row.ID; !created {
 			c.errorf("LoadOrCreate of the new key %q: the session of %q", key, row.KeyRef())
 		}
@@ -142,8 +136,7 @@ func ownerOdd(c *check) {
 }
 
 func createAside(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	aside := func(owner string) driver.Row {
 		id, key := c.id(), ownKey(owner)
 		row, err := d.Create(c.ctx, key, func(int64) (driver.Row, driver.Line) {
@@ -152,9 +145,7 @@ func createAside(c *check) {
 			return row, l
 		}, c.user("text"))
 		c.noErr("Create aside", err)
-		if row.Gen != 0 || row.ID != id {
-			c.errorf("Create aside: session %s has gen %d, want 0", row.ID, row.Gen)
-		}
+		c.errorIf(row.Gen != 0 || row.ID != id, "Create aside: session %s has gen %d, want 0", row.ID, row.Gen)
 		return row
 	}
 	a, b := aside("ada"), aside("bert")
@@ -165,8 +156,7 @@ func createAside(c *check) {
 	c.wantOwn("with a session that is current", other, want)
 	d = c.restart()
 	c.wantOwn("opened again", d, want)
-	row, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	row := c.setCurrent(d, a.Ref())
 	if want["ada"] = a.ID; row.Gen <= 0 {
 		c.errorf("SetCurrent of a session with gen 0 gives gen %d", row.Gen)
 	}

@@ -58,13 +58,11 @@ func rewriteLines(c *check) {
 	c.append(d, row.Ref(), lines...)
 	c.append(d, other.Ref(), c.notes(1)...)
 	before := c.ids(d, other.Ref())
-	c.calling("Rewrite")
 	c.noErr("Rewrite", r.Rewrite(c.ctx, row.Ref(), without(lines[1].ID, lines[4].ID)))
 	d = c.restart()
 	c.wantIDs("a session after Rewrite", c.ids(d, row.Ref()), []string{row.ID, lines[0].ID, lines[2].ID, lines[3].ID})
 	c.wantIDs("another session", c.ids(d, other.Ref()), before)
-	got, err := d.Get(c.ctx, row.Ref())
-	c.noErr("Get", err)
+	got := c.get(d, row.Ref())
 	if got.Rev != 1 || got.KeyRef() != ownKey("ada") || got.Gen != row.Gen {
 		c.errorf("the row after Rewrite is %+v, want rev 1, key %q and gen %d", got, ownKey("ada"), row.Gen)
 	}
@@ -101,7 +99,6 @@ func rewriteReplaced(c *check) {
 	ref := c.create(d, "main", "k").Ref()
 	lines := c.notes(3)
 	c.append(other, ref, lines...)
-	c.calling("Rewrite")
 	c.noErr("Rewrite", r.Rewrite(c.ctx, ref, without(lines[0].ID)))
 	late := c.note("late")
 	_, err := other.Append(c.ctx, ref, []driver.Line{late}, driver.Anywhere)
@@ -119,14 +116,11 @@ func rewriteRow(c *check) {
 	end := c.append(d, row.Ref(), lines...).End
 	old := row
 	old.Title, old.Size = "an old title", int64(end)
-	c.noErr("Put", d.Put(c.ctx, old))
-	c.calling("Rewrite")
+	c.put(d, old)
 	c.noErr("Rewrite", r.Rewrite(c.ctx, row.Ref(), without(lines[1].ID)))
 	look := func(when string) {
 		for _, got := range c.list(d, "main") {
-			if got.Title != "" {
-				c.errorf("the title of the row is %q, %s", got.Title, when)
-			}
+			c.errorIf(got.Title != "", "the title of the row is %q, %s", got.Title, when)
 		}
 	}
 	look("after Rewrite")
@@ -154,9 +148,7 @@ func createBase(c *check) {
 	}
 	made, err := fork(other, 0)
 	c.noErr("Create with a base", err)
-	if made.BaseRev != nil {
-		c.errorf("the row that Create returns has a BaseRev")
-	}
+	c.errorIf(made.BaseRev != nil, "the row that Create returns has a BaseRev")
 	_, err = fork(d, 1)
 	c.wantErr("Create with a rev that the base does not have", err, driver.ErrReplaced)
 	c.noErr("Rewrite", r.Rewrite(c.ctx, base.Ref(), without(lines[0].ID)))
@@ -166,7 +158,7 @@ func createBase(c *check) {
 	}
 	again, err := fork(other, 1)
 	c.noErr("Create with the rev of the base", err)
-	c.noErr("Delete", d.Delete(c.ctx, base.Ref()))
+	c.delete(d, base.Ref())
 	_, err = fork(other, 1)
 	c.wantErr("Create with a base that is deleted", err, driver.ErrReplaced)
 	c.wantIDs("List", rowIDs(c.list(d, "main")), []string{made.ID, again.ID})

@@ -79,18 +79,15 @@ func (c *check) wantAgents(when string, d driver.Driver, want []string) {
 }
 
 func rowGet(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	a := c.create(d, "main", "k")
 	c.create(d, "main", "k")
 	b, _, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "other key"}, header("main", "other key", c.id()))
 	c.noErr("LoadOrCreate", err)
-	s, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	s := c.setCurrent(d, a.Ref())
 	for _, want := range []driver.Row{s, b} {
 		for _, d := range []driver.Driver{d, other} {
-			got, err := d.Get(c.ctx, want.Ref())
-			c.noErr("Get", err)
+			got := c.get(d, want.Ref())
 			c.wantRow("Get", got, want)
 		}
 	}
@@ -112,8 +109,7 @@ func fullRow(row driver.Row, i int) driver.Row {
 }
 
 func rowPut(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	created := c.create(d, "main", "k")
 	bystander := c.create(d, "main", "other key")
 	empty := driver.Row{ID: created.ID, Agent: "main", Key: "k", Size: created.Size, Gen: created.Gen}
@@ -122,14 +118,12 @@ func rowPut(c *check) {
 		if i%2 == 1 {
 			put, get = other, d
 		}
-		c.calling("Put")
-		c.noErr("Put", put.Put(c.ctx, want))
-		got, err := get.Get(c.ctx, want.Ref())
-		c.noErr("Get", err)
+		c.put(put, want)
+		got := c.get(get, want.Ref())
 		c.wantRow("Get after Put", got, want)
-		got, err = get.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
+		current, err := get.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		c.noErr("Current", err)
-		c.wantRow("Current after Put", got, want)
+		c.wantRow("Current after Put", current, want)
 		c.wantRows("after Put", c.list(get, "main"), []driver.Row{want, bystander})
 	}
 	c.wantIDs("the session after Put", c.ids(d, created.Ref()), []string{created.ID})
@@ -149,10 +143,8 @@ func rowKept(c *check) {
 		for _, row := range []driver.Row{a, b} {
 			changed := row
 			change(&changed)
-			c.calling("Put")
-			c.noErr("Put", d.Put(c.ctx, changed))
-			got, err := d.Get(c.ctx, row.Ref())
-			c.noErr("Get", err)
+			c.put(d, changed)
+			got := c.get(d, row.Ref())
 			if got.Gen != row.Gen || got.KeyRef() != row.KeyRef() {
 				c.errorf("Put with gen %d and key %q: the row has gen %d and key %q, want %d and %q",
 					changed.Gen, changed.KeyRef(), got.Gen, got.KeyRef(), row.Gen, row.KeyRef())
@@ -164,19 +156,18 @@ func rowKept(c *check) {
 	ds := []driver.Driver{d, c.second(d)}
 	c.together(writers, ds, func(i int, d driver.Driver) {
 		if i > 0 {
-			c.noErr("Put", d.Put(c.ctx, a))
+			c.put(d, a)
 			return
 		}
-		_, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
-		c.noErr("SetCurrent", err)
+		c.setCurrent(d, a.Ref())
 	})
-	c.noErr("Put", d.Put(c.ctx, a))
+	c.put(d, a)
 	c.wantCurrent("after SetCurrent and Put of an older row", d, "main", "k", a.ID)
 }
 
 func rowList(c *check) {
-	d := c.start()
-	ds := []driver.Driver{d, c.second(d)}
+	d, other := c.startTwo()
+	ds := []driver.Driver{d, other}
 	if rows := c.list(d, "main"); len(rows) > 0 {
 		c.errorf("List of an empty storage returns %d rows", len(rows))
 	}
@@ -202,13 +193,12 @@ func rowList(c *check) {
 
 // rowPage reads a list page by page while other rows are put, made and deleted.
 func rowPage(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	var rows []driver.Row
 	for i := range 12 {
 		row := c.create(d, "main", []string{"k", "other key"}[i%2])
 		row.UpdatedAt = clock.Add(time.Duration(i/3) * time.Minute) // some are equal
-		c.noErr("Put", d.Put(c.ctx, row))
+		c.put(d, row)
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b driver.Row) int { return a.Position().Compare(b.Position()) })
@@ -221,9 +211,7 @@ func rowPage(c *check) {
 		if len(list) == 0 {
 			break
 		}
-		if len(list) > 5 {
-			c.errorf("List of 5 rows returns %d", len(list))
-		}
+		c.errorIf(len(list) > 5, "List of 5 rows returns %d", len(list))
 		for _, row := range list {
 			if cur, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: row.Key}); err == nil && row.Current != (cur.ID == row.ID) {
 				c.errorf("List: row %s of key %q has Current %v, and the current session is %s", row.ID, row.Key, row.Current, cur.ID)
@@ -235,10 +223,10 @@ func rowPage(c *check) {
 		case 0: // one that was shown and one that was not come first
 			for _, row := range []driver.Row{rows[1], rows[10]} {
 				row.UpdatedAt = clock.Add(time.Hour)
-				c.noErr("Put", d.Put(c.ctx, row))
+				c.put(d, row)
 			}
 		case 1:
-			c.noErr("Delete", d.Delete(c.ctx, rows[4].Ref()))
+			c.delete(d, rows[4].Ref())
 			c.create(d, "main", "k")
 		}
 	}
@@ -259,8 +247,7 @@ func rowPage(c *check) {
 }
 
 func rowAgents(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	c.wantAgents("of an empty storage", d, nil)
 	b := c.create(d, "b", "k")
 	c.create(other, "a", "k")
@@ -270,11 +257,11 @@ func rowAgents(c *check) {
 	for _, d := range []driver.Driver{d, other} {
 		c.wantAgents("after Create", d, []string{"Z", "a", "a-b", "b"})
 	}
-	c.noErr("Delete", d.Delete(c.ctx, b.Ref()))
+	c.delete(d, b.Ref())
 	c.wantAgents("after one of an agent's two sessions was deleted", d, []string{"Z", "a", "a-b", "b"})
 	rows := c.list(d, "b")
 	for _, row := range rows {
-		c.noErr("Delete", d.Delete(c.ctx, row.Ref()))
+		c.delete(d, row.Ref())
 	}
 	for _, d := range []driver.Driver{d, other} {
 		c.wantAgents("after an agent's last session was deleted", d, []string{"Z", "a", "a-b"})

@@ -21,26 +21,23 @@ var scanRules = []Rule{
 	{"scan/context", "The context is honoured until a write begins", scanContext},
 }
 
-// filled returns a session of 31 lines.
-func (c *check) filled(d driver.Driver) driver.Ref {
-	ref := c.create(d, "main", "k").Ref()
+// startFilled opens a driver, and makes a session of 31 lines.
+func (c *check) startFilled() (driver.Driver, driver.Ref) {
+	d, ref := c.startSession()
 	for range 5 {
 		c.append(d, ref, c.triple("a")...)
 		for _, l := range c.notes(3) {
 			c.append(d, ref, l)
 		}
 	}
-	return ref
+	return d, ref
 }
 
 func scanDirection(c *check) {
-	d := c.start()
-	ref := c.filled(d)
+	d, ref := c.startFilled()
 	forward := c.scan(d, ref, 0, driver.Forward)
 	backward := c.scan(d, ref, 0, driver.Backward)
-	if len(forward) != 31 {
-		c.errorf("a forward scan of a session of 31 lines yields %d", len(forward))
-	}
+	c.errorIf(len(forward) != 31, "a forward scan of a session of 31 lines yields %d", len(forward))
 	slices.Reverse(backward)
 	if !sameRecords(forward, backward) {
 		c.errorf("forward a scan yields %s, backward the reverse of %s", brief(idsOf(forward)), brief(idsOf(backward)))
@@ -48,8 +45,7 @@ func scanDirection(c *check) {
 }
 
 func scanSift(c *check) {
-	d := c.start()
-	ref := c.filled(d)
+	d, ref := c.startFilled()
 	all := c.scan(d, ref, 0, driver.Backward)
 	for _, id := range []string{"", all[3].Entry.ID, all[20].Entry.ID, "no such line"} {
 		var want, got []transcript.Record
@@ -75,8 +71,7 @@ func scanSift(c *check) {
 }
 
 func scanCursor(c *check) {
-	d := c.start()
-	ref := c.filled(d)
+	d, ref := c.startFilled()
 	all := c.scan(d, ref, 0, driver.Forward)
 	want := func(name string, from int64, want []transcript.Record) {
 		got := c.scan(d, ref, driver.Cursor(from), driver.Forward)
@@ -97,8 +92,7 @@ func scanCursor(c *check) {
 }
 
 func cursorOrder(c *check) {
-	d := c.start()
-	ref := c.filled(d)
+	d, ref := c.startFilled()
 	last := int64(0)
 	for i, rec := range c.scan(d, ref, 0, driver.Forward) {
 		if rec.Offset < last || rec.End <= rec.Offset {
@@ -112,8 +106,7 @@ func cursorOrder(c *check) {
 }
 
 func scanStable(c *check) {
-	d := c.start()
-	ref := c.filled(d)
+	d, ref := c.startFilled()
 	before := c.scan(d, ref, 0, driver.Forward)
 	texts := make([]string, len(before))
 	for i, rec := range before {
@@ -132,11 +125,10 @@ func scanStable(c *check) {
 	}
 	c.append(d, ref, c.notes(1000)...)
 	look("an append", d)
-	row, err := d.SetCurrent(c.ctx, ref, c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	row := c.setCurrent(d, ref)
 	look("SetCurrent", d)
 	row.Title = "title"
-	c.noErr("Put", d.Put(c.ctx, row))
+	c.put(d, row)
 	look("Put", d)
 	c.create(d, "main", "k")
 	look("Create", d)
@@ -144,8 +136,7 @@ func scanStable(c *check) {
 }
 
 func scanPrefix(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	ds := []driver.Driver{d, c.second(d)}
 	var scans [writers][][]string
 	c.together(writers, ds, func(i int, d driver.Driver) {
@@ -173,8 +164,7 @@ func scanPrefix(c *check) {
 }
 
 func scanLoop(c *check) {
-	d := c.start()
-	ref := c.filled(d)
+	d, ref := c.startFilled()
 	for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
 		want := c.ids(d, ref)
 		if dir == driver.Backward {
@@ -192,9 +182,8 @@ func scanLoop(c *check) {
 			c.append(d, ref, l)
 			added = append(added, l.ID)
 			c.calling("another call in the body of a loop over Scan")
-			row, err := d.Get(c.ctx, ref)
-			c.noErr("Get", err)
-			c.noErr("Put", d.Put(c.ctx, row))
+			row := c.get(d, ref)
+			c.put(d, row)
 			for _, err := range d.Scan(c.ctx, ref, 0, driver.Backward) {
 				c.noErr("Scan", err)
 				break
@@ -211,8 +200,7 @@ func scanLoop(c *check) {
 }
 
 func scanError(c *check) {
-	d := c.start()
-	ref := c.filled(d)
+	d, ref := c.startFilled()
 	c.calling("Scan")
 	look := func(name string, ctx context.Context, ref driver.Ref, stop func()) {
 		failed := 0
@@ -229,9 +217,7 @@ func scanError(c *check) {
 			}
 			stop()
 		}
-		if failed == 0 {
-			c.errorf("%s: no error", name)
-		}
+		c.errorIf(failed == 0, "%s: no error", name)
 	}
 	look("Scan of a session that is not there", c.ctx, driver.Ref{Agent: "main", ID: c.id()}, func() {})
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -240,8 +226,7 @@ func scanError(c *check) {
 }
 
 func scanContext(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	c.append(d, ref, c.notes(1000)...)
 	for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
 		ctx, cancel := context.WithCancel(c.ctx)

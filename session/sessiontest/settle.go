@@ -8,9 +8,7 @@ var settleRules = []Rule{
 }
 
 func settleEnd(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	for range 3 {
 		end := c.settle(d, ref)
 		c.wantIDs("a scan from where Settle says is the end", idsOf(c.scan(d, ref, end, driver.Forward)), nil)
@@ -27,8 +25,7 @@ func settleEnd(c *check) {
 }
 
 func flushFound(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	c.calling("Flush")
 	c.noErr("Flush of a new session", d.Flush(c.ctx, ref))
 	lines := c.triple("a")

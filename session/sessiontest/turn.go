@@ -50,8 +50,7 @@ func (c *check) wantHeld(when string, ref driver.Ref, ds ...driver.Driver) {
 }
 
 func turnExclusive(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	c.noErr("release", c.lockTurn(d, ref)())
 	var inside, turns atomic.Int64
 	const rounds = 10
@@ -78,9 +77,7 @@ func turnExclusive(c *check) {
 }
 
 func turnRelease(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	first := c.lockTurn(d, ref)
 	c.noErr("release", first())
 	second := c.lockTurn(other, ref)
@@ -92,8 +89,7 @@ func turnRelease(c *check) {
 }
 
 func turnIndependent(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	a, b := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
 	elsewhere := c.createID(d, "other", "k", a.ID).Ref()
 	release := c.lockTurn(d, a)
@@ -107,13 +103,11 @@ func turnIndependent(c *check) {
 		c.calling("Append while the turn lock is held")
 		c.append(d, a, c.triple("in a turn")...)
 		c.settle(d, a)
-		row, err := d.Get(c.ctx, a)
-		c.noErr("Get", err)
-		c.noErr("Put", d.Put(c.ctx, row))
+		row := c.get(d, a)
+		c.put(d, row)
 	}
 	c.calling("SetCurrent while the turn lock is held")
-	_, err := d.SetCurrent(c.ctx, a, c.current(c.id()))
-	c.noErr("SetCurrent", err)
+	c.setCurrent(d, a)
 	c.wantHeld("after appends", a, d, other)
 	if ids := c.ids(d, a); len(ids) != 1+2*3+1 {
 		c.errorf("7 lines were appended during a turn to a session of one, and it has %d", len(ids))
@@ -122,9 +116,7 @@ func turnIndependent(c *check) {
 }
 
 func turnBusy(c *check) {
-	d := c.start()
-	other := c.second(d)
-	ref := c.create(d, "main", "k").Ref()
+	d, other, ref := c.startShared()
 	release := c.lockTurn(d, ref)
 	c.wantHeld("while it is held", ref, d, other)
 	c.wantHeld("while it is held, for the second time", ref, d, other)
@@ -135,8 +127,7 @@ func turnBusy(c *check) {
 }
 
 func turnWait(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	for _, waiter := range []driver.Driver{d, c.second(d)} {
 		release := c.lockTurn(d, ref)
 		ctx, cancel := context.WithTimeout(c.ctx, 5*time.Millisecond)
@@ -150,9 +141,7 @@ func turnWait(c *check) {
 		waiting.Go(func() {
 			next, err := waiter.LockTurn(c.ctx, ref, true)
 			c.noErr("LockTurn that waits", err)
-			if !released.Load() {
-				c.errorf("LockTurn that waits gets the lock before it is released")
-			}
+			c.errorIf(!released.Load(), "LockTurn that waits gets the lock before it is released")
 			c.noErr("release", next())
 		})
 		released.Store(true)
@@ -163,8 +152,7 @@ func turnWait(c *check) {
 }
 
 func turnExpired(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	ctx, cancel := context.WithCancel(c.ctx)
 	cancel()
 	for _, waiter := range []driver.Driver{d, c.second(d)} {

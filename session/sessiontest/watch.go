@@ -60,8 +60,7 @@ func (c *check) wantTold(what string, all <-chan told, fits func(told) bool) {
 }
 
 func watchChanged(c *check) {
-	d := c.start()
-	other := c.second(d)
+	d, other := c.startTwo()
 	row := c.create(d, "main", "k")
 	about := func(ref driver.Ref) func(told) bool {
 		return func(t told) bool { return t.err == nil && (t.ref == ref || t.ref == driver.Ref{}) }
@@ -76,14 +75,13 @@ func watchChanged(c *check) {
 	c.wantTold("a new session of a new agent", all, about(made.Ref()))
 	c.append(other, made.Ref(), c.triple(c.id())...)
 	c.wantTold("an append to a new session", all, about(made.Ref()))
-	c.noErr("Delete", other.Delete(c.ctx, row.Ref()))
+	c.delete(other, row.Ref())
 	c.wantTold("the end of the session that is watched", one, about(row.Ref()))
 	c.wantTold("the end of a session", all, about(row.Ref()))
 }
 
 func watchStop(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	for range 20 {
 		var stopped, late atomic.Bool
 		stop := c.watch(d, ref, func(driver.Ref, error) {
@@ -104,8 +102,7 @@ func watchStop(c *check) {
 }
 
 func watchClose(c *check) {
-	d := c.start()
-	ref := c.create(d, "main", "k").Ref()
+	d, ref := c.startSession()
 	one, all := c.hear(d, ref), c.hear(d, driver.Ref{})
 	c.stop(d)
 	ended := func(t told) bool { return errors.Is(t.err, driver.ErrClosed) }

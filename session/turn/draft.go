@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,11 +22,7 @@ import (
 // request.
 type Draft struct {
 	turn    *Turn
-	made    transcript.Made
 	part    transcript.Draft // text that is not flushed
-	before  *Draft           // an open draft of the same request, which this one replaces
-	size    int              // of the flushed text, as it was written
-	doubt   int              // bytes of part that the last append may have written
 	flushed time.Time
 	tried   int  // bytes of part that may end within a secret
 	over    bool // finished or discarded
@@ -40,17 +35,13 @@ const (
 )
 
 // Draft begins to keep an answer that is being streamed. Made names the request: it is
-// the Made of the call of package guard. If this turn has an open draft of the same
-// request, a stream that failed and is tried again, the new draft replaces it: the old
-// one is discarded before the first line of the new one is appended.
+// the Made of the call of package guard. A turn has one open draft. The first text of a
+// new draft, or its end, discards the text of the one before, for example of a stream
+// that failed. So does an answer that is appended without a draft.
 func (t *Turn) Draft(api, model string, made transcript.Made) *Draft {
-	d := &Draft{turn: t, made: made, flushed: time.Now()}
-	d.part = transcript.Draft{Key: uuid.NewString(), API: api, Model: model, Made: made}
-	if t.draft != nil && !t.draft.over && t.draft.made == made {
-		d.before = t.draft
-	}
-	t.draft = d
-	return d
+	t.draft = &Draft{turn: t, flushed: time.Now()}
+	t.draft.part = transcript.Draft{Key: uuid.NewString(), API: api, Model: model, Made: made}
+	return t.draft
 }
 
 // Write takes the next text of the stream. It is appended with the text before it once
@@ -70,62 +61,22 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 // [*session.NotDurableError] once [session.Session.Recover] has succeeded: no text is
 // appended twice.
 func (d *Draft) Flush(ctx context.Context) error {
-	if d.over {
+	if d.over || d.turn.draft != d {
 		return failed("flush draft", d.turn.s, errors.New("the draft is over: nothing was written; begin another one"))
-	}
-	if d.doubt > 0 {
-		if err := d.settle(ctx); err != nil {
-			return err
-		}
 	}
 	text, written, err := d.settled(ctx)
 	if err != nil || text == "" {
 		return err
 	}
-	if err := d.replace(ctx); err != nil {
-		return err
-	}
 	part := d.part
 	part.Text = written
+	d.turn.open = true // even if the append fails
 	if _, err := d.turn.s.Append(ctx, part); err != nil {
-		d.doubt = len(text)
 		return err
 	}
-	d.size += len(part.Text)
-	d.took(len(text))
+	d.part = transcript.Draft{Key: part.Key, At: part.At + len(written), Text: d.part.Text[len(text):]}
+	d.tried, d.flushed = 0, time.Now()
 	return nil
-}
-
-// settle finds out whether an append that failed has written its text.
-func (d *Draft) settle(ctx context.Context) error {
-	if err := d.turn.s.Flush(ctx); err != nil {
-		return err
-	}
-	there := 0
-	err := d.turn.s.View(ctx, func(v *session.View) error {
-		for _, other := range v.Fold().Standing().Drafts {
-			if other.Key == d.part.Key {
-				there = len(other.Text)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if there > d.size {
-		d.size = there
-		d.took(d.doubt)
-	}
-	d.doubt = 0
-	return nil
-}
-
-// took records how many bytes of the text are in the session.
-func (d *Draft) took(n int) {
-	d.tried = 0
-	d.part = transcript.Draft{Key: d.part.Key, Text: d.part.Text[n:]}
-	d.flushed = time.Now()
 }
 
 // probe is a line that belongs to a secret if one has begun before it.
@@ -182,58 +133,49 @@ func (d *Draft) Discard(ctx context.Context) error {
 	if d.over {
 		return nil
 	}
-	if d.size+d.doubt == 0 {
-		err := d.replace(ctx)
-		d.over = err == nil
-		return err
+	if !d.turn.open { // the turn has flushed nothing
+		d.over = true
+		return nil
 	}
-	_, err := d.end(ctx, transcript.Draft{Key: d.part.Key, Off: true})
+	off := transcript.Draft{Key: d.part.Key, At: d.part.At, Off: true}
+	if d.turn.draft != d { // spare the draft that has replaced it
+		off.At = max(off.At, 1)
+	}
+	_, err := d.end(ctx, off)
 	return err
 }
 
 func (d *Draft) end(ctx context.Context, item transcript.Item) ([]string, error) {
-	if err := d.replace(ctx); err != nil {
-		return nil, err
-	}
 	done, err := d.turn.s.AppendIf(ctx, session.Cond{Idem: d.part.Key}, item)
 	if errors.Is(err, session.ErrIdemMismatch) {
 		err = fmt.Errorf("%w: the draft is over, or a later turn has closed it: %w", session.ErrConflict, err)
 	}
-	d.over = d.over || err == nil
+	if err == nil {
+		d.over = true
+		d.turn.open = d.turn.open && d.turn.draft != d
+	}
 	return done.IDs, err
 }
 
-func (d *Draft) replace(ctx context.Context) (err error) {
-	if d.before != nil {
-		if err = d.before.Discard(ctx); err == nil {
-			d.before = nil
-		}
-	}
-	return err
-}
-
-// closeDrafts ends the drafts of turns that are over. The caller holds the turn lock.
-func closeDrafts(ctx context.Context, s *session.Session) error {
-	var open []rebuild.Draft
+// closeDraft ends the draft of a turn that is over. The caller holds the turn lock.
+func closeDraft(ctx context.Context, s *session.Session) error {
+	var d rebuild.Draft
 	err := s.View(ctx, func(v *session.View) error {
-		open = slices.Clone(v.Fold().Standing().Drafts)
+		d = v.Fold().Standing().Draft
 		return nil
 	})
-	for _, d := range open {
-		if err != nil {
-			break
-		}
-		var done session.Appended
-		done, err = s.AppendIf(ctx, session.Cond{Idem: d.Key}, &transcript.Response{
-			Message: transcript.AssistantText(d.Text), API: d.API, Model: d.Model, StopReason: transcript.StopAborted, Made: d.Made,
-		})
-		off := transcript.Draft{Key: d.Key, Off: true}
-		switch {
-		case errors.Is(err, session.ErrConflict): // a rewind has taken back the request
-			_, err = s.AppendIf(ctx, session.Cond{Idem: d.Key}, off)
-		case done.Repeated || errors.Is(err, session.ErrIdemMismatch): // its answer is there, and some of it came later
-			_, err = s.Append(ctx, off)
-		}
+	if err != nil || d.Key == "" {
+		return err
+	}
+	done, err := s.AppendIf(ctx, session.Cond{Idem: d.Key}, &transcript.Response{
+		Message: transcript.AssistantText(d.Text), API: d.API, Model: d.Model, StopReason: transcript.StopAborted, Made: d.Made,
+	})
+	off := transcript.Draft{Key: d.Key, Off: true}
+	switch {
+	case errors.Is(err, session.ErrConflict): // a rewind has taken back the request
+		_, err = s.AppendIf(ctx, session.Cond{Idem: d.Key}, off)
+	case done.Repeated || errors.Is(err, session.ErrIdemMismatch): // its turn had ended it, and appended its first part again
+		_, err = s.Append(ctx, off)
 	}
 	return err
 }

@@ -84,7 +84,7 @@ func TestDraftOfARewoundTurn(t *testing.T) {
 
 	require.NoError(t, begin(t, s).End())
 	require.Equal(t, before, storetest.History(t, s))
-	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Draft)
 	require.NoError(t, s.Rewind(t.Context(), asked))
 	_, err := d.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("four"), Made: transcript.Made{After: asked}})
 	require.ErrorIs(t, err, session.ErrConflict)
@@ -106,7 +106,7 @@ func TestLateDraft(t *testing.T) {
 		tn = begin(t, s)
 	}
 	require.NoError(t, tn.End())
-	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Draft)
 	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, storetest.History(t, s))
 }
 
@@ -140,11 +140,11 @@ func TestDiscardedDraft(t *testing.T) {
 	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	require.NoError(t, begin(t, s).End())
 	require.ErrorIs(t, d.Discard(t.Context()), session.ErrConflict)
-	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Empty(t, storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Draft)
 	require.NotContains(t, storetest.History(t, s), "half")
 }
 
-// A draft of a request that is sent again replaces the one before, and no other.
+// A draft replaces the one before with its first text or its end.
 func TestReplacedDraft(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -152,33 +152,37 @@ func TestReplacedDraft(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	one := transcript.Made{After: storetest.Add(t, s, transcript.UserText("one"))[0]}
 	tn := begin(t, s)
-	open := func() (texts []string) {
-		for _, d := range storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Drafts {
-			texts = append(texts, d.Text)
-		}
-		return texts
-	}
+	open := func() string { return storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Draft.Text }
 	var last *turn.Draft
 	for _, text := range []string{"first", "", "second"} {
 		last = tn.Draft("anthropic", "m", one)
 		require.NoError(t, last.Write(t.Context(), text))
 		require.NoError(t, last.Flush(t.Context()))
 	}
-	require.Equal(t, []string{"second"}, open())
+	require.Equal(t, "second", open())
 	require.NoError(t, storetest.ErrOf(last.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("an answer"), Made: one})))
 	require.Empty(t, open())
 
-	// The answer of a request that is sent again and streams nothing.
+	// A draft without a text.
 	two := transcript.Made{After: storetest.Add(t, s, transcript.UserText("two"))[0]}
 	d := tn.Draft("anthropic", "m", two)
 	require.NoError(t, d.Write(t.Context(), "third"))
 	require.NoError(t, d.Flush(t.Context()))
-	d = tn.Draft("anthropic", "m", transcript.Made{After: two.After, PromptHash: "another request"})
-	require.NoError(t, storetest.ErrOf(d.Finish(t.Context(), &transcript.Response{Message: transcript.AssistantText("another answer"), Made: two})))
-	require.Equal(t, []string{"third"}, open())
+	empty := tn.Draft("anthropic", "m", transcript.Made{After: two.After, PromptHash: "another request"})
+	require.ErrorContains(t, d.Flush(t.Context()), "is over")
+	require.Equal(t, "third", open())
+	require.NoError(t, empty.Discard(t.Context()))
+	require.Empty(t, open())
+	late := tn.Draft("anthropic", "m", two)
+	last = tn.Draft("anthropic", "m", two)
+	require.NoError(t, last.Write(t.Context(), "fourth"))
+	require.NoError(t, last.Flush(t.Context()))
+	require.NoError(t, late.Discard(t.Context()))
+	require.Equal(t, "fourth", open())
 	require.NoError(t, tn.End())
 	require.NoError(t, begin(t, s).End())
 	require.Empty(t, open())
 	require.NotContains(t, storetest.History(t, s), "first")
-	require.Contains(t, storetest.History(t, s), "third", "as an aborted answer")
+	require.NotContains(t, storetest.History(t, s), "third")
+	require.Contains(t, storetest.History(t, s), "fourth", "as an aborted answer")
 }

@@ -40,7 +40,7 @@ func TestForkStandingAtRandom(t *testing.T) {
 			require.Equal(t, storetest.Encoded(t, want.History()), storetest.Encoded(t, whole.History()), where)
 			require.Equal(t, standingText(t, inForce(want)), standingText(t, whole.Standing()), where)
 			require.Empty(t, whole.Standing().Queued, where)
-			require.Empty(t, whole.Standing().Drafts, where)
+			require.Empty(t, whole.Standing().Draft, where)
 			s = fork
 		}
 	}

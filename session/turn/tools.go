@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,7 +15,8 @@ import (
 
 // A Tool runs a call and returns its result, see [transcript.ToolResult] and
 // [transcript.ToolError]. An error becomes an error result that the model sees, and so
-// do a panic and a message that is not the result of the call.
+// do a panic, see [session.EventToolPanic], and a message that is not the result of the
+// call.
 type Tool func(ctx context.Context, call rebuild.PendingCall) (transcript.Message, error)
 
 // ErrLater is returned by a [Tool] whose result is appended later, by another process
@@ -61,7 +63,7 @@ func runTool(ctx context.Context, s *session.Session, run Tool, c rebuild.Pendin
 		}
 		return err
 	}
-	result, err := call(ctx, run, c)
+	result, err := call(ctx, s, run, c)
 	if errors.Is(err, ErrLater) {
 		return nil
 	}
@@ -73,10 +75,11 @@ func runTool(ctx context.Context, s *session.Session, run Tool, c rebuild.Pendin
 }
 
 // call calls run. The error is the reason of a missing result.
-func call(ctx context.Context, run Tool, c rebuild.PendingCall) (result transcript.Message, err error) {
+func call(ctx context.Context, s *session.Session, run Tool, c rebuild.PendingCall) (result transcript.Message, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the tool %s panicked: %v", c.Call.Name, p)
+			session.Report(ctx, s, session.Event{Kind: session.EventToolPanic, Err: err}, "stack", string(debug.Stack()))
 		}
 	}()
 	result, err = run(ctx, c)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -142,7 +144,16 @@ func TestRunToolsNotSaved(t *testing.T) {
 // For every behaviour of a tool, its call gets a result, unless the result
 // comes later.
 func TestToolOutcomes(t *testing.T) {
-	st := storetest.Open(t, t.TempDir(), nil)
+	var log strings.Builder
+	var events []session.Event
+	st := storetest.Open(t, t.TempDir(), &session.Options{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Observe: func(_ context.Context, e session.Event) { // only one tool panics
+			if e.Kind == session.EventToolPanic {
+				events = append(events, e)
+			}
+		},
+	})
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "fails", "panics", "other", "nothing", "both", "later"))
@@ -163,6 +174,10 @@ func TestToolOutcomes(t *testing.T) {
 	require.NoError(t, turn.RunTools(t.Context(), s, 0, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 		return outcomes[c.Call.ID]()
 	}))
+	require.Len(t, events, 1)
+	require.Equal(t, s.Ref(), events[0].Session)
+	require.ErrorContains(t, events[0].Err, "index out of range")
+	require.Contains(t, log.String(), "tools_test.go", "the stack")
 	require.Equal(t, []rebuild.CallState{rebuild.Dispatched}, states(t, s))
 	storetest.Add(t, s, transcript.ToolResult("later", "it has come"))
 	var said []string

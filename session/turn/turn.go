@@ -12,6 +12,7 @@ type Turn struct {
 	s      *session.Session
 	unlock func() error
 	draft  *Draft // the last one
+	open   bool   // a draft may have flushed text
 }
 
 // Begin takes the turn lock of the session, the opt-in rule that one turn at a time
@@ -19,7 +20,7 @@ type Turn struct {
 // error then matches [session.ErrBusy] and the error of ctx. The lock ends with End or
 // with the process. It keeps out other turns, not appends.
 //
-// Begin closes the drafts of turns that have died, see [Draft].
+// Begin closes the draft of a turn that has died, see [Draft].
 func Begin(ctx context.Context, s *session.Session) (*Turn, error) { return begin(ctx, s, true) }
 
 // TryBegin is Begin without the wait: if another turn is running the error matches
@@ -32,7 +33,7 @@ func begin(ctx context.Context, s *session.Session, wait bool) (*Turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := closeDrafts(ctx, s); err != nil {
+	if err := closeDraft(ctx, s); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
 	return &Turn{s: s, unlock: unlock}, nil

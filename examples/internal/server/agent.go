@@ -50,10 +50,14 @@ func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) e
 			draft = t.Draft("anthropic", a.guard.Model, c.Made)
 			return a.stream(ctx, c, draft)
 		})
-		if answer != nil { // also the part of one that came before an error
-			if _, saveErr := draft.Finish(context.WithoutCancel(ctx), answer); saveErr != nil {
+		save := context.WithoutCancel(ctx)
+		switch {
+		case answer != nil: // also the part of one that came before an error
+			if _, saveErr := draft.Finish(save, answer); saveErr != nil {
 				return errors.Join(err, saveErr)
 			}
+		case draft != nil: // every attempt was void
+			err = errors.Join(err, draft.Discard(save))
 		}
 		if err != nil || len(answer.Message.ToolCalls()) == 0 {
 			return err

@@ -46,7 +46,7 @@ func (d *memory) adopt(op string, row driver.Row, header driver.Line) error {
 		if err != nil {
 			return err
 		}
-		d.storage.add(made)
+		d.add(made)
 		k = d.storage.keys[row.KeyRef()]
 	case s.row.KeyRef() != row.KeyRef():
 		return errInUse

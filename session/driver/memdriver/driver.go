@@ -26,8 +26,8 @@ type Options struct {
 type memory struct {
 	opts    Options
 	storage *storage
-	closing chan struct{}      // closed by Close
-	revs    map[driver.Ref]int // of the sessions whose lines were used; storage.mu guards it
+	closing chan struct{}                // closed by Close
+	bodies  map[driver.Ref]driver.Cursor // of the sessions whose lines were used; storage.mu guards it
 	// waiting counts the calls that wait for a turn lock. Add is called with
 	// storage.mu held and the driver open.
 	waiting sync.WaitGroup
@@ -43,7 +43,7 @@ var _ driver.Driver = (*memory)(nil)
 // modify them. The functions passed to LoadOrCreate, Create and SetCurrent must
 // not call the driver.
 func New(opts *Options) driver.Driver {
-	d := &memory{storage: newStorage(), closing: make(chan struct{}), revs: map[driver.Ref]int{}}
+	d := &memory{storage: newStorage(), closing: make(chan struct{}), bodies: map[driver.Ref]driver.Cursor{}}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -55,7 +55,7 @@ func New(opts *Options) driver.Driver {
 // a time, as two processes use one store. Reopen panics for any other driver.
 func Reopen(d driver.Driver) driver.Driver {
 	m := d.(*memory)
-	return &memory{opts: m.opts, storage: m.storage, closing: make(chan struct{}), revs: map[driver.Ref]int{}}
+	return &memory{opts: m.opts, storage: m.storage, closing: make(chan struct{}), bodies: map[driver.Ref]driver.Cursor{}}
 }
 
 // Close implements [driver.Driver]. Calls that wait for a turn lock give up
@@ -128,16 +128,16 @@ func (d *memory) find(ctx context.Context, op string, ref driver.Ref) (*session,
 	return s, nil
 }
 
-// findLines is find for a call that uses the lines of a session. After a Rewrite
-// it fails once, because the cursors that the caller has are old.
-func (d *memory) findLines(ctx context.Context, op string, ref driver.Ref) (*session, error) {
+// findLines is find for a call that uses the lines of a session up to a cursor. After a
+// Rewrite, or if the session was made anew, it fails once, and with each old cursor.
+func (d *memory) findLines(ctx context.Context, op string, ref driver.Ref, at driver.Cursor) (*session, error) {
 	s, err := d.find(ctx, op, ref)
 	if err != nil {
 		return nil, err
 	}
-	was, known := d.revs[ref]
-	d.revs[ref] = s.row.Rev
-	if known && was != s.row.Rev {
+	was := d.bodies[ref]
+	d.bodies[ref] = s.body
+	if was != 0 && was != s.body || at > 0 && at&^maxLines != s.body {
 		d.storage.mu.Unlock()
 		return nil, fail(op, ref, driver.ErrReplaced)
 	}
@@ -154,7 +154,7 @@ func (d *memory) writable(op string, ref driver.Ref) error {
 
 // Append implements [driver.Driver].
 func (d *memory) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	return d.append(ctx, "Append", ref, func(_ context.Context, s *session) ([]driver.Line, error) {
+	return d.append(ctx, "Append", ref, at, func(_ context.Context, s *session) ([]driver.Line, error) {
 		if at >= 0 && at != s.end() {
 			return nil, driver.ErrConflict
 		}
@@ -164,7 +164,7 @@ func (d *memory) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 
 // Update implements [driver.Driver].
 func (d *memory) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	return d.append(ctx, "Update", ref, func(ctx context.Context, s *session) ([]driver.Line, error) {
+	return d.append(ctx, "Update", ref, driver.Anywhere, func(ctx context.Context, s *session) ([]driver.Line, error) {
 		decided := make(chan struct{})
 		s.deciding = decided
 		end := s.end()
@@ -180,8 +180,10 @@ func (d *memory) Update(ctx context.Context, ref driver.Ref, decide func(context
 
 // append appends the lines that decide returns, while nothing else can append to the
 // session or remove it.
-func (d *memory) append(ctx context.Context, op string, ref driver.Ref, decide func(context.Context, *session) ([]driver.Line, error)) (driver.Result, error) {
-	s, err := d.alone(ctx, op, ref, d.findLines)
+func (d *memory) append(ctx context.Context, op string, ref driver.Ref, at driver.Cursor, decide func(context.Context, *session) ([]driver.Line, error)) (driver.Result, error) {
+	s, err := d.alone(ctx, op, ref, func(ctx context.Context, op string, ref driver.Ref) (*session, error) {
+		return d.findLines(ctx, op, ref, at)
+	})
 	if err != nil {
 		return driver.Result{}, err
 	}
@@ -218,7 +220,7 @@ func (d *memory) alone(ctx context.Context, op string, ref driver.Ref, find func
 
 // Settle implements [driver.Driver]. There is never anything to wait for.
 func (d *memory) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	s, err := d.findLines(ctx, "Settle", ref)
+	s, err := d.findLines(ctx, "Settle", ref, driver.Anywhere)
 	if err != nil {
 		return 0, err
 	}
@@ -283,8 +285,14 @@ func (d *memory) create(op string, key driver.KeyRef, header func(gen int64) (dr
 	if err != nil {
 		return driver.Row{}, fail(op, row.Ref(), err)
 	}
-	d.storage.add(s)
+	d.add(s)
 	return s.copyRow(), nil
+}
+
+// add stores a new session, whose ID this driver may know of a deleted one.
+func (d *memory) add(s *session) {
+	d.storage.add(s)
+	delete(d.bodies, s.row.Ref())
 }
 
 // SetCurrent implements [driver.Driver].

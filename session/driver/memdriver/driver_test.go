@@ -80,7 +80,9 @@ func TestFail(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, asked)
 	full = false
-	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, 1)
+	end, err := d.Settle(ctx, ref)
+	require.NoError(t, err)
+	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, end)
 	require.NoError(t, err)
 }
 
@@ -102,11 +104,10 @@ func TestDamage(t *testing.T) {
 	first := driver.Line{ID: "1", Data: []byte(`{"type":"user","id":"1","batch":2,"idem":"key","content":"a"}`)}
 	second := driver.Line{ID: "2", Data: []byte(`{"type":"user","id":"2","part":2,"content":"b"}`)}
 	lines := []driver.Line{first, {Data: []byte(`{"torn`)}, second, {Data: []byte(`{"no":"type"}`)}}
-	if _, err := d.Append(ctx, ref, lines, driver.Anywhere); err != nil {
-		t.Fatal(err)
-	}
+	added, err := d.Append(ctx, ref, lines, driver.Anywhere)
+	require.NoError(t, err)
 	var got []string
-	for rec, err := range d.Scan(ctx, ref, 1, driver.Forward) {
+	for rec, err := range d.Scan(ctx, ref, added.Start, driver.Forward) {
 		require.NoError(t, err)
 		if rec.Damage != nil {
 			got = append(got, rec.Damage.String())
@@ -114,7 +115,7 @@ func TestDamage(t *testing.T) {
 		}
 		got = append(got, rec.Entry.ID)
 	}
-	want := `1|torn: 6 bytes at offset 2|2|malformed: 13 bytes at offset 4 (no type)`
+	want := fmt.Sprintf(`1|torn: 6 bytes at offset %d|2|malformed: 13 bytes at offset %d (no type)`, added.Start+1, added.Start+3)
 	require.Equal(t, want, strings.Join(got, "|"))
 }
 

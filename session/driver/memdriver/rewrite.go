@@ -51,7 +51,7 @@ func (d *memory) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	if !ok || h.Rev <= s.row.Rev {
 		return fail(op, ref, errNoHeader)
 	}
-	next := newSession(driver.Row{
+	next := d.storage.newSession(driver.Row{
 		ID: ref.ID, Agent: ref.Agent, Owner: s.row.Owner, Key: s.row.Key, Gen: s.row.Gen, Rev: h.Rev, UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created,
 	})
 	if _, err = next.append(lines); err == nil {

@@ -37,10 +37,10 @@ func (d *memory) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 // records returns the records after a cursor. It needs no lock: elements are
 // never changed, and later ones are past its end.
 func (d *memory) records(ctx context.Context, op string, ref driver.Ref, from driver.Cursor) ([]transcript.Record, error) {
-	s, err := d.findLines(ctx, op, ref)
+	s, err := d.findLines(ctx, op, ref, from)
 	if err != nil {
 		return nil, err
 	}
 	defer d.storage.mu.Unlock()
-	return s.records[min(max(from, 0), s.end()):], nil
+	return s.records[min(max(from, 0)&maxLines, driver.Cursor(len(s.records))):], nil
 }

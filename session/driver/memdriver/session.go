@@ -12,22 +12,28 @@ import (
 // A session is one session of a storage, whose lock guards it.
 type session struct {
 	row     driver.Row
-	records []transcript.Record // the k-th ends at cursor k; only added to
+	body    driver.Cursor       // names the lines in cursors; a rewrite gives another one
+	records []transcript.Record // the k-th ends at cursor body|k; only added to
 	turn    chan struct{}       // holds one element while the turn is locked
 	gone    chan struct{}       // closed when the session is deleted
 
 	deciding chan struct{} // closed when an Update has decided; nil if none is running
 }
 
-func newSession(row driver.Row) *session {
+// maxLines is the part of a cursor that counts the lines before it.
+const maxLines driver.Cursor = 1<<32 - 1
+
+func (st *storage) newSession(row driver.Row) *session {
+	st.body += maxLines + 1
 	return &session{
 		row:  row,
+		body: st.body,
 		turn: make(chan struct{}, 1),
 		gone: make(chan struct{}),
 	}
 }
 
-func (s *session) end() driver.Cursor { return driver.Cursor(len(s.records)) }
+func (s *session) end() driver.Cursor { return s.body | driver.Cursor(len(s.records)) }
 
 func (s *session) copyRow() driver.Row {
 	row := s.row

@@ -23,6 +23,7 @@ type storage struct {
 	sessions map[driver.Ref]*session
 	keys     map[driver.KeyRef]*key
 	watches  map[*watch]bool
+	body     driver.Cursor // the last that was given
 }
 
 // A key outlives its sessions, so that their gens are not used again.
@@ -73,7 +74,7 @@ func (st *storage) prepare(row driver.Row, lines []driver.Line) (*session, error
 		return nil, errInUse
 	}
 	row.Labels = slices.Clone(row.Labels)
-	s := newSession(row)
+	s := st.newSession(row)
 	_, err := s.append(lines)
 	return s, err
 }

@@ -55,7 +55,7 @@ func (d *Driver) adopt(ctx context.Context, row driver.Row, header driver.Line) 
 // the session, as every call does.
 func (s *still) adopt(header lines) error {
 	hash := ownedHash(s.row.KeyRef())
-	if err := s.exec("SELECT set_config('synchronous_commit', $1, true)", s.d.sync); err != nil {
+	if err := s.settle(); err != nil {
 		return err
 	}
 	if err := s.exec(`INSERT INTO {s}.keys AS k (agent, hash, gen) VALUES ($1, $2, $3)

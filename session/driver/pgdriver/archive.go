@@ -47,7 +47,7 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 			if err := s.allow(check); err != nil {
 				return err
 			}
-			return s.exec("SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
+			return s.exec("SELECT {s}.remove($1, $2, $3, $4)", ref.Agent, ref.ID, d.strict, lockWait(s.ctx))
 		})
 		if unsure && errors.Is(err, errNoSession) { // an abandoned attempt has deleted it
 			err = nil

@@ -103,7 +103,8 @@ func (b blobStore) Delete(ctx context.Context, ref driver.Ref, hashes ...string)
 		return nil
 	}
 	return fail("delete blobs", ref, b.with(ctx, ref, hashes, func(sums [][]byte) error {
-		_, err := b.d.exec(ctx, "DELETE FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = ANY ($3)", ref.Agent, ref.ID, sums)
+		_, err := b.d.exec(ctx, "DELETE FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = ANY ($3) AND set_config('synchronous_commit', $4, true) <> ''",
+			ref.Agent, ref.ID, sums, b.d.strict)
 		return err
 	}))
 }

@@ -79,8 +79,8 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	}
 	var status string
 	var body *int64
-	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17)",
-		key.Agent, row.ID, []byte(key.Owner), []byte(key.Key), ownedHash(key), row.Gen, row.Rev, d.sync, seconds, nanoseconds, text, only,
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)",
+		key.Agent, row.ID, []byte(key.Owner), []byte(key.Key), ownedHash(key), row.Gen, row.Rev, d.sync, lockWait(ctx), seconds, nanoseconds, text, only,
 		l.types, l.ids, l.data, base, rev)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
@@ -158,7 +158,7 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, err
 	}
 	var status string
-	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7)", ref.Agent, ref.ID, row.Gen, d.sync, l.Type, l.ID, l.Data)
+	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7,$8)", ref.Agent, ref.ID, row.Gen, d.sync, lockWait(ctx), l.Type, l.ID, l.Data)
 	err = d.call(ctx, set, func(ctx context.Context) (bool, error) {
 		status = "ok"
 		return d.look(ctx, ref, l.ID, l.Data, nil, new(*int64), new(*int64))
@@ -195,7 +195,7 @@ func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 	}
 	var there bool
 	unsure := false
-	remove := d.row(ctx, "SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
+	remove := d.row(ctx, "SELECT {s}.remove($1, $2, $3, $4)", ref.Agent, ref.ID, d.strict, lockWait(ctx))
 	err := d.call(ctx, remove, func(ctx context.Context) (gone bool, err error) {
 		unsure = true
 		if _, err = d.get(ctx, ref); errors.Is(err, errNoSession) {

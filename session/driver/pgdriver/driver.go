@@ -29,7 +29,8 @@ type Options struct {
 	Schema string
 	// Async acknowledges appends that the server has not put on stable storage yet,
 	// and allows a server that never does (fsync or synchronous_commit off). The
-	// last of them may be lost when the server crashes, in order.
+	// last of them may be lost when the server crashes, in order. What removes words,
+	// such as Delete and Rewrite, is on stable storage all the same.
 	Async bool
 	// Lease is how long a turn lock outlives the process that holds it; 0 means 15
 	// seconds. It is renewed three times in that time.
@@ -42,11 +43,13 @@ type Options struct {
 // Driver is a [driver.Driver] in a PostgreSQL database. It is safe for several
 // goroutines.
 type Driver struct {
-	pool  *pgxpool.Pool
-	opts  Options
-	sql   *strings.Replacer // of {s}, the schema
-	sync  string            // synchronous_commit of a write
-	names sync.Map          // of the bodies that were used, by ref
+	pool *pgxpool.Pool
+	opts Options
+	sql  *strings.Replacer // of {s}, the schema
+	sync string            // synchronous_commit of a write
+	// strict is sync for removals, which are on stable storage even if Options.Async is set.
+	strict string
+	names  sync.Map // of the bodies that were used, by ref
 	// direct is set if connections lead to the server itself, and not to a pooler.
 	direct atomic.Bool
 
@@ -112,6 +115,9 @@ func (d *Driver) durable(ctx context.Context) error {
 	var pid uint32
 	err = conn.QueryRow(ctx, "SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_backend_pid()", pgx.QueryExecModeExec).Scan(&d.sync, &fsync, &pid)
 	d.direct.Store(pid == conn.Conn().PgConn().PID())
+	if d.strict = d.sync; d.sync == "off" {
+		d.strict = "on"
+	}
 	switch {
 	case err != nil:
 		return err

@@ -108,9 +108,13 @@ func (f files) change(ctx context.Context, name string, data []byte, fresh bool)
 	var attempt pgtype.UUID
 	ctx, cancel := writing(ctx)
 	defer cancel()
+	sync := f.d.sync
+	if data == nil {
+		sync = f.d.strict
+	}
 	err := f.d.persist(ctx, func(ctx context.Context) error {
 		attempt = newAttempt()
-		return f.d.row(ctx, "SELECT {s}.write_file($1, $2, $3, $4, $5, $6, $7)", name, attempt, data, fresh, f.d.sync, folders, holders).once(ctx, &status)
+		return f.d.row(ctx, "SELECT {s}.write_file($1, $2, $3, $4, $5, $6, $7, $8)", name, attempt, data, fresh, sync, lockWait(ctx), folders, holders).once(ctx, &status)
 	}, func(ctx context.Context) (done bool, err error) {
 		status = "ok"
 		if err := f.d.row(ctx, "SELECT {s}.revoke($1)", attempt).once(ctx, nil); err != nil {

@@ -3,11 +3,9 @@ package pgdriver
 import (
 	"context"
 	_ "embed" // for the schema
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 //go:embed schema.sql
@@ -71,8 +69,5 @@ func (d *Driver) migrate(ctx context.Context) error {
 		}
 		return nil
 	})
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42501" { // insufficient privilege
-		err = fmt.Errorf("the role %q lacks a right: open the driver once with a role that may make the tables, and grant this one what the documentation of the package lists: %w", d.pool.Config().ConnConfig.User, err)
-	}
-	return err
+	return d.outcomeOf(false, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,9 +23,30 @@ func reading(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, patience)
 }
 
-// writing is ctx for a write: one that has begun is finished.
+// writing is ctx for a write: one that has begun is finished, but waits for no lock
+// after the deadline of ctx.
 func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithValue(ctx, lockLimit{}, limitOf(ctx))
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
+}
+
+// lockLimit is the key of the time until which a write waits for locks.
+type lockLimit struct{}
+
+func limitOf(ctx context.Context) time.Time {
+	if limit, ok := ctx.Value(lockLimit{}).(time.Time); ok {
+		return limit
+	}
+	limit := time.Now().Add(patience - patience/10) // so that the server reports it
+	if end, ok := ctx.Deadline(); ok && end.Before(limit) {
+		limit = end
+	}
+	return limit
+}
+
+// lockWait is the lock_timeout of a write that begins now, in milliseconds.
+func lockWait(ctx context.Context) string {
+	return strconv.FormatInt(max(time.Until(limitOf(ctx)).Milliseconds(), 1), 10)
 }
 
 // persist calls do until it succeeds, or fails for another reason than a missing
@@ -51,13 +73,13 @@ func (d *Driver) persist(ctx context.Context, do func(context.Context) error, se
 			unsure = true
 		case unprepared(err):
 			d.direct.Store(false) // it is a pooler after all
-		case !interrupted(err) && !again(err):
-			return outcomeOf(unsure, err)
+		case !interrupted(err) && (!again(err) || isCode(err, lockTimeout) && !unsure):
+			return d.outcomeOf(unsure, err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return outcomeOf(unsure, err)
+			return d.outcomeOf(unsure, err)
 		}
 	}
 }
@@ -84,11 +106,30 @@ func (e *UnknownError) As(target any) bool {
 	return ok
 }
 
-func outcomeOf(unsure bool, err error) error {
-	if unsure {
+// outcomeOf adds the way out to an error.
+func (d *Driver) outcomeOf(unsure bool, err error) error {
+	switch {
+	case unsure:
 		return &UnknownError{err}
+	case isCode(err, lockTimeout):
+		return fmt.Errorf("another client of the database holds the lock of the session until the deadline, nothing was written: look for its transaction in pg_locks: %w: %w",
+			context.DeadlineExceeded, err)
+	case isCode(err, noPrivilege):
+		return fmt.Errorf("the role %q lacks a right: open the driver once with a role that may make the tables, and grant this one what the documentation of the package lists: %w", d.pool.Config().ConnConfig.User, err)
 	}
 	return err
+}
+
+// Codes of errors of the server.
+const (
+	lockTimeout = "55P03"
+	diskFull    = "53100"
+	noPrivilege = "42501"
+)
+
+func isCode(err error, code string) bool {
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	return answered && e.Code == code
 }
 
 // interrupted reports whether the outcome of a transaction is unknown. A server may
@@ -130,12 +171,12 @@ func again(err error) bool {
 	}
 	switch e.Code {
 	case "40001", "40P01", // serialization failure, deadlock
-		"55P03",                   // lock not available
+		lockTimeout,
 		"57P01", "57P02", "57P03", // the server is being stopped or started
 		"25006": // read only: the other side of a failover
 		return true
 	}
-	return e.Code[:2] == "08" || e.Code[:2] == "53" // connection, resources
+	return e.Code[:2] == "08" || e.Code[:2] == "53" && e.Code != diskFull // connection, resources
 }
 
 // unprepared reports whether a statement was not there, or was there already, because

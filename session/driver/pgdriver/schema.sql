@@ -103,7 +103,7 @@ CREATE SEQUENCE {s}.changes;
 -- insert_lines adds lines to a body that is locked or not yet visible.
 CREATE FUNCTION {s}.insert_lines(
 	p_body bigint, p_start bigint, p_types text[], p_ids text[], p_data bytea[]
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	INSERT INTO {s}.lines (body, seq, type, id, data)
 		SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
@@ -113,17 +113,15 @@ END $$;
 -- append is one append: lock, look, write. The outcome is in o_status; only 'ok' has
 -- written.
 CREATE FUNCTION {s}.append(
-	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_attempt uuid,
+	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_wait text, p_attempt uuid,
 	p_at bigint, p_types text[], p_ids text[], p_data bytea[],
 	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	s record;
 	v_change bigint;
 BEGIN
-	IF current_setting('synchronous_commit') <> p_sync THEN
-		PERFORM set_config('synchronous_commit', p_sync, true);
-	END IF;
+	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	SELECT t.ctid, t.body, t.lines, t.archived, t.fence, t.turn_until INTO s
 		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
@@ -169,15 +167,15 @@ END $$;
 -- create makes a session if its key has given gen p_gen - 1 last, or p_gen is 0, and the
 -- session p_base has the rev p_base_rev, which is NULL if it does not matter.
 CREATE FUNCTION {s}.create(
-	p_agent text, p_id text, p_owner bytea, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text,
+	p_agent text, p_id text, p_owner bytea, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text, p_wait text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
 	p_types text[], p_ids text[], p_data bytea[], p_base text, p_base_rev integer,
 	OUT o_status text, OUT o_body bigint
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	v_gen bigint;
 BEGIN
-	PERFORM set_config('synchronous_commit', p_sync, true);
+	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	INSERT INTO {s}.keys (agent, hash, gen) VALUES (p_agent, p_key_hash, 0) ON CONFLICT DO NOTHING;
 	SELECT k.gen INTO v_gen FROM {s}.keys k WHERE k.agent = p_agent AND k.hash = p_key_hash FOR NO KEY UPDATE;
 	IF p_gen > 0 AND (v_gen <> p_gen - 1 OR p_only_first AND EXISTS (
@@ -207,15 +205,15 @@ END $$;
 
 -- set_current gives a session the highest gen of its key, and a line that says so.
 CREATE FUNCTION {s}.set_current(
-	p_agent text, p_id text, p_gen bigint, p_sync text, p_type text, p_line_id text, p_data bytea,
+	p_agent text, p_id text, p_gen bigint, p_sync text, p_wait text, p_type text, p_line_id text, p_data bytea,
 	OUT o_status text
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	v_hash bytea;
 	v_gen  bigint;
 	s      record;
 BEGIN
-	PERFORM set_config('synchronous_commit', p_sync, true);
+	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	SELECT t.key_hash INTO v_hash FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id;
 	SELECT k.gen INTO v_gen FROM {s}.keys k WHERE k.agent = p_agent AND k.hash = v_hash FOR NO KEY UPDATE;
 	SELECT t.body, t.lines, t.archived INTO s
@@ -237,11 +235,11 @@ BEGIN
 END $$;
 
 -- remove deletes a session whose row is locked, or locks it.
-CREATE FUNCTION {s}.remove(p_agent text, p_id text, p_sync text) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION {s}.remove(p_agent text, p_id text, p_sync text, p_wait text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	v_body bigint;
 BEGIN
-	PERFORM set_config('synchronous_commit', p_sync, true);
+	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	DELETE FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id RETURNING t.body INTO v_body;
 	IF NOT FOUND THEN
 		RETURN false;
@@ -257,12 +255,12 @@ END $$;
 -- locks that the writer holds last. An attempt that was revoked, or is being revoked,
 -- fails: its name is in use.
 CREATE FUNCTION {s}.write_file(
-	p_name text, p_attempt uuid, p_data bytea, p_new boolean, p_sync text, p_folders bytea[], p_holders uuid[]
-) RETURNS text LANGUAGE plpgsql AS $$
+	p_name text, p_attempt uuid, p_data bytea, p_new boolean, p_sync text, p_wait text, p_folders bytea[], p_holders uuid[]
+) RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	v_held bigint;
 BEGIN
-	PERFORM set_config('synchronous_commit', p_sync, true);
+	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	INSERT INTO {s}.revoked (attempt) VALUES (p_attempt);
 	DELETE FROM {s}.revoked r WHERE r.attempt = p_attempt;
 	PERFORM FROM {s}.locks l JOIN unnest(p_folders, p_holders) AS h(folder, holder) ON l.folder = h.folder AND l.holder = h.holder
@@ -286,7 +284,7 @@ BEGIN
 END $$;
 
 -- revoke has an attempt end or fail.
-CREATE FUNCTION {s}.revoke(p_attempt uuid) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION {s}.revoke(p_attempt uuid) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	DELETE FROM {s}.revoked r WHERE r.at < clock_timestamp() - interval '7 days';
 	INSERT INTO {s}.revoked (attempt) VALUES (p_attempt) ON CONFLICT DO NOTHING;
@@ -299,7 +297,7 @@ END $$;
 CREATE FUNCTION {s}.look(
 	p_agent text, p_id text, p_line_id text, p_data bytea, p_attempt uuid,
 	OUT o_body bigint, OUT o_seq bigint, OUT o_archived boolean
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	UPDATE {s}.sessions t SET lines = t.lines WHERE t.agent = p_agent AND t.id = p_id RETURNING t.body, t.archived INTO o_body, o_archived;
 	SELECT max(l.seq) INTO o_seq FROM {s}.lines l WHERE l.body = o_body AND l.id = p_line_id AND l.data = p_data;

@@ -56,7 +56,7 @@ func (d *Driver) still(ctx context.Context, ref driver.Ref, settled func(driver.
 
 // lock locks the key and then the session.
 func (s *still) lock(ref driver.Ref) error {
-	if err := s.exec("SELECT set_config('synchronous_commit', $1, true)", s.d.sync); err != nil {
+	if err := s.settle(); err != nil {
 		return err
 	}
 	if err := s.exec(`SELECT k.gen FROM {s}.keys k JOIN {s}.sessions t ON k.agent = t.agent AND k.hash = t.key_hash
@@ -76,6 +76,11 @@ func (s *still) lock(ref driver.Ref) error {
 	row.Size, row.Current = int64(cursorOf(s.body, s.lines)), s.row.Current
 	s.row = row
 	return nil
+}
+
+// settle makes the commit safe, and bounds the waits for locks.
+func (s *still) settle() error {
+	return s.exec("SELECT set_config('synchronous_commit', $1, true), set_config('lock_timeout', $2, true)", s.d.strict, lockWait(s.ctx))
 }
 
 // allow reports why the session must stay as it is, if there is a reason.
