@@ -39,6 +39,7 @@ type record struct {
 
 	Row     *driver.Row `json:"row,omitempty"`
 	Change  string      `json:"change,omitempty"`  // a session that is made, archived, restored or made current
+	Listed  folderTimes `json:"listed,omitzero"`   // of folders whose names the lines before are about
 	Unknown string      `json:"unknown,omitempty"` // a transcript whose header cannot be read
 	Open    int64       `json:"open,omitempty"`    // a writer that may append from now on
 	Closed  int64       `json:"closed,omitempty"`  // a writer that appends no more; the index has its rows
@@ -76,6 +77,7 @@ type index struct {
 	remake  bool            // the next writer must rewrite the file
 	// No process has written to the file under this boot of the system.
 	otherBoot bool
+	said      folderTimes // the last ones in the file
 	learned
 }
 
@@ -132,7 +134,7 @@ func (x *index) forget() error {
 	x.rows, x.writers = newRows(0), map[int64]bool{}
 	x.named.Store(false)
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	x.learned = learned{lost: true}
+	x.said, x.learned = folderTimes{}, learned{lost: true}
 	return err
 }
 
@@ -310,6 +312,11 @@ func (x *index) apply(l line) {
 		}
 	case l.Change != "":
 		x.changes[l.Change] = true
+	case l.Listed != folderTimes{}:
+		x.said = l.Listed
+		if !x.lost {
+			x.listed = l.Listed
+		}
 	case l.Unknown != "":
 		if x.find(l.Unknown) == nil {
 			x.set(&entry{id: l.Unknown, size: unseen})

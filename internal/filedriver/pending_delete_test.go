@@ -46,32 +46,3 @@ func TestNothingFindsASessionThatIsBeingDeleted(t *testing.T) {
 	require.NotContains(t, indexText(t, dir), "gone")
 	require.NoFileExists(t, filepath.Join(dir, "agents/main/sessions/gone.jsonl"))
 }
-
-// After every change of the folders by a writer the index is newer than they are, so
-// that other processes do not compare them.
-func TestIndexIsNewerThanTheFolder(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
-	newer := func(what string) {
-		t.Helper()
-		index, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
-		require.NoError(t, err)
-		for _, name := range []string{"sessions", "archive"} {
-			folder, err := os.Stat(filepath.Join(dir, "agents/main", name))
-			if err == nil { // there is no archive at first
-				require.True(t, folder.ModTime().Before(index.ModTime()), what)
-			}
-		}
-	}
-	a := create(t, d, "a", "a key")
-	newer("after a session was made")
-	b := create(t, d, "b", "another key")
-	newer("after another one was made")
-	require.NoError(t, d.Archive(t.Context(), b.Ref(), nil))
-	newer("after one was archived")
-	require.NoError(t, d.Restore(t.Context(), b.Ref()))
-	newer("after it was restored")
-	require.NoError(t, d.Delete(t.Context(), a.Ref()))
-	newer("after one was deleted")
-}

@@ -137,7 +137,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(int6
 	err = x.hold(ctx, func() (err error) {
 		if load {
 			if row, found = x.currentRow(own); !found {
-				err = x.certain()
+				err = x.certain(ctx)
 				row, found = x.currentRow(own) // certain may have seen that it was restored
 			}
 		}

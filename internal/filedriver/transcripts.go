@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
@@ -25,13 +24,16 @@ type learned struct {
 	stale []string // sessions with both an archive and a transcript, for the next writer to clean up
 	// When the folders of transcripts and archives were changed last before their
 	// names were compared with the rows.
-	listed [2]time.Time
+	listed folderTimes
 }
 
-// compare looks for transcripts that are missing or outdated in the index, if
-// there may be any. A writer adds a row after each change of the folder. So a
-// folder that is not older than the index may have names added or removed by
-// hand, or a session that is just being made.
+// folderTimes are the times of the last changes of the folders of transcripts and
+// archives, in nanoseconds; 0 if there is no such folder.
+type folderTimes [2]int64
+
+// compare looks for transcripts that are missing or outdated in the index, unless
+// the folders are as they were when their names were compared last, by this process or
+// by a writer of the index.
 func (x *index) compare(ctx context.Context) error {
 	if err := x.seekDead(); err != nil {
 		return err
@@ -40,8 +42,7 @@ func (x *index) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	older := x.info != nil && at[0].Before(x.info.ModTime()) && at[1].Before(x.info.ModTime())
-	if !x.lost && (older || at[0].Equal(x.listed[0]) && at[1].Equal(x.listed[1])) {
+	if !x.lost && at == x.listed {
 		return nil
 	}
 	archives, err := x.a.files(true)
@@ -101,26 +102,8 @@ func (x *index) compared() {
 	}
 }
 
-// vouch makes the index newer than the folders if they have not changed since this
-// writer compared them or changed them itself. It is called after every write: one in
-// the same tick of the clock as the change leaves both equally old, and then every
-// process would compare them again.
-func (x *index) vouch() {
-	at, err := x.a.changed()
-	if err != nil || !at[0].Equal(x.listed[0]) || !at[1].Equal(x.listed[1]) {
-		return
-	}
-	last := at[0]
-	if at[1].After(last) {
-		last = at[1]
-	}
-	if !x.info.ModTime().After(last) {
-		_ = x.a.root.Chtimes(indexName, time.Time{}, last.Add(time.Microsecond)) // else they compare
-	}
-}
-
 // changed returns when the folders of transcripts and archives were changed last.
-func (a *agent) changed() (at [2]time.Time, err error) {
+func (a *agent) changed() (at folderTimes, err error) {
 	for i, name := range []string{"sessions", archiveFolder} {
 		info, err := a.root.Lstat(name)
 		if i == 1 && errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +112,7 @@ func (a *agent) changed() (at [2]time.Time, err error) {
 		if err != nil {
 			return at, a.d.wrap("list sessions", a.dir, err, "check that this user may read it")
 		}
-		at[i] = info.ModTime()
+		at[i] = changeTime(info)
 	}
 	return at, nil
 }
@@ -198,9 +181,14 @@ func (x *index) look(f found) error {
 	return err
 }
 
-// certain returns an error while a transcript may belong to any key: then a key
-// without a session may be the key of that one.
-func (x *index) certain() error {
+// certain compares the names in the folders, whatever their times. It returns an error
+// while a transcript may belong to any key: then a key without a session may be the key
+// of that one.
+func (x *index) certain(ctx context.Context) error {
+	x.listed = folderTimes{}
+	if err := x.compare(ctx); err != nil {
+		return err
+	}
 	var all []string
 	for e := x.byKey[ownedKey{}]; e != nil; e = e.next {
 		all = append(all, e.id)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,14 @@ type notes struct {
 	file *os.File
 	fd   int              // of file
 	by   map[int32]string // by watch descriptor: the agent's folder if it is one of transcripts, else empty
+}
+
+// changeTime returns the time of the last change of a folder. No program can set it.
+func changeTime(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Ctim.Nano()
+	}
+	return info.ModTime().UnixNano()
 }
 
 // openNotes starts the goroutine that reads the reports.

@@ -2,7 +2,10 @@
 
 package filedriver
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+)
 
 // notes are what the system reports about folders: nothing.
 type notes struct{}
@@ -12,3 +15,6 @@ func openNotes(*watches) (*notes, error) { return nil, errors.ErrUnsupported }
 func (*notes) cover(*watch) error { return errors.ErrUnsupported }
 
 func (*notes) close() {}
+
+// changeTime returns the time of the last change of a folder.
+func changeTime(info fs.FileInfo) int64 { return info.ModTime().UnixNano() }

@@ -145,18 +145,24 @@ func (x *index) addNews() error {
 			recs = append(recs, record{Row: e.row})
 		}
 	}
-	if len(recs) > 0 {
-		if err := x.write(recs...); err != nil {
-			return err
-		}
-	}
+	news := x.news
 	x.news = nil
-	return nil
+	if len(recs) == 0 {
+		return nil
+	}
+	err := x.write(recs...)
+	if err != nil {
+		x.news = news
+	}
+	return err
 }
 
 // write appends lines to the index and applies them. No writer is named in an index of
 // another boot, of which no dead writer counts. The caller holds the lock of the index.
 func (x *index) write(recs ...record) error {
+	if !x.lost && len(x.news) == 0 && x.listed != x.said { // the rows of all these names are in the file
+		recs = append(recs, record{Listed: x.listed})
+	}
 	var lines []byte
 	for _, rec := range recs {
 		lines = appendRecord(lines, rec)
@@ -180,7 +186,6 @@ func (x *index) write(recs ...record) error {
 	}
 	_, named := x.writers[x.by]
 	x.named.Store(named)
-	x.vouch()
 	// An erase rewrites the file itself, once the session has its new row.
 	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
 		if err := x.rewrite(false); err != nil { // it continues to grow
@@ -250,6 +255,9 @@ func (x *index) rewrite(sync bool) error {
 			data = appendRecord(data, record{Open: by})
 		}
 	}
+	if !x.lost {
+		data = appendRecord(data, record{Listed: x.listed})
+	}
 	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
 		data = appendRecord(data, record{Delete: id})
 	}
@@ -275,7 +283,6 @@ func (x *index) rewrite(sync bool) error {
 		return err
 	}
 	x.learned, x.remake = was, was.lost
-	x.vouch()
 	return nil
 }
 

@@ -23,14 +23,6 @@ func (x *index) openWriter(ctx context.Context) error {
 		if x.named.Load() {
 			return nil
 		}
-		if !x.remake {
-			if err := x.compare(ctx); err != nil {
-				return err
-			}
-			if err := x.addNews(); err != nil { // the next line makes the index newer than the folder
-				return err
-			}
-		}
 		return x.write(record{Open: x.by})
 	})
 	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {

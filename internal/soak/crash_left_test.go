@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -126,8 +125,6 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 				require.NoError(t, f.Sync())
 				require.NoError(t, f.Close())
 				require.NoError(t, os.Rename(f.Name(), path))
-				later := time.Now().Add(time.Hour) // others have written to the index since
-				require.NoError(t, os.Chtimes(filepath.Join(dir, "agents/main/sessions.jsonl"), later, later))
 				from()
 				st = storetest.Open(t, dir, nil)
 				do(t, st, s, ids)

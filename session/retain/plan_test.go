@@ -1,6 +1,7 @@
 package retain_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -437,7 +438,7 @@ func manySessions(t *testing.T, dir string, n int) {
 	index := filepath.Join(dir, "agents/main/sessions.jsonl")
 	rows, err := os.ReadFile(index)
 	require.NoError(t, err)
-	lines := strings.Split(strings.TrimSpace(string(rows)), "\n")
+	lines := strings.Split(string(rows[:bytes.LastIndex(rows, []byte(`{"closed":`))-1]), "\n") // a row comes before that
 	var sb strings.Builder
 	sb.WriteString(lines[0] + "\n")
 	for i := range n {

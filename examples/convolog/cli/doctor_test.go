@@ -137,7 +137,7 @@ func TestDoctorOnCrashes(t *testing.T) {
 		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
 		{"index that is cut", func(t testing.TB, agent, _ string) {
 			require.NoError(t, os.Truncate(filepath.Join(agent, "sessions.jsonl"), 150))
-		}, []string{"not-listed", "not-listed", "index-damaged"}, nil, []string{"not-listed", "not-listed", "index-damaged"}},
+		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
 		{"older index", func(t testing.TB, agent, _ string) {
 			name := filepath.Join(agent, "sessions.jsonl")
 			data, err := os.ReadFile(name)
@@ -146,7 +146,7 @@ func TestDoctorOnCrashes(t *testing.T) {
 			require.NoError(t, os.WriteFile(name, append(first, '\n'), 0o600))
 			ahead := time.Now().Add(1000 * time.Hour)
 			require.NoError(t, os.Chtimes(name, ahead, ahead))
-		}, []string{"not-listed", "not-listed", "not-listed"}, nil, []string{"not-listed", "not-listed", "not-listed"}},
+		}, nil, nil, nil},
 		{"damaged index of an agent without sessions", func(t testing.TB, agent, _ string) {
 			nobody := filepath.Join(filepath.Dir(agent), "nobody")
 			require.NoError(t, os.MkdirAll(filepath.Join(nobody, "sessions"), 0o700))

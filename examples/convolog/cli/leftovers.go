@@ -263,16 +263,9 @@ func (f *folder) repair(ctx context.Context) (err error) {
 	return errors.Join(err, openErr)
 }
 
-// touch makes a folder newer than its index, so that the next call of a store compares
-// the names in the folder with the index.
-func touch(folder string) error {
-	at := time.Now()
-	index, err := os.Stat(filepath.Join(filepath.Dir(folder), "sessions.jsonl"))
-	if err == nil && index.ModTime().After(at) {
-		at = index.ModTime()
-	}
-	return os.Chtimes(folder, time.Time{}, at)
-}
+// touch gives a folder another time, so that the next call of a store compares the names
+// in the folder with the index.
+func touch(folder string) error { return os.Chtimes(folder, time.Time{}, time.Now()) }
 
 func (f *folder) mend(ctx context.Context, before []finding) error {
 	infos, err := f.List(ctx, &session.ListOptions{State: session.AnyState})
