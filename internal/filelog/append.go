@@ -3,7 +3,6 @@ package filelog
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime"
 	"time"
 
@@ -18,12 +17,6 @@ const (
 	eagerTries = 32
 	minWait    = 50 * time.Microsecond
 	maxWait    = 5 * time.Millisecond
-
-	// Drain keeps the append lock so long, at first and at most, before it lends it to
-	// others for a while.
-	minKeep = 100 * time.Millisecond
-	maxKeep = 5 * time.Second
-	lendFor = 4 * maxWait
 )
 
 var (
@@ -109,7 +102,7 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 		return 0, err
 	}
 	defer l.ops.Done()
-	w, err := l.locked(ctx, op, l.opts.ReadOnly, func() (written, error) { return l.settle(ctx, op, false) })
+	w, err := l.locked(ctx, op, l.opts.ReadOnly, func() (written, error) { return l.settle(ctx, op) })
 	if err != nil {
 		return 0, err
 	}
@@ -152,7 +145,7 @@ func (l *Log) TrySize() (size int64, ok bool, err error) {
 			return 0, false, l.fail(op, err)
 		}
 	}
-	if ok, err = l.file().Lock(appendLock, true); err != nil {
+	if ok, err = l.file().Lock(true); err != nil {
 		err = l.fail(op, err)
 	}
 	if !ok || err != nil {
@@ -169,7 +162,7 @@ func (l *Log) TrySize() (size int64, ok bool, err error) {
 // file wait until release is called, once. An Append on the same Log by the
 // holder waits for ever. The observers are called by release.
 func (l *Log) Hold(ctx context.Context) (release func(), err error) {
-	return l.hold(ctx, "hold", func(ctx context.Context, op string) (written, error) { return l.settle(ctx, op, true) })
+	return l.hold(ctx, "hold", func(ctx context.Context, op string) (written, error) { return l.settle(ctx, op) })
 }
 
 // Lock is [Log.Hold] without settling anything, for a file that is about to be
@@ -229,7 +222,7 @@ func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (wri
 
 // add writes lines at the end of the file. The caller holds the append lock.
 func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte, error)) (written, error) {
-	w, err := l.settle(ctx, op, true)
+	w, err := l.settle(ctx, op)
 	if err != nil {
 		return w, err
 	}
@@ -258,11 +251,10 @@ func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte
 	return w, nil
 }
 
-// settle ends an unterminated tail, after [Log.ready], to which vouch goes unless the
-// policy promises nothing. The caller holds the append lock. The extent it returns is
-// the '\n', or the empty one at the end of the file.
-func (l *Log) settle(ctx context.Context, op string, vouch bool) (w written, err error) {
-	end, err := l.ready(ctx, op, &w.cured, vouch && l.opts.Sync != driver.SyncNever)
+// settle ends an unterminated tail, after [Log.ready]. The caller holds the append lock.
+// The extent it returns is the '\n', or the empty one at the end of the file.
+func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
+	end, err := l.ready(ctx, op, &w.cured)
 	if err != nil {
 		return w, err
 	}
@@ -289,105 +281,25 @@ func (l *Log) settle(ctx context.Context, op string, vouch bool) (w written, err
 	return w, nil
 }
 
-// ready makes sure, before anything is added to the file, that it still has its
-// name and bears no mark; and if vouch is set, before anything is said to be
-// durable, that no sync of it has failed without a cure. It returns the size of
-// the file. The caller holds the append lock.
-func (l *Log) ready(ctx context.Context, op string, s *Synced, vouch bool) (size int64, err error) {
-	if _, err := l.doubts(); err != nil {
-		return 0, err
+// ready makes sure, before anything is added to the file or said to be durable, that it
+// still has its name and that no known sync of it has failed without a cure. It returns
+// the size of the file. The caller holds the append lock.
+func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
+	if failed := l.Failed(); failed != nil {
+		return 0, refusal(failed)
 	}
 	now, err := l.lookup(op)
 	if err != nil {
 		return 0, l.settleDebts(ctx, err)
 	}
-	if l.opts.ReadOnly {
-		return now.size, nil
-	}
-	if vouch && !l.drained {
-		if now, err = l.drain(ctx, op); err != nil {
-			return 0, err
-		}
-	}
-	broken := now.marked
-	if from, _ := l.doubts(); vouch && !broken && from < math.MaxInt64 {
-		if broken, err = l.differs(from, now.size, s); err != nil {
-			return 0, err
-		}
-	}
-	if !broken {
+	if l.opts.ReadOnly || !now.marked {
 		return now.size, nil
 	}
 	if *s, err = l.cure(ctx, op, false); err != nil {
 		return 0, err
 	}
-	if vouch && !l.drained { // it continues in a copy by another Log
-		return l.ready(ctx, op, s, vouch)
-	}
 	now, err = l.lookup(op)
 	return now.size, err
-}
-
-// drain waits until no sync of the file is running, in any process, then looks at the
-// mark, and then asks for the offset of unsynced bytes of others, see [Options]. A
-// sync that fails keeps its lock until it has set the mark, or its process is gone,
-// so the two find also failures that the kernel reported before this Log opened its
-// descriptor.
-//
-// New syncs cannot starve drain: they follow new appends, and the caller holds the
-// append lock. But the holder of the sync lock may need that to recover, so drain
-// lends it again and again, and keeps it longer each time. The caller must not have
-// relied on it before.
-func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
-	f := l.file()
-	for keep := minKeep; ; keep = min(2*keep, maxKeep) {
-		short, cancel := context.WithTimeout(ctx, keep)
-		err = poll(short, l.ended, func() (bool, error) { return f.Lock(syncLock, false) })
-		cancel()
-		if errors.Is(err, ErrBusy) && ctx.Err() == nil {
-			if err = l.lend(ctx); err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			return look{}, l.fail(op, err)
-		}
-		break
-	}
-	now, err = l.lookup(op)
-	if unlockErr := f.Unlock(syncLock); unlockErr != nil {
-		l.abandon() // and the append lock ends with it
-		return look{}, l.fail(op, unlockErr)
-	}
-	if err == nil && l.opts.UnsyncedByOthers != nil {
-		var from int64
-		if from, err = l.opts.UnsyncedByOthers(); err == nil {
-			l.mu.Lock()
-			l.others = min(l.others, from)
-			l.mu.Unlock()
-		}
-	}
-	l.drained = err == nil
-	return now, err
-}
-
-// lend gives the kernel's append lock back for a while.
-func (l *Log) lend(ctx context.Context) error {
-	if err := l.file().Unlock(appendLock); err != nil {
-		l.abandon()
-		return err
-	}
-	l.lent = true
-	select {
-	case <-time.After(lendFor):
-	case <-ctx.Done():
-		return busy(ctx)
-	case <-l.ended:
-		return ErrClosed
-	}
-	err := poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(appendLock, false) })
-	l.lent = err != nil
-	return err
 }
 
 // takeBack undoes a write of size bytes at start, of which n were written
@@ -426,7 +338,7 @@ func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Dur
 	began := time.Now()
 	err = l.takePlace(ctx)
 	if err == nil {
-		if err = poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(appendLock, shared) }); err != nil {
+		if err = poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(shared) }); err != nil {
 			<-l.appending
 		}
 	}
@@ -465,10 +377,9 @@ func (l *Log) takePlace(ctx context.Context) error {
 
 // unlock gives up the kernel's lock, then the place within this Log.
 func (l *Log) unlock() {
-	if !l.lent && l.file().Unlock(appendLock) != nil {
+	if l.file().Unlock() != nil {
 		l.abandon()
 	}
-	l.lent = false
 	<-l.appending
 }
 

@@ -274,32 +274,9 @@ func (f *cacheFile) Mark(on bool) error {
 	return f.file.Mark(on)
 }
 
-func (f *cacheFile) Matches(from, end int64) (bool, error) {
-	if err := f.d.do("match"); err != nil {
-		return false, err
+func (f *cacheFile) Unlock() error {
+	if err := f.d.do("unlock"); err != nil {
+		return err
 	}
-	b := make([]byte, end-from)
-	if n, err := f.ReadAt(b, from); n < len(b) {
-		return false, err
-	}
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	return string(b) == string(f.c.disk[from:end]), nil
-}
-
-func (f *cacheFile) Lock(at lockByte, shared bool) (bool, error) {
-	ok, err := f.file.Lock(at, shared)
-	if !ok && at == syncLock {
-		_ = f.d.do("sync lock is held")
-	}
-	return ok, err
-}
-
-func (f *cacheFile) Unlock(at lockByte) error {
-	if at == appendLock {
-		if err := f.d.do("unlock"); err != nil {
-			return err
-		}
-	}
-	return f.file.Unlock(at)
+	return f.file.Unlock()
 }

@@ -49,7 +49,6 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 		return nil, err
 	}
 	l := newLog(root, name, t.opened, opts)
-	l.drained = true // not synced before
 	l.appending <- struct{}{}
 	l.unlock()
 	return l, nil
@@ -154,7 +153,7 @@ func removeTemp(root *os.Root, temp string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	free, err := tryLock(f, int64(appendLock), false)
+	free, err := tryLock(f, appendLock, false)
 	if free {
 		err = root.Remove(temp)
 	}
@@ -222,7 +221,7 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 			return nil, err
 		}
 		t := &tempFile{o, root, temp}
-		locked, err := t.Lock(appendLock, false)
+		locked, err := t.Lock(false)
 		if locked {
 			if t.named() { // RemoveTemps may have come between the creation and the lock
 				return t, nil
@@ -243,7 +242,7 @@ func (t *tempFile) named() bool {
 
 // end closes the file, whose content was synced as required.
 func (t *tempFile) end() {
-	_ = t.Unlock(appendLock) // closing the file does it too
+	_ = t.Unlock() // closing the file does it too
 	_ = t.Close()
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -54,13 +53,11 @@ func (l *Log) Recover(ctx context.Context) error {
 		return err
 	}
 	defer l.ops.Done()
-	whole := false // all of the file is known to be on stable storage
-	_, err := l.locked(ctx, op, false, func() (written, error) {
+	w, err := l.locked(ctx, op, false, func() (written, error) {
 		s, err := l.cure(ctx, op, true)
-		whole = l.drained
 		return written{cured: s}, err
 	})
-	if err != nil || whole {
+	if err != nil || w.cured.Bytes > 0 { // all of a copy of its own is on stable storage
 		return err
 	}
 	return l.flush(ctx, op)
@@ -102,7 +99,6 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 		return s, err
 	}
 	l.failed, l.synced, l.dirty = nil, l.written, extent{}
-	l.suspect, l.others = math.MaxInt64, math.MaxInt64
 	l.unsynced.drop(l.unsynced)
 	return s, nil
 }
@@ -115,7 +111,7 @@ func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64,
 		if err != nil {
 			return 0, err
 		}
-		l.swap(next, false) // others may have appended to it, and their syncs failed
+		l.swap(next)
 		if holds {
 			return 0, nil
 		}
@@ -173,7 +169,7 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 		defer l.moving.Unlock()
 		err := root.Rename(from, to)
 		if err == nil && follow {
-			l.swap(next, true)
+			l.swap(next)
 		}
 		return err
 	}
@@ -189,14 +185,14 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 }
 
 // swap continues in another file, whose append lock the caller also holds, and
-// closes the one before. drained is set if no other writer has synced it.
-func (l *Log) swap(next *opened, drained bool) {
+// closes the one before.
+func (l *Log) swap(next *opened) {
 	old := l.current.Swap(next)
 	// Closing the descriptor gives its locks back too, but not at once if a
 	// child process has just inherited it.
-	_ = old.Unlock(appendLock)
+	_ = old.Unlock()
 	_ = old.Close()
-	l.end, l.drained = 0, drained
+	l.end = 0
 	l.copies.Add(1)
 }
 
@@ -216,7 +212,7 @@ func (l *Log) compare(err error) bool {
 	l.mu.Unlock()
 	next, holds, nextErr := l.successor(context.Background(), "compare", lines)
 	if nextErr == nil {
-		_ = next.Unlock(appendLock)
+		_ = next.Unlock()
 		_ = next.Close() // only read
 	}
 	l.mu.Lock()
@@ -250,7 +246,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 			return nil, false, l.fail(op, err)
 		}
 		// Close interrupts waits, and must learn the fate of its lines.
-		err = poll(ctx, nil, func() (bool, error) { return next.Lock(appendLock, false) })
+		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
 		if err == nil {
 			var now look
 			if now, err = next.Lookup(); err == nil {
@@ -328,7 +324,7 @@ func (l *Log) abandon() {
 		_ = l.sync(context.Background(), l.owed()) // a failure is kept in l.failed
 	}
 	old := l.file()
-	l.shut, l.drained, l.end = true, false, 0
+	l.shut, l.end = true, 0
 	_ = l.reopen()  // the next call tries again
 	_ = old.Close() // nothing else can be done about the lock
 }

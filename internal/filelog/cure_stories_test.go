@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -28,11 +27,9 @@ type cureRun struct {
 // A variant is this package with one of its rules left out. The zero value is
 // the package as it is.
 type variant struct {
-	opened    func(l *Log)                  // after Open
 	recover   func(d *cacheDisk, l *Log)    // before Recover, or instead of it
 	naive     bool                          // instead of it
 	flush     func(l *Log)                  // before a Flush
-	suspects  func(l *Log)                  // after Suspect
 	mutate    func(file) file               // of all files
 	beforeFix func(d *cacheDisk, op string) // at every operation of a cure
 }
@@ -45,11 +42,7 @@ func newCureRun(t *testing.T, v variant) *cureRun {
 
 // open opens the log as another process.
 func (r *cureRun) open(policy driver.SyncPolicy) *Log {
-	l := r.d.open(r.t, policy)
-	if r.v.opened != nil {
-		r.v.opened(l)
-	}
-	return l
+	return r.d.open(r.t, policy)
 }
 
 // append appends a line and notes that it was acknowledged, if it was.
@@ -177,69 +170,6 @@ var stories = map[string]func(r *cureRun){
 		r.must("append", r.append(l, "four\n"))
 		r.check("after Recover")
 	},
-	"a process is killed between failure and mark": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
-		r.must("append", r.append(l, "one\n"))
-		from, err := l.Size()
-		require.NoError(r.t, err)
-		r.d.setOp(func(op string) error {
-			if op == "sync" {
-				return errFault
-			}
-			if op == "mark" {
-				r.d.mu.Lock()
-				defer r.d.mu.Unlock()
-				for _, f := range r.d.opened {
-					_ = f.Close()
-				}
-				return errFault
-			}
-			return nil
-		})
-		_ = r.append(l, "two\n")
-		r.d.kill()
-		next := r.open(driver.SyncAlways)
-		next.Suspect(from)
-		if r.v.suspects != nil {
-			r.v.suspects(next)
-		}
-		r.must("append", r.append(next, "three\n"))
-		r.must("flush", r.flushAll(next))
-		r.check("after Flush")
-	},
-	"a process opens between failure and mark": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
-		next := r.open(driver.SyncAlways)
-		r.d.last.knows = 1 // it was opened after the failure
-		waits, done := make(chan struct{}, 100), make(chan error, 1)
-		began := false
-		r.d.setOp(func(op string) error {
-			switch {
-			case op == "sync" && !began:
-				return errFault
-			case op == "mark" && !began:
-				began = true
-				go func() { done <- next.Flush(context.Background()) }()
-				select {
-				case <-waits: // for the sync lock, which this log holds
-				case err := <-done:
-					done <- err
-				}
-			case op == "sync lock is held":
-				waits <- struct{}{}
-			}
-			return nil
-		})
-		_ = r.append(l, "two\n") // is fine if it finds its line in the copy of the other
-		if !began {              // the mark is not set at all
-			done <- next.Flush(context.Background())
-		}
-		if err := <-done; err == nil {
-			r.ackAll()
-		}
-		r.d.setOp(nil)
-		r.check("after Flush")
-	},
 	"two processes under an interval": func(r *cureRun) {
 		l := r.d.create(r.t, driver.SyncAlways)
 		other := r.open(driver.SyncInterval(1e18))
@@ -359,7 +289,6 @@ func TestCure(t *testing.T) {
 type (
 	unmarking struct{ file } // never sets the mark
 	unlocked  struct{ file } // does not lock a temporary file
-	believing struct{ file } // takes the cache for the disk, as fadvise and a read do
 )
 
 func (f unmarking) Mark(on bool) error {
@@ -369,14 +298,12 @@ func (f unmarking) Mark(on bool) error {
 	return f.file.Mark(on)
 }
 
-func (f unlocked) Lock(at lockByte, shared bool) (bool, error) {
-	if _, err := f.Lookup(); at == appendLock && err != nil {
+func (f unlocked) Lock(shared bool) (bool, error) {
+	if _, err := f.Lookup(); err != nil {
 		return true, nil
 	}
-	return f.file.Lock(at, shared)
+	return f.file.Lock(shared)
 }
-
-func (believing) Matches(int64, int64) (bool, error) { return true, nil }
 
 // rewrite writes what readers see over itself, and syncs that.
 func rewrite(d *cacheDisk, l *Log) {
@@ -410,17 +337,14 @@ func TestCureBites(t *testing.T) {
 		variant
 		want string
 	}{
-		"the sync is tried again":                          {variant{naive: true, recover: func(_ *cacheDisk, l *Log) { _ = l.file().Sync() }}, taken},
-		"what is cached is written again in place":         {variant{naive: true, recover: rewrite}, taken},
-		"what is cached is written again, and read back":   {variant{naive: true, recover: rewriteAndDrop}, taken},
-		"the mark is not set":                              {variant{mutate: func(f file) file { return unmarking{f} }}, taken},
-		"the mark is cleared before the folder is synced":  {variant{beforeFix: unmarkEarly}, taken},
-		"a cure does not lay its own lines over":           {variant{recover: func(_ *cacheDisk, l *Log) { l.unsynced = unsynced{} }}, taken},
-		"the first acknowledgement does not wait and look": {variant{opened: func(l *Log) { l.drained = true }}, taken},
-		"a suspicion is ignored":                           {variant{suspects: func(l *Log) { l.suspect = math.MaxInt64 }}, taken},
-		"a suspicion is checked against the cache":         {variant{mutate: func(f file) file { return believing{f} }}, taken},
-		"a copy by others is not compared":                 {variant{flush: func(l *Log) { l.unsynced = unsynced{} }}, taken},
-		"the temporary file is not locked":                 {variant{mutate: func(f file) file { return unlocked{f} }}, "no such file"},
+		"the sync is tried again":                         {variant{naive: true, recover: func(_ *cacheDisk, l *Log) { _ = l.file().Sync() }}, taken},
+		"what is cached is written again in place":        {variant{naive: true, recover: rewrite}, taken},
+		"what is cached is written again, and read back":  {variant{naive: true, recover: rewriteAndDrop}, taken},
+		"the mark is not set":                             {variant{mutate: func(f file) file { return unmarking{f} }}, taken},
+		"the mark is cleared before the folder is synced": {variant{beforeFix: unmarkEarly}, taken},
+		"a cure does not lay its own lines over":          {variant{recover: func(_ *cacheDisk, l *Log) { l.unsynced = unsynced{} }}, taken},
+		"a copy by others is not compared":                {variant{flush: func(l *Log) { l.unsynced = unsynced{} }}, taken},
+		"the temporary file is not locked":                {variant{mutate: func(f file) file { return unlocked{f} }}, "no such file"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			wrong, runs := tell(t, c.variant)

@@ -10,48 +10,16 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A process that cannot set the mark keeps the sync lock, so that others who
-// have just opened the file wait for its Recover.
+// A Log that cannot set the mark acknowledges nothing before its Recover, and sets the
+// mark at Close.
 func TestMarkFails(t *testing.T) {
-	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
-	d.setOp(func(op string) error {
-		if op == "sync" || op == "mark" {
-			return errFault
-		}
-		return nil
-	})
-	_, _, err := l.Append(t.Context(), []byte("two\n"), -1)
-	require.Error(t, err)
-	next := d.open(t, driver.SyncAlways)
-	ctx, cancel := context.WithCancel(t.Context())
-	d.setOp(func(op string) error {
-		if op == "sync lock is held" {
-			cancel()
-		}
-		return nil
-	})
-	_, _, err = next.Append(ctx, []byte("no\n"), -1)
-	require.ErrorIs(t, err, ErrBusy)
-	d.setOp(nil)
-	require.NoError(t, l.Recover(t.Context()))
-	require.Empty(t, d.lost(workFirst, "two\n"))
-	_, _, err = next.Append(t.Context(), []byte("no\n"), -1)
-	require.ErrorIs(t, err, ErrReplaced)
-	closeAll(t, l, next)
-}
-
-// A Log waits for a sync of another one that has failed and could not be marked. That
-// one can recover meanwhile, though both need the append lock.
-func TestRecoverWhileOthersWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	for _, recovers := range []bool{true, false} {
 		d := newCacheDisk(t)
 		l := d.create(t, driver.SyncAlways)
 		d.setOp(func(op string) error {
@@ -62,46 +30,22 @@ func TestRecoverWhileOthersWait(t *testing.T) {
 		})
 		_, _, err := l.Append(t.Context(), []byte("two\n"), -1)
 		require.Error(t, err)
-		next := d.open(t, driver.SyncAlways)
-		waits := make(chan struct{}, 1)
-		d.setOp(func(op string) error {
-			if op == "sync lock is held" {
-				select {
-				case waits <- struct{}{}:
-				default:
-				}
-			}
-			return nil
-		})
-		done := make(chan error, 1)
-		go func() { done <- next.Flush(context.Background()) }()
-		<-waits
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.NoError(t, l.Recover(ctx))
-		require.ErrorIs(t, <-done, ErrReplaced)
-		require.Empty(t, d.lost(workFirst, "two\n"))
-		closeAll(t, next)
-
-		// It gives up with its context, and without the lock that it has lent.
-		next = d.open(t, driver.SyncAlways)
-		other := d.open(t, driver.SyncAlways)
-		syncing, err := other.file().Lock(syncLock, true)
-		require.NoError(t, err)
-		require.True(t, syncing)
-		for _, after := range []time.Duration{minKeep / 2, minKeep + lendFor/2, time.Second} {
-			ctx, cancel := context.WithTimeout(t.Context(), after)
-			require.ErrorIs(t, next.Flush(ctx), ErrBusy)
-			cancel()
-			mustAppend(t, l, "more\n")
+		d.setOp(nil)
+		_, _, err = l.Append(t.Context(), []byte("no\n"), -1)
+		require.True(t, isRefused(err))
+		require.False(t, d.marked(t))
+		if recovers {
+			require.NoError(t, l.Recover(t.Context()))
+			require.NoError(t, l.Close())
+		} else {
+			require.Error(t, l.Close())
+			require.True(t, d.marked(t))
+			next := d.open(t, driver.SyncAlways)
+			require.NoError(t, next.Flush(t.Context()))
+			closeAll(t, next)
 		}
-		go func() { done <- next.Flush(context.Background()) }()
-		time.Sleep(minKeep + lendFor/2)
-		require.NoError(t, next.Close())
-		require.ErrorIs(t, <-done, ErrClosed)
-		mustAppend(t, l, "more\n")
-		closeAll(t, l, other)
-	})
+		wantDisk(t, d, workFirst+"two\n")
+	}
 }
 
 // A copy that does not fit changes nothing, says what it needs, and is made when
@@ -257,15 +201,15 @@ type lender struct {
 	kept *int
 }
 
-func (f *lender) Lock(at lockByte, shared bool) (bool, error) {
-	ok, err := f.file.Lock(at, shared)
-	f.held = f.held || ok && at == appendLock
+func (f *lender) Lock(shared bool) (bool, error) {
+	ok, err := f.file.Lock(shared)
+	f.held = f.held || ok
 	return ok, err
 }
 
-func (f *lender) Unlock(at lockByte) error {
-	f.held = f.held && at != appendLock
-	return f.file.Unlock(at)
+func (f *lender) Unlock() error {
+	f.held = false
+	return f.file.Unlock()
 }
 
 func (f *lender) Close() error {
@@ -296,7 +240,7 @@ func TestComparingReturnsTheLock(t *testing.T) {
 // A lockless file cannot be locked.
 type lockless struct{ file }
 
-func (lockless) Lock(lockByte, bool) (bool, error) { return false, errFault }
+func (lockless) Lock(bool) (bool, error) { return false, errFault }
 
 // Lines that cannot be compared with the copy of another Log are in doubt.
 func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
@@ -331,7 +275,7 @@ func TestRecoverTwice(t *testing.T) {
 			go func() { done <- l.Recover(context.Background()) }()
 		}
 		pending(t, "during the copy", done)
-		let <- nil
+		close(let) // for the copy, and for the syncs of it
 		require.NoError(t, errors.Join(<-done, <-done))
 		require.EqualValues(t, 1, l.Copies())
 		d.setOp(nil)
@@ -360,35 +304,18 @@ func TestRecoverMeetsARemoval(t *testing.T) {
 	require.Error(t, l.Close(), "after a failed sync")
 }
 
-// An obstinate file keeps the sync lock once.
+// An obstinate file keeps its lock once.
 type obstinate struct {
 	file
 	done *bool
 }
 
-func (f obstinate) Unlock(at lockByte) error {
-	if at == syncLock && !*f.done {
+func (f obstinate) Unlock() error {
+	if !*f.done {
 		*f.done = true
 		return errFault
 	}
-	return f.file.Unlock(at)
-}
-
-// A sync lock that cannot be given back is let go with the descriptor, and
-// nothing is written.
-func TestUnlockSyncFails(t *testing.T) {
-	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
-	d.mutate = func(f file) file { return obstinate{f, new(bool)} }
-	next := d.open(t, driver.SyncAlways)
-	d.mutate = nil
-	_, _, err := next.Append(t.Context(), []byte("no\n"), -1)
-	require.ErrorIs(t, err, errFault)
-	wantFree(t, l)
-	mustAppend(t, l, "two\n")
-	mustAppend(t, next, "three\n")
-	wantDisk(t, d, workFirst+"two\nthree\n")
-	closeAll(t, l, next)
+	return f.file.Unlock()
 }
 
 // A cure that cannot read the file does not copy NULs instead.
@@ -399,34 +326,33 @@ func TestCopyLinesOfAFileThatCannotBeRead(t *testing.T) {
 	require.Empty(t, to.String())
 }
 
-// An overtaken file has its failed sync cured by somebody else before its Log
-// goes on.
-type overtaken struct {
-	file
-	cure func()
-}
-
-func (f overtaken) Unlock(at lockByte) error {
-	err := f.file.Unlock(at)
-	if at == syncLock {
-		f.cure()
-	}
-	return err
-}
-
 // A Log that has let its descriptor go, and finds no file to open instead, has
 // nothing to close.
 func TestCloseWithoutADescriptor(t *testing.T) {
 	d := newCacheDisk(t)
 	first := d.create(t, driver.SyncAlways)
-	d.mutate = func(f file) file {
-		return overtaken{obstinate{f, new(bool)}, func() { _ = d.root.Rename(workName, "moved") }}
-	}
+	d.mutate = func(f file) file { return obstinate{f, new(bool)} }
 	l := d.open(t, driver.SyncAlways)
-	_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
-	require.ErrorIs(t, err, errFault)
+	release, err := l.Hold(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, d.root.Rename(workName, "moved"))
+	release()
 	require.True(t, l.shut)
 	closeAll(t, l, first)
+}
+
+// An overtaken file has its failed sync cured by another Log before its own continues.
+type overtaken struct {
+	file
+	cure func()
+}
+
+func (f overtaken) Mark(on bool) error {
+	err := f.file.Mark(on)
+	if on {
+		f.cure()
+	}
+	return err
 }
 
 // Lines whose sync fails are acknowledged if a sound copy holds them.
@@ -434,11 +360,7 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 	d := newCacheDisk(t)
 	other := d.create(t, driver.SyncAlways)
 	d.mutate = func(f file) file {
-		return overtaken{f, func() {
-			if d.marked(t) {
-				mustAppend(t, other, "three\n")
-			}
-		}}
+		return overtaken{f, func() { mustAppend(t, other, "three\n") }}
 	}
 	l := d.open(t, driver.SyncAlways)
 	d.mutate = nil

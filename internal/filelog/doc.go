@@ -54,15 +54,15 @@
 // flushes it, makes the copy itself. Logs of the old file then fail with ErrReplaced,
 // after they have compared their acknowledged and unsynced lines with the copy. For that
 // they wait for the append lock of the copy, as long as it is held and regardless of the
-// context: only the copy shows the fate of the lines. A process that is killed before it
-// could set the mark is for the caller to remember: see [Options.UnsyncedByOthers] and
-// [Log.Suspect]. So is one that closes a Log whose sync failed and could not be marked:
-// the error of Close reports it.
+// context: only the copy shows the fate of the lines.
+//
+// The mark is the limit: if a process is killed between the failure and the mark, or the
+// disk refuses the mark, other processes call the file sound. A Log that opens the file at
+// that very moment may not see the mark yet. No Log acknowledges lines of its own wrongly
+// then; it may repeat that lines are durable whose writer never learned it.
 //
 // The mark is the sticky bit of the file; on Windows it is an empty file of that
-// name with ".suspect" appended. Where the system has one lock per file, as
-// macOS and the BSDs do, a Log that opens the file at the very moment of another
-// one's failure may not see the mark yet.
+// name with ".suspect" appended.
 package filelog
 
 // Decisions:

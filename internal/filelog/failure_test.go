@@ -182,7 +182,7 @@ func TestLockCuresNothing(t *testing.T) {
 	cancel()
 	_, err = next.Lock(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	free, err := other.file().Lock(appendLock, false)
+	free, err := other.file().Lock(false)
 	require.NoError(t, err)
 	require.False(t, free)
 	release()

@@ -136,22 +136,18 @@ func (f *faultFile) Sync() error {
 	return nil
 }
 
-func (f *faultFile) Lock(at lockByte, shared bool) (bool, error) {
-	if at == appendLock {
-		if err := f.d.op("lock"); err != nil {
-			return false, err
-		}
+func (f *faultFile) Lock(shared bool) (bool, error) {
+	if err := f.d.op("lock"); err != nil {
+		return false, err
 	}
-	return f.file.Lock(at, shared)
+	return f.file.Lock(shared)
 }
 
-func (f *faultFile) Unlock(at lockByte) error {
-	if at == appendLock {
-		if err := f.d.op("unlock"); err != nil {
-			return err
-		}
+func (f *faultFile) Unlock() error {
+	if err := f.d.op("unlock"); err != nil {
+		return err
 	}
-	return f.file.Unlock(at)
+	return f.file.Unlock()
 }
 
 func (f *faultFile) Close() error {

@@ -12,13 +12,10 @@ import (
 	"syscall"
 )
 
-// A lockByte is a byte that a lock is put on: far past any data, so that a lock that
-// blocks reads, as on Windows, blocks none.
-type lockByte int64
-
 const (
-	appendLock lockByte = 1 << 62
-	syncLock   lockByte = 1<<62 + 2 // the one between was the turn lock of earlier versions
+	// appendLock is the byte of the append lock: far past any data, so that a lock that
+	// blocks reads, as on Windows, blocks none.
+	appendLock int64 = 1 << 62
 
 	suspectSuffix = ".suspect" // of the mark's name on Windows
 )
@@ -39,14 +36,9 @@ type file interface {
 	Sync() error
 	// Mark sets or clears the mark that a sync of the file has failed.
 	Mark(on bool) error
-	// Matches reports whether the disk holds what ReadAt returns from from to
-	// end. It fails with errors.ErrUnsupported where the page cache cannot be
-	// bypassed.
-	Matches(from, end int64) (bool, error)
-	// Lock takes one of the two locks if it is free: appendLock, or syncLock, which a
-	// sync holds shared. One goroutine at a time uses each of them.
-	Lock(at lockByte, shared bool) (bool, error)
-	Unlock(at lockByte) error
+	// Lock takes the append lock if it is free. One goroutine at a time uses it.
+	Lock(shared bool) (bool, error)
+	Unlock() error
 	Close() error
 }
 
@@ -180,11 +172,6 @@ func marked(root *os.Root, name string, info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSticky != 0
 }
 
-// Matches compares the cache with the disk.
-func (d *diskFile) Matches(from, end int64) (bool, error) {
-	return matchesDisk(d.root, d.name, d.File, from, end)
-}
-
 // Truncate cuts the file to size bytes. On Windows a handle that appends may not
 // cut, so it takes one of its own.
 func (d *diskFile) Truncate(size int64) error {
@@ -201,22 +188,11 @@ func (d *diskFile) Truncate(size int64) error {
 	return cmp.Or(f.Truncate(size), f.Close())
 }
 
-// Lock takes a lock if it is free. Where there is one lock per file that is
-// appendLock, and syncLock is always free.
-func (d *diskFile) Lock(at lockByte, shared bool) (bool, error) {
-	if at == syncLock && !byteLocks {
-		return true, nil
-	}
-	return tryLock(d.File, int64(at), shared)
-}
+// Lock takes the append lock if it is free.
+func (d *diskFile) Lock(shared bool) (bool, error) { return tryLock(d.File, appendLock, shared) }
 
-// Unlock gives a lock back.
-func (d *diskFile) Unlock(at lockByte) error {
-	if at == syncLock && !byteLocks {
-		return nil
-	}
-	return unlock(d.File, int64(at))
-}
+// Unlock gives the append lock back.
+func (d *diskFile) Unlock() error { return unlock(d.File, appendLock) }
 
 // OpenFile opens the regular file that name refers to within root to be read, and
 // describes it. It refuses what [Open] refuses. It is for reading a file once: the

@@ -3,7 +3,6 @@ package filelog
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/convolog/convolog/session/driver"
 )
@@ -22,9 +21,8 @@ func (l *Log) Flush(ctx context.Context) error {
 }
 
 // Sync puts everything this Log has acknowledged so far on stable storage, whatever
-// the policy, as Close does. Unlike Flush it leaves the mark and all suspicions alone,
-// so it needs neither the append lock of the file nor [Options.UnsyncedByOthers]. The
-// error is a [*driver.NotDurableError], or [ErrClosed].
+// the policy, as Close does. Unlike Flush it leaves the mark alone, so it does not need
+// the append lock of the file. The error is a [*driver.NotDurableError], or [ErrClosed].
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.begin("sync"); err != nil {
 		return err
@@ -66,7 +64,7 @@ func (l *Log) flush(ctx context.Context, op string) error {
 // written by this Log.
 func (l *Log) vouch(ctx context.Context, op string) error {
 	_, err := l.locked(ctx, op, false, func() (w written, err error) {
-		size, err := l.ready(ctx, op, &w.cured, true)
+		size, err := l.ready(ctx, op, &w.cured)
 		if err == nil {
 			l.wrote(extent{0, size}, nil)
 		}
@@ -76,56 +74,4 @@ func (l *Log) vouch(ctx context.Context, op string) error {
 		return &driver.NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
 	}
 	return err
-}
-
-// Suspect marks bytes from the offset from on as possibly left by a dead writer whose sync
-// failed: a process that is killed inside a failing sync takes the only report of the
-// failure with it. The next call that appends, holds or flushes syncs the file and compares
-// those bytes with the result of a read past the page cache. Where they differ, and where
-// the system lacks such a read, it cures the file as [Log.Recover] does. Under
-// [driver.SyncNever] only a flush does that: an append promises nothing about the disk. Use
-// [Options.UnsyncedByOthers] for suspicions before the first such call.
-func (l *Log) Suspect(from int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.suspect = min(l.suspect, from)
-}
-
-// Suspects reports whether bytes that [Log.Suspect] or [Options.UnsyncedByOthers] has
-// named are still to be compared.
-func (l *Log) Suspects() bool {
-	from, _ := l.doubts()
-	return from < math.MaxInt64
-}
-
-// allLive reports whether all bytes to compare belong to writers that look alive: two
-// processes that make copies of each other's file would never end.
-func (l *Log) allLive() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.suspect == math.MaxInt64
-}
-
-// differs reports whether the bytes on the disk from from to end differ from
-// the page cache, or cannot be read though their writer is dead.
-func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
-	start := min(from, end)
-	seq := l.wrote(extent{start, end}, nil)
-	if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
-		return true, refusal(failed)
-	}
-	same, err := l.file().Matches(start, end)
-	if errors.Is(err, errors.ErrUnsupported) && l.allLive() {
-		same, err = true, nil
-	}
-	if err != nil || !same {
-		return true, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.suspect >= from { // a writer that just died had appended before this call took the lock
-		l.suspect = math.MaxInt64
-	}
-	l.others = math.MaxInt64
-	return false, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -38,18 +37,6 @@ type Options struct {
 	// its locks. For a sync of [driver.SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
-	// UnsyncedByOthers, if not nil, is called before this Log first reports anything as
-	// durable, after all earlier syncs of the file have ended. It returns the offset of
-	// the first byte that another process may have written and not synced, or
-	// [math.MaxInt64]. A process that looks alive may be dying inside a failing sync:
-	// the kernel takes its locks away one after the other. So the bytes from there on
-	// are compared with the disk as by [Log.Suspect], but where the system cannot read
-	// past the page cache they are not copied. For a process that is known to be dead
-	// it calls Suspect. It is called under the append lock and must not wait for
-	// waiters of that lock. The call fails with its error, and the next call asks
-	// again.
-	UnsyncedByOthers func() (from int64, err error)
-
 	seam *seam
 }
 
@@ -73,11 +60,9 @@ type Log struct {
 	ops       sync.WaitGroup // calls under way and the armed timer
 
 	// The holder of the append lock within this Log guards these.
-	end     int64   // of the last write of this Log, the end of a line; 0: unknown
-	last    [1]byte // a buffer
-	drained bool    // see drain
-	lent    bool    // the kernel's append lock was released, see drain
-	shut    bool    // the descriptor was closed with its lock, see abandon
+	end  int64   // of the last write of this Log, the end of a line; 0: unknown
+	last [1]byte // a buffer
+	shut bool    // the descriptor was closed with its lock, see abandon
 
 	moving sync.Mutex // held while this Log gives the name to a copy and moves to it
 
@@ -88,8 +73,6 @@ type Log struct {
 	dirty    extent                  // written parts not covered by a sync
 	unsynced unsynced                // its bytes
 	failed   *driver.NotDurableError // the first failed sync
-	suspect  int64                   // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
-	others   int64                   // what Options.UnsyncedByOthers returned; math.MaxInt64 likewise
 	timer    *time.Timer             // armed by SyncInterval; nil when clean
 }
 
@@ -123,8 +106,6 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
 		leading:   make(chan struct{}, 1),
-		suspect:   math.MaxInt64,
-		others:    math.MaxInt64,
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}

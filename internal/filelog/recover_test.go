@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,8 +162,7 @@ func TestRecoverKeepsACopy(t *testing.T) {
 	closeAll(t, l)
 }
 
-// A Log that goes on in the copy of another one waits for a sync of it that may be
-// failing before it says that all of it is on stable storage.
+// A Log that finds its lines in the copy of another one makes no copy.
 func TestRecoverInTheCopyOfAnother(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, driver.SyncAlways)
@@ -172,11 +170,10 @@ func TestRecoverInTheCopyOfAnother(t *testing.T) {
 	other := d.open(t, driver.SyncAlways)
 	mustAppend(t, other, "three\n")
 	require.EqualValues(t, 1, other.Copies())
-	third := d.open(t, driver.SyncAlways)
-	recoverWaits(t, d, l, third)
+	require.NoError(t, l.Recover(t.Context()))
 	require.EqualValues(t, 1, l.Copies())
 	wantDisk(t, d, workFirst+"two\nthree\n")
-	closeAll(t, l, other, third)
+	closeAll(t, l, other)
 }
 
 // A copy has the mode of the file, also when it is larger than a chunk, and
@@ -325,33 +322,6 @@ func TestRecoverRealFile(t *testing.T) {
 	w.reopen(t)
 }
 
-// The read past the page cache works where the tests run on such a disk, and
-// sees through a mapping of the file that was not written.
-func TestMatchesDisk(t *testing.T) {
-	root, err := os.OpenRoot(t.TempDir())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, root.Close()) }()
-	l, err := Create(root, workName, []byte(workFirst), nil)
-	require.NoError(t, err)
-	mustAppend(t, l, strings.Repeat("x", 3*copyChunk)+"\n")
-	end, err := l.Size()
-	require.NoError(t, err)
-	for _, from := range []int64{0, 5, 4096, copyChunk + 1, end - 1, end} {
-		same, err := l.file().Matches(from, end)
-		if err != nil {
-			t.Skip("this file system has no direct reads: ", err)
-		}
-		require.True(t, same, "from %d", from)
-	}
-	same, err := l.file().Matches(0, end+1)
-	require.NoError(t, err)
-	require.False(t, same, "beyond the end")
-	closeAll(t, l)
-	same, err = matchesDisk(root, "missing", nil, 0, 1)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.False(t, same)
-}
-
 // A read in which a copy takes the place of the file reads the copy.
 func TestReadDuringACure(t *testing.T) {
 	d := new(faultDisk)
@@ -424,10 +394,10 @@ func TestUnlockFailsOnAReplacedFile(t *testing.T) {
 // wantFree fails unless the append lock can be taken by another Log at once.
 func wantFree(t *testing.T, other *Log) {
 	t.Helper()
-	ok, err := other.file().Lock(appendLock, false)
+	ok, err := other.file().Lock(false)
 	require.NoError(t, err)
 	require.True(t, ok, "the kernel's lock was kept")
-	require.NoError(t, other.file().Unlock(appendLock))
+	require.NoError(t, other.file().Unlock())
 }
 
 // A Log that has failed adds nothing to the file, whether the mark could be set

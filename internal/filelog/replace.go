@@ -33,7 +33,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 	}
 	defer l.ops.Done()
 	_, err := l.locked(ctx, op, false, func() (written, error) {
-		w, err := l.settle(ctx, op, true)
+		w, err := l.settle(ctx, op)
 		if err != nil {
 			return w, err
 		}

@@ -82,7 +82,7 @@ func TestReplaceSyncsFirst(t *testing.T) {
 		check := func(to io.Writer, _ int64) error {
 			calls++
 			for _, shared := range []bool{true, false} {
-				free, err := w.log.file().Lock(appendLock, shared)
+				free, err := w.log.file().Lock(shared)
 				require.NoError(t, err)
 				require.False(t, free, "shared %v", shared)
 			}

@@ -133,10 +133,6 @@ func (l *Log) lead(ctx context.Context) error {
 
 // syncNow syncs all writes so far. The caller leads and holds l.mu, which is
 // released during the sync.
-//
-// The sync holds the sync lock shared until its failure has been marked, so that
-// [Log.drain] waits for it. If the mark cannot be set the lock stays until the
-// cure closes the descriptor, and other Logs that have just opened the file wait.
 func (l *Log) syncNow(s *Synced) {
 	target, dirty, owed := l.written, l.dirty, l.unsynced
 	l.dirty = extent{}
@@ -145,11 +141,9 @@ func (l *Log) syncNow(s *Synced) {
 	began := time.Now()
 	syncs <- struct{}{}
 	f := l.file()
-	err := poll(context.Background(), nil, func() (bool, error) { return f.Lock(syncLock, true) })
-	if err == nil {
-		if err = f.Sync(); err == nil || f.Mark(true) == nil {
-			_ = f.Unlock(syncLock) // at worst others wait until this Log is closed
-		}
+	err := f.Sync()
+	if err != nil {
+		_ = f.Mark(true) // Close tries again
 	}
 	<-syncs
 	var lookErr error
@@ -176,18 +170,6 @@ func (l *Log) syncNow(s *Synced) {
 		l.synced, l.dirty = target, later
 		l.unsynced.drop(owed)
 	}
-}
-
-// doubts returns the first offset that [Log.Suspect] or [Options.UnsyncedByOthers] has
-// named, math.MaxInt64 if no bytes are to be checked. Its error is the error of an
-// append after a failed sync.
-func (l *Log) doubts() (from int64, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failed != nil {
-		return min(l.suspect, l.others), refusal(l.failed)
-	}
-	return min(l.suspect, l.others), nil
 }
 
 const (

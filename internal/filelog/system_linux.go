@@ -1,7 +1,6 @@
 package filelog
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -64,69 +63,6 @@ func takeOwner(root *os.Root, name string, like fs.FileInfo) {
 	if st, ok := like.Sys().(*syscall.Stat_t); ok {
 		_ = root.Lchown(name, int(st.Uid), int(st.Gid))
 	}
-}
-
-// matchesDisk compares the result of cached, from from to end, with a read that
-// bypasses the page cache. Dropping the cache instead does not work: with large
-// folios fadvise leaves the last page where it is. The kernel must report that
-// direct reads work for the file, because some file systems answer them from the
-// cache. File systems in memory have only their cache.
-func matchesDisk(root *os.Root, name string, cached *os.File, from, end int64) (bool, error) {
-	var st unix.Statfs_t
-	err := control(cached, func(fd int) error { return unix.Fstatfs(fd, &st) })
-	if kind := uint32(st.Type); err == nil && (kind == unix.TMPFS_MAGIC || kind == unix.RAMFS_MAGIC) {
-		info, err := cached.Stat()
-		return err == nil && info.Size() >= end, err
-	}
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECT|openFlags, 0)
-	if errors.Is(err, unix.EINVAL) {
-		err = errors.ErrUnsupported
-	}
-	if err != nil {
-		return false, err
-	}
-	same, err := matchesDirect(f, cached, from, end)
-	return same, cmp.Or(err, f.Close())
-}
-
-func matchesDirect(f, cached *os.File, from, end int64) (bool, error) {
-	var st unix.Statx_t
-	err := control(f, func(fd int) error {
-		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN|unix.STATX_INO, &st)
-	})
-	if err == nil && (st.Mask&unix.STATX_DIOALIGN == 0 || st.Dio_offset_align == 0) {
-		err = errors.ErrUnsupported
-	}
-	if err != nil {
-		return false, err
-	}
-	named, err := f.Stat()
-	own, ownErr := cached.Stat()
-	if err = cmp.Or(err, ownErr); err != nil || !os.SameFile(named, own) {
-		return false, cmp.Or(err, ErrReplaced)
-	}
-	align := int64(max(st.Dio_offset_align, st.Dio_mem_align, 4<<10))
-	space := make([]byte, copyChunk+align)
-	skip := -int64(uintptr(unsafe.Pointer(unsafe.SliceData(space)))) & (align - 1)
-	disk, cache := space[skip:skip+copyChunk], make([]byte, copyChunk)
-	for at := from - from%align; at < end; at += copyChunk {
-		n, err := f.ReadAt(disk, at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return false, err
-		}
-		want := min(int64(len(cache)), end-at)
-		if int64(n) < want {
-			return false, nil
-		}
-		if n, err := cached.ReadAt(cache[:want], at); int64(n) < want {
-			return false, err
-		}
-		skip := max(0, from-at)
-		if !bytes.Equal(disk[skip:want], cache[skip:want]) {
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // publish gives a file another name in the same folder, unless that name is in

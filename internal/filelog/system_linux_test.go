@@ -9,58 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
-
-// A file that cannot be read, past the page cache or through it, is an error and no
-// difference.
-func TestMatchesDiskCannotRead(t *testing.T) {
-	root, err := os.OpenRoot(t.TempDir())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, root.Close()) }()
-	l, err := Create(root, workName, []byte(workFirst), nil)
-	require.NoError(t, err)
-	if _, err := l.file().Matches(0, int64(len(workFirst))); err != nil {
-		t.Skip("this file system has no direct reads: ", err)
-	}
-	open := func(flag int) *os.File {
-		f, err := root.OpenFile(workName, flag, 0)
-		require.NoError(t, err)
-		return f
-	}
-	direct, cached, blind := open(os.O_RDONLY|unix.O_DIRECT), open(os.O_RDONLY), open(os.O_WRONLY)
-	for _, files := range [][2]*os.File{{blind, cached}, {direct, blind}} {
-		same, err := matchesDirect(files[0], files[1], 0, int64(len(workFirst)))
-		require.ErrorIs(t, err, unix.EBADF)
-		require.False(t, same)
-	}
-	for _, f := range []*os.File{direct, cached, blind} {
-		require.NoError(t, f.Close())
-	}
-	require.NoError(t, l.Close())
-}
-
-// A dead writer costs no copy where there is no disk.
-func TestMatchesMemory(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "filelog") //nolint:usetesting // t.TempDir is on a disk
-	if err != nil {
-		t.Skip("this system has no file system in memory: ", err)
-	}
-	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
-	root, err := os.OpenRoot(dir)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, root.Close()) }()
-	l, err := Create(root, workName, []byte(workFirst), nil)
-	require.NoError(t, err)
-	l.Suspect(0)
-	require.NoError(t, l.Flush(t.Context()))
-	require.Zero(t, l.Copies())
-	same, err := l.file().Matches(0, int64(len(workFirst))+1)
-	require.NoError(t, err)
-	require.False(t, same, "beyond the end")
-	require.NoError(t, l.Close())
-}
 
 // Names are also looked up where statx is not there, or not allowed, as in old
 // containers.

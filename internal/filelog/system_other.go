@@ -19,11 +19,6 @@ func publish(root *os.Root, from, to string) error { return link(root, from, to)
 // takeOwner does nothing: a copy belongs to the user who makes it.
 func takeOwner(*os.Root, string, fs.FileInfo) {}
 
-// matchesDisk is not possible, so a suspect file is always copied.
-func matchesDisk(*os.Root, string, *os.File, int64, int64) (bool, error) {
-	return false, errors.ErrUnsupported
-}
-
 // lookupIn is not possible: lookups go through the Root.
 func lookupIn(*os.File, []byte, fs.FileInfo) (look, error) { return look{}, errors.ErrUnsupported }
 
