@@ -3,7 +3,6 @@ package filedriver
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -65,9 +64,6 @@ func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 	}
 	if err != nil {
 		return nil, d.wrap("open agent", a.dir, err, "check that it is a folder that this user may use")
-	}
-	if err := a.clean(); err != nil {
-		return nil, err
 	}
 	a.idx, err = openIndex(a)
 	return a, err
@@ -182,12 +178,6 @@ func (d *Driver) shutStore() error {
 	return d.wrap("open store", d.dir, err, "check that this user may read it")
 }
 
-// The beginnings of the two files that earlier builds kept as an index.
-const (
-	oldSnapshot = `{"version":1,"generation":`
-	oldJournal  = `{"generation":`
-)
-
 // refuseForeign fails if the folder is another program's: if it holds an index
 // of sessions where this package writes none. Opening it would show its
 // sessions without names, and mix new ones with them.
@@ -201,26 +191,9 @@ func (d *Driver) refuseForeign() error {
 		places = append(places, "agents/"+a.Name()+"/sessions.json", "agents/"+a.Name()+"/sessions/sessions.json")
 	}
 	for _, name := range places {
-		if ours, err := begins(d.root, name, oldSnapshot); err == nil && !ours {
+		if info, err := d.root.Lstat(name); err == nil && info.Mode().IsRegular() {
 			return d.wrap("open store", filepath.Join(d.dir, name), driver.ErrForeign,
 				"nothing was changed; open a folder of your own and import the sessions into it, see package session/exchange")
-		}
-	}
-	return nil
-}
-
-// clean removes what earlier builds have left of their indexes. The transcripts
-// say all that these files say.
-func (a *agent) clean() error {
-	if a.d.opts.ReadOnly {
-		return nil
-	}
-	for name, text := range map[string]string{"sessions.json": oldSnapshot, "sessions.journal": oldJournal} {
-		if ours, err := begins(a.root, name, text); err != nil || !ours {
-			continue
-		}
-		if err := a.root.Remove(name); err != nil {
-			return a.d.wrap("open agent", filepath.Join(a.dir, name), err, "remove the file: it is the index of an earlier version")
 		}
 	}
 	return nil
@@ -252,17 +225,4 @@ func (d *Driver) sweepAll() error {
 		}
 	}
 	return err
-}
-
-// begins reports whether a file begins with a text. It fails for unreadable
-// files.
-func begins(root *os.Root, name, text string) (bool, error) {
-	f, _, err := filelog.OpenFile(root, name)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	head := make([]byte, len(text))
-	_, _ = io.ReadFull(f, head) // a shorter file does not begin with it
-	return string(head) == text, nil
 }

@@ -75,9 +75,7 @@ type index struct {
 	erases  map[string]bool // the same
 	held    string          // the session that is kept still
 	remake  bool            // the next writer must rewrite the file
-	// No process has written to the file under this boot of the system.
-	otherBoot bool
-	said      folderTimes // the last ones in the file
+	said    folderTimes     // the last ones in the file
 	learned
 }
 
@@ -130,7 +128,7 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.version, x.otherBoot = nil, nil, 0, 0, false
+	x.file, x.info, x.applied, x.version = nil, nil, 0, 0
 	x.rows, x.writers = newRows(0), map[int64]bool{}
 	x.named.Store(false)
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -179,8 +177,6 @@ func (x *index) refresh() error {
 	}
 	x.rows = newRows(x.info.Size() / 512)
 	err = x.read(x.info.Size())
-	_, named := x.writers[x.by]
-	x.named.Store(named)
 	switch {
 	case err != nil:
 	case x.version > indexVersion:
@@ -300,10 +296,8 @@ func (x *index) apply(l line) {
 		if x.a.name == "" { // of a folder whose name is hashed, see agentName
 			x.a.name = l.Agent
 		}
-		if known := l.Boot != "" && bootID() != ""; known && l.Boot == bootID() {
+		if l.Boot != "" && l.Boot == bootID() {
 			x.lost, x.remake = false, false
-		} else {
-			x.otherBoot = known
 		}
 	case l.row != nil:
 		if !x.deletes[l.row.id] {
@@ -323,6 +317,9 @@ func (x *index) apply(l line) {
 		}
 	case l.Open != 0:
 		x.writers[l.Open] = false
+		if l.Open == x.by {
+			x.named.Store(true)
+		}
 	case l.Closed != 0:
 		delete(x.writers, l.Closed)
 	case l.Delete != "":

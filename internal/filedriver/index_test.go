@@ -45,6 +45,33 @@ func TestStaleRow(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// No gen is given twice, wherever a kill has cut a SetCurrent short.
+func TestGenIsGivenOnce(t *testing.T) {
+	for what, line := range map[string]bool{"before its line": false, "after its line": true} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir, nil)
+			a := create(t, d, "a", "k")
+			create(t, d, "b", "k")
+			other := open(t, dir, nil)
+			addLine(t, dir, `{"change":"a"}`)
+			if line {
+				e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 3}}
+				appendRaw(t, d.Path(a.Ref()), e.Line())
+			}
+			given := create(t, other, "new", "k").Gen
+			require.Equal(t, line, given == 4, given)
+			for range 2 {
+				row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+				require.NoError(t, err)
+				require.Equal(t, "new", row.ID)
+				loseIndex(t, dir)
+			}
+			require.NoError(t, errors.Join(other.Close(), d.Close()))
+		})
+	}
+}
+
 // A row that covers the line of a SetCurrent of which the row is missing has its gen,
 // so the index says what the transcripts say.
 func TestRowCoversACurrentLine(t *testing.T) {

@@ -95,25 +95,6 @@ func TestForeignFolders(t *testing.T) {
 	}
 }
 
-// The index files of earlier builds are removed: they hold words of sessions
-// that are deleted from now on.
-func TestOldIndexIsRemoved(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, nil)
-	create(t, d, "a", "k")
-	require.NoError(t, d.Close())
-	agent := filepath.Join(dir, "agents/main")
-	require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions.json"), []byte(`{"version":1,"generation":3,"sessions":{`), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions.journal"), []byte(`{"generation":3}`+"\n"), 0o600))
-	d = open(t, dir, nil)
-	require.Len(t, list(t, d), 1)
-	require.NoError(t, d.Close())
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
-		_, err := os.Lstat(filepath.Join(agent, name))
-		require.ErrorIs(t, err, fs.ErrNotExist, name)
-	}
-}
-
 // Without an index, a store that is only read looks at each transcript once.
 func TestReadOnlyWithoutIndex(t *testing.T) {
 	dir := t.TempDir()

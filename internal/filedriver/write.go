@@ -157,8 +157,8 @@ func (x *index) addNews() error {
 	return err
 }
 
-// write appends lines to the index and applies them. No writer is named in an index of
-// another boot, of which no dead writer counts. The caller holds the lock of the index.
+// write appends lines to the index and applies them. The caller holds the lock of the
+// index.
 func (x *index) write(recs ...record) error {
 	if !x.lost && len(x.news) == 0 && x.listed != x.said { // the rows of all these names are in the file
 		recs = append(recs, record{Listed: x.listed})
@@ -167,9 +167,8 @@ func (x *index) write(recs ...record) error {
 	for _, rec := range recs {
 		lines = appendRecord(lines, rec)
 	}
-	if x.file == nil || x.otherBoot {
-		err := x.rewrite(false)
-		if err != nil && (x.file == nil || recs[0].Open != 0) {
+	if x.file == nil {
+		if err := x.rewrite(false); err != nil {
 			return err
 		}
 	}
@@ -184,8 +183,6 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	_, named := x.writers[x.by]
-	x.named.Store(named)
 	// An erase rewrites the file itself, once the session has its new row.
 	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
 		if err := x.rewrite(false); err != nil { // it continues to grow
@@ -251,7 +248,7 @@ func (x *index) rewrite(sync bool) error {
 		data = appendRecord(data, record{Change: id})
 	}
 	for _, by := range slices.Sorted(maps.Keys(x.writers)) {
-		if !x.otherBoot || x.isAlive(by) {
+		if dead := x.writers[by]; !dead || x.lost { // the rows here are about the lines of dead ones
 			data = appendRecord(data, record{Open: by})
 		}
 	}

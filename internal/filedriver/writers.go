@@ -67,13 +67,12 @@ func (x *index) isAlive(by int64) bool {
 }
 
 // seekDead makes compare look at all transcripts once for each writer that has died: it
-// may have appended to sessions whose rows are older. The first lines of another boot
-// have that effect already.
+// may have appended to sessions whose rows are older.
 func (x *index) seekDead() error {
 	for again := false; ; again = true {
 		var dead []int64
 		for by, known := range x.writers {
-			if !known && !x.otherBoot && !x.isAlive(by) {
+			if !known && !x.isAlive(by) {
 				dead = append(dead, by)
 			}
 		}

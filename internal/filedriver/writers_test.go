@@ -129,19 +129,20 @@ func TestDeadWriterOfNoTranscript(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An index of another boot takes no writer's name: its first line says that the writers
-// in it are dead.
+// The writers of another boot are dead.
 func TestWriterAfterABoot(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
-	ref := create(t, d, "a", "k").Ref()
+	row := create(t, d, "a", "k")
 	require.NoError(t, d.Close())
 	_, rest, _ := strings.Cut(indexText(t, dir), "\n")
 	text := `{"index":3,"boot":"another","agent":"main"}` + "\n" + rest + fmt.Sprintf(`{"open":%d}`, deadWriter) + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 	d = open(t, dir, nil)
-	add(t, d, ref, "1")
+	add(t, d, row.Ref(), "1")
+	require.NoError(t, d.Put(t.Context(), row))
 	require.NotContains(t, indexText(t, dir), "another")
+	require.NotContains(t, indexText(t, dir), fmt.Sprint(deadWriter))
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
 	require.NoError(t, d.Close())
 }

@@ -109,22 +109,6 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 	return w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
-// Wait waits out an append in progress and returns the size of the file then. It
-// writes nothing and cures nothing, so the size may include an unterminated tail.
-func (l *Log) Wait(ctx context.Context) (size int64, err error) {
-	const op = "wait"
-	if err := l.begin(op); err != nil {
-		return 0, err
-	}
-	defer l.ops.Done()
-	_, err = l.locked(ctx, op, true, func() (written, error) {
-		now, err := l.lookup(op)
-		size = now.size
-		return written{}, err
-	})
-	return size, err
-}
-
 // TrySize returns the size of the file at a moment when nothing is being appended: every
 // byte before it stays as it is. Ok is false if an append is in progress. It waits for
 // nothing and writes nothing, so the file may end with an unterminated line.
