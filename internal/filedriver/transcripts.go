@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -25,6 +26,7 @@ type learned struct {
 	// When the folders of transcripts and archives were changed last before their
 	// names were compared with the rows.
 	listed folderTimes
+	looked folderTimes // the same, if this process itself has looked at the names
 }
 
 // folderTimes are the times of the last changes of the folders of transcripts and
@@ -90,7 +92,7 @@ func (x *index) compare(ctx context.Context) error {
 			x.drop(id)
 		}
 	}
-	x.lost, x.listed = false, at
+	x.lost, x.listed, x.looked = false, at, at
 	return nil
 }
 
@@ -98,6 +100,9 @@ func (x *index) compare(ctx context.Context) error {
 // its names. The caller holds the lock of the index.
 func (x *index) compared() {
 	if at, err := x.a.changed(); err == nil {
+		if x.looked == x.listed {
+			x.looked = at
+		}
 		x.listed = at
 	}
 }
@@ -181,13 +186,43 @@ func (x *index) look(f found) error {
 	return err
 }
 
-// certain compares the names in the folders, whatever their times. It returns an error
-// while a transcript may belong to any key: then a key without a session may be the key
-// of that one.
+// hasStrangers reports whether a folder may have a transcript or an archive that the
+// index lacks, whatever the times of the folder.
+func (x *index) hasStrangers(folder, end string) (bool, error) {
+	f, err := x.a.root.Open(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	var names []string
+	if err == nil {
+		names, err = f.Readdirnames(-1)
+		err = cmp.Or(err, f.Close())
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		enc, ok := strings.CutSuffix(name, end)
+		if !ok || x.find(enc) != nil { // most IDs are written as they are
+			return false
+		}
+		id, _ := DecodeName(enc) // that of a hashed name is unknown
+		return x.find(id) == nil
+	}), x.a.d.wrap("list sessions", filepath.Join(x.a.dir, folder), err, "check that this user may read it")
+}
+
+// certain looks for names in the folders that the index lacks, if only other processes
+// have done so. It returns an error while a transcript may belong to any key: then a key
+// without a session may be the key of that one.
 func (x *index) certain(ctx context.Context) error {
-	x.listed = folderTimes{}
-	if err := x.compare(ctx); err != nil {
-		return err
+	if x.looked != x.listed {
+		transcripts, err := x.hasStrangers("sessions", extension)
+		archives, otherErr := x.hasStrangers(archiveFolder, extension+gzipExtension)
+		if transcripts || archives {
+			x.listed = folderTimes{}
+			err = x.compare(ctx)
+		}
+		if err = cmp.Or(err, otherErr); err != nil {
+			return err
+		}
+		x.looked = x.listed
 	}
 	var all []string
 	for e := x.byKey[ownedKey{}]; e != nil; e = e.next {

@@ -124,29 +124,36 @@ func (x *index) finish(ctx context.Context) error {
 		}
 	}
 	x.stale = nil
-	if err := x.finishChanges(); err != nil {
-		return err
+	for id := range x.changes {
+		if x.check(id); x.find(id) == nil { // it was being made
+			delete(x.changes, id)
+			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
+		}
+		x.news = append(x.news, id)
 	}
-	if err := x.addNews(); err != nil {
-		return err
-	}
-	return x.bury()
+	return x.addNews()
 }
 
-// addNews writes the rows that the index lacks. The caller holds its lock.
+// addNews writes the rows that the index lacks, and takes away dead writers, who owed
+// them. The caller holds its lock.
 func (x *index) addNews() error {
 	var recs []record
-	for _, id := range x.news {
-		switch e := x.find(id); {
-		case e == nil:
-		case e.key == "":
-			recs = append(recs, record{Unknown: id}) // every process must look at it before it makes a session
-		case e.row != nil:
-			recs = append(recs, record{Row: e.row})
-		}
-	}
 	news := x.news
 	x.news = nil
+	for _, id := range news {
+		if e := x.find(id); e != nil && e.key == "" {
+			recs = append(recs, record{Unknown: id}) // every process must look at it before it makes a session
+		} else if e != nil {
+			if row, ok := x.row(e); ok {
+				recs = append(recs, record{Row: &row})
+			}
+		}
+	}
+	for by, dead := range x.writers {
+		if dead && !x.lost {
+			recs = append(recs, record{Closed: by})
+		}
+	}
 	if len(recs) == 0 {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -69,37 +68,24 @@ func (x *index) isAlive(by int64) bool {
 // seekDead makes compare look at all transcripts once for each writer that has died: it
 // may have appended to sessions whose rows are older.
 func (x *index) seekDead() error {
-	for again := false; ; again = true {
-		var dead []int64
+	dead := func() (all []int64) {
 		for by, known := range x.writers {
 			if !known && !x.isAlive(by) {
-				dead = append(dead, by)
+				all = append(all, by)
 			}
 		}
-		if len(dead) == 0 || again {
-			for _, by := range dead {
-				x.writers[by], x.lost = true, true
-			}
-			return nil
-		}
-		if err := x.refresh(); err != nil { // a writer that closes takes its name away first
-			return err
-		}
+		return all
 	}
-}
-
-// bury takes dead writers away, whose sessions were compared and have their rows.
-func (x *index) bury() error {
-	var recs []record
-	for by, dead := range x.writers {
-		if dead {
-			recs = append(recs, record{Closed: by})
-		}
-	}
-	if len(recs) == 0 {
+	if len(dead()) == 0 {
 		return nil
 	}
-	return x.write(recs...)
+	if err := x.refresh(); err != nil { // a writer that closes takes its name away first
+		return err
+	}
+	for _, by := range dead() {
+		x.writers[by], x.lost = true, true
+	}
+	return nil
 }
 
 // change adds a line that makes every process look at the files of a session until
@@ -116,26 +102,4 @@ func (x *index) putChecked(ref driver.Ref) error {
 		err = x.putRow(row)
 	}
 	return err
-}
-
-// finishChanges ends the changes that killed processes have begun: the files decide. A
-// session without a file was being made.
-func (x *index) finishChanges() error {
-	var recs []record
-	for id := range x.changes {
-		x.check(id)
-		e := x.find(id)
-		if e == nil {
-			delete(x.changes, id)
-			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
-			continue
-		}
-		if row, ok := x.row(e); ok && row.Key != "" {
-			recs = append(recs, record{Row: &row})
-		}
-	}
-	if len(recs) == 0 {
-		return nil
-	}
-	return x.write(recs...)
 }
