@@ -9,8 +9,8 @@
 // The transcripts are the only source of truth, and archives where there is no
 // transcript. The index is a log of rows, of which the last one of a session
 // counts. It is a cache: lost, corrupt or stale, it is made again from the
-// transcripts. The names of folders and files are
-// injective encodings of agents and IDs, see [EncodeName].
+// transcripts. The names of folders and files are injective encodings of agents
+// and IDs, see [EncodeName].
 //
 // A row is written when a session is made, deleted, described or made current,
 // when a turn ends, and some seconds after the last row, not at every append. A

@@ -173,14 +173,16 @@ func (x *index) look(f found) error {
 		return err
 	case errors.Is(err, errNoHeader) && row.ID == "":
 		x.set(&entry{id: f.id})
-		x.news = append(x.news, f.id)
+		if e == nil || x.lost {
+			x.news = append(x.news, f.id)
+		}
 		return err
 	case err != nil && known.ID != "" && known.Key != "":
 		known.Gen, known.Archived = max(row.Gen, e.gen), f.archived
 		row = known
 	}
 	x.set(entryOf(row))
-	if e == nil || e.key == "" || x.lost {
+	if e == nil || e.key != row.Key || x.lost {
 		x.news = append(x.news, f.id)
 	}
 	return err

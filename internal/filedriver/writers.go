@@ -41,7 +41,7 @@ func (x *index) closeWriter(ids []string) {
 	err := x.locked(context.Background(), func() error {
 		for _, id := range ids {
 			x.check(id)
-			if e := x.find(id); e != nil && e.n == 0 {
+			if e := x.find(id); e != nil && e.n == 0 && e.key != "" {
 				x.news = append(x.news, id)
 			}
 		}

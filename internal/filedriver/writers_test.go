@@ -146,3 +146,20 @@ func TestWriterAfterABoot(t *testing.T) {
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
 	require.NoError(t, d.Close())
 }
+
+// A transcript without a header is named once, however often processes append to it.
+func TestWritersOfAnUnknownTranscript(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	bad := driver.Ref{Agent: "main", ID: "bad"}
+	require.NoError(t, os.WriteFile(d.Path(bad), append(note("x").Data, '\n'), 0o600))
+	for i := range 3 {
+		add(t, d, bad, fmt.Sprint(i))
+		require.NoError(t, d.Close())
+		require.Equal(t, 1, strings.Count(indexText(t, dir), `{"unknown":"bad"}`))
+		d = open(t, dir, nil)
+		list(t, d)
+	}
+	require.NoError(t, d.Close())
+}
