@@ -186,8 +186,8 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	return st.handle(row), nil
 }
 
-// inMain returns a reference with an agent.
-func inMain(ref Ref) Ref { return Ref{Agent: cmp.Or(ref.Agent, mainAgent), ID: ref.ID} }
+// inMain returns a reference with an agent: without one it is "main".
+func inMain(ref Ref) Ref { return Ref{Agent: cmp.Or(ref.Agent, "main"), ID: ref.ID} }
 
 // own returns err, but in a scope errNotFound for a missing row or another owner's.
 func (st *Store) own(row driver.Row, err error) error {
