@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -56,7 +57,7 @@ func (k Key) check() error {
 func (k Key) isOfOne() bool { return k == Key{Agent: k.Agent, Peer: k.Peer} }
 
 // in returns the agent of the key.
-func (k Key) in() string { return inMain(Ref{Agent: k.Agent}).Agent }
+func (k Key) in() string { return cmp.Or(k.Agent, "main") }
 
 // ofLibrary reports whether an agent holds sessions of the library itself.
 func ofLibrary(agent string) bool { return strings.HasPrefix(agent, "_") }
