@@ -384,7 +384,7 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 			return err
 		}
 		defer st.looks.Add(1)
-		return st.drv.Delete(ctx, refs...)
+		return st.drv.Delete(ctx, driver.Anywhere, refs...)
 	})
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
 	if len(refs) != 1 {

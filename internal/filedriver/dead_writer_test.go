@@ -123,7 +123,7 @@ func TestDeadWriterAfterABoot(t *testing.T) {
 	require.Contains(t, indexText(t, dir), `"boot"`)
 	rows := list(t, d)
 	require.Len(t, rows, 2)
-	require.NoError(t, d.Delete(ctx, other))
+	require.NoError(t, d.Delete(ctx, driver.Anywhere, other))
 	require.NoError(t, d.Close())
 }
 

@@ -35,7 +35,9 @@ func TestWriterThatDiesWhileOthersWait(t *testing.T) {
 		},
 		"flush":   func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref) },
 		"recover": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Recover(ctx, ref) },
-		"archive": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Archive(ctx, ref, nil) },
+		"archive": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error {
+			return d.Archive(ctx, ref, driver.Anywhere)
+		},
 		"erase": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error {
 			return d.Rewrite(ctx, ref, wordless)
 		},

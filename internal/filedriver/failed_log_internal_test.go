@@ -24,7 +24,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 		return driver.Row{ID: "a", Key: "k"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
 	}
 	ref := driver.Ref{Agent: "main", ID: "a"}
-	archive := func(d *Driver) error { return d.Archive(t.Context(), ref, nil) }
+	archive := func(d *Driver) error { return d.Archive(t.Context(), ref, driver.Anywhere) }
 	for name, test := range map[string]struct {
 		do    func(d *Driver) error
 		first error // besides the failure
@@ -37,7 +37,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 				return write(line.Data)
 			})
 		}, driver.ErrReplaced, nil},
-		"delete":              {func(d *Driver) error { return d.Delete(t.Context(), ref) }, fs.ErrNotExist, fs.ErrNotExist},
+		"delete":              {func(d *Driver) error { return d.Delete(t.Context(), driver.Anywhere, ref) }, fs.ErrNotExist, fs.ErrNotExist},
 		"archive and restore": {func(d *Driver) error { return errors.Join(archive(d), d.Restore(t.Context(), ref)) }, driver.ErrReplaced, nil},
 	} {
 		for call, f := range map[string]func(d *Driver, ctx context.Context, ref driver.Ref) error{
@@ -85,7 +85,7 @@ func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	require.NoError(t, err)
 	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }
-	require.NoError(t, other.Archive(t.Context(), ref, nil))
+	require.NoError(t, other.Archive(t.Context(), ref, driver.Anywhere))
 	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere)
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.ErrorIs(t, err, failure)

@@ -73,7 +73,6 @@ type index struct {
 	busy    map[string][]busyMark
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
-	held    string          // the session that is kept still
 	remake  bool            // the next writer must rewrite the file
 	// No process has written to the file under this boot of the system: the page cache
 	// agrees with the disk about its dead writers.

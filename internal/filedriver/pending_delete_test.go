@@ -68,10 +68,10 @@ func TestIndexIsNewerThanTheFolder(t *testing.T) {
 	newer("after a session was made")
 	b := create(t, d, "b", "another key")
 	newer("after another one was made")
-	require.NoError(t, d.Archive(t.Context(), b.Ref(), nil))
+	require.NoError(t, d.Archive(t.Context(), b.Ref(), driver.Anywhere))
 	newer("after one was archived")
 	require.NoError(t, d.Restore(t.Context(), b.Ref()))
 	newer("after it was restored")
-	require.NoError(t, d.Delete(t.Context(), a.Ref()))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, a.Ref()))
 	newer("after one was deleted")
 }

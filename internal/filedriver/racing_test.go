@@ -63,7 +63,7 @@ func TestCreateRacingDelete(t *testing.T) {
 	for round := range 60 {
 		errs := make([]error, 4)
 		var wg sync.WaitGroup
-		wg.Go(func() { errs[0] = other.Delete(t.Context(), ref) })
+		wg.Go(func() { errs[0] = other.Delete(t.Context(), driver.Anywhere, ref) })
 		wg.Go(func() { _, errs[1] = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k")) })
 		wg.Go(func() {
 			_, _, errs[2] = other.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
@@ -121,7 +121,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	require.NoError(t, os.Chmod(index, 0o600|fs.ModeSticky))
 	d = open(t, dir, nil)
 	require.NoFileExists(t, filepath.Join(folder, "sessions/a.jsonl"))
-	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: names[2], ID: "a"}, driver.Ref{Agent: names[2], ID: strings.Repeat("B", 100)}))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: names[2], ID: "a"}, driver.Ref{Agent: names[2], ID: strings.Repeat("B", 100)}))
 	got, err := d.Agents(t.Context())
 	require.NoError(t, err)
 	require.Len(t, got, 2, "an agent without sessions is none")

@@ -317,8 +317,9 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	return row, nil
 }
 
-// Delete implements [driver.Driver].
-func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+// Delete implements [driver.Driver]. Like a delete without a condition, one with a
+// condition copies nothing, even after a failed sync.
+func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 	if err := d.enter(ctx); err != nil {
 		return err
 	}
@@ -343,6 +344,9 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	}
 	for a, ids := range of {
 		errs = append(errs, a.idx.hold(ctx, func() error {
+			if at >= 0 {
+				return a.idx.deleteAt(ctx, ids, at)
+			}
 			return a.idx.delete(ids, func(id string) error { return a.remove(id, 20*busyWait) })
 		}))
 	}

@@ -20,6 +20,9 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 			return err
 		}
 		defer f.close()
+		if err := f.turn(driver.Backward); err != nil {
+			return err
+		}
 		keepLines := func(offset int64, lines []byte) bool {
 			// Once the search must end, the next line is kept: scanTo returns the error
 			// before it.

@@ -66,11 +66,11 @@ func (b *Between) Rewrite(ctx context.Context, ref session.Ref, change func(iter
 }
 
 // Delete implements driver.Driver.
-func (b *Between) Delete(ctx context.Context, refs ...session.Ref) error {
+func (b *Between) Delete(ctx context.Context, at driver.Cursor, refs ...session.Ref) error {
 	if err := hooked(b.BeforeDelete, refs[0]); err != nil {
 		return err
 	}
-	return b.Driver.Delete(ctx, refs...)
+	return b.Driver.Delete(ctx, at, refs...)
 }
 
 // Create implements driver.Driver.

@@ -74,14 +74,16 @@ type Driver interface {
 	// already, it appends the line, with a gen above all of the key.
 	SetCurrent(ctx context.Context, ref Ref, line func(gen int64) Line) (Row, error)
 
-	// Delete removes sessions. The current session of a key is then the one
-	// with the highest gen of those that remain. When the error is nil, no
+	// Delete removes the sessions that end at the cursor at, or all if at is negative. If
+	// at is not negative, a session that ends elsewhere gives an error that matches
+	// [ErrConflict], and one with a running turn [ErrBusy]. The current session of a key is
+	// then the one with the highest gen of those that remain. When the error is nil, no
 	// stored word of the deleted sessions remains anywhere in the storage. When
 	// it is not, every session of which no error speaks is deleted; errors of
 	// several sessions are joined. A session that is named twice counts once.
 	// Once a session of an agent whose name begins with '_' is deleted, no word remains
 	// of sessions and copies that processes were making when they were killed.
-	Delete(ctx context.Context, refs ...Ref) error
+	Delete(ctx context.Context, at Cursor, refs ...Ref) error
 
 	// Get returns the row of a session. If only its header is known, which is
 	// so after an index was lost and before a List, the row has ID, Owner, Key and Gen,

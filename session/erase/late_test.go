@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
@@ -60,7 +61,7 @@ func TestEraseBesideDelete(t *testing.T) {
 		s, beside := storetest.Load(t, st, storetest.CLI), storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "beside"})
 		storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
 		storetest.Add(t, beside, transcript.UserText("Nothing."))
-		remove := storetest.Once(func() { require.NoError(t, b.Driver.Delete(t.Context(), beside.Ref())) })
+		remove := storetest.Once(func() { require.NoError(t, b.Driver.Delete(t.Context(), driver.Anywhere, beside.Ref())) })
 		removes := func(ref session.Ref) error {
 			if ref != beside.Ref() {
 				return nil

@@ -362,11 +362,11 @@ func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir
 	return d.able.Scan(ctx, ref, from, dir)
 }
 
-func (d *busy) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
+func (d *busy) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 	if d.beforeDelete != nil {
 		d.beforeDelete()
 	}
-	return d.able.DeleteIf(ctx, refs, check)
+	return d.able.Delete(ctx, at, refs...)
 }
 
 // A session that becomes the current one, and grows, while it is copied: no line is half

@@ -16,10 +16,8 @@ var archiveRules = []Rule{
 	{"archive/current", "It is never the current session of its key", archiveCurrent},
 	{"archive/restore", "Restore is the reverse of Archive: every byte of every line is as it was.", archiveRestore},
 	{"archive/delete", "Delete removes it.", archiveDelete},
-	{"archive/check", "Check, if not nil, is called while the turn lock of the session is held", archiveCheck},
-	{"archive/turn", "No method waits for a turn: if one is running, the error matches [ErrBusy].", archiveTurn},
-	{"archive/delete if", "DeleteIf is Delete of those sessions that check allows.", archiveDeleteIf},
-	{"archive/delete if twice", "Check is called once for a session that is named twice, and both places have the same error.", archiveDeleteIfTwice},
+	{"archive/at", "If it ends elsewhere, or is appended to again and again, the error matches [ErrConflict]", archiveAt},
+	{"archive/turn", "if a turn is running, it matches [ErrBusy]", archiveTurn},
 	{"archive/concurrent", "At every moment, and after a crash, the session is there once, archived or not.", archiveConcurrent},
 }
 
@@ -35,7 +33,7 @@ func (c *check) archiver(d driver.Driver) driver.Archiver {
 func (c *check) archive(d driver.Driver, ref driver.Ref) {
 	a := c.archiver(d)
 	c.calling("Archive")
-	c.noErr("Archive", a.Archive(c.ctx, ref, nil))
+	c.noErr("Archive", a.Archive(c.ctx, ref, driver.Anywhere))
 }
 
 // restore restores a session, and lets drivers notice that.
@@ -176,7 +174,7 @@ func archiveCurrent(c *check) {
 	look("after an older one was restored, other driver", other, n.ID)
 	d = c.restart()
 	look("opened again", d, n.ID)
-	c.noErr("Delete", d.Delete(c.ctx, n.Ref()))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, n.Ref()))
 	look("after Delete of the newest", d, b.ID)
 }
 
@@ -203,7 +201,7 @@ func archiveRestore(c *check) {
 	}
 	err := c.archiver(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
 	c.wantErr("Restore of a session that is not there", err, fs.ErrNotExist)
-	err = c.archiver(d).Archive(c.ctx, driver.Ref{Agent: "main", ID: "missing"}, nil)
+	err = c.archiver(d).Archive(c.ctx, driver.Ref{Agent: "main", ID: "missing"}, driver.Anywhere)
 	c.wantErr("Archive of a session that is not there", err, fs.ErrNotExist)
 }
 
@@ -212,7 +210,7 @@ func archiveDelete(c *check) {
 	other := c.second(d)
 	ref, stays := c.create(d, "main", "k").Ref(), c.create(d, "main", "k")
 	c.archive(d, ref)
-	c.noErr("Delete", other.Delete(c.ctx, ref))
+	c.noErr("Delete", other.Delete(c.ctx, driver.Anywhere, ref))
 	look := func(when string, d driver.Driver) {
 		for _, m := range sessionMethods {
 			c.calling(m.name)
@@ -227,36 +225,23 @@ func archiveDelete(c *check) {
 	look("opened again", c.restart())
 }
 
-var errNo = errors.New("no")
-
-func archiveCheck(c *check) {
+func archiveAt(c *check) {
 	d := c.start()
 	other := c.second(d)
-	old, row := c.create(d, "main", "k"), c.create(d, "main", "k")
-	end := c.append(other, row.Ref(), c.triple("a")...).End
+	ref := c.create(d, "main", "k").Ref()
+	planned := c.append(other, ref, c.triple("a")...).End
+	end := c.append(d, ref, c.triple("b")...).End
 	a := c.archiver(d)
-	asked := 0
-	no := func(want driver.Row, end driver.Cursor) func(driver.Row) error {
-		return func(got driver.Row) error {
-			asked++
-			if got.ID != want.ID || got.Key != want.Key || got.Current != (want.ID == row.ID) || got.Size != int64(end) {
-				c.errorf("check was given the row %s, current %v; want session %s with size %d", rowText(got), got.Current, want.ID, end)
-			}
-			return errNo
-		}
-	}
 	c.calling("Archive")
-	c.wantErr("Archive that check refuses", a.Archive(c.ctx, row.Ref(), no(row, end)), errNo)
-	c.calling("DeleteIf")
-	for _, err := range a.DeleteIf(c.ctx, []driver.Ref{old.Ref()}, no(old, c.settle(d, old.Ref()))) {
-		c.wantErr("DeleteIf that check refuses", err, errNo)
-	}
-	if asked != 2 {
-		c.errorf("check was called %d times, want 2", asked)
-	}
-	c.append(d, row.Ref(), c.triple("b")...)
-	c.append(other, old.Ref(), c.triple("c")...)
-	c.wantCurrent("after checks that refuse", d, "main", "k", row.ID)
+	c.wantErr("Archive of a session that was appended to since", a.Archive(c.ctx, ref, planned), driver.ErrConflict)
+	c.append(other, ref, c.triple("c")...)
+	c.wantErr("Archive of a session that was appended to since", a.Archive(c.ctx, ref, end), driver.ErrConflict)
+	c.noErr("Archive at the end", a.Archive(c.ctx, ref, c.settle(d, ref)))
+	c.noErr("Archive of an archived session", a.Archive(c.ctx, ref, planned))
+	c.wantErr("Delete of an archived session that ends elsewhere", other.Delete(c.ctx, planned, ref), driver.ErrConflict)
+	c.noErr("Delete of an archived session", other.Delete(c.ctx, c.settle(other, ref), ref))
+	_, err := d.Get(c.ctx, ref)
+	c.wantErr("Get after Delete", err, fs.ErrNotExist)
 }
 
 func archiveTurn(c *check) {
@@ -270,85 +255,13 @@ func archiveTurn(c *check) {
 	c.noErr("LockTurn", err)
 	a := c.archiver(d)
 	c.calling("Archive")
-	c.wantErr("Archive during a turn", a.Archive(c.ctx, ref, nil), driver.ErrBusy)
-	c.calling("DeleteIf")
-	c.wantErr("DeleteIf during a turn", a.DeleteIf(c.ctx, []driver.Ref{ref}, nil)[0], driver.ErrBusy)
+	c.wantErr("Archive during a turn", a.Archive(c.ctx, ref, driver.Anywhere), driver.ErrBusy)
 	c.noErr("release", release())
 	c.archive(d, ref)
 	c.restore(d, ref)
 	release, err = d.LockTurn(c.ctx, ref, false)
 	c.noErr("LockTurn after Restore", err)
 	c.noErr("release", release())
-}
-
-func archiveDeleteIf(c *check) {
-	d := c.start()
-	other := c.second(d)
-	var rows []driver.Row
-	for range 4 {
-		rows = append(rows, c.create(d, "main", "k"))
-	}
-	missing, elsewhere := driver.Ref{Agent: "main", ID: "missing"}, c.create(d, "other", "k")
-	c.archive(d, rows[1].Ref())
-	odd := func(row driver.Row) error {
-		if row.ID == rows[0].ID {
-			return errNo
-		}
-		return nil
-	}
-	c.calling("DeleteIf")
-	errs := c.archiver(d).DeleteIf(c.ctx, []driver.Ref{rows[0].Ref(), rows[1].Ref(), missing, rows[3].Ref(), elsewhere.Ref()}, odd)
-	if len(errs) != 5 {
-		c.fatalf("DeleteIf of 5 sessions returns %d errors", len(errs))
-	}
-	c.wantErr("DeleteIf that check refuses", errs[0], errNo)
-	c.wantErr("DeleteIf of a session that is not there", errs[2], fs.ErrNotExist)
-	for _, i := range []int{1, 3, 4} {
-		c.noErr("DeleteIf", errs[i])
-	}
-	want := []string{rows[0].ID, rows[2].ID}
-	slices.Sort(want)
-	look := func(when string, d driver.Driver) {
-		if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, want) {
-			c.errorf("List after DeleteIf, %s: %v, want %v", when, ids, want)
-		}
-		c.wantCurrent("after DeleteIf, "+when, d, "main", "k", rows[2].ID)
-		if rows := c.list(d, "other"); len(rows) > 0 {
-			c.errorf("List of another agent after DeleteIf, %s, has %d rows", when, len(rows))
-		}
-	}
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
-}
-
-func archiveDeleteIfTwice(c *check) {
-	d := c.start()
-	stays, gone := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
-	missing := driver.Ref{Agent: "main", ID: "missing"}
-	asked := map[string]int{}
-	once := func(row driver.Row) error {
-		if asked[row.ID]++; row.ID == stays.ID {
-			return errNo
-		}
-		return nil
-	}
-	c.calling("DeleteIf")
-	errs := c.archiver(d).DeleteIf(c.ctx, []driver.Ref{stays, gone, missing, missing, gone, stays}, once)
-	if len(errs) != 6 {
-		c.fatalf("DeleteIf of 6 places returns %d errors", len(errs))
-	}
-	for _, errs := range [][]error{errs[:3], {errs[5], errs[4], errs[3]}} {
-		c.wantErr("DeleteIf that check refuses, of a session that is named twice", errs[0], errNo)
-		c.noErr("DeleteIf of a session that is named twice", errs[1])
-		c.wantErr("DeleteIf of a session that is not there and is named twice", errs[2], fs.ErrNotExist)
-	}
-	if asked[stays.ID] != 1 || asked[gone.ID] != 1 {
-		c.errorf("check was called %d and %d times for sessions that are named twice, want once each", asked[stays.ID], asked[gone.ID])
-	}
-	if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, []string{stays.ID}) {
-		c.errorf("List after DeleteIf: %v, want %v", ids, stays.ID)
-	}
 }
 
 func archiveConcurrent(c *check) {
@@ -364,7 +277,7 @@ func archiveConcurrent(c *check) {
 	c.together(writers+2, []driver.Driver{d, other}, func(i int, d driver.Driver) {
 		for i == writers && left.Load() > 0 { // archives and restores until all is written
 			a := c.archiver(d)
-			if err := a.Archive(c.ctx, ref, nil); err != nil && !errors.Is(err, driver.ErrBusy) {
+			if err := a.Archive(c.ctx, ref, driver.Anywhere); err != nil && !errors.Is(err, driver.ErrBusy) && !errors.Is(err, driver.ErrConflict) {
 				c.errorf("Archive: unexpected error %v", err)
 			}
 			c.noErr("Restore", a.Restore(c.ctx, ref))

@@ -289,7 +289,7 @@ var sessionMistakes = []mistake{
 			old, err := b.Driver.Current(ctx, key)
 			row, createErr := b.Driver.Create(ctx, key, header, more...)
 			if err == nil {
-				_ = b.Driver.Delete(ctx, old.Ref())
+				_ = b.Driver.Delete(ctx, driver.Anywhere, old.Ref())
 			}
 			return row, createErr
 		}
@@ -405,7 +405,7 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"deletes the row only", "delete/gone", func(b *broken) {
-		b.delete = func(_ context.Context, refs ...driver.Ref) error {
+		b.delete = func(_ context.Context, _ driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			b.shared.refs[ref] = true
 			return nil
@@ -418,10 +418,10 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"forgets the others of the key", "delete/next", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			b.shared.refs[driver.Ref{Agent: ref.Agent}] = true
-			return b.Driver.Delete(ctx, ref)
+			return b.Driver.Delete(ctx, at, ref)
 		}
 		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 			if b.shared.refs[driver.Ref{Agent: key.Agent}] {
@@ -431,27 +431,27 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"deletes an ID under all agents", "delete/others", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
-			_ = b.Driver.Delete(ctx, driver.Ref{Agent: "other", ID: ref.ID})
-			return b.Driver.Delete(ctx, ref)
+			_ = b.Driver.Delete(ctx, driver.Anywhere, driver.Ref{Agent: "other", ID: ref.ID})
+			return b.Driver.Delete(ctx, at, ref)
 		}
 	}},
 	{"does not find what it has just deleted", "delete/twice", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) (err error) {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) (err error) {
 			for _, ref := range refs {
-				err = errors.Join(err, b.Driver.Delete(ctx, ref))
+				err = errors.Join(err, b.Driver.Delete(ctx, at, ref))
 			}
 			return err
 		}
 	}},
 	{"brings lines back", "delete/anew", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			for _, rec := range b.records(ref)[1:] {
 				b.shared.lines[ref] = append(b.shared.lines[ref], driver.Line{ID: rec.Entry.ID, Type: rec.Entry.Type(), Data: rec.Entry.Line()})
 			}
-			return b.Driver.Delete(ctx, ref)
+			return b.Driver.Delete(ctx, at, ref)
 		}
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, err := b.Driver.Create(ctx, key, header, more...)

@@ -24,7 +24,7 @@ type broken struct {
 	loadOrCreate func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error)
 	create       func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
 	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
-	delete       func(ctx context.Context, refs ...driver.Ref) error
+	delete       func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
 	current      func(ctx context.Context, key driver.KeyRef) (driver.Row, error)
 	put          func(ctx context.Context, row driver.Row) error
@@ -33,9 +33,8 @@ type broken struct {
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
 	flush        func(ctx context.Context, ref driver.Ref) error
 	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
-	archive      func(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error
+	archive      func(ctx context.Context, ref driver.Ref, at driver.Cursor) error
 	restore      func(ctx context.Context, ref driver.Ref) error
-	deleteIf     func(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error
 	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
 	adopt        func(ctx context.Context, row driver.Row, header driver.Line) error
 	close        func() error
@@ -83,7 +82,7 @@ func newBroken(d driver.Driver, s *shared) *broken {
 		append:  d.Append, update: d.Update, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
-		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf, adopt: adopter.Adopt,
+		archive: archiver.Archive, restore: archiver.Restore, adopt: adopter.Adopt,
 	}
 }
 
@@ -115,8 +114,8 @@ func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	return b.setCurrent(ctx, ref, line)
 }
 
-func (b *broken) Delete(ctx context.Context, refs ...driver.Ref) error {
-	return b.delete(ctx, refs...)
+func (b *broken) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	return b.delete(ctx, at, refs...)
 }
 
 func (b *broken) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) { return b.get(ctx, ref) }

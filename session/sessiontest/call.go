@@ -65,7 +65,7 @@ var sessionMethods = []method{
 		return d.Flush(ctx, ref)
 	}},
 	{"Delete", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return d.Delete(ctx, ref)
+		return d.Delete(ctx, driver.Anywhere, ref)
 	}},
 }
 

@@ -3,11 +3,12 @@ package sessiontest
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-const textDelete = "Delete removes sessions."
+const textDelete = "Delete removes the sessions that end at the cursor at, or all if at is negative."
 
 var deleteRules = []Rule{
 	{"delete/gone", textDelete, deleteGone},
@@ -15,6 +16,7 @@ var deleteRules = []Rule{
 	{"delete/others", textDelete, deleteOthers},
 	{"delete/twice", "A session that is named twice counts once.", deleteTwice},
 	{"delete/anew", textDelete, deleteAnew},
+	{"delete/at", "If at is not negative, a session that ends elsewhere gives an error that matches [ErrConflict], and one with a running turn [ErrBusy].", deleteAt},
 }
 
 func deleteGone(c *check) {
@@ -24,7 +26,7 @@ func deleteGone(c *check) {
 	c.append(d, ref, c.triple("a")...)
 	c.append(other, ref, c.triple("b")...)
 	c.calling("Delete")
-	c.noErr("Delete", d.Delete(c.ctx, ref))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, ref))
 	look := func(when string, d driver.Driver) {
 		for _, m := range sessionMethods {
 			c.calling(m.name)
@@ -50,7 +52,7 @@ func deleteNext(c *check) {
 	}
 	remove := func(i int, current string) {
 		c.calling("Delete")
-		c.noErr("Delete", d.Delete(c.ctx, rows[i].Ref()))
+		c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, rows[i].Ref()))
 		for _, d := range []driver.Driver{d, other} {
 			c.wantCurrent("after Delete", d, "main", "k", current)
 		}
@@ -60,7 +62,7 @@ func deleteNext(c *check) {
 	_, err := d.SetCurrent(c.ctx, rows[0].Ref(), c.current(c.id()))
 	c.noErr("SetCurrent", err)
 	remove(0, rows[2].ID) // one that was made current
-	c.noErr("Delete", other.Delete(c.ctx, rows[2].Ref()))
+	c.noErr("Delete", other.Delete(c.ctx, driver.Anywhere, rows[2].Ref()))
 	for _, d := range []driver.Driver{d, other} {
 		_, err = d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
 		c.wantErr("Current of a key whose sessions were deleted", err, fs.ErrNotExist)
@@ -88,7 +90,7 @@ func deleteOthers(c *check) {
 		before[i] = c.ids(d, ref)
 	}
 	c.calling("Delete")
-	c.noErr("Delete", d.Delete(c.ctx, gone.Ref()))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, gone.Ref()))
 	for i, ref := range stay {
 		_, err := d.Get(c.ctx, ref)
 		c.noErr("Get of a session after another one was deleted", err)
@@ -100,7 +102,7 @@ func deleteTwice(c *check) {
 	d := c.start()
 	a, b := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
 	c.calling("Delete")
-	c.noErr("Delete of a session that is named twice", d.Delete(c.ctx, a, b, a))
+	c.noErr("Delete of a session that is named twice", d.Delete(c.ctx, driver.Anywhere, a, b, a))
 	if rows := c.list(d, "main"); len(rows) > 0 {
 		c.errorf("List returns %d rows after all sessions were deleted", len(rows))
 	}
@@ -115,7 +117,7 @@ func deleteAnew(c *check) {
 		release, err = func() error { return nil }, nil
 	}
 	c.noErr("LockTurn", err)
-	c.noErr("Delete", d.Delete(c.ctx, ref))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, ref))
 	c.noErr("release of the turn lock of a deleted session", release())
 	row := c.createID(d, "main", "k", ref.ID)
 	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID})
@@ -123,4 +125,35 @@ func deleteAnew(c *check) {
 	c.append(d, ref, lines...)
 	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID, lines[0].ID})
 	c.wantCurrent("after Delete and Create of one ID", d, "main", "k", row.ID)
+}
+
+func deleteAt(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref, shorter, longer := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
+	planned := c.append(other, ref, c.triple("a")...).End
+	for _, id := range []string{"b", "c", "e"} {
+		c.append(d, longer, c.triple(id)...)
+	}
+	end := c.append(d, ref, c.triple("d")...).End
+	c.calling("Delete")
+	c.wantErr("Delete of a session that was appended to since", other.Delete(c.ctx, planned, ref), driver.ErrConflict)
+	release, err := other.LockTurn(c.ctx, ref, false)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		c.noErr("LockTurn", err)
+		c.wantErr("Delete at a place during a turn", d.Delete(c.ctx, end, ref), driver.ErrBusy)
+		c.noErr("release", release())
+	}
+	c.wantErr("Delete of sessions that end elsewhere", d.Delete(c.ctx, end, shorter, ref, longer), driver.ErrConflict)
+	want := []string{shorter.ID, longer.ID}
+	slices.Sort(want)
+	look := func(when string, d driver.Driver) {
+		if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, want) {
+			c.errorf("List %s: %v, want %v", when, ids, want)
+		}
+		c.wantCurrent(when, d, "main", "k", longer.ID)
+	}
+	look("after Delete at a place", d)
+	look("after Delete at a place, other driver", other)
+	look("opened again", c.restart())
 }

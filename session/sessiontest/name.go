@@ -144,11 +144,9 @@ func refMethods(d driver.Driver) []method {
 	}
 	if a, ok := d.(driver.Archiver); ok {
 		all = append(all, method{"Archive", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return a.Archive(ctx, ref, nil)
+			return a.Archive(ctx, ref, driver.Anywhere)
 		}}, method{"Restore", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
 			return a.Restore(ctx, ref)
-		}}, method{"DeleteIf", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return a.DeleteIf(ctx, []driver.Ref{ref}, nil)[0]
 		}})
 	}
 	if r, ok := d.(driver.Rewriter); ok {

@@ -72,13 +72,13 @@ func ownerCurrent(c *check) {
 	c.noErr("SetCurrent", err)
 	want["bert"] = b.ID
 	look("after SetCurrent")
-	c.noErr("Delete", d.Delete(c.ctx, n.Ref(), b.Ref()))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, n.Ref(), b.Ref()))
 	want[""], want["bert"] = "", newer.ID
 	look("after Delete")
 	c.noErr("Put", d.Put(c.ctx, a))
 	d = c.restart()
 	c.wantOwn("opened again", d, want)
-	c.noErr("Delete", d.Delete(c.ctx, newer.Ref()))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, newer.Ref()))
 	want["bert"] = ""
 	c.wantOwn("after Delete of the last session of an owner", d, want)
 }

@@ -166,7 +166,7 @@ func createBase(c *check) {
 	}
 	again, err := fork(other, 1)
 	c.noErr("Create with the rev of the base", err)
-	c.noErr("Delete", d.Delete(c.ctx, base.Ref()))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, base.Ref()))
 	_, err = fork(other, 1)
 	c.wantErr("Create with a base that is deleted", err, driver.ErrReplaced)
 	c.wantIDs("List", rowIDs(c.list(d, "main")), []string{made.ID, again.ID})

@@ -238,7 +238,7 @@ func rowPage(c *check) {
 				c.noErr("Put", d.Put(c.ctx, row))
 			}
 		case 1:
-			c.noErr("Delete", d.Delete(c.ctx, rows[4].Ref()))
+			c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, rows[4].Ref()))
 			c.create(d, "main", "k")
 		}
 	}
@@ -270,11 +270,11 @@ func rowAgents(c *check) {
 	for _, d := range []driver.Driver{d, other} {
 		c.wantAgents("after Create", d, []string{"Z", "a", "a-b", "b"})
 	}
-	c.noErr("Delete", d.Delete(c.ctx, b.Ref()))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, b.Ref()))
 	c.wantAgents("after one of an agent's two sessions was deleted", d, []string{"Z", "a", "a-b", "b"})
 	rows := c.list(d, "b")
 	for _, row := range rows {
-		c.noErr("Delete", d.Delete(c.ctx, row.Ref()))
+		c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, row.Ref()))
 	}
 	for _, d := range []driver.Driver{d, other} {
 		c.wantAgents("after an agent's last session was deleted", d, []string{"Z", "a", "a-b"})

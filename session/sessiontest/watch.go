@@ -76,7 +76,7 @@ func watchChanged(c *check) {
 	c.wantTold("a new session of a new agent", all, about(made.Ref()))
 	c.append(other, made.Ref(), c.triple(c.id())...)
 	c.wantTold("an append to a new session", all, about(made.Ref()))
-	c.noErr("Delete", other.Delete(c.ctx, row.Ref()))
+	c.noErr("Delete", other.Delete(c.ctx, driver.Anywhere, row.Ref()))
 	c.wantTold("the end of the session that is watched", one, about(row.Ref()))
 	c.wantTold("the end of a session", all, about(row.Ref()))
 }

@@ -316,18 +316,21 @@ func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 
 // Delete implements [driver.Driver]. The turn lock ends with its session: waiting
 // calls get an error that matches [fs.ErrNotExist].
-func (d *memory) Delete(ctx context.Context, refs ...driver.Ref) error {
-	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref) })...)
+func (d *memory) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref, at) })...)
 }
 
-func (d *memory) delete(ctx context.Context, ref driver.Ref) error {
+func (d *memory) delete(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	const op = "Delete"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return err
 	}
 	defer d.storage.mu.Unlock()
-	if err := d.writable(op, ref); err != nil {
+	if at >= 0 {
+		err = d.endsAt(s, at)
+	}
+	if err = cmp.Or(err, d.writable(op, ref)); err != nil {
 		return fail(op, ref, err)
 	}
 	d.storage.remove(s)

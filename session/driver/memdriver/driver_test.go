@@ -66,7 +66,7 @@ func TestFail(t *testing.T) {
 			return err
 		},
 		"Put main a":    func() error { return d.Put(ctx, driver.Row{Agent: "main", ID: "a", Title: "title"}) },
-		"Delete main a": func() error { return d.Delete(ctx, ref) },
+		"Delete main a": func() error { return d.Delete(ctx, driver.Anywhere, ref) },
 	} {
 		if err := call(); !errors.Is(err, errFull) || asked != name {
 			t.Errorf("%s: error %v, and Fail was asked about %q; want %q", name, err, asked, errFull)
@@ -88,7 +88,7 @@ func TestNewerGenAfterDelete(t *testing.T) {
 	d := memdriver.New(nil)
 	create(t, d, "a")
 	b := create(t, d, "b")
-	require.NoError(t, d.Delete(t.Context(), b.Ref()))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, b.Ref()))
 	if c := create(t, d, "c"); c.Gen <= b.Gen {
 		t.Errorf("gen %d was given after the session with gen %d was deleted", c.Gen, b.Gen)
 	}
@@ -136,7 +136,9 @@ func TestTurnWaitEnds(t *testing.T) {
 	}{
 		"Close": {func(d driver.Driver, _ driver.Ref) error { return d.Close() }, driver.ErrClosed},
 		"Delete": {
-			func(d driver.Driver, ref driver.Ref) error { return d.Delete(context.Background(), ref) },
+			func(d driver.Driver, ref driver.Ref) error {
+				return d.Delete(context.Background(), driver.Anywhere, ref)
+			},
 			fs.ErrNotExist,
 		},
 	} {

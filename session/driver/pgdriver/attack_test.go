@@ -251,7 +251,7 @@ func TestClosedPool(t *testing.T) {
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
 	_, err = d.Get(t.Context(), ref)
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
-	require.ErrorIs(t, d.Archive(t.Context(), ref, nil), puddle.ErrClosedPool)
+	require.ErrorIs(t, d.Archive(t.Context(), ref, driver.Anywhere), puddle.ErrClosedPool)
 	require.ErrorIs(t, release(), puddle.ErrClosedPool)
 	require.NoError(t, d.Close())
 }

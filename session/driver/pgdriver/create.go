@@ -181,35 +181,28 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 
 // Delete implements [driver.Driver]. It cannot reach copies of deleted rows that the
 // server keeps until its next VACUUM, in its write-ahead log and in backups.
-func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
-	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return fail("delete", ref, d.delete(ctx, ref)) })...)
+func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return fail("delete", ref, d.delete(ctx, ref, at)) })...)
 }
 
-func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return err
-	}
-	var there bool
+func (d *Driver) delete(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	unsure := false
-	remove := d.row(ctx, "SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
-	err := d.call(ctx, remove, func(ctx context.Context) (gone bool, err error) {
+	err := d.still(ctx, ref, func(_ driver.Row, err error) bool {
 		unsure = true
-		if _, err = d.get(ctx, ref); errors.Is(err, errNoSession) {
-			gone, err = true, nil
+		return err != nil
+	}, func(s *still) error {
+		if at >= 0 {
+			if err := s.allow(at); err != nil {
+				return err
+			}
 		}
-		return gone, err
-	}, &there)
-	if err != nil {
-		return err
+		return s.exec("SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
+	})
+	if unsure && errors.Is(err, errNoSession) { // an abandoned attempt has deleted it
+		err = nil
 	}
-	d.names.Delete(ref)
-	if !there && !unsure { // or it was deleted by an attempt whose answer was lost
-		return errNoSession
+	if err == nil {
+		d.names.Delete(ref)
 	}
-	d.changed(ref)
-	return nil
+	return err
 }

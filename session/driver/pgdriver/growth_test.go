@@ -102,7 +102,7 @@ func TestGrowth(t *testing.T) {
 		n := float64(sessions * lines)
 		table, index := sizes(t, pool, schema)
 		for _, ref := range refs {
-			require.NoError(t, d.Archive(ctx, ref, nil))
+			require.NoError(t, d.Archive(ctx, ref, driver.Anywhere))
 		}
 		archive, _ := sizes(t, pool, schema)
 		row := []float64{
@@ -168,12 +168,12 @@ func TestPartitions(t *testing.T) {
 
 	for range 2 {
 		require.Equal(t, 21, count(now))
-		require.NoError(t, d.Archive(ctx, now, nil))
+		require.NoError(t, d.Archive(ctx, now, driver.Anywhere))
 		require.Equal(t, 21, count(now))
 		require.NoError(t, d.Restore(ctx, now))
 	}
 	again := made(t, d, "again", 3, text)
-	require.NoError(t, d.Delete(ctx, again, old))
+	require.NoError(t, d.Delete(ctx, driver.Anywhere, again, old))
 	require.Equal(t, 21, count(now))
 	require.NoError(t, d.Close())
 }

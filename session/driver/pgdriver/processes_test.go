@@ -109,16 +109,15 @@ func (m *mixer) step(ctx context.Context) error {
 		row, err := m.d.SetCurrent(ctx, ref, func(int64) driver.Line { return m.user("-") })
 		return m.did(err, event{Op: "current", Session: row.ID, Key: row.Key, Gen: row.Gen})
 	case 4:
-		return m.did(m.d.Delete(ctx, ref), event{Op: "delete", Session: ref.ID})
+		return m.did(m.d.Delete(ctx, driver.Anywhere, ref), event{Op: "delete", Session: ref.ID})
 	case 5:
-		return m.did(m.d.DeleteIf(ctx, []driver.Ref{ref}, func(r driver.Row) error {
-			if r.Current {
-				return driver.ErrConflict
-			}
-			return nil
-		})[0], event{Op: "delete", Session: ref.ID})
+		end, err := m.d.Settle(ctx, ref)
+		if err == nil {
+			err = m.d.Delete(ctx, end, ref)
+		}
+		return m.did(err, event{Op: "delete", Session: ref.ID})
 	case 6, 7:
-		return m.did(m.d.Archive(ctx, ref, nil), event{Op: "archive"})
+		return m.did(m.d.Archive(ctx, ref, driver.Anywhere), event{Op: "archive"})
 	case 8, 9:
 		return m.did(m.d.Restore(ctx, ref), event{Op: "restore"})
 	case 10, 11:

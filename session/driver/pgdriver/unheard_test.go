@@ -210,16 +210,14 @@ func TestUnheardCommit(t *testing.T) {
 			lines(t, ref, "two")
 			require.EqualValues(t, 3, row(t, ref).Gen)
 		}},
-		{"delete", ".remove(", func(ctx context.Context, ref driver.Ref) error { return d.Delete(ctx, ref) }, gone},
-		{"delete if", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
-			return d.DeleteIf(ctx, []driver.Ref{ref}, func(driver.Row) error { return nil })[0]
-		}, gone},
-		{"archive", "commit\x00", func(ctx context.Context, ref driver.Ref) error { return d.Archive(ctx, ref, nil) }, func(t *testing.T, ref driver.Ref) {
+		{"delete", ".remove(", func(ctx context.Context, ref driver.Ref) error { return d.Delete(ctx, driver.Anywhere, ref) }, gone},
+		{"delete and commit", "commit\x00", func(ctx context.Context, ref driver.Ref) error { return d.Delete(ctx, driver.Anywhere, ref) }, gone},
+		{"archive", "commit\x00", func(ctx context.Context, ref driver.Ref) error { return d.Archive(ctx, ref, driver.Anywhere) }, func(t *testing.T, ref driver.Ref) {
 			require.True(t, row(t, ref).Archived)
 			lines(t, ref)
 		}},
 		{"restore", "DELETE FROM", func(ctx context.Context, ref driver.Ref) error {
-			if err := d.Archive(ctx, ref, nil); err != nil {
+			if err := d.Archive(ctx, ref, driver.Anywhere); err != nil {
 				return err
 			}
 			cut.arm("commit\x00", cut.isLate())
