@@ -55,11 +55,11 @@ func (h *held) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, 
 
 var errWrong = errors.New("a line is wrong")
 
-func (h *held) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (h *held) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	h.mu.Lock()
 	h.scans++
 	h.mu.Unlock()
-	return h.Driver.Scan(ctx, ref, from, dir)
+	return h.Driver.Scan(ctx, ref, from, dir, keep)
 }
 
 func (h *held) Put(ctx context.Context, row driver.Row) error {

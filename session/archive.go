@@ -35,11 +35,11 @@ const (
 //
 // When the error is nil, the session is on stable storage in its new form; after an
 // error or a crash it is there once, in one of the two. If the driver is not a
-// [driver.Archiver], the error matches [errors.ErrUnsupported]. See package
+// [driver.Rewriter], the error matches [errors.ErrUnsupported]. See package
 // session/retain about archived sessions.
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	ref = inMain(ref)
-	a, err := able[driver.Archiver](st.drv)
+	a, err := able[driver.Rewriter](st.drv)
 	err = cmp.Or(err, st.check(ctx, ref))
 	switch {
 	case err != nil:

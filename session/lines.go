@@ -77,7 +77,7 @@ func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cu
 	if err != nil {
 		return 0, err
 	}
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward) {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward, nil) {
 		if err != nil {
 			return 0, err
 		}

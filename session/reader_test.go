@@ -140,10 +140,10 @@ func (d *bareRows) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) 
 	return d.row(row), err
 }
 
-func (d *bareRows) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *bareRows) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		n := 0
-		for rec, err := range d.Driver.Scan(ctx, ref, from, dir) {
+		for rec, err := range d.Driver.Scan(ctx, ref, from, dir, keep) {
 			if n++; d.fails && from == 0 && dir == driver.Forward && n > 3 {
 				yield(transcript.Record{}, errNoRead)
 				return

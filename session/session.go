@@ -129,7 +129,7 @@ func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 func (s *Session) Flush(ctx context.Context) error {
 	err := s.store.check(ctx, s.ref)
 	if err == nil {
-		err = s.store.drv.Flush(ctx, s.ref)
+		err = s.store.drv.Flush(ctx, s.ref, false)
 	}
 	return s.store.done(ctx, "flush", s.ref, err)
 }

@@ -10,9 +10,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Archiver = (*Driver)(nil)
-
-// Archive implements [driver.Archiver]. The archive is on stable storage, was read
+// Archive implements [driver.Rewriter]. The archive is on stable storage, was read
 // back and compared before the transcript is removed, under every policy. It needs
 // room for the archive, and for the transcript as well if a sync of it has failed:
 // the archive is made of the copy that cures it. Only the turn is locked while the
@@ -37,7 +35,7 @@ const archiveTries = 3
 
 var errGrown = fmt.Errorf("%w: it was changed while it was archived", driver.ErrConflict)
 
-// Restore implements [driver.Archiver]. The transcript is on stable storage, was
+// Restore implements [driver.Rewriter]. The transcript is on stable storage, was
 // read back and compared before the archive is removed.
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return d.on(ctx, ref, func(a *agent) error {

@@ -47,7 +47,7 @@ func exists(path string) bool {
 // scanned returns what a session has, line by line.
 func scanned(t *testing.T, d *filedriver.Driver, ref driver.Ref) (ids []string) {
 	t.Helper()
-	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		if rec.HasEntry() {
 			ids = append(ids, rec.Entry.ID)
@@ -195,7 +195,7 @@ func TestDamagedArchive(t *testing.T) {
 			loseIndex(t, dir)
 		}
 		d = open(t, dir, nil)
-		for _, err := range d.Scan(t.Context(), bad, 0, driver.Forward) {
+		for _, err := range d.Scan(t.Context(), bad, 0, driver.Forward, nil) {
 			require.ErrorContains(t, err, archivePath(dir, "bad"))
 		}
 		require.Error(t, d.Restore(t.Context(), bad))
@@ -214,7 +214,7 @@ func TestDamagedArchive(t *testing.T) {
 	data[len(data)-5] ^= 1 // the checksum
 	require.NoError(t, os.WriteFile(archivePath(dir, "good"), data, 0o600))
 	d = open(t, dir, nil)
-	for _, err := range d.Scan(t.Context(), good, 0, driver.Forward) {
+	for _, err := range d.Scan(t.Context(), good, 0, driver.Forward, nil) {
 		require.ErrorContains(t, err, archivePath(dir, "good"))
 		require.ErrorContains(t, err, "restore the file from a copy")
 	}
@@ -455,7 +455,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 		require.NoError(t, err)
 	}
 	read := func(from driver.Cursor, dir driver.Direction) (all []string) {
-		for rec, err := range d.Scan(t.Context(), ref, from, dir) {
+		for rec, err := range d.Scan(t.Context(), ref, from, dir, nil) {
 			require.NoError(t, err)
 			all = append(all, fmt.Sprint(rec.Offset, rec.End, string(rec.Entry.Line())))
 		}
@@ -463,7 +463,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 	}
 	sift := func() (all []string) {
 		keep := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, []byte("word17")) }
-		for rec, err := range d.Sift(t.Context(), ref, keep) {
+		for rec, err := range d.Scan(t.Context(), ref, 0, driver.Backward, keep) {
 			require.NoError(t, err)
 			all = append(all, rec.Entry.ID)
 		}
@@ -485,7 +485,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.Equal(t, before, readAll())
 	err = nil
-	for _, scanErr := range d.Scan(t.Context(), ref, end+1, driver.Forward) {
+	for _, scanErr := range d.Scan(t.Context(), ref, end+1, driver.Forward, nil) {
 		err = errors.Join(err, scanErr)
 	}
 	require.ErrorIs(t, err, driver.ErrReplaced, "as from a transcript that was cut")

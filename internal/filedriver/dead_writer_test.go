@@ -25,8 +25,8 @@ func TestDeadWriterIsSuspected(t *testing.T) {
 			_, err := d.Append(ctx, ref, []driver.Line{note("next")}, driver.Anywhere)
 			return err
 		},
-		"flush":   func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref) },
-		"recover": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Recover(ctx, ref) },
+		"flush":   func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref, false) },
+		"recover": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref, true) },
 	}
 	for name, promise := range promises {
 		for _, damage := range []string{"", `{"by":1,"row":{"id`} {
@@ -85,7 +85,7 @@ func TestDeadWriterUnderAnUnknownBoot(t *testing.T) {
 				synced = append(synced, s.Bytes)
 			}
 		}})
-		require.NoError(t, d.Flush(ctx, row.Ref()))
+		require.NoError(t, d.Flush(ctx, row.Ref(), false))
 		require.Equal(t, int64(len(note("left").Data))+1, synced[0], first)
 		require.NoError(t, d.Close())
 	}
@@ -117,7 +117,7 @@ func TestDeadWriterAfterABoot(t *testing.T) {
 			synced = append(synced, s.Bytes)
 		}
 	}})
-	require.NoError(t, d.Flush(ctx, ref))
+	require.NoError(t, d.Flush(ctx, ref, false))
 	require.Equal(t, int64(left.End-left.Start), synced[0])
 	require.NoError(t, d.Put(ctx, row))
 	require.Contains(t, indexText(t, dir), `"boot"`)
@@ -212,7 +212,7 @@ func TestDeadWriterBesideSyncNever(t *testing.T) {
 	require.NoError(t, never.Close())
 
 	d = open(t, dir, observed(driver.SyncAlways))
-	require.NoError(t, d.Flush(ctx, ref))
+	require.NoError(t, d.Flush(ctx, ref, false))
 	info, err := os.Stat(d.Path(ref))
 	require.NoError(t, err)
 	require.Equal(t, info.Size()-left, synced[0])
@@ -243,7 +243,7 @@ func TestWriterDiesBehindALook(t *testing.T) {
 			synced = append(synced, s.Bytes)
 		}
 	}})
-	require.NoError(t, next.Flush(ctx, ref))
+	require.NoError(t, next.Flush(ctx, ref, false))
 	require.Equal(t, int64(len(left))+1, synced[0])
 	require.NoError(t, next.Close())
 
@@ -276,13 +276,13 @@ func TestDeadWriterInAnUnreadableIndex(t *testing.T) {
 	path := filepath.Join(dir, "agents/main/sessions.jsonl")
 	require.NoError(t, os.Rename(path, path+".away"))
 	require.NoError(t, os.Mkdir(path, 0o700))
-	require.ErrorContains(t, d.Flush(ctx, ref), "read index")
+	require.ErrorContains(t, d.Flush(ctx, ref, false), "read index")
 	_, err = d.Append(ctx, ref, notes(1), driver.Anywhere)
 	require.ErrorContains(t, err, "read index")
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Rename(path+".away", path))
 	synced = nil
-	require.NoError(t, d.Flush(ctx, ref))
+	require.NoError(t, d.Flush(ctx, ref, false))
 	require.Equal(t, int64(len(left))+1, synced[0])
 	require.NoError(t, d.Close())
 }

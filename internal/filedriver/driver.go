@@ -57,7 +57,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Scan yields the records of one transcript as [driver.Driver.Scan] does.
+// A Scan yields all records of one transcript as [driver.Driver.Scan] does.
 type Scan func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
 
 // Driver is a [driver.Driver] over a folder.

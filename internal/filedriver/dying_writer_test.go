@@ -33,8 +33,8 @@ func TestWriterThatDiesWhileOthersWait(t *testing.T) {
 			_, err := d.Append(ctx, ref, notes(1), driver.Anywhere)
 			return err
 		},
-		"flush":   func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref) },
-		"recover": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Recover(ctx, ref) },
+		"flush":   func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref, false) },
+		"recover": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref, true) },
 		"archive": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error {
 			return d.Archive(ctx, ref, driver.Anywhere)
 		},
@@ -133,7 +133,7 @@ func TestDyingWriterLooksAlive(t *testing.T) {
 			synced = append(synced, s.Bytes)
 		}
 	}})
-	require.NoError(t, d.Flush(ctx, ref))
+	require.NoError(t, d.Flush(ctx, ref, false))
 	require.Equal(t, int64(len(left))+1, synced[0])
 	row.Size += int64(len(left)) + 1
 	require.NoError(t, d.Put(ctx, row))

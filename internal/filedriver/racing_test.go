@@ -201,7 +201,7 @@ func TestSessionsOfAHashedName(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{name}, got)
 			add(t, d, refs[0], "1", "2")
-			for _, err := range d.Scan(t.Context(), refs[0], 0, driver.Forward) {
+			for _, err := range d.Scan(t.Context(), refs[0], 0, driver.Forward, nil) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, d.Close())

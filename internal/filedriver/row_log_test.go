@@ -113,7 +113,7 @@ func TestRowOfUnsyncedLines(t *testing.T) {
 	before := indexText(t, dir)
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Contains(t, indexText(t, dir)[len(before):], `"busy":"a","from":`)
-	require.NoError(t, d.Flush(t.Context(), row.Ref()))
+	require.NoError(t, d.Flush(t.Context(), row.Ref(), false))
 	before = indexText(t, dir)
 	require.NoError(t, d.Put(t.Context(), row))
 	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)

@@ -15,10 +15,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Scan implements [driver.Driver].
-func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+// Scan implements [driver.Driver]. With keep it opens the transcript for itself: a search
+// through a store leaves the logs that are in use open.
+func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return records(func(yield func(transcript.Record) bool) (err error) {
-		in, size, end, err := d.beginScan(ctx, ref)
+		begin := d.beginScan
+		if keep != nil {
+			begin = d.beginRead
+		}
+		in, size, end, err := begin(ctx, ref)
 		if err != nil {
 			return err
 		}
@@ -31,8 +36,12 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		switch {
 		case err != nil:
 			return err
+		case dir == driver.Backward && keep != nil:
+			return r.sift(int64(from), keep)
 		case dir == driver.Backward:
 			return r.backward(int64(from))
+		case keep != nil:
+			r.yield = func(rec transcript.Record) bool { return !driver.Keeps(keep, rec) || yield(rec) }
 		}
 		return r.forward(int64(from))
 	})
@@ -78,9 +87,14 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 		}
 		return nil
 	})
-	if !errors.Is(err, driver.ErrArchived) {
-		return in, size, end, err
+	if errors.Is(err, driver.ErrArchived) {
+		return d.beginRead(ctx, ref)
 	}
+	return in, size, end, err
+}
+
+// beginRead is beginScan with a file of its own.
+func (d *Driver) beginRead(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
 	o, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return nil, 0, nil, err

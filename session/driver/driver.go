@@ -47,7 +47,8 @@ type Driver interface {
 	// Records are read as the loop asks for them, lines of an append that is
 	// not finished may be missing at the end, and a line that was yielded
 	// never changes. The sequence ends after the first pair with an error.
-	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction) iter.Seq2[transcript.Record, error]
+	// Records on lines that keep refuses are left out; nil keeps all.
+	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction, keep Keep) iter.Seq2[transcript.Record, error]
 
 	// Settle waits out an append in progress, ends an unfinished write of a dead
 	// process, and returns the cursor after the last line.
@@ -115,8 +116,12 @@ type Driver interface {
 	LockTurn(ctx context.Context, ref Ref, wait bool) (release func() error, err error)
 
 	// Flush returns when everything appended to the session so far is on
-	// stable storage.
-	Flush(ctx context.Context, ref Ref) error
+	// stable storage. After a sync has failed it fails, unless cure is set: then it makes
+	// the session accept appends again, and the stored parts of failed appends are on
+	// stable storage as well. After an error the session is as it was. If another process
+	// has archived, replaced or deleted the session since the sync failed, the first Flush
+	// returns the failure, and the next one is about the new state.
+	Flush(ctx context.Context, ref Ref, cure bool) error
 
 	// Close waits for the calls under way and releases everything. Calls that
 	// wait for a lock give up with [ErrClosed]. Close does not wait for a loop
@@ -156,6 +161,19 @@ const (
 	Backward
 )
 
+// Keep reports whether a scan wants the records on lines. Its arguments are one line or
+// several whole ones, without the last newline, and the place of the first. It must
+// accept several lines if it accepts one of them; it is then called for each alone. Lines
+// come in the order of the scan, each only when the loop has taken the records before. It
+// must not retain or modify them.
+type Keep func(at Cursor, lines []byte) bool
+
+// Keeps reports whether a scan with keep yields a record. It yields every record without
+// an entry.
+func Keeps(keep Keep, rec transcript.Record) bool {
+	return keep == nil || !rec.HasEntry() || keep(Cursor(rec.Offset), rec.Entry.Line())
+}
+
 // Anywhere is the cursor of an append that has no condition.
 const Anywhere Cursor = -1
 
@@ -171,7 +189,7 @@ type Row struct {
 	Gen           int64     `json:"gen"`
 	Rev           int       `json:"rev,omitempty"` // as in the header; of two rows the one with the higher Rev counts
 	LastID        string    `json:"lastId,omitempty"`
-	Archived      bool      `json:"archived,omitempty"` // see [Archiver]
+	Archived      bool      `json:"archived,omitempty"` // see [Rewriter]
 	Owner         string    `json:"owner,omitempty"`    // as in the header
 	Key           string    `json:"key"`
 	Agent         string    `json:"agentId,omitempty"`

@@ -59,7 +59,7 @@ func summed(t *testing.T, s *session.Session) {
 // illegible are sessions that cannot be read.
 type illegible struct{ driver.Driver }
 
-func (illegible) Scan(context.Context, driver.Ref, driver.Cursor, driver.Direction) iter.Seq2[transcript.Record, error] {
+func (illegible) Scan(context.Context, driver.Ref, driver.Cursor, driver.Direction, driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, fs.ErrPermission) }
 }
 

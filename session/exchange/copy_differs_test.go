@@ -343,7 +343,6 @@ func TestCopyBringsBlobs(t *testing.T) {
 type able interface {
 	driver.Driver
 	driver.Adopter
-	driver.Archiver
 	driver.Rewriter
 	driver.Watcher
 }
@@ -355,11 +354,11 @@ type busy struct {
 	beforeScan, beforeDelete func() // the first scan, and each deletion
 }
 
-func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	if d.beforeScan != nil {
 		d.scans.Do(d.beforeScan)
 	}
-	return d.able.Scan(ctx, ref, from, dir)
+	return d.able.Scan(ctx, ref, from, dir, keep)
 }
 
 func (d *busy) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {

@@ -21,24 +21,15 @@ var archiveRules = []Rule{
 	{"archive/concurrent", "At every moment, and after a crash, the session is there once, archived or not.", archiveConcurrent},
 }
 
-// archiver returns a driver's ability to archive, or skips the rule.
-func (c *check) archiver(d driver.Driver) driver.Archiver {
-	a, ok := d.(driver.Archiver)
-	if !ok {
-		c.skip(errors.ErrUnsupported)
-	}
-	return a
-}
-
 func (c *check) archive(d driver.Driver, ref driver.Ref) {
-	a := c.archiver(d)
+	a := c.rewriter(d)
 	c.calling("Archive")
 	c.noErr("Archive", a.Archive(c.ctx, ref, driver.Anywhere))
 }
 
 // restore restores a session, and lets drivers notice that.
 func (c *check) restore(d driver.Driver, ref driver.Ref, others ...driver.Driver) {
-	a := c.archiver(d)
+	a := c.rewriter(d)
 	c.calling("Restore")
 	c.noErr("Restore", a.Restore(c.ctx, ref))
 	for _, d := range others {
@@ -103,7 +94,7 @@ func archiveRead(c *check) {
 		c.noErr("Get of an archived session", err)
 		c.wantRow("Get of an archived session, "+when, got, row)
 		c.wantRows("List with an archived session, "+when, c.list(d, "main"), []driver.Row{row})
-		c.noErr("Flush of an archived session", d.Flush(c.ctx, ref))
+		c.noErr("Flush of an archived session", d.Flush(c.ctx, ref, false))
 		c.wantAgents("with an archived session alone, "+when, d, []string{"main"})
 	}
 	look("same driver", d)
@@ -199,9 +190,9 @@ func archiveRestore(c *check) {
 		}
 		c.append(d, ref, c.triple(c.id())...)
 	}
-	err := c.archiver(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
+	err := c.rewriter(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
 	c.wantErr("Restore of a session that is not there", err, fs.ErrNotExist)
-	err = c.archiver(d).Archive(c.ctx, driver.Ref{Agent: "main", ID: "missing"}, driver.Anywhere)
+	err = c.rewriter(d).Archive(c.ctx, driver.Ref{Agent: "main", ID: "missing"}, driver.Anywhere)
 	c.wantErr("Archive of a session that is not there", err, fs.ErrNotExist)
 }
 
@@ -231,7 +222,7 @@ func archiveAt(c *check) {
 	ref := c.create(d, "main", "k").Ref()
 	planned := c.append(other, ref, c.triple("a")...).End
 	end := c.append(d, ref, c.triple("b")...).End
-	a := c.archiver(d)
+	a := c.rewriter(d)
 	c.calling("Archive")
 	c.wantErr("Archive of a session that was appended to since", a.Archive(c.ctx, ref, planned), driver.ErrConflict)
 	c.append(other, ref, c.triple("c")...)
@@ -253,7 +244,7 @@ func archiveTurn(c *check) {
 		c.skip(err)
 	}
 	c.noErr("LockTurn", err)
-	a := c.archiver(d)
+	a := c.rewriter(d)
 	c.calling("Archive")
 	c.wantErr("Archive during a turn", a.Archive(c.ctx, ref, driver.Anywhere), driver.ErrBusy)
 	c.noErr("release", release())
@@ -276,7 +267,7 @@ func archiveConcurrent(c *check) {
 	acked := make([][]string, writers)
 	c.together(writers+2, []driver.Driver{d, other}, func(i int, d driver.Driver) {
 		for i == writers && left.Load() > 0 { // archives and restores until all is written
-			a := c.archiver(d)
+			a := c.rewriter(d)
 			if err := a.Archive(c.ctx, ref, driver.Anywhere); err != nil && !errors.Is(err, driver.ErrBusy) && !errors.Is(err, driver.ErrConflict) {
 				c.errorf("Archive: unexpected error %v", err)
 			}
@@ -286,7 +277,7 @@ func archiveConcurrent(c *check) {
 			}
 		}
 		for i == writers+1 && left.Load() > 0 {
-			for _, err := range d.Scan(c.ctx, ref, 0, driver.Forward) {
+			for _, err := range d.Scan(c.ctx, ref, 0, driver.Forward, nil) {
 				if err != nil && !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
 					c.errorf("Scan: unexpected error %v", err)
 				}

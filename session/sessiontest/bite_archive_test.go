@@ -13,17 +13,17 @@ import (
 
 var archiveMistakes = []mistake{
 	{"reads nothing of an archive", "archive/read", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			if b.isArchived(ctx, ref) {
 				return func(func(transcript.Record, error) bool) {}
 			}
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"restores when something is appended", "archive/write", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			if b.isArchived(ctx, ref) {
-				return driver.Result{}, b.Driver.(driver.Archiver).Restore(ctx, ref)
+				return driver.Result{}, b.Driver.(driver.Rewriter).Restore(ctx, ref)
 			}
 			return b.Driver.Append(ctx, ref, lines, at)
 		}

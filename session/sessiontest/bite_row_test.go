@@ -224,7 +224,7 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"flushes what is not there", "call/missing", func(b *broken) {
-		b.flush = func(context.Context, driver.Ref) error { return nil }
+		b.flush = func(context.Context, driver.Ref, bool) error { return nil }
 	}},
 	{"creates what is not there", "call/missing", func(b *broken) {
 		b.put = func(ctx context.Context, row driver.Row) error {
@@ -239,9 +239,9 @@ var lockMistakes = []mistake{
 	}},
 	{"ignores Close", "close/methods", func(b *broken) { b.close = func() error { return nil } }},
 	{"says nothing after Close", "close/scan", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
-				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 					if errors.Is(err, driver.ErrClosed) || !yield(rec, err) {
 						return
 					}
@@ -250,10 +250,10 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"goes on after Close", "close/loop", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
 				var records []transcript.Record
-				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 					if err != nil {
 						yield(rec, err)
 						return

@@ -100,9 +100,9 @@ var lineMistakes = []mistake{
 			b.shared.lines[ref] = slices.Clone(lines)
 			return driver.Result{}, nil
 		}
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			_, _ = b.Driver.Append(ctx, ref, b.shared.lines[ref], driver.Anywhere)
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"keeps the caller's labels", "append/owned", func(b *broken) {
@@ -122,40 +122,38 @@ var lineMistakes = []mistake{
 
 var scanMistakes = []mistake{
 	{"knows one direction", "scan/direction", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, _ driver.Direction) iter.Seq2[transcript.Record, error] {
-			return b.Driver.Scan(ctx, ref, from, driver.Forward)
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, _ driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(ctx, ref, from, driver.Forward, nil)
 		}
 	}},
-	{"never asks about the first line", "scan/sift", func(b *broken) {
-		b.sift = func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-			return driver.Sift(ctx, b.Driver, ref, func(at driver.Cursor, lines []byte) bool { return at > 0 && keep(at, lines) })
-		}
-	}},
-	{"sifts forward", "scan/sift", func(b *broken) {
-		b.sift = func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-			return func(yield func(transcript.Record, error) bool) {
-				for rec, err := range b.Driver.Scan(ctx, ref, 0, driver.Forward) {
-					if (err != nil || keep(driver.Cursor(rec.Offset), rec.Entry.Line())) && !yield(rec, err) {
-						return
-					}
-				}
+	{"never asks about the first line", "scan/keep", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			first := func(at driver.Cursor, lines []byte) bool { return at > 0 && keep(at, lines) }
+			if keep == nil {
+				first = nil
 			}
+			return b.Driver.Scan(ctx, ref, from, dir, first)
+		}
+	}},
+	{"keeps all lines", "scan/keep", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, _ driver.Keep) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(ctx, ref, from, dir, nil)
 		}
 	}},
 	{"goes back to the beginning", "scan/cursor", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			if dir == driver.Backward {
 				from = 0
 			}
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"starts after the cursor's line", "scan/cursor", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			if from > 0 {
 				from++
 			}
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"counts cursors from the end", "cursor/order", func(b *broken) {
@@ -185,11 +183,11 @@ var scanMistakes = []mistake{
 			defer b.shared.mu.Unlock()
 			return b.Driver.Append(ctx, ref, lines, at)
 		}
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
 				b.shared.mu.Lock()
 				defer b.shared.mu.Unlock()
-				b.Driver.Scan(ctx, ref, from, dir)(yield)
+				b.Driver.Scan(ctx, ref, from, dir, keep)(yield)
 			}
 		}
 	}},
@@ -199,19 +197,19 @@ var scanMistakes = []mistake{
 			appends++
 			return b.Driver.Append(ctx, ref, lines, at)
 		}
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
 				before := appends
-				b.Driver.Scan(ctx, ref, from, dir)(func(rec transcript.Record, err error) bool {
+				b.Driver.Scan(ctx, ref, from, dir, keep)(func(rec transcript.Record, err error) bool {
 					return before == appends && yield(rec, err)
 				})
 			}
 		}
 	}},
 	{"goes on after an error", "scan/error", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
-				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 					if !yield(rec, err) || err != nil && !yield(rec, err) {
 						return
 					}
@@ -220,8 +218,8 @@ var scanMistakes = []mistake{
 		}
 	}},
 	{"reads on after cancel", "scan/context", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-			return b.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir)
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir, nil)
 		}
 	}},
 	{"settles before the last line", "settle/end", func(b *broken) {
@@ -231,7 +229,7 @@ var scanMistakes = []mistake{
 		}
 	}},
 	{"has nothing to flush", "flush/found", func(b *broken) {
-		b.flush = func(context.Context, driver.Ref) error { return errors.New("nothing to flush") }
+		b.flush = func(context.Context, driver.Ref, bool) error { return errors.New("nothing to flush") }
 	}},
 }
 

@@ -18,8 +18,7 @@ type broken struct {
 
 	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error)
 	update       func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error)
-	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
-	sift         func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error]
+	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error]
 	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
 	loadOrCreate func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error)
 	create       func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
@@ -31,7 +30,7 @@ type broken struct {
 	agents       func(ctx context.Context) ([]string, error)
 	list         func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error)
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
-	flush        func(ctx context.Context, ref driver.Ref) error
+	flush        func(ctx context.Context, ref driver.Ref, cure bool) error
 	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
 	archive      func(ctx context.Context, ref driver.Ref, at driver.Cursor) error
 	restore      func(ctx context.Context, ref driver.Ref) error
@@ -73,7 +72,6 @@ func newShared() *shared {
 // newBroken returns d with all its methods; what breaks it replaces some.
 func newBroken(d driver.Driver, s *shared) *broken {
 	watcher, _ := d.(driver.Watcher)
-	archiver, _ := d.(driver.Archiver)
 	rewriter, _ := d.(driver.Rewriter)
 	adopter, _ := d.(driver.Adopter)
 	return &broken{
@@ -82,7 +80,7 @@ func newBroken(d driver.Driver, s *shared) *broken {
 		append:  d.Append, update: d.Update, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
-		archive: archiver.Archive, restore: archiver.Restore, adopt: adopter.Adopt,
+		archive: rewriter.Archive, restore: rewriter.Restore, adopt: adopter.Adopt,
 	}
 }
 
@@ -94,8 +92,8 @@ func (b *broken) Update(ctx context.Context, ref driver.Ref, decide func(context
 	return b.update(ctx, ref, decide)
 }
 
-func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	return b.scan(ctx, ref, from, dir)
+func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+	return b.scan(ctx, ref, from, dir, keep)
 }
 
 func (b *broken) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
@@ -136,7 +134,9 @@ func (b *broken) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	return b.lockTurn(ctx, ref, wait)
 }
 
-func (b *broken) Flush(ctx context.Context, ref driver.Ref) error { return b.flush(ctx, ref) }
+func (b *broken) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
+	return b.flush(ctx, ref, cure)
+}
 
 func (b *broken) Watch(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
 	return b.watch(ref, changed)
@@ -155,7 +155,7 @@ func (b *broken) Close() error { return b.close() }
 // records returns all of a session.
 func (b *broken) records(ref driver.Ref) []transcript.Record {
 	var recs []transcript.Record
-	for rec, err := range b.Driver.Scan(context.Background(), ref, 0, driver.Forward) {
+	for rec, err := range b.Driver.Scan(context.Background(), ref, 0, driver.Forward, nil) {
 		if err != nil {
 			return nil
 		}
@@ -166,10 +166,10 @@ func (b *broken) records(ref driver.Ref) []transcript.Record {
 
 // rewritten makes Scan yield what f makes of a session's records.
 func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record) {
-	b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) {
 			var recs []transcript.Record
-			for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+			for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 				if err != nil {
 					yield(rec, err)
 					return
@@ -183,11 +183,4 @@ func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record)
 			}
 		}
 	}
-}
-
-func (b *broken) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	if b.sift != nil {
-		return b.sift(ctx, ref, keep)
-	}
-	return driver.Sift(ctx, b.Driver, ref, keep)
 }

@@ -62,7 +62,7 @@ var sessionMethods = []method{
 		return lockError(ctx, d, ref, true)
 	}},
 	{"Flush", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		return d.Flush(ctx, ref)
+		return d.Flush(ctx, ref, false)
 	}},
 	{"Delete", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
 		return d.Delete(ctx, driver.Anywhere, ref)
@@ -93,7 +93,7 @@ var storeMethods = []method{
 
 // firstError returns the first error that a scan yields.
 func firstError(ctx context.Context, d driver.Driver, ref driver.Ref, dir driver.Direction) error {
-	for _, err := range d.Scan(ctx, ref, 0, dir) {
+	for _, err := range d.Scan(ctx, ref, 0, dir, nil) {
 		if err != nil {
 			return err
 		}

@@ -195,7 +195,7 @@ func (c *check) appendAt(d driver.Driver, ref driver.Ref, at driver.Cursor, line
 func (c *check) scan(d driver.Driver, ref driver.Ref, from driver.Cursor, dir driver.Direction) []transcript.Record {
 	c.calling("Scan")
 	var recs []transcript.Record
-	for rec, err := range d.Scan(c.ctx, ref, from, dir) {
+	for rec, err := range d.Scan(c.ctx, ref, from, dir, nil) {
 		c.noErr("Scan", err)
 		if rec.Damage != nil {
 			c.fatalf("Scan: yields damage (%v) where only entries were appended", rec.Damage)

@@ -132,7 +132,7 @@ func updateCalled(c *check) {
 		r := c.update(d, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
 			called++
 			start = end
-			for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+			for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 				if err != nil {
 					c.errorf("a scan inside of an update fails: %v", err)
 				}

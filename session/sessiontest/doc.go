@@ -25,7 +25,7 @@
 //
 // A driver whose system has no turn lock returns an error that matches
 // [errors.ErrUnsupported] from LockTurn; the rules about it are then skipped. So
-// are rules about [driver.Watcher], [driver.Archiver], [driver.Rewriter] and
+// are rules about [driver.Watcher], [driver.Rewriter] and
 // [driver.Adopter] that the driver does not implement.
 //
 // # Beyond the checks

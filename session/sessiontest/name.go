@@ -129,29 +129,23 @@ func nameID(c *check) {
 // refMethods are the methods that take a ref, of all interfaces of package
 // driver. Those that a driver does not have are left out.
 func refMethods(d driver.Driver) []method {
-	all := append(slices.Clone(sessionMethods), method{"Sift", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		for _, err := range driver.Sift(ctx, d, ref, func(driver.Cursor, []byte) bool { return true }) {
+	all := append(slices.Clone(sessionMethods), method{"Scan with Keep", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+		for _, err := range d.Scan(ctx, ref, 0, driver.Backward, func(driver.Cursor, []byte) bool { return true }) {
 			if err != nil {
 				return err
 			}
 		}
 		return nil
+	}}, method{"Flush that cures", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
+		return d.Flush(ctx, ref, true)
 	}})
-	if r, ok := d.(driver.Recoverer); ok {
-		all = append(all, method{"Recover", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return r.Recover(ctx, ref)
-		}})
-	}
-	if a, ok := d.(driver.Archiver); ok {
-		all = append(all, method{"Archive", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return a.Archive(ctx, ref, driver.Anywhere)
-		}}, method{"Restore", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			return a.Restore(ctx, ref)
-		}})
-	}
 	if r, ok := d.(driver.Rewriter); ok {
 		all = append(all, method{"Rewrite", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
 			return r.Rewrite(ctx, ref, without())
+		}}, method{"Archive", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			return r.Archive(ctx, ref, driver.Anywhere)
+		}}, method{"Restore", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
+			return r.Restore(ctx, ref)
 		}})
 	}
 	if a, ok := d.(driver.Adopter); ok {

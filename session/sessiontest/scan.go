@@ -17,7 +17,7 @@ var scanRules = []Rule{
 	{"scan/prefix", "lines of an append that is not finished may be missing at the end", scanPrefix},
 	{"scan/loop", "Records are read as the loop asks for them", scanLoop},
 	{"scan/error", "The sequence ends after the first pair with an error.", scanError},
-	{"scan/sift", "Sift is a backward Scan of the records on lines that keep accepts.", scanSift},
+	{"scan/keep", "Records on lines that keep refuses are left out; nil keeps all.", scanKeep},
 	{"scan/context", "The context is honoured until a write begins", scanContext},
 }
 
@@ -47,7 +47,7 @@ func scanDirection(c *check) {
 	}
 }
 
-func scanSift(c *check) {
+func scanKeep(c *check) {
 	d := c.start()
 	ref := c.filled(d)
 	all := c.scan(d, ref, 0, driver.Backward)
@@ -59,17 +59,20 @@ func scanSift(c *check) {
 			}
 		}
 		keep := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, []byte(id)) }
-		for rec, err := range driver.Sift(c.ctx, d, ref, keep) {
+		for rec, err := range d.Scan(c.ctx, ref, 0, driver.Backward, keep) {
 			if err != nil {
-				c.errorf("a Sift of a session that is there: %v", err)
+				c.errorf("a Scan of a session that is there: %v", err)
 				return
 			}
-			if id == "" || rec.Entry.ID == id { // other lines may name it
+			switch {
+			case !keep(0, rec.Entry.Line()):
+				c.errorf("a Scan yields the line %q that keep refuses", rec.Entry.ID)
+			case id == "" || rec.Entry.ID == id: // other lines may name it
 				got = append(got, rec)
 			}
 		}
 		if !sameRecords(got, want) {
-			c.errorf("of the lines with %q a Sift yields %s, want %s", id, brief(idsOf(got)), brief(idsOf(want)))
+			c.errorf("of the lines with %q a Scan with Keep yields %s, want %s", id, brief(idsOf(got)), brief(idsOf(want)))
 		}
 	}
 }
@@ -181,7 +184,7 @@ func scanLoop(c *check) {
 			slices.Reverse(want)
 		}
 		var got, added []string
-		for rec, err := range d.Scan(c.ctx, ref, 0, dir) {
+		for rec, err := range d.Scan(c.ctx, ref, 0, dir, nil) {
 			c.noErr("Scan", err)
 			if got = append(got, rec.Entry.ID); len(got) > 10 {
 				continue
@@ -195,7 +198,7 @@ func scanLoop(c *check) {
 			row, err := d.Get(c.ctx, ref)
 			c.noErr("Get", err)
 			c.noErr("Put", d.Put(c.ctx, row))
-			for _, err := range d.Scan(c.ctx, ref, 0, driver.Backward) {
+			for _, err := range d.Scan(c.ctx, ref, 0, driver.Backward, nil) {
 				c.noErr("Scan", err)
 				break
 			}
@@ -216,7 +219,7 @@ func scanError(c *check) {
 	c.calling("Scan")
 	look := func(name string, ctx context.Context, ref driver.Ref, stop func()) {
 		failed := 0
-		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 			if failed > 0 {
 				c.errorf("%s: a pair follows the one with an error: %q, %v", name, rec.Entry.Line(), err)
 				return
@@ -247,7 +250,7 @@ func scanContext(c *check) {
 		ctx, cancel := context.WithCancel(c.ctx)
 		var last error
 		n := 0
-		for _, err := range d.Scan(ctx, ref, 0, dir) {
+		for _, err := range d.Scan(ctx, ref, 0, dir, nil) {
 			n, last = n+1, err
 			cancel()
 		}

@@ -30,10 +30,10 @@ func flushFound(c *check) {
 	d := c.start()
 	ref := c.create(d, "main", "k").Ref()
 	c.calling("Flush")
-	c.noErr("Flush of a new session", d.Flush(c.ctx, ref))
+	c.noErr("Flush of a new session", d.Flush(c.ctx, ref, false))
 	lines := c.triple("a")
 	c.append(d, ref, lines...)
-	c.noErr("Flush", d.Flush(c.ctx, ref))
-	c.noErr("Flush of what was flushed", d.Flush(c.ctx, ref))
+	c.noErr("Flush", d.Flush(c.ctx, ref, false))
+	c.noErr("Flush of what was flushed", d.Flush(c.ctx, ref, false))
 	c.wantIDs("the session after Flush", c.ids(d, ref), append([]string{ref.ID}, lineIDs(lines...)...))
 }

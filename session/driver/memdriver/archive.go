@@ -7,9 +7,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Archiver = (*memory)(nil)
-
-// Archive implements [driver.Archiver]. The session takes as much memory as before.
+// Archive implements [driver.Rewriter]. The session takes as much memory as before.
 func (d *memory) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	const op = "Archive"
 	s, err := d.alone(ctx, op, ref, d.find)
@@ -27,7 +25,7 @@ func (d *memory) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) 
 	return fail(op, ref, err)
 }
 
-// Restore implements [driver.Archiver].
+// Restore implements [driver.Rewriter].
 func (d *memory) Restore(ctx context.Context, ref driver.Ref) error {
 	const op = "Restore"
 	s, err := d.alone(ctx, op, ref, d.find)

@@ -35,9 +35,8 @@ type memory struct {
 
 var _ driver.Driver = (*memory)(nil)
 
-// New returns a driver on a new, empty storage. It is a [driver.Archiver], a
-// [driver.Rewriter], a [driver.Adopter] and a [driver.Watcher]; only the optional
-// interfaces about files are missing. Nil options mean the defaults.
+// New returns a driver on a new, empty storage. It is a
+// [driver.Rewriter], a [driver.Adopter] and a [driver.Watcher]. Nil options mean the defaults.
 //
 // Arguments are copied. The lines that Scan yields share their bytes; do not
 // modify them. The functions passed to LoadOrCreate, Create and SetCurrent must
@@ -228,7 +227,7 @@ func (d *memory) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, err
 
 // Flush implements [driver.Driver]. There is no more stable storage than the
 // one there is.
-func (d *memory) Flush(ctx context.Context, ref driver.Ref) error {
+func (d *memory) Flush(ctx context.Context, ref driver.Ref, _ bool) error {
 	_, err := d.find(ctx, "Flush", ref)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for rec, err := range d.Scan(ctx, ref, 1, driver.Forward) {
+	for rec, err := range d.Scan(ctx, ref, 1, driver.Forward, nil) {
 		require.NoError(t, err)
 		if rec.Damage != nil {
 			got = append(got, rec.Damage.String())
@@ -227,7 +227,7 @@ func state(t *testing.T, d driver.Driver) string {
 	require.NoError(t, err)
 	for _, row := range rows {
 		name := fmt.Sprintf("%+v", row)
-		for rec, err := range d.Scan(ctx, row.Ref(), 0, driver.Forward) {
+		for rec, err := range d.Scan(ctx, row.Ref(), 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			lines[name] = append(lines[name], string(rec.Entry.Line()))
 		}

@@ -10,9 +10,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Archiver = (*Driver)(nil)
-
-// Archive implements [driver.Archiver]. The lines are kept in compressed blocks.
+// Archive implements [driver.Rewriter]. The lines are kept in compressed blocks.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	return fail("archive", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
 		if s.row.Archived {
@@ -25,7 +23,7 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) 
 	}))
 }
 
-// Restore implements [driver.Archiver].
+// Restore implements [driver.Rewriter].
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return fail("restore", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
 		if !s.row.Archived {

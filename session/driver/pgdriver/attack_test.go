@@ -48,7 +48,7 @@ func opened(t *testing.T, pool *pgxpool.Pool, schema string) *pgdriver.Driver {
 
 func idsOf(t *testing.T, d *pgdriver.Driver) (ids []string) {
 	t.Helper()
-	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		ids = append(ids, rec.Entry.ID)
 	}

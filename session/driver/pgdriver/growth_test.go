@@ -137,7 +137,7 @@ func TestPartitions(t *testing.T) {
 	conn.Release()
 
 	count := func(ref driver.Ref) (n int) {
-		for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+		for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			n++
 		}

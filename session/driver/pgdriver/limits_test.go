@@ -35,7 +35,7 @@ func TestLongLines(t *testing.T) {
 		t.Helper()
 		for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
 			var got []string
-			for rec, err := range d.Scan(t.Context(), ref, 0, dir) {
+			for rec, err := range d.Scan(t.Context(), ref, 0, dir, nil) {
 				require.NoError(t, err)
 				got = append(got, string(rec.Entry.Line()))
 			}
@@ -116,7 +116,7 @@ func TestStatementsForgotten(t *testing.T) {
 			return errors.Join(d.Archive(t.Context(), ref, driver.Anywhere), d.Restore(t.Context(), ref))
 		},
 		"scan": func(d *pgdriver.Driver) error {
-			for _, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+			for _, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 				if err != nil {
 					return err
 				}

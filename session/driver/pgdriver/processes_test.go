@@ -142,7 +142,7 @@ func (m *mixer) step(ctx context.Context) error {
 		var ids []string
 		_, err := m.d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 			ids = nil
-			for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward) {
+			for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward, nil) {
 				if err != nil || rec.Entry.Idem == e.Idem {
 					return nil, err
 				}
@@ -153,7 +153,7 @@ func (m *mixer) step(ctx context.Context) error {
 		return m.did(err, event{Op: "append", Session: ref.ID, Lines: ids})
 	case 16, 17:
 		head, end := noHead, driver.Cursor(0)
-		for rec, err := range m.d.Scan(ctx, ref, 0, driver.Backward) {
+		for rec, err := range m.d.Scan(ctx, ref, 0, driver.Backward, nil) {
 			if err != nil {
 				return err
 			}
@@ -296,7 +296,7 @@ func checkLines(t *testing.T, d *pgdriver.Driver, ref driver.Ref, want []string)
 	t.Helper()
 	seen, idems := map[string]int{}, map[string]bool{}
 	head, turn, batch := noHead, "", ""
-	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		e := rec.Entry
 		if seen[e.ID]++; e.Idem != "" {

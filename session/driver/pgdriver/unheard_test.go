@@ -156,7 +156,7 @@ func TestUnheardCommit(t *testing.T) {
 	}
 	lines := func(t *testing.T, ref driver.Ref, want ...string) {
 		var got []string
-		for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+		for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			got = append(got, rec.Entry.ID)
 		}
@@ -177,7 +177,7 @@ func TestUnheardCommit(t *testing.T) {
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two", "three") }},
 		{"append that is decided", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
 			_, err := d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
-				for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+				for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 					if err != nil {
 						return nil, err
 					}
@@ -245,7 +245,7 @@ func TestUnheardCommit(t *testing.T) {
 			})
 		}, func(t *testing.T, ref driver.Ref) {
 			require.Equal(t, 1, row(t, ref).Rev)
-			for range d.Scan(t.Context(), ref, 0, driver.Forward) {
+			for range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 				break // the cursors are new
 			}
 			lines(t, ref)
