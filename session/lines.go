@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 
@@ -115,17 +114,14 @@ func (st *Store) createFrom(ctx context.Context, agent, key string, opts CreateO
 		return row, fmt.Errorf("the key of the header is %q: nothing was written", h.Key)
 	}
 	row, _ = st.first(header)(h.Gen)
-	row.Agent, row.Key, row.Gen, row.Rev = agent, key, h.Gen, h.Rev
-	a, err := able[driver.Adopter](st.drv)
-	if err = cmp.Or(err, driver.CheckRef(row.Ref())); err != nil {
+	row.Rev, row.GivenGen, row.Aside = h.Rev, h.Gen, h.Gen == 0
+	ref := Ref{Agent: agent, ID: row.ID}
+	if err := driver.CheckRef(ref); err != nil {
 		return row, err
 	}
-	if _, err := st.drv.Get(ctx, row.Ref()); err == nil {
-		return row, fmt.Errorf("session %s of agent %q: %w", row.ID, agent, fs.ErrExist)
-	}
-	return st.filterNew(ctx, row.Ref(), []transcript.Entry{header}, func(entries []transcript.Entry) (driver.Row, error) {
-		defer st.table.forget(row.Ref())
-		return row, a.Adopt(ctx, row, lineOf(entries[0]))
+	return st.filterNew(ctx, ref, []transcript.Entry{header}, func(entries []transcript.Entry) (driver.Row, error) {
+		defer st.table.forget(ref)
+		return st.drv.Create(ctx, driver.KeyRef{Agent: agent, Owner: row.Owner, Key: key}, func(int64) (driver.Row, driver.Line) { return row, lineOf(entries[0]) })
 	})
 }
 
@@ -144,16 +140,8 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if err != nil || row.Gen >= gen {
 		return err
 	}
-	a, err := able[driver.Adopter](s.store.drv)
-	if err != nil {
-		return err
-	}
-	header, err := firstEntry(s.store.scan(ctx, s.ref)) // in case that the session was deleted
-	if err == nil {
-		row.Gen = gen
-		s.store.looks.Add(1)
-		err = a.Adopt(ctx, row, lineOf(header))
-	}
+	s.store.looks.Add(1)
+	_, err = s.store.drv.SetCurrent(ctx, s.ref, gen, nil)
 	return err
 }
 

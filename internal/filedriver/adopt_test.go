@@ -62,7 +62,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
 	create(t, d, "b", "k")
-	_, err := d.SetCurrent(t.Context(), driver.Ref{Agent: "main", ID: "a"}, func(gen int64) driver.Line {
+	_, err := d.SetCurrent(t.Context(), driver.Ref{Agent: "main", ID: "a"}, 0, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
 		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
 	})

@@ -185,7 +185,7 @@ func TestCurrentWithoutRoom(t *testing.T) {
 
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
-	row, err := d.SetCurrent(ctx, first.Ref(), func(gen int64) driver.Line {
+	row, err := d.SetCurrent(ctx, first.Ref(), 0, func(gen int64) driver.Line {
 		less := limit
 		lower(&less.Cur, len(indexText(t, dir))+5)
 		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))

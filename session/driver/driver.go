@@ -72,8 +72,10 @@ type Driver interface {
 	Create(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line), more ...Line) (Row, error)
 
 	// SetCurrent makes a session the current one of its key. Unless it is current
-	// already, it appends the line, with a gen above all of the key.
-	SetCurrent(ctx context.Context, ref Ref, line func(gen int64) Line) (Row, error)
+	// already, it appends the line, with a gen above all of the key. If gen is above 0,
+	// SetCurrent only raises the gen of the session to it, as Create does with a GivenGen,
+	// and writes no line.
+	SetCurrent(ctx context.Context, ref Ref, gen int64, line func(gen int64) Line) (Row, error)
 
 	// Delete removes the sessions that end at the cursor at, or all if at is negative. If
 	// at is not negative, a session that ends elsewhere gives an error that matches
@@ -216,6 +218,11 @@ type Row struct {
 	// BaseRev is for [Driver.Create] alone: the Rev that the session of Base must have.
 	// Nil allows any.
 	BaseRev *int `json:"-"`
+
+	// GivenGen is for [Driver.Create] alone: above 0 it is the gen of the session, as of one
+	// that is copied from another storage. A gen that another session of the key has gives
+	// an error that matches [io/fs.ErrExist]. The next gen of the key is above it.
+	GivenGen int64 `json:"-"`
 
 	// Aside is for [Driver.Create] alone: the session gets the gen 0.
 	Aside bool `json:"-"`

@@ -342,7 +342,6 @@ func TestCopyBringsBlobs(t *testing.T) {
 // able is what the memory driver can do.
 type able interface {
 	driver.Driver
-	driver.Adopter
 	driver.Rewriter
 	driver.Watcher
 }

@@ -337,8 +337,8 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"gives the line no gen", "current/set", func(b *broken) {
-		b.setCurrent = func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error) {
-			return b.Driver.SetCurrent(ctx, ref, func(int64) driver.Line { return line(0) })
+		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
+			return b.Driver.SetCurrent(ctx, ref, gen, func(int64) driver.Line { return line(0) })
 		}
 	}},
 	{"writes no line", "current/set", func(b *broken) {
@@ -347,8 +347,8 @@ var sessionMistakes = []mistake{
 		})
 	}},
 	{"writes a line although there is nothing to do", "current/again", func(b *broken) {
-		b.setCurrent = func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error) {
-			row, err := b.Driver.SetCurrent(ctx, ref, line)
+		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
+			row, err := b.Driver.SetCurrent(ctx, ref, gen, line)
 			if err == nil {
 				_, err = b.Driver.Append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Anywhere)
 			}

@@ -22,7 +22,7 @@ type broken struct {
 	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
 	loadOrCreate func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error)
 	create       func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
-	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
+	setCurrent   func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error)
 	delete       func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
 	current      func(ctx context.Context, key driver.KeyRef) (driver.Row, error)
@@ -35,7 +35,6 @@ type broken struct {
 	archive      func(ctx context.Context, ref driver.Ref, at driver.Cursor) error
 	restore      func(ctx context.Context, ref driver.Ref) error
 	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
-	adopt        func(ctx context.Context, row driver.Row, header driver.Line) error
 	close        func() error
 }
 
@@ -73,14 +72,13 @@ func newShared() *shared {
 func newBroken(d driver.Driver, s *shared) *broken {
 	watcher, _ := d.(driver.Watcher)
 	rewriter, _ := d.(driver.Rewriter)
-	adopter, _ := d.(driver.Adopter)
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
 		rewrite: rewriter.Rewrite,
 		append:  d.Append, update: d.Update, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
-		archive: rewriter.Archive, restore: rewriter.Restore, adopt: adopter.Adopt,
+		archive: rewriter.Archive, restore: rewriter.Restore,
 	}
 }
 
@@ -108,8 +106,8 @@ func (b *broken) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 	return b.create(ctx, key, header, more...)
 }
 
-func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
-	return b.setCurrent(ctx, ref, line)
+func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (driver.Row, error) {
+	return b.setCurrent(ctx, ref, gen, line)
 }
 
 func (b *broken) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
@@ -144,10 +142,6 @@ func (b *broken) Watch(ref driver.Ref, changed func(driver.Ref, error)) (func(),
 
 func (b *broken) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	return b.rewrite(ctx, ref, change)
-}
-
-func (b *broken) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
-	return b.adopt(ctx, row, header)
 }
 
 func (b *broken) Close() error { return b.close() }

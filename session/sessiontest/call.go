@@ -45,7 +45,7 @@ var sessionMethods = []method{
 		return err
 	}},
 	{"SetCurrent", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.SetCurrent(ctx, ref, c.current(c.id()))
+		_, err := d.SetCurrent(ctx, ref, 0, c.current(c.id()))
 		return err
 	}},
 	{"Get", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {

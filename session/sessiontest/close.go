@@ -160,7 +160,7 @@ func closeReopen(c *check) {
 			refs = append(refs, row.Ref())
 		}
 	}
-	_, err := d.SetCurrent(c.ctx, refs[0], c.current(c.id()))
+	_, err := d.SetCurrent(c.ctx, refs[0], 0, c.current(c.id()))
 	c.noErr("SetCurrent", err)
 	lines := map[driver.Ref][]string{}
 	for _, ref := range refs {

@@ -26,7 +26,7 @@ func currentSet(c *check) {
 		before := c.ids(d, ref)
 		id, given := c.id(), int64(0)
 		c.calling("SetCurrent")
-		row, err := d.SetCurrent(c.ctx, ref, func(gen int64) driver.Line {
+		row, err := d.SetCurrent(c.ctx, ref, 0, func(gen int64) driver.Line {
 			given = gen
 			return c.current(id)(gen)
 		})
@@ -60,7 +60,7 @@ func currentAgain(c *check) {
 	want := c.ids(d, current.Ref())
 	for _, d := range []driver.Driver{d, c.second(d)} {
 		c.calling("SetCurrent")
-		row, err := d.SetCurrent(c.ctx, current.Ref(), c.current(c.id()))
+		row, err := d.SetCurrent(c.ctx, current.Ref(), 0, c.current(c.id()))
 		c.noErr("SetCurrent", err)
 		if row.Gen != current.Gen || row.ID != current.ID {
 			c.errorf("SetCurrent of the session that is the current one: gen %d, and it had %d", row.Gen, current.Gen)

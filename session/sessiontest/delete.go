@@ -59,7 +59,7 @@ func deleteNext(c *check) {
 	}
 	remove(3, rows[2].ID) // the current one
 	remove(1, rows[2].ID) // not the current one
-	_, err := d.SetCurrent(c.ctx, rows[0].Ref(), c.current(c.id()))
+	_, err := d.SetCurrent(c.ctx, rows[0].Ref(), 0, c.current(c.id()))
 	c.noErr("SetCurrent", err)
 	remove(0, rows[2].ID) // one that was made current
 	c.noErr("Delete", other.Delete(c.ctx, driver.Anywhere, rows[2].Ref()))

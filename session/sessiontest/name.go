@@ -148,12 +148,6 @@ func refMethods(d driver.Driver) []method {
 			return r.Restore(ctx, ref)
 		}})
 	}
-	if a, ok := d.(driver.Adopter); ok {
-		all = append(all, method{"Adopt", func(_ *check, ctx context.Context, _ driver.Driver, ref driver.Ref) error {
-			row, line := header(ref.Agent, "new key", ref.ID)(9)
-			return a.Adopt(ctx, row, line)
-		}})
-	}
 	if w, ok := d.(driver.Watcher); ok {
 		all = append(all, method{"Watch", func(_ *check, _ context.Context, _ driver.Driver, ref driver.Ref) error {
 			stop, err := w.Watch(ref, func(driver.Ref, error) {})

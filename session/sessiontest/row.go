@@ -85,7 +85,7 @@ func rowGet(c *check) {
 	c.create(d, "main", "k")
 	b, _, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "other key"}, header("main", "other key", c.id()))
 	c.noErr("LoadOrCreate", err)
-	s, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
+	s, err := d.SetCurrent(c.ctx, a.Ref(), 0, c.current(c.id()))
 	c.noErr("SetCurrent", err)
 	for _, want := range []driver.Row{s, b} {
 		for _, d := range []driver.Driver{d, other} {
@@ -167,7 +167,7 @@ func rowKept(c *check) {
 			c.noErr("Put", d.Put(c.ctx, a))
 			return
 		}
-		_, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
+		_, err := d.SetCurrent(c.ctx, a.Ref(), 0, c.current(c.id()))
 		c.noErr("SetCurrent", err)
 	})
 	c.noErr("Put", d.Put(c.ctx, a))

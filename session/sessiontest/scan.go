@@ -135,7 +135,7 @@ func scanStable(c *check) {
 	}
 	c.append(d, ref, c.notes(1000)...)
 	look("an append", d)
-	row, err := d.SetCurrent(c.ctx, ref, c.current(c.id()))
+	row, err := d.SetCurrent(c.ctx, ref, 0, c.current(c.id()))
 	c.noErr("SetCurrent", err)
 	look("SetCurrent", d)
 	row.Title = "title"

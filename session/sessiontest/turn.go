@@ -112,7 +112,7 @@ func turnIndependent(c *check) {
 		c.noErr("Put", d.Put(c.ctx, row))
 	}
 	c.calling("SetCurrent while the turn lock is held")
-	_, err := d.SetCurrent(c.ctx, a, c.current(c.id()))
+	_, err := d.SetCurrent(c.ctx, a, 0, c.current(c.id()))
 	c.noErr("SetCurrent", err)
 	c.wantHeld("after appends", a, d, other)
 	if ids := c.ids(d, a); len(ids) != 1+2*3+1 {

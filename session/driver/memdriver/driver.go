@@ -36,7 +36,7 @@ type memory struct {
 var _ driver.Driver = (*memory)(nil)
 
 // New returns a driver on a new, empty storage. It is a
-// [driver.Rewriter], a [driver.Adopter] and a [driver.Watcher]. Nil options mean the defaults.
+// [driver.Rewriter] and a [driver.Watcher]. Nil options mean the defaults.
 //
 // Arguments are copied. The lines that Scan yields share their bytes; do not
 // modify them. The functions passed to LoadOrCreate, Create and SetCurrent must
@@ -264,8 +264,14 @@ func (d *memory) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 func (d *memory) create(op string, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	gen := d.storage.nextGen(key)
 	row, line := header(gen)
-	if row.Aside {
+	switch {
+	case row.Aside:
 		gen, row.Aside = 0, false
+	case row.GivenGen > 0:
+		gen, row.GivenGen = row.GivenGen, 0
+		if err := d.storage.free(key, gen, row.ID); err != nil {
+			return driver.Row{}, fail(op, driver.Ref{Agent: key.Agent, ID: row.ID}, err)
+		}
 	}
 	row.Agent, row.Owner, row.Key, row.Gen = key.Agent, key.Owner, key.Key, gen
 	if rev := row.BaseRev; rev != nil {
@@ -287,7 +293,7 @@ func (d *memory) create(op string, key driver.KeyRef, header func(gen int64) (dr
 }
 
 // SetCurrent implements [driver.Driver].
-func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
+func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (driver.Row, error) {
 	const op = "SetCurrent"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
@@ -297,10 +303,18 @@ func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	if err := s.live(); err != nil {
 		return driver.Row{}, fail(op, ref, err)
 	}
+	if gen > 0 {
+		if err := cmp.Or(d.storage.free(s.row.KeyRef(), gen, ref.ID), d.writable(op, ref)); err != nil {
+			return driver.Row{}, fail(op, ref, err)
+		}
+		d.storage.setGen(s, max(s.row.Gen, gen))
+		d.storage.tell(ref)
+		return s.copyRow(), nil
+	}
 	if d.storage.current(s.row.KeyRef()) == s {
 		return s.copyRow(), nil
 	}
-	gen := d.storage.nextGen(s.row.KeyRef())
+	gen = d.storage.nextGen(s.row.KeyRef())
 	l := line(gen)
 	if err := d.writable(op, ref); err != nil {
 		return driver.Row{}, fail(op, ref, err)

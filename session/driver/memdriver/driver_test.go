@@ -62,7 +62,7 @@ func TestFail(t *testing.T) {
 			return err
 		},
 		"SetCurrent main a": func() error {
-			_, err := d.SetCurrent(ctx, ref, func(int64) driver.Line { return user("3") })
+			_, err := d.SetCurrent(ctx, ref, 0, func(int64) driver.Line { return user("3") })
 			return err
 		},
 		"Put main a":    func() error { return d.Put(ctx, driver.Row{Agent: "main", ID: "a", Title: "title"}) },

@@ -106,7 +106,7 @@ func (m *mixer) step(ctx context.Context) error {
 		row, err := m.d.Create(ctx, driver.KeyRef{Agent: "main", Key: key}, m.header(key))
 		return m.did(err, event{Op: "create", Session: row.ID, Key: key, Gen: row.Gen})
 	case 3:
-		row, err := m.d.SetCurrent(ctx, ref, func(int64) driver.Line { return m.user("-") })
+		row, err := m.d.SetCurrent(ctx, ref, 0, func(int64) driver.Line { return m.user("-") })
 		return m.did(err, event{Op: "current", Session: row.ID, Key: row.Key, Gen: row.Gen})
 	case 4:
 		return m.did(m.d.Delete(ctx, driver.Anywhere, ref), event{Op: "delete", Session: ref.ID})

@@ -203,7 +203,7 @@ func TestUnheardCommit(t *testing.T) {
 				return row, line
 			})
 			if err == nil {
-				_, err = d.SetCurrent(ctx, ref, func(int64) driver.Line { return lineOf("two") })
+				_, err = d.SetCurrent(ctx, ref, 0, func(int64) driver.Line { return lineOf("two") })
 			}
 			return err
 		}, func(t *testing.T, ref driver.Ref) {
