@@ -72,7 +72,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 // unchanged returns the end of the session if all entries after a place only make the
 // session current. Otherwise it returns [ErrConflict].
 func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cursor, error) {
-	end, err := s.store.drv.Settle(ctx, s.ref) // a line without an end may be the last one
+	end, err := s.store.settle(ctx, s.ref) // a line without an end may be the last one
 	if err != nil {
 		return 0, err
 	}
@@ -87,6 +87,13 @@ func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cu
 		}
 	}
 	return end, nil
+}
+
+// settle ends a line that a dead process has left without an end, and returns the end of
+// the session.
+func (st *Store) settle(ctx context.Context, ref Ref) (driver.Cursor, error) {
+	res, err := st.drv.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
+	return res.End, err
 }
 
 func checkReadable(e transcript.Entry) error {

@@ -50,15 +50,15 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.Equal(t, 2, infos[0].Messages)
 }
 
-// still is a driver that nothing may ask to settle a session.
+// still is a driver that nothing may ask to write to a session.
 type still struct {
 	driver.Driver
 	t *testing.T
 }
 
-func (d still) Settle(context.Context, driver.Ref) (driver.Cursor, error) {
+func (d still) Update(context.Context, driver.Ref, func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	d.t.Error("a reader settles the session")
-	return 0, errNoRead
+	return driver.Result{}, errNoRead
 }
 
 // A reader takes what a dead writer has left as it is, and writes nothing: neither an

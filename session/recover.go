@@ -36,7 +36,7 @@ func (s *Session) Recover(ctx context.Context) error {
 		err = s.store.drv.Flush(ctx, s.ref, true)
 	}
 	if err == nil {
-		_, err = s.store.drv.Settle(ctx, s.ref)
+		_, err = s.store.settle(ctx, s.ref)
 	}
 	if err != nil && !errors.Is(err, ErrArchived) {
 		return s.store.done(ctx, op, s.ref, err)

@@ -135,24 +135,6 @@ func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
 	return dst, nil
 }
 
-// Settle implements [driver.Driver].
-func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
-	err = d.with(ctx, ref, func(_ *agent, o *openLog) error {
-		end, err := o.log.Settle(ctx)
-		at = driver.Cursor(end)
-		return err
-	})
-	if errors.Is(err, driver.ErrArchived) {
-		o, err := d.openToRead(ctx, ref)
-		if err != nil {
-			return 0, err
-		}
-		o.close()
-		return driver.Cursor(o.size), nil
-	}
-	return at, err
-}
-
 // Flush implements [driver.Driver]. An archive is on stable storage already. But if a
 // sync failed, its maker may have read fewer lines than this process had written.
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref, cure bool) error {

@@ -83,7 +83,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 		case rnd.IntN(8) == 0:
 			_ = out.Encode(deed{To: id, Deleting: true})
 			var end driver.Cursor
-			if end, err = d.Settle(ctx, ref); err == nil {
+			if end, err = endOf(ctx, d, ref); err == nil {
 				err = d.Delete(ctx, end, ref)
 			}
 			if err == nil {

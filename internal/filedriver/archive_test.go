@@ -71,7 +71,7 @@ func TestArchiveBytes(t *testing.T) {
 		}
 		appendRaw(t, d.Path(ref), junk)
 		d2 := open(t, dir, nil) // a process that sees what is there
-		_, err := d2.Settle(t.Context(), ref)
+		_, err := settle(t.Context(), d2, ref)
 		require.NoError(t, err)
 		want, err := os.ReadFile(d.Path(ref))
 		require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestIndexFromArchives(t *testing.T) {
 		require.Len(t, list(t, ro), 3)
 		require.NoError(t, ro.Close())
 		d = open(t, dir, nil)
-		agents, err := d.Agents(t.Context())
+		agents, err := agentsOf(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, []string{"main"}, agents)
 		for _, w := range want {
@@ -264,7 +264,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 		d = open(t, dir, &filedriver.Options{ReadOnly: true})
 		_, err = d.List(t.Context(), agent, driver.Position{}, 0)
 		if agent != "main" {
-			_, err = d.Agents(t.Context())
+			_, err = agentsOf(t.Context(), d)
 		}
 		require.ErrorContains(t, err, folder)
 		require.ErrorContains(t, err, "make an empty folder")
@@ -273,7 +273,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 		require.False(t, exists(folder))
 
 		d = open(t, dir, nil)
-		agents, err := d.Agents(t.Context())
+		agents, err := agentsOf(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, []string{agent}, agents)
 		rows, err := d.List(t.Context(), agent, driver.Position{}, 0)
@@ -469,7 +469,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 		}
 		return all
 	}
-	end, err := d.Settle(t.Context(), ref)
+	end, err := endOf(t.Context(), d, ref)
 	require.NoError(t, err)
 	var froms []driver.Cursor
 	for range 10 {

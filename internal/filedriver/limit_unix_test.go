@@ -239,7 +239,7 @@ func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 	failed := 0
 	for room := range 10 {
 		restore := leaveDescriptors(t, room)
-		agents, agentsErr := d.Agents(t.Context())
+		agents, agentsErr := agentsOf(t.Context(), d)
 		_, getErr := d.Get(t.Context(), archived)
 		_, createErr := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header(archived.ID, "k"))
 		restore()

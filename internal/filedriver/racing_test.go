@@ -100,7 +100,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	require.NoError(t, d.Close())
 	for _, opts := range []*filedriver.Options{{ReadOnly: true}, nil} {
 		d = open(t, dir, opts)
-		got, err := d.Agents(t.Context())
+		got, err := agentsOf(t.Context(), d)
 		require.NoError(t, err)
 		require.ElementsMatch(t, names, got)
 		for _, name := range names {
@@ -122,7 +122,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	d = open(t, dir, nil)
 	require.NoFileExists(t, filepath.Join(folder, "sessions/a.jsonl"))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: names[2], ID: "a"}, driver.Ref{Agent: names[2], ID: strings.Repeat("B", 100)}))
-	got, err := d.Agents(t.Context())
+	got, err := agentsOf(t.Context(), d)
 	require.NoError(t, err)
 	require.Len(t, got, 2, "an agent without sessions is none")
 	rows, err := d.List(t.Context(), names[1], driver.Position{}, 0)
@@ -197,7 +197,7 @@ func TestSessionsOfAHashedName(t *testing.T) {
 				return row, nil
 			}
 			d = open(t, dir, opts)
-			got, err := d.Agents(t.Context())
+			got, err := agentsOf(t.Context(), d)
 			require.NoError(t, err)
 			require.Equal(t, []string{name}, got)
 			add(t, d, refs[0], "1", "2")
@@ -279,7 +279,7 @@ func TestFolderOfSomebodyElse(t *testing.T) {
 	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "agents/lost+found"))) // a way out of the store
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
-	got, err := d.Agents(t.Context())
+	got, err := agentsOf(t.Context(), d)
 	require.NoError(t, err)
 	require.Equal(t, []string{"main"}, got)
 	require.NoError(t, d.Close())

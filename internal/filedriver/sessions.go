@@ -435,6 +435,9 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Position, 
 		return nil, err
 	}
 	defer d.ops.Done()
+	if agent == "" {
+		return d.listAgents(ctx)
+	}
 	a, err := d.listable(agent)
 	if a == nil || err != nil {
 		return nil, err

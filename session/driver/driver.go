@@ -34,9 +34,9 @@ type Driver interface {
 	// Append does not retain lines.
 	Append(ctx context.Context, ref Ref, lines []Line, at Cursor) (Result, error)
 
-	// Update appends the lines that decide returns; none write nothing. Decide is
-	// called with the cursor at which the session ends. Until Update returns, no other
-	// call, in any process, can append to the session or delete it. An error of decide
+	// Update appends the lines that decide returns. With none it only ends an unfinished
+	// write of a dead process. Decide is called with the cursor at which the session ends.
+	// Until Update returns, no other call, in any process, can append to the session or delete it. An error of decide
 	// fails the update. Decide may scan the session and get its row; it must not call
 	// another method of the driver on it. It may be called again if the driver repeats the
 	// update.
@@ -49,10 +49,6 @@ type Driver interface {
 	// never changes. The sequence ends after the first pair with an error.
 	// Records on lines that keep refuses are left out; nil keeps all.
 	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction, keep Keep) iter.Seq2[transcript.Record, error]
-
-	// Settle waits out an append in progress, ends an unfinished write of a dead
-	// process, and returns the cursor after the last line.
-	Settle(ctx context.Context, ref Ref) (Cursor, error)
 
 	// LoadOrCreate returns the current session of a key. Without one it creates
 	// a session, and header returns its first line. Callers that ask for one key
@@ -101,13 +97,11 @@ type Driver interface {
 	// facts of the lines. Gen, Owner and Key are kept as they are.
 	Put(ctx context.Context, row Row) error
 
-	// Agents returns the names of the agents that have sessions, sorted.
-	Agents(ctx context.Context) ([]string, error)
-
 	// List returns the next n rows of an agent's sessions after a place, the
 	// newest first, with Current set; n 0 means all. The zero Position is before
 	// the first row. A row that stays unchanged between two calls is on exactly
-	// one of two pages, even if others change.
+	// one of two pages, even if others change. Without an agent List returns a row for
+	// each agent that has sessions, sorted, with Agent alone.
 	List(ctx context.Context, agent string, after Position, n int) ([]Row, error)
 
 	// LockTurn takes the turn lock of a session, which is released when

@@ -11,7 +11,7 @@ import (
 // Rewriter is a [Driver] that can remove words from stored lines, and put sessions away in
 // a form that takes less room. Without it only whole sessions can be erased.
 //
-// For an archived session Get, List, Scan and Settle answer as before, with the same
+// For an archived session Get, List and Scan answer as before, with the same
 // cursors. Its row has Archived set, its ID stays in use, and its gen counts for the
 // next session of its key. It is never the current session of its key: that is the
 // one with the highest gen among those that are not archived. Append, SetCurrent, Put

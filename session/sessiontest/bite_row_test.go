@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,28 +64,23 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"does not sort", "row/agents", func(b *broken) {
-		b.agents = func(ctx context.Context) ([]string, error) {
-			names, err := b.Driver.Agents(ctx)
-			slices.Reverse(names)
-			return names, err
-		}
+		b.listAgents(func(rows []driver.Row) []driver.Row {
+			slices.Reverse(rows)
+			return rows
+		})
 	}},
 	{"keeps empty agents", "row/agents", func(b *broken) {
-		b.agents = func(ctx context.Context) ([]string, error) {
-			names, err := b.Driver.Agents(ctx)
+		b.listAgents(func(rows []driver.Row) (all []driver.Row) {
 			b.shared.mu.Lock()
 			defer b.shared.mu.Unlock()
-			for _, name := range names {
-				b.shared.names[name] = true
+			for _, row := range rows {
+				b.shared.names[row.Agent] = true
 			}
-			for name := range b.shared.names {
-				if !slices.Contains(names, name) {
-					names = append(names, name)
-				}
+			for _, name := range slices.Sorted(maps.Keys(b.shared.names)) {
+				all = append(all, driver.Row{Agent: name})
 			}
-			slices.Sort(names)
-			return names, err
-		}
+			return all
+		})
 	}},
 	{"folds case of agents", "name/agent", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
@@ -123,12 +119,12 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"has an error of its own for bad IDs", "name/bad-id", func(b *broken) {
-		b.settle = func(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-			end, err := b.Driver.Settle(ctx, ref)
+		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
+			res, err := b.Driver.Update(ctx, ref, decide)
 			if _, ok := errors.AsType[*driver.NameError](err); ok {
 				err = fs.ErrNotExist
 			}
-			return end, err
+			return res, err
 		}
 	}},
 	{"prints long IDs in full", "name/bad-id", func(b *broken) {
@@ -313,4 +309,15 @@ var lockMistakes = []mistake{
 			return b.Driver.List(ctx, agent, after, n)
 		}
 	}},
+}
+
+// listAgents makes List return what change makes of the rows of agents.
+func (b *broken) listAgents(change func([]driver.Row) []driver.Row) {
+	b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
+		rows, err := b.Driver.List(ctx, agent, after, n)
+		if agent == "" {
+			rows = change(rows)
+		}
+		return rows, err
+	}
 }

@@ -223,9 +223,10 @@ var scanMistakes = []mistake{
 		}
 	}},
 	{"settles before the last line", "settle/end", func(b *broken) {
-		b.settle = func(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-			end, err := b.Driver.Settle(ctx, ref)
-			return max(0, end-1), err
+		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
+			res, err := b.Driver.Update(ctx, ref, decide)
+			res.End = max(0, res.End-1)
+			return res, err
 		}
 	}},
 	{"has nothing to flush", "flush/found", func(b *broken) {

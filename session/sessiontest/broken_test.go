@@ -19,7 +19,6 @@ type broken struct {
 	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error)
 	update       func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error)
 	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error]
-	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
 	loadOrCreate func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error)
 	create       func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
 	setCurrent   func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error)
@@ -27,7 +26,6 @@ type broken struct {
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
 	current      func(ctx context.Context, key driver.KeyRef) (driver.Row, error)
 	put          func(ctx context.Context, row driver.Row) error
-	agents       func(ctx context.Context) ([]string, error)
 	list         func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error)
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
 	flush        func(ctx context.Context, ref driver.Ref, cure bool) error
@@ -75,9 +73,9 @@ func newBroken(d driver.Driver, s *shared) *broken {
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
 		rewrite: rewriter.Rewrite,
-		append:  d.Append, update: d.Update, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
+		append:  d.Append, update: d.Update, scan: d.Scan, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
-		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
+		list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
 		archive: rewriter.Archive, restore: rewriter.Restore,
 	}
 }
@@ -92,10 +90,6 @@ func (b *broken) Update(ctx context.Context, ref driver.Ref, decide func(context
 
 func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return b.scan(ctx, ref, from, dir, keep)
-}
-
-func (b *broken) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	return b.settle(ctx, ref)
 }
 
 func (b *broken) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, bool, error) {
@@ -121,8 +115,6 @@ func (b *broken) Current(ctx context.Context, key driver.KeyRef) (driver.Row, er
 }
 
 func (b *broken) Put(ctx context.Context, row driver.Row) error { return b.put(ctx, row) }
-
-func (b *broken) Agents(ctx context.Context) ([]string, error) { return b.agents(ctx) }
 
 func (b *broken) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	return b.list(ctx, agent, after, n)

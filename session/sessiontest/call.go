@@ -40,10 +40,6 @@ var sessionMethods = []method{
 	{"Scan backward", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
 		return firstError(ctx, d, ref, driver.Backward)
 	}},
-	{"Settle", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.Settle(ctx, ref)
-		return err
-	}},
 	{"SetCurrent", func(c *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
 		_, err := d.SetCurrent(ctx, ref, 0, c.current(c.id()))
 		return err
@@ -84,8 +80,8 @@ var storeMethods = []method{
 		return err
 	}},
 	currentMethod("k"),
-	{"Agents", func(_ *check, ctx context.Context, d driver.Driver, _ driver.Ref) error {
-		_, err := d.Agents(ctx)
+	{"List of agents", func(_ *check, ctx context.Context, d driver.Driver, _ driver.Ref) error {
+		_, err := d.List(ctx, "", driver.Position{}, 0)
 		return err
 	}},
 	listMethod(),

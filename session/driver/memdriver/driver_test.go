@@ -220,7 +220,7 @@ func create(t *testing.T, d driver.Driver, id string) driver.Row {
 func state(t *testing.T, d driver.Driver) string {
 	t.Helper()
 	ctx := t.Context()
-	agents, err := d.Agents(ctx)
+	agents, err := d.List(ctx, "", driver.Position{}, 0)
 	require.NoError(t, err)
 	lines := map[string][]string{}
 	rows, err := d.List(ctx, "main", driver.Position{}, 0)

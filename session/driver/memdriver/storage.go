@@ -117,12 +117,15 @@ func (st *storage) remove(s *session) {
 	close(s.gone)
 }
 
-func (st *storage) agents() []string {
+func (st *storage) agents() (rows []driver.Row) {
 	names := map[string]bool{}
 	for ref := range st.sessions {
 		names[ref.Agent] = true
 	}
-	return slices.Sorted(maps.Keys(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		rows = append(rows, driver.Row{Agent: name})
+	}
+	return rows
 }
 
 // rows returns the n rows after a place, all of them if n is 0.

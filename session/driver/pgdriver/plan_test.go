@@ -75,7 +75,7 @@ func TestIndexScans(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}
-			_, err = d.Agents(ctx)
+			_, err = d.List(ctx, "", driver.Position{}, 0)
 			require.NoError(t, err)
 		}
 	})

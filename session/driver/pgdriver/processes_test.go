@@ -111,10 +111,14 @@ func (m *mixer) step(ctx context.Context) error {
 	case 4:
 		return m.did(m.d.Delete(ctx, driver.Anywhere, ref), event{Op: "delete", Session: ref.ID})
 	case 5:
-		end, err := m.d.Settle(ctx, ref)
-		if err == nil {
-			err = m.d.Delete(ctx, end, ref)
+		end := driver.Cursor(0)
+		for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward, nil) {
+			if err != nil {
+				return m.did(err, event{Op: "delete", Session: ref.ID})
+			}
+			end = driver.Cursor(rec.End)
 		}
+		err := m.d.Delete(ctx, end, ref)
 		return m.did(err, event{Op: "delete", Session: ref.ID})
 	case 6, 7:
 		return m.did(m.d.Archive(ctx, ref, driver.Anywhere), event{Op: "archive"})

@@ -179,12 +179,6 @@ func (d *Driver) end(ctx context.Context, ref driver.Ref) (body, lines int64, ar
 	return body, lines, archived, nil
 }
 
-// Settle implements [driver.Driver]. The database never shows a part of an append.
-func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	body, lines, _, err := d.end(ctx, ref)
-	return cursorOf(body, lines), fail("settle", ref, err)
-}
-
 // Flush implements [driver.Driver]. With Options.Async it makes one commit that waits
 // for the disk, and so for all commits before it; otherwise there is nothing to wait
 // for. An empty transaction would not wait, so it writes a message.
