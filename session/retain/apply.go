@@ -50,7 +50,7 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // its Force is set, and so is any plan if the clock went back: if the
 // plan or the newest message of the store is more than an hour later. If a session fails, Apply continues with the others, and the error
 // joins all failures. The same plan may be applied again, for example after a crash.
-// If the driver cannot archive, the first session to archive or delete gives an error
+// If the driver cannot archive, the first session to archive gives an error
 // that matches [errors.ErrUnsupported].
 func Apply(ctx context.Context, st *session.Store, plan Plan) (Report, error) {
 	a := application{st: st, plan: plan, report: Report{Items: []Result{}}}
