@@ -112,7 +112,7 @@ var errNotThere = errors.New("the batch of the idempotency key is no longer ther
 // does not prove that the lines survived a failed sync.
 func (s *Session) repeated(ctx context.Context, t *state, w *write) (ids []string, err error) {
 	if s.store.opts.Sync != SyncNever {
-		if err := t.store.drv.Flush(ctx, s.ref); err != nil {
+		if err := t.store.drv.Flush(ctx, s.ref, false); err != nil {
 			return nil, err
 		}
 	}

@@ -320,11 +320,11 @@ type unscanned struct {
 	err error
 }
 
-func (d *unscanned) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *unscanned) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	if d.err != nil {
 		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, d.err) }
 	}
-	return d.Driver.Scan(ctx, ref, from, dir)
+	return d.Driver.Scan(ctx, ref, from, dir, keep)
 }
 
 // No row is put of a session whose last lines cannot be read.

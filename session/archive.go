@@ -35,11 +35,11 @@ const (
 //
 // When the error is nil, the session is on stable storage in its new form; after an
 // error or a crash it is there once, in one of the two. If the driver is not a
-// [driver.Archiver], the error matches [errors.ErrUnsupported]. See package
+// [driver.Rewriter], the error matches [errors.ErrUnsupported]. See package
 // session/retain about archived sessions.
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	ref = inMain(ref)
-	a, err := able[driver.Archiver](st.drv)
+	a, err := able[driver.Rewriter](st.drv)
 	err = cmp.Or(err, st.check(ctx, ref))
 	switch {
 	case err != nil:
@@ -51,7 +51,7 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 		s := st.table.acquire(ref)
 		st.putRow(ctx, s, true) // a driver may keep the row as it is
 		st.table.release(s)
-		err = a.Archive(ctx, ref, st.endsAt(at))
+		err = a.Archive(ctx, ref, driver.Cursor(at))
 	}
 	op := map[State]string{Live: "restore", Archived: "archive"}[to]
 	return st.moved(ctx, cmp.Or(op, "set state"), ref, err)
@@ -62,28 +62,17 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 // on the session, the error matches [ErrConflict], and for a turn also [ErrBusy], and
 // nothing was deleted: a message that was stored in between is never lost. A session
 // that does not exist gives an error that matches [fs.ErrNotExist]; the filters have
-// removed leftovers of an interrupted delete. If the driver is not a
-// [driver.Archiver], the error matches [errors.ErrUnsupported].
+// removed leftovers of an interrupted delete.
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	ref = inMain(ref)
-	a, err := able[driver.Archiver](st.drv)
-	if err = cmp.Or(err, st.check(ctx, ref)); err == nil {
-		err = st.table.alone(ctx, []Ref{ref}, func() error { return a.DeleteIf(ctx, []Ref{ref}, st.endsAt(max(at, 0)))[0] })
+	err := st.check(ctx, ref)
+	if err == nil {
+		err = st.table.alone(ctx, []Ref{ref}, func() error { return st.drv.Delete(ctx, driver.Cursor(max(at, 0)), ref) })
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(err, st.sweepDeleted(ctx, ref))
 	}
 	return st.moved(ctx, "delete", ref, err)
-}
-
-// endsAt returns a check for a place; less than 0 is any.
-func (st *Store) endsAt(at int64) func(driver.Row) error {
-	return func(row driver.Row) error {
-		if at >= 0 && row.Size != at {
-			return fmt.Errorf("%w: the session was written to since: look at it again", ErrConflict)
-		}
-		return st.own(row, nil)
-	}
 }
 
 // moved ends a call that may have archived, restored or deleted a session. A running

@@ -234,7 +234,7 @@ func (s *Session) sweepErased(ctx context.Context) error {
 	defer s.store.table.release(t)
 	_, err := s.store.drv.Update(ctx, s.ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 		return nil, s.store.sweep(ctx, s.ref, func(yield func(transcript.Entry, error) bool) {
-			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
+			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward, nil) {
 				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
 					return
 				}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 
@@ -73,11 +72,11 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 // unchanged returns the end of the session if all entries after a place only make the
 // session current. Otherwise it returns [ErrConflict].
 func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cursor, error) {
-	end, err := s.store.drv.Settle(ctx, s.ref) // a line without an end may be the last one
+	end, err := s.store.settle(ctx, s.ref) // a line without an end may be the last one
 	if err != nil {
 		return 0, err
 	}
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward) {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward, nil) {
 		if err != nil {
 			return 0, err
 		}
@@ -88,6 +87,13 @@ func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cu
 		}
 	}
 	return end, nil
+}
+
+// settle ends a line that a dead process has left without an end, and returns the end of
+// the session.
+func (st *Store) settle(ctx context.Context, ref Ref) (driver.Cursor, error) {
+	res, err := st.drv.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
+	return res.End, err
 }
 
 func checkReadable(e transcript.Entry) error {
@@ -115,17 +121,14 @@ func (st *Store) createFrom(ctx context.Context, agent, key string, opts CreateO
 		return row, fmt.Errorf("the key of the header is %q: nothing was written", h.Key)
 	}
 	row, _ = st.first(header)(h.Gen)
-	row.Agent, row.Key, row.Gen, row.Rev = agent, key, h.Gen, h.Rev
-	a, err := able[driver.Adopter](st.drv)
-	if err = cmp.Or(err, driver.CheckRef(row.Ref())); err != nil {
+	row.Rev, row.GivenGen, row.Aside = h.Rev, h.Gen, h.Gen == 0
+	ref := Ref{Agent: agent, ID: row.ID}
+	if err := driver.CheckRef(ref); err != nil {
 		return row, err
 	}
-	if _, err := st.drv.Get(ctx, row.Ref()); err == nil {
-		return row, fmt.Errorf("session %s of agent %q: %w", row.ID, agent, fs.ErrExist)
-	}
-	return st.filterNew(ctx, row.Ref(), []transcript.Entry{header}, func(entries []transcript.Entry) (driver.Row, error) {
-		defer st.table.forget(row.Ref())
-		return row, a.Adopt(ctx, row, lineOf(entries[0]))
+	return st.filterNew(ctx, ref, []transcript.Entry{header}, func(entries []transcript.Entry) (driver.Row, error) {
+		defer st.table.forget(ref)
+		return st.drv.Create(ctx, driver.KeyRef{Agent: agent, Owner: row.Owner, Key: key}, func(int64) (driver.Row, driver.Line) { return row, lineOf(entries[0]) })
 	})
 }
 
@@ -144,16 +147,8 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if err != nil || row.Gen >= gen {
 		return err
 	}
-	a, err := able[driver.Adopter](s.store.drv)
-	if err != nil {
-		return err
-	}
-	header, err := firstEntry(s.store.scan(ctx, s.ref)) // in case that the session was deleted
-	if err == nil {
-		row.Gen = gen
-		s.store.looks.Add(1)
-		err = a.Adopt(ctx, row, lineOf(header))
-	}
+	s.store.looks.Add(1)
+	_, err = s.store.drv.SetCurrent(ctx, s.ref, gen, nil)
 	return err
 }
 

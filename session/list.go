@@ -110,10 +110,16 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 	st.putRows(ctx, opts.Agent, true)
 	agents := []string{opts.Agent}
 	if opts.Agent == "" {
-		if agents, err = st.drv.Agents(ctx); err != nil {
+		rows, err := st.drv.List(ctx, "", driver.Position{}, 0)
+		if err != nil {
 			return nil, err
 		}
-		agents = slices.DeleteFunc(agents, ofLibrary)
+		agents = nil
+		for _, row := range rows {
+			if !ofLibrary(row.Agent) {
+				agents = append(agents, row.Agent)
+			}
+		}
 	}
 	inOrder := func(a, b *driver.Row) int {
 		return cmp.Or(a.Position().Compare(b.Position()), cmp.Compare(a.Agent, b.Agent))

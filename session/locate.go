@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A sifting yields the records of a transcript as [driver.Sift] does, from the last to
+// A sifting yields the records of a transcript as a backward [driver.Driver.Scan] does, from the last to
 // the first.
 type sifting = func(keep driver.Keep) iter.Seq2[transcript.Record, error]
 

@@ -50,15 +50,15 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.Equal(t, 2, infos[0].Messages)
 }
 
-// still is a driver that nothing may ask to settle a session.
+// still is a driver that nothing may ask to write to a session.
 type still struct {
 	driver.Driver
 	t *testing.T
 }
 
-func (d still) Settle(context.Context, driver.Ref) (driver.Cursor, error) {
+func (d still) Update(context.Context, driver.Ref, func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	d.t.Error("a reader settles the session")
-	return 0, errNoRead
+	return driver.Result{}, errNoRead
 }
 
 // A reader takes what a dead writer has left as it is, and writes nothing: neither an
@@ -140,10 +140,10 @@ func (d *bareRows) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) 
 	return d.row(row), err
 }
 
-func (d *bareRows) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *bareRows) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		n := 0
-		for rec, err := range d.Driver.Scan(ctx, ref, from, dir) {
+		for rec, err := range d.Driver.Scan(ctx, ref, from, dir, keep) {
 			if n++; d.fails && from == 0 && dir == driver.Forward && n > 3 {
 				yield(transcript.Record{}, errNoRead)
 				return

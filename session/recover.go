@@ -1,11 +1,8 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
 // Recover makes a session usable again after a [*NotDurableError]: until then
@@ -31,16 +28,15 @@ import (
 // The state is read again, so that the next call sees the present file. In the
 // worst case the transcript was replaced by a copy of itself; other processes
 // then get [ErrReplaced] once, and so does this one if it holds a turn, which
-// should begin anew. If the driver cannot recover sessions the error matches
-// [errors.ErrUnsupported].
+// should begin anew.
 func (s *Session) Recover(ctx context.Context) error {
 	const op = "recover"
-	r, err := able[driver.Recoverer](s.store.drv)
-	if err = cmp.Or(s.store.check(ctx, s.ref), err); err == nil {
-		err = r.Recover(ctx, s.ref)
+	err := s.store.check(ctx, s.ref)
+	if err == nil {
+		err = s.store.drv.Flush(ctx, s.ref, true)
 	}
 	if err == nil {
-		_, err = s.store.drv.Settle(ctx, s.ref)
+		_, err = s.store.settle(ctx, s.ref)
 	}
 	if err != nil && !errors.Is(err, ErrArchived) {
 		return s.store.done(ctx, op, s.ref, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // A flaky driver refuses appends after one that it kept and could not sync,
-// until Recover has succeeded.
+// until a Flush that cures has succeeded.
 type flaky struct {
 	driver.Driver
 	fail, failed, stuck bool
@@ -34,19 +34,16 @@ func (f *flaky) Append(ctx context.Context, ref driver.Ref, lines []driver.Line,
 	return res, err
 }
 
-func (f *flaky) Flush(ctx context.Context, ref driver.Ref) error {
-	if f.failed {
+func (f *flaky) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
+	switch {
+	case cure && f.stuck:
+		return errors.New("still no")
+	case cure:
+		f.failed = false
+	case f.failed:
 		return &session.NotDurableError{Refused: true, Err: errors.New("no")}
 	}
-	return f.Driver.Flush(ctx, ref)
-}
-
-func (f *flaky) Recover(context.Context, driver.Ref) error {
-	if f.stuck {
-		return errors.New("still no")
-	}
-	f.failed = false
-	return nil
+	return f.Driver.Flush(ctx, ref, cure)
 }
 
 func TestRecover(t *testing.T) {
@@ -84,7 +81,7 @@ func TestRecover(t *testing.T) {
 
 func TestRecoverOtherDrivers(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	require.ErrorIs(t, storetest.Load(t, st, storetest.CLI).Recover(t.Context()), errors.ErrUnsupported)
+	require.NoError(t, storetest.Load(t, st, storetest.CLI).Recover(t.Context()))
 	require.NoError(t, st.Close())
 	st = storetest.Open(t, t.TempDir(), nil)
 	s := storetest.Load(t, st, storetest.CLI)

@@ -115,8 +115,8 @@ type deleting struct {
 	t *testing.T
 }
 
-func (d deleting) Delete(ctx context.Context, refs ...driver.Ref) error {
-	if err := d.held.Delete(ctx, refs...); err != nil {
+func (d deleting) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	if err := d.held.Delete(ctx, at, refs...); err != nil {
 		return err
 	}
 	other := session.OpenDriver(memdriver.Reopen(d.Driver), nil)

@@ -92,15 +92,15 @@ func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[
 func (o *ScanOptions) scan(ctx context.Context, drv driver.Driver, ref Ref) iter.Seq2[transcript.Record, error] {
 	switch {
 	case !o.Backward:
-		return drv.Scan(ctx, ref, driver.Cursor(o.From), driver.Forward)
+		return drv.Scan(ctx, ref, driver.Cursor(o.From), driver.Forward, nil)
 	case o.Keep == nil && o.ID == "" && o.To == 0 && o.From == 0:
-		return drv.Scan(ctx, ref, 0, driver.Backward)
+		return drv.Scan(ctx, ref, 0, driver.Backward, nil)
 	}
 	keep := o.Keep
 	if o.ID != "" {
 		keep = holdsID(o.ID)
 	}
-	return driver.Sift(ctx, drv, ref, func(at driver.Cursor, lines []byte) bool {
+	return drv.Scan(ctx, ref, 0, driver.Backward, func(at driver.Cursor, lines []byte) bool {
 		early := int64(at) < o.From // the scan ends there
 		return (o.To == 0 || int64(at) < o.To) && (early || keep == nil || keep(lines))
 	})
@@ -131,7 +131,7 @@ func holdsID(id string) func(lines []byte) bool {
 // that is not a fork.
 func (st *Store) ownLines(ctx context.Context, ref Ref) (place int64, err error) {
 	copied := -1 // lines that are still to come
-	for rec, err := range st.drv.Scan(ctx, ref, 0, driver.Forward) {
+	for rec, err := range st.drv.Scan(ctx, ref, 0, driver.Forward, nil) {
 		if err != nil {
 			return 0, err
 		}

@@ -105,7 +105,7 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	err := s.store.check(ctx, s.ref)
 	if err == nil {
-		_, err = s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
+		_, err = s.store.drv.SetCurrent(ctx, s.ref, 0, func(gen int64) driver.Line {
 			e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
 			return lineOf(s.store.withChecksum(e))
 		})
@@ -129,7 +129,7 @@ func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 func (s *Session) Flush(ctx context.Context) error {
 	err := s.store.check(ctx, s.ref)
 	if err == nil {
-		err = s.store.drv.Flush(ctx, s.ref)
+		err = s.store.drv.Flush(ctx, s.ref, false)
 	}
 	return s.store.done(ctx, "flush", s.ref, err)
 }

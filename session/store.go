@@ -243,7 +243,7 @@ type CreateOptions struct {
 	// Header is the complete header of an imported session; the other options are
 	// ignored. Its ID, its time, its body but for version, key and gen, and its
 	// [transcript.Entry.Source] are kept. A header with a gen, or without one that is set
-	// Aside, is stored line for line, which needs a [driver.Adopter], and must have the
+	// Aside, is stored line for line, and must have the
 	// key of the session: the gen decides whether the session is current. A gen that
 	// another session of the key uses gives an error that matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
@@ -388,7 +388,7 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 			return err
 		}
 		defer st.looks.Add(1)
-		return st.drv.Delete(ctx, refs...)
+		return st.drv.Delete(ctx, driver.Anywhere, refs...)
 	})
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
 	if len(refs) != 1 {

@@ -69,7 +69,7 @@ func (s *state) scan(ctx context.Context) scan { return s.store.scan(ctx, s.ref)
 
 func (st *Store) scan(ctx context.Context, ref Ref) scan {
 	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-		return st.drv.Scan(ctx, ref, from, dir)
+		return st.drv.Scan(ctx, ref, from, dir, nil)
 	}
 }
 

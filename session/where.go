@@ -83,7 +83,9 @@ func (st *Store) places(ctx context.Context, ref Ref, entryIDs []string) (map[st
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, st.drv, ref, keep) }
+	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] {
+		return st.drv.Scan(ctx, ref, 0, driver.Backward, keep)
+	}
 	if o.passes++; o.fold == nil && o.passes <= mostPasses {
 		where, all, err := plainPlaces(sift, entryIDs)
 		if all || err != nil {

@@ -62,7 +62,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
 	create(t, d, "b", "k")
-	_, err := d.SetCurrent(t.Context(), driver.Ref{Agent: "main", ID: "a"}, func(gen int64) driver.Line {
+	_, err := d.SetCurrent(t.Context(), driver.Ref{Agent: "main", ID: "a"}, 0, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
 		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
 	})
@@ -152,7 +152,7 @@ func TestUnreadableHeader(t *testing.T) {
 					t.Error("LoadOrCreate of a new key after opening the store again: no error")
 				}
 				if way == "delete" {
-					require.NoError(t, d.Delete(ctx, bad))
+					require.NoError(t, d.Delete(ctx, driver.Anywhere, bad))
 				} else {
 					require.NoError(t, os.Rename(path, path+".away"))
 				}
@@ -190,7 +190,7 @@ func TestHeaderWithAWrongChecksum(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, created)
 	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Archive(ctx, ref, nil))
+	require.NoError(t, d.Archive(ctx, ref, driver.Anywhere))
 	require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
 	require.NoError(t, d.Close())
 }
@@ -322,7 +322,7 @@ func TestUnreadableHeaderOfAHashedName(t *testing.T) {
 		require.NotContains(t, err.Error(), "delete session")
 		require.Len(t, list(t, d), 1)
 		create(t, d, fmt.Sprint("s", len(indexText(t, dir))), "k") // tells the others
-		require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: ids(list(t, d))[1]}))
+		require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: ids(list(t, d))[1]}))
 		require.NoError(t, d.Close())
 		d = open(t, dir, nil)
 	}

@@ -133,41 +133,15 @@ func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
 	return dst, nil
 }
 
-// Settle implements [driver.Driver].
-func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
-	err = d.with(ctx, ref, func(_ *agent, o *openLog) error {
-		end, err := o.log.Settle(ctx)
-		at = driver.Cursor(end)
-		return err
-	})
-	if errors.Is(err, driver.ErrArchived) {
-		o, err := d.openToRead(ctx, ref)
-		if err != nil {
-			return 0, err
+// Flush implements [driver.Driver]. An archive is on stable storage already. But if a
+// sync failed, its maker may have read fewer lines than this process had written.
+func (d *Driver) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
+	err := d.with(ctx, ref, func(_ *agent, o *openLog) error {
+		if cure {
+			return o.log.Recover(ctx)
 		}
-		o.close()
-		return driver.Cursor(o.size), nil
-	}
-	return at, err
-}
-
-// Flush implements [driver.Driver].
-func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
-	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.Flush(ctx) })
-}
-
-var _ driver.Recoverer = (*Driver)(nil)
-
-// Recover implements [driver.Recoverer].
-func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
-	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.Recover(ctx) })
-}
-
-// vouch calls f, which puts the whole log of a session on stable storage. An archive is
-// on stable storage already. But if a sync failed, its maker may have read fewer lines
-// than this process had written.
-func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
-	err := d.with(ctx, ref, func(_ *agent, o *openLog) error { return f(o.log) })
+		return o.log.Flush(ctx)
+	})
 	if _, failed := errors.AsType[*driver.NotDurableError](err); errors.Is(err, driver.ErrArchived) && !failed {
 		return nil
 	}

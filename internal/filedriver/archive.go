@@ -3,81 +3,44 @@ package filedriver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Archiver = (*Driver)(nil)
-
-// Archive implements [driver.Archiver]. The archive is on stable storage, was read
+// Archive implements [driver.Rewriter]. The archive is on stable storage, was read
 // back and compared before the transcript is removed, under every policy. It needs
 // room for the archive, and for the transcript as well if a sync of it has failed:
-// the archive is made of the copy that cures it. A large transcript is compressed
-// before the index is locked, so that no other call waits for that, and again if it
-// has changed.
-func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+// the archive is made of the copy that cures it. Only the turn is locked while the
+// transcript is compressed.
+func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	return d.on(ctx, ref, func(a *agent) error {
-		release, alone, err := a.idx.takeTurn(ref.ID)
+		release, err := a.idx.takeTurn(ref.ID)
 		if err != nil {
 			return err
 		}
 		defer release()
-		var p *packed
-		if f, err := a.stat(ref.ID); err == nil && f.size > packedInside && alone {
-			if p, err = a.idx.packAhead(ctx, ref, check); err != nil {
+		for try := 1; ; try++ {
+			if err := a.idx.archive(ctx, ref, at); try == archiveTries || !errors.Is(err, errGrown) {
 				return err
 			}
-			defer p.Discard()
 		}
-		return a.idx.hold(ctx, func() error { return a.idx.archive(ctx, ref, check, p) })
 	})
 }
 
-// packedInside is the size up to which a transcript is compressed under the lock of
-// the index.
-const packedInside = 1 << 20
+// archiveTries is how often a transcript is compressed that changes during it.
+const archiveTries = 3
 
-// Restore implements [driver.Archiver]. The transcript is on stable storage, was
+var errGrown = fmt.Errorf("%w: it was changed while it was archived", driver.ErrConflict)
+
+// Restore implements [driver.Rewriter]. The transcript is on stable storage, was
 // read back and compared before the archive is removed.
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return d.on(ctx, ref, func(a *agent) error {
 		return a.idx.hold(ctx, func() error { return a.idx.restore(ref) })
 	})
-}
-
-// DeleteIf implements [driver.Archiver]. It holds the turn lock and the append lock
-// of every session that check allows until all of them are deleted. Like Delete it
-// copies nothing, even after a failed sync.
-func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
-	if err := d.enter(ctx); err != nil {
-		return slices.Repeat([]error{err}, len(refs))
-	}
-	defer d.ops.Done()
-	errs := make(map[driver.Ref]error, len(refs))
-	of := map[*agent][]driver.Ref{}
-	for _, ref := range refs {
-		if _, doubled := errs[ref]; doubled {
-			continue
-		}
-		a, err := d.existing(ref)
-		if errs[ref] = err; err == nil {
-			of[a] = append(of[a], ref)
-		}
-	}
-	for a, refs := range of {
-		if err := a.idx.hold(ctx, func() error { a.idx.deleteIf(ctx, refs, check, errs); return nil }); err != nil {
-			for _, ref := range refs {
-				errs[ref] = err
-			}
-		}
-	}
-	all := make([]error, len(refs))
-	for i, ref := range refs {
-		all[i] = errs[ref]
-	}
-	return all
 }
 
 // at announces a step, so that a test can come between.
@@ -87,45 +50,79 @@ func (d *Driver) at(step string) {
 	}
 }
 
-// archive is [Driver.Archive]. A busy line makes every reader look at the files of
-// the session until its row is there; while there is a transcript, the archive does
-// not count. So a kill between two steps leaves the session unchanged, or archived.
-// p is the archive packed ahead, or nil. It is used if the transcript is unchanged
-// since.
-func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p *packed) error {
-	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
-		return nil
+// archive is one try of [Driver.Archive]. The caller holds the turn lock. The file is
+// made under the lock of the index, so that a deletion or an erase finds it.
+func (x *index) archive(ctx context.Context, ref driver.Ref, at driver.Cursor) (err error) {
+	var p *packed
+	var o *openLog
+	err = x.hold(ctx, func() error {
+		if f, err := x.stat(ref.ID); err != nil || f.archived {
+			return err
+		}
+		if o, err = x.a.acquire(ref); err != nil {
+			return err
+		}
+		release, err := x.holdLog(ctx, o, (*filelog.Log).Hold) // no sync before it has failed without a cure
+		if err != nil {
+			return err
+		}
+		release()
+		row, err := x.rowToArchive(ref, at)
+		if err == nil {
+			err = x.a.removeBeside(ref.ID)
+		}
+		if err == nil {
+			p, err = x.a.newPacked(row)
+		}
+		return err
+	})
+	if p != nil {
+		defer p.Discard()
+		if err = x.a.notArchived(ref, x.a.pack(p, o.log)); err == nil {
+			x.a.d.at("archive: packed")
+			err = x.hold(ctx, func() error { return x.install(ctx, p, o) })
+		}
 	}
-	s, err := x.still(ctx, ref, check, (*filelog.Log).Hold)
+	if o != nil {
+		err = x.a.cause(ref, x.a.d.logs.release(o, err))
+	}
+	return err
+}
+
+// rowToArchive returns the row of a session, which must cover the transcript up to at.
+func (x *index) rowToArchive(ref driver.Ref, at driver.Cursor) (driver.Row, error) {
+	row, err := x.checked(ref)
+	switch {
+	case err != nil:
+	case row.Size == 0:
+		f, _ := x.a.stat(ref.ID) // for the error alone
+		err = x.a.spoilt("archive session "+ref.ID, f, errors.New("it cannot be understood"), "inspect it, and restore it from a copy or delete session "+ref.ID)
+	case at >= 0 && row.Size != int64(at):
+		err = driver.ErrConflict
+	}
+	return row, err
+}
+
+// install gives an archive its name and removes the transcript, if that is what was
+// packed. A busy line makes every reader look at the files of the session until its row
+// is there; while there is a transcript, the archive does not count. So a kill between
+// two steps leaves the session unchanged, or archived.
+func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
+	ref := p.row.Ref()
+	release, err := x.holdLog(ctx, o, (*filelog.Log).Hold)
 	if err != nil {
 		return err
 	}
-	defer s.release()
-	beside, err := x.a.hasArchive(ref.ID)
-	if beside { // else it would remove the archive packed ahead
-		err = x.a.removeBeside(ref.ID)
-	}
-	if err != nil {
-		return err
+	defer release()
+	if size, err := o.log.Size(); err != nil || !p.holds(o.log, size) {
+		return errors.Join(err, errGrown)
 	}
 	x.a.d.at("archive: busy line")
 	if err := x.change(ref.ID); err != nil {
 		return err
 	}
-	if !p.holds(s.log.log, s.row) {
-		if p != nil {
-			p.Discard() // for the room that it takes
-		}
-		if p, err = x.a.newPacked(ref.ID); err == nil {
-			defer p.Discard()
-			err = x.a.pack(p, s.log.log, s.row)
-		}
-	}
-	if err == nil {
-		x.a.d.at("archive: rename")
-		err = p.Install()
-	}
-	if err == nil {
+	x.a.d.at("archive: rename")
+	if err = p.Install(); err == nil {
 		x.a.d.at("archive: remove transcript")
 		err = x.a.sess.Remove(fileName(ref.ID))
 		if f, statErr := x.a.stat(ref.ID); statErr == nil && f.archived {
@@ -134,7 +131,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	}
 	if err != nil {
 		_ = x.a.removeBeside(ref.ID) // it does not count
-		_ = x.putRow(s.row)
+		_ = x.putChecked(ref)
 		return x.a.notArchived(ref, err)
 	}
 	x.a.d.at("archive: sync folder")
@@ -142,8 +139,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	err = errors.Join(filelog.RemoveTemps(x.a.sess, fileName(ref.ID)), filelog.SyncDir(x.a.sess, "."))
 	x.compared()
 	x.a.d.at("archive: row")
-	s.row.Archived = true
-	if rowErr := x.putRow(s.row); rowErr != nil {
+	if rowErr := x.putRow(p.row); rowErr != nil {
 		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
 	}
 	return err
@@ -152,36 +148,6 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 // notArchived returns the error of an archive that changed nothing, nil if err is nil.
 func (a *agent) notArchived(ref driver.Ref, err error) error {
 	return a.d.wrap("archive session", a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
-}
-
-// packAhead packs a transcript that may be changed, deleted or erased during it. The
-// caller holds the turn lock, so that no other process packs it.
-func (x *index) packAhead(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (p *packed, err error) {
-	var row driver.Row
-	var o *openLog
-	err = x.hold(ctx, func() error {
-		s, err := x.still(ctx, ref, check, (*filelog.Log).Hold)
-		if err != nil {
-			return err
-		}
-		defer s.release()
-		if o, err = x.a.acquire(ref); err != nil {
-			return err
-		}
-		row = s.row
-		p, err = x.a.newPacked(ref.ID)
-		return err
-	})
-	if o == nil {
-		return nil, err
-	}
-	if err == nil {
-		if err = x.a.notArchived(ref, x.a.pack(p, o.log, row)); err != nil {
-			p.Discard()
-		}
-		x.a.d.at("archive: packed ahead")
-	}
-	return p, x.a.cause(ref, x.a.d.logs.release(o, err))
 }
 
 // restore is [Driver.Restore].
@@ -215,111 +181,80 @@ func (x *index) restore(ref driver.Ref) error {
 	return nil
 }
 
-// deleteIf is [Driver.DeleteIf] of refs of one agent, whose errors it sets.
-func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error, errs map[driver.Ref]error) {
-	var ids []string
-	for _, ref := range refs {
-		release, _, err := x.takeTurn(ref.ID)
-		if errs[ref] = err; err != nil {
-			continue
-		}
-		defer release()
-		s, err := x.still(ctx, ref, check, (*filelog.Log).Lock)
-		if errs[ref] = err; err != nil {
-			continue
-		}
-		defer s.release()
-		ids = append(ids, ref.ID)
-	}
-	if len(ids) == 0 {
-		return
-	}
-	err := x.delete(ids, x.a.unlink)
-	for _, id := range ids {
-		errs[driver.Ref{Agent: x.a.name, ID: id}] = err
-	}
-}
-
-// takeTurn takes the turn lock of a session if it is free. Without turn locks it
-// reports that the caller may not be alone.
-func (x *index) takeTurn(id string) (release func(), alone bool, err error) {
+// takeTurn takes the turn lock of a session if it is free.
+func (x *index) takeTurn(id string) (release func(), err error) {
 	if x.lock == nil {
-		return nil, false, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
+		return nil, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
 	}
 	off := turnByte(id)
-	switch err := x.lock.TryLock(off); {
-	case err == nil:
-		return func() { _ = x.lock.Unlock(off) }, true, nil // a lock that stays ends with the process
-	case errors.Is(err, errors.ErrUnsupported):
-		return func() {}, false, nil
-	default:
-		return nil, false, lockError(err)
+	if err := x.lock.TryLock(off); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return nil, lockError(err)
 	}
+	return func() { _ = x.lock.Unlock(off) }, nil // a lock that stays ends with the process
 }
 
-// A still is a session in which nothing can change: its append lock is held.
-type still struct {
-	log     *openLog // nil if it is archived
-	row     driver.Row
-	release func()
+// holdLog takes the append lock of a session with lock. The caller holds the lock of the
+// index.
+func (x *index) holdLog(ctx context.Context, o *openLog, lock func(*filelog.Log, context.Context) (func(), error)) (release func(), err error) {
+	short, cancel := context.WithTimeout(ctx, 20*busyWait)
+	defer cancel()
+	x.aside(func() { release, err = lock(o.log, short) })
+	return release, err
 }
 
-// still keeps a session as it is until release is called, and asks check about it.
-// Lock takes its append lock. The caller holds the turn lock and the lock of the index.
-func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error, lock func(*filelog.Log, context.Context) (func(), error)) (_ *still, err error) {
-	s := &still{release: func() {}}
+// deleteAt deletes those of the sessions that end at a cursor and have no turn. It settles
+// nothing, as on a full disk sessions can be deleted.
+func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) error {
+	var releases []func()
 	defer func() {
-		if err != nil {
-			s.release()
+		for _, release := range slices.Backward(releases) {
+			release()
 		}
 	}()
-	f, err := x.stat(ref.ID)
-	if err != nil {
-		return nil, err
-	}
-	if !f.archived {
-		o, err := x.a.acquire(ref)
+	keep := func(id string) error {
+		f, err := x.stat(id)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		short, cancel := context.WithTimeout(ctx, 20*busyWait)
-		var held func()
-		x.aside(func() { held, err = lock(o.log, short) })
-		cancel()
+		release, err := x.takeTurn(id)
 		if err != nil {
-			return nil, x.a.cause(ref, x.a.d.logs.release(o, err))
+			return err
 		}
-		s.log, s.release = o, func() {
-			x.held = ""
-			held()
-			_ = x.a.d.logs.release(o, nil) // nil stays nil
+		releases = append(releases, release)
+		if f.archived {
+			f.size, err = x.a.archivedSize(f)
+		} else {
+			ref := driver.Ref{Agent: x.a.name, ID: id}
+			var o *openLog
+			if o, err = x.a.acquire(ref); err != nil {
+				return err
+			}
+			x.a.d.at("delete: lock")
+			if release, err = x.holdLog(ctx, o, (*filelog.Log).Lock); err != nil {
+				return x.a.cause(ref, x.a.d.logs.release(o, err))
+			}
+			releases = append(releases, func() {
+				release()
+				_ = x.a.d.logs.release(o, nil) // nil stays nil
+			})
+			f.size, err = o.log.Size()
 		}
-		x.held = f.id
-		if f.size, err = s.log.log.Size(); err != nil {
-			return nil, err
+		if err == nil && (f.size == 0 || f.size != int64(at)) {
+			err = driver.ErrConflict
 		}
+		return err
 	}
-	if s.row, err = x.stillRow(ctx, f); err == nil && check != nil {
-		err = check(s.row)
+	var errs []error
+	var ending []string
+	for _, id := range ids {
+		if err := keep(id); err != nil {
+			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(driver.Ref{Agent: x.a.name, ID: id}), err, "nothing was deleted; look at the session again"))
+			continue
+		}
+		ending = append(ending, id)
 	}
-	return s, err
-}
-
-// stillRow returns the row of a session that is kept still, which must be about all
-// of it.
-func (x *index) stillRow(ctx context.Context, f found) (row driver.Row, err error) {
-	x.check(f.id)
-	e := x.find(f.id)
-	if e == nil || e.key == "" || e.archived != f.archived || !f.archived && e.size != f.size {
-		return row, x.a.spoilt("look at session "+f.id, f, errors.New("it cannot be understood"), "inspect it, and restore it from a copy or delete session "+f.id)
+	if len(ending) > 0 {
+		errs = append(errs, x.delete(ending, x.a.unlink))
 	}
-	if err := x.ready(ctx); err != nil {
-		return row, err
-	}
-	if row, err = x.checked(driver.Ref{Agent: x.a.name, ID: f.id}); err != nil {
-		return row, err
-	}
-	cur, _ := x.current(ownedKeyOf(row.KeyRef()))
-	row.Current = cur != nil && cur.id == f.id
-	return row, nil
+	return errors.Join(errs...)
 }

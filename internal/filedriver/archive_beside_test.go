@@ -2,18 +2,13 @@ package filedriver_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -24,7 +19,7 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	ref := create(t, d, "a", "k").Ref()
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	old, err := os.ReadFile(archivePath(dir, "a"))
 	require.NoError(t, err)
 	require.NoError(t, d.Restore(t.Context(), ref))
@@ -44,12 +39,14 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "a", cur.ID)
 		create(t, d, fmt.Sprint("other", lost), "other")
-		require.False(t, exists(archivePath(dir, "a")), "a writer removes it")
-		require.NoError(t, os.WriteFile(archivePath(dir, "a"), old, 0o600))
+		require.True(t, exists(archivePath(dir, "a")), "a writer leaves it")
 		require.NoError(t, d.Close())
 	}
 	d = open(t, dir, nil)
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Restore(t.Context(), ref))
+	require.False(t, exists(archivePath(dir, "a")), "restoring removes it")
+	require.NoError(t, os.WriteFile(archivePath(dir, "a"), old, 0o600))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
 	require.NoError(t, os.WriteFile(archivePath(dir, "a")+".tmp-0123456789abcdef", old, 0o600))
 	require.NoError(t, d.Restore(t.Context(), ref))
@@ -72,11 +69,10 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			var log strings.Builder
 			d := open(t, dir, nil)
 			ref := create(t, d, "a", "k").Ref()
 			add(t, d, ref, "1")
-			require.NoError(t, d.Archive(t.Context(), ref, nil))
+			require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 			require.NoError(t, d.Close())
 			whole := unzip(t, archivePath(dir, "a"))
 			require.NoError(t, os.WriteFile(d.Path(ref), c.left(whole), 0o600))
@@ -84,16 +80,15 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 				if lost {
 					loseIndex(t, dir)
 				}
-				d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				d = open(t, dir, nil)
 				create(t, d, fmt.Sprint("other", lost), "other")
-				require.Contains(t, log.String(), archivePath(dir, "a"))
 				require.ErrorContains(t, d.Restore(t.Context(), ref), archivePath(dir, "a"))
-				require.Error(t, d.Archive(t.Context(), ref, nil))
+				require.Error(t, d.Archive(t.Context(), ref, driver.Anywhere))
 				require.Equal(t, whole, unzip(t, archivePath(dir, "a")))
 				require.NoError(t, d.Close())
 			}
 			d = open(t, dir, nil)
-			require.NoError(t, d.Delete(t.Context(), ref))
+			require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 			require.False(t, exists(archivePath(dir, "a")))
 			require.False(t, exists(d.Path(ref)))
 			require.NoError(t, d.Close())
@@ -108,7 +103,7 @@ func TestEraseRemovesTheArchiveBeside(t *testing.T) {
 	d := open(t, dir, nil)
 	ref := create(t, d, "a", "k").Ref()
 	add(t, d, ref, "1")
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.NoError(t, d.Close())
 	whole := unzip(t, archivePath(dir, "a"))
 	require.NoError(t, os.WriteFile(d.Path(ref), whole[:bytes.IndexByte(whole, '\n')+1], 0o600))
@@ -118,54 +113,6 @@ func TestEraseRemovesTheArchiveBeside(t *testing.T) {
 		return write(transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: 1, Rev: 1}}.Line())
 	}))
 	require.False(t, exists(archivePath(dir, "a")))
-	require.NoError(t, d.Close())
-}
-
-// An archive that was cut short does not say how often its lines were replaced. It is
-// not taken for one from before an erase.
-func TestCutArchiveBesideAnErasedTranscript(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, nil)
-	ref := create(t, d, "a", "k").Ref()
-	first := transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: 1, Rev: 1}}.Line()
-	require.NoError(t, d.Rewrite(t.Context(), ref, func(_ iter.Seq2[transcript.Record, error], write func([]byte) error) error {
-		return errors.Join(write(first), write(note("1").Data))
-	}))
-	require.NoError(t, d.Close())
-	d = open(t, dir, nil)
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
-	require.NoError(t, d.Close())
-	data, err := os.ReadFile(archivePath(dir, "a"))
-	require.NoError(t, err)
-	data = data[:len(data)-9]
-	require.NoError(t, os.WriteFile(archivePath(dir, "a"), data, 0o600))
-	require.NoError(t, os.WriteFile(d.Path(ref), append(first, '\n'), 0o600))
-
-	d = open(t, dir, nil)
-	create(t, d, "other", "other")
-	require.ErrorContains(t, d.Restore(t.Context(), ref), archivePath(dir, "a"))
-	left, err := os.ReadFile(archivePath(dir, "a"))
-	require.NoError(t, err)
-	require.Equal(t, data, left)
-	require.NoError(t, d.Close())
-}
-
-// An archive beside its transcript that cannot be removed keeps nobody from
-// writing, and is not tried again with every row.
-func TestArchiveThatCannotBeRemoved(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, nil)
-	row := create(t, d, "a", "k")
-	require.NoError(t, d.Close())
-	require.NoError(t, os.MkdirAll(filepath.Join(archivePath(dir, "a"), "inside"), 0o700))
-	var log strings.Builder
-	d = open(t, dir, &filedriver.Options{Sync: driver.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	for i := range 3 {
-		row.Title = fmt.Sprint(i)
-		require.NoError(t, d.Put(t.Context(), row))
-	}
-	require.Equal(t, 1, strings.Count(log.String(), "an archive beside its transcript could not be removed"), log.String())
-	require.Equal(t, "2", list(t, d)[0].Title)
 	require.NoError(t, d.Close())
 }
 
@@ -179,7 +126,7 @@ func TestArchiveWhoseTranscriptIsGone(t *testing.T) {
 			require.NoError(t, os.Remove(d.Path(ref)))
 		}
 	})
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.Equal(t, []string{"a"}, scanned(t, d, ref))
 	require.True(t, list(t, d)[0].Archived)
 	require.NoError(t, d.Close())

@@ -82,13 +82,17 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 		case err != nil:
 		case rnd.IntN(8) == 0:
 			_ = out.Encode(deed{To: id, Deleting: true})
-			if err = d.DeleteIf(ctx, []driver.Ref{ref}, func(driver.Row) error { return nil })[0]; err == nil {
+			var end driver.Cursor
+			if end, err = endOf(ctx, d, ref); err == nil {
+				err = d.Delete(ctx, end, ref)
+			}
+			if err == nil {
 				err = out.Encode(deed{To: id, Deleted: true})
 			}
 		case row.Archived:
 			err = d.Restore(ctx, ref)
 		case rnd.IntN(3) == 0:
-			err = d.Archive(ctx, ref, nil)
+			err = d.Archive(ctx, ref, driver.Anywhere)
 		default:
 			e := transcript.Entry{ID: fmt.Sprintf("e%d-%d", round, i), Body: transcript.Custom{Name: "note", Data: []byte("1")}}
 			if _, err = d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere); err == nil {
@@ -222,7 +226,7 @@ func survive(t *testing.T, dir string, acked map[string][]string, deleting strin
 func again(t *testing.T, d *filedriver.Driver, row driver.Row, want []string) {
 	t.Helper()
 	ctx, ref := t.Context(), row.Ref()
-	there, back := d.Restore, func(ctx context.Context, ref driver.Ref) error { return d.Archive(ctx, ref, nil) }
+	there, back := d.Restore, func(ctx context.Context, ref driver.Ref) error { return d.Archive(ctx, ref, driver.Anywhere) }
 	if !row.Archived {
 		there, back = back, there
 	}

@@ -47,7 +47,7 @@ func exists(path string) bool {
 // scanned returns what a session has, line by line.
 func scanned(t *testing.T, d *filedriver.Driver, ref driver.Ref) (ids []string) {
 	t.Helper()
-	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		if rec.HasEntry() {
 			ids = append(ids, rec.Entry.ID)
@@ -71,13 +71,13 @@ func TestArchiveBytes(t *testing.T) {
 		}
 		appendRaw(t, d.Path(ref), junk)
 		d2 := open(t, dir, nil) // a process that sees what is there
-		_, err := d2.Settle(t.Context(), ref)
+		_, err := settle(t.Context(), d2, ref)
 		require.NoError(t, err)
 		want, err := os.ReadFile(d.Path(ref))
 		require.NoError(t, err)
 		before := scanned(t, d2, ref)
 
-		require.NoError(t, d2.Archive(t.Context(), ref, nil))
+		require.NoError(t, d2.Archive(t.Context(), ref, driver.Anywhere))
 		require.False(t, exists(d.Path(ref)))
 		require.True(t, bytes.Equal(want, unzip(t, archivePath(dir, ref.ID))))
 		info, err := os.Stat(archivePath(dir, ref.ID))
@@ -103,15 +103,18 @@ func TestArchiveRefuses(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.NoError(t, os.WriteFile(d.Path(ref), []byte("garbage\n"), 0o600))
 	d = open(t, dir, nil)
-	require.Error(t, d.Archive(t.Context(), ref, nil))
-	require.Error(t, d.DeleteIf(t.Context(), []driver.Ref{ref}, nil)[0])
+	require.Error(t, d.Archive(t.Context(), ref, driver.Anywhere))
+	require.Error(t, d.Delete(t.Context(), 0, ref))
+	require.NoError(t, os.Truncate(d.Path(ref), 0))
+	require.Error(t, d.Delete(t.Context(), 0, ref))
+	require.NoError(t, os.WriteFile(d.Path(ref), []byte("garbage\n"), 0o600))
 	data, err := os.ReadFile(d.Path(ref))
 	require.NoError(t, err)
 	require.Equal(t, "garbage\n", string(data))
 	require.NoError(t, d.Close())
 
 	ro := open(t, dir, &filedriver.Options{ReadOnly: true})
-	require.ErrorIs(t, ro.Archive(t.Context(), ref, nil), driver.ErrReadOnly)
+	require.ErrorIs(t, ro.Archive(t.Context(), ref, driver.Anywhere), driver.ErrReadOnly)
 	require.ErrorIs(t, ro.Restore(t.Context(), ref), driver.ErrReadOnly)
 	require.NoError(t, ro.Close())
 }
@@ -132,14 +135,14 @@ func TestIndexFromArchives(t *testing.T) {
 		}
 		require.NoError(t, d.Put(t.Context(), row))
 		if id != "d" {
-			require.NoError(t, d.Archive(t.Context(), row.Ref(), nil))
+			require.NoError(t, d.Archive(t.Context(), row.Ref(), driver.Anywhere))
 			row.Archived = true
 		}
 		row, err := d.Get(t.Context(), row.Ref())
 		require.NoError(t, err)
 		want = append(want, row)
 	}
-	require.NoError(t, d.Delete(t.Context(), want[3].Ref()))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, want[3].Ref()))
 	want = want[:3]
 	require.NoError(t, d.Close())
 	want[1].Title, want[1].LastID = "", "" // Options.Describe would say it
@@ -153,7 +156,7 @@ func TestIndexFromArchives(t *testing.T) {
 		require.Len(t, list(t, ro), 3)
 		require.NoError(t, ro.Close())
 		d = open(t, dir, nil)
-		agents, err := d.Agents(t.Context())
+		agents, err := agentsOf(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, []string{"main"}, agents)
 		for _, w := range want {
@@ -183,8 +186,8 @@ func TestDamagedArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	bad, good := create(t, d, "bad", "k").Ref(), create(t, d, "good", "k").Ref()
-	require.NoError(t, d.Archive(t.Context(), bad, nil))
-	require.NoError(t, d.Archive(t.Context(), good, nil))
+	require.NoError(t, d.Archive(t.Context(), bad, driver.Anywhere))
+	require.NoError(t, d.Archive(t.Context(), good, driver.Anywhere))
 	require.NoError(t, d.Close())
 	require.NoError(t, os.WriteFile(archivePath(dir, "bad"), []byte("no archive"), 0o600))
 	for _, lost := range []bool{false, true} {
@@ -192,7 +195,7 @@ func TestDamagedArchive(t *testing.T) {
 			loseIndex(t, dir)
 		}
 		d = open(t, dir, nil)
-		for _, err := range d.Scan(t.Context(), bad, 0, driver.Forward) {
+		for _, err := range d.Scan(t.Context(), bad, 0, driver.Forward, nil) {
 			require.ErrorContains(t, err, archivePath(dir, "bad"))
 		}
 		require.Error(t, d.Restore(t.Context(), bad))
@@ -211,14 +214,14 @@ func TestDamagedArchive(t *testing.T) {
 	data[len(data)-5] ^= 1 // the checksum
 	require.NoError(t, os.WriteFile(archivePath(dir, "good"), data, 0o600))
 	d = open(t, dir, nil)
-	for _, err := range d.Scan(t.Context(), good, 0, driver.Forward) {
+	for _, err := range d.Scan(t.Context(), good, 0, driver.Forward, nil) {
 		require.ErrorContains(t, err, archivePath(dir, "good"))
 		require.ErrorContains(t, err, "restore the file from a copy")
 	}
 	require.ErrorContains(t, d.Restore(t.Context(), good), archivePath(dir, "good"))
 	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
-	require.NoError(t, d.Delete(t.Context(), bad))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, bad))
 	require.False(t, exists(archivePath(dir, "bad")))
 	require.NoError(t, d.Close())
 }
@@ -230,13 +233,13 @@ func TestDeleteArchivedLeavesNoWord(t *testing.T) {
 	d := open(t, dir, nil)
 	create(t, d, "stays", "k")
 	ref := wordy(t, d, "gone")
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.Contains(t, string(unzip(t, archivePath(dir, "gone"))), words[0])
 	data, err := os.ReadFile(archivePath(dir, "gone"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(archivePath(dir, "gone")+".tmp-0123456789abcdef", data, 0o600))
 	require.NoError(t, os.WriteFile(d.Path(ref)+".tmp-0123456789abcdef", []byte(words[0]), 0o600))
-	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.Empty(t, wordsIn(t, dir))
 	files, err := os.ReadDir(filepath.Join(dir, "agents/main/archive"))
 	require.NoError(t, err)
@@ -253,7 +256,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 		row, err := d.Create(t.Context(), driver.KeyRef{Agent: agent, Key: "k"}, header("a", "k"))
 		require.NoError(t, err)
 		ref := row.Ref()
-		require.NoError(t, d.Archive(t.Context(), ref, nil))
+		require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 		require.NoError(t, d.Close())
 		folder := filepath.Dir(d.Path(ref))
 		require.NoError(t, os.Remove(folder))
@@ -261,7 +264,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 		d = open(t, dir, &filedriver.Options{ReadOnly: true})
 		_, err = d.List(t.Context(), agent, driver.Position{}, 0)
 		if agent != "main" {
-			_, err = d.Agents(t.Context())
+			_, err = agentsOf(t.Context(), d)
 		}
 		require.ErrorContains(t, err, folder)
 		require.ErrorContains(t, err, "make an empty folder")
@@ -270,7 +273,7 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 		require.False(t, exists(folder))
 
 		d = open(t, dir, nil)
-		agents, err := d.Agents(t.Context())
+		agents, err := agentsOf(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, []string{agent}, agents)
 		rows, err := d.List(t.Context(), agent, driver.Position{}, 0)
@@ -283,78 +286,93 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 	}
 }
 
-// A large transcript is packed before anything is locked but the turn. Entries that
-// are appended meanwhile are in the archive, and whatever else happens leaves one
-// session.
-func TestArchiveLarge(t *testing.T) {
-	for name, meanwhile := range map[string]func(t *testing.T, other *filedriver.Driver, ref driver.Ref){
+// A transcript is packed while nothing is locked but the turn. Entries that are appended
+// during that are in the archive, and whatever else happens leaves one session.
+func TestArchiveWhileItChanges(t *testing.T) {
+	for name, during := range map[string]func(t *testing.T, other *filedriver.Driver, ref driver.Ref){
 		"nothing": func(*testing.T, *filedriver.Driver, driver.Ref) {},
 		"append":  func(t *testing.T, other *filedriver.Driver, ref driver.Ref) { add(t, other, ref, "late") },
 		"turn": func(t *testing.T, other *filedriver.Driver, ref driver.Ref) {
 			_, err := other.LockTurn(t.Context(), ref, false)
 			require.ErrorIs(t, err, driver.ErrBusy)
-			require.ErrorIs(t, other.Archive(t.Context(), ref, nil), driver.ErrBusy)
+			require.ErrorIs(t, other.Archive(t.Context(), ref, driver.Anywhere), driver.ErrBusy)
 		},
 		"a writer that cleans up": func(t *testing.T, other *filedriver.Driver, _ driver.Ref) { create(t, other, "other", "k") },
 		"restore": func(t *testing.T, other *filedriver.Driver, ref driver.Ref) {
 			require.NoError(t, other.Restore(t.Context(), ref))
 		},
-		"refused": func(*testing.T, *filedriver.Driver, driver.Ref) {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			d, other := open(t, dir, nil), open(t, dir, nil)
-			ref := create(t, d, "a", "k").Ref()
-			addLong(t, d, ref)
-			steps, writes := 0, 0
-			d.SetStep(func(step string) {
-				switch step {
-				case "archive: write":
-					writes++
-				case "archive: packed ahead":
-					steps++
-					meanwhile(t, other, ref)
+		for _, anywhere := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", anywhere ", anywhere), func(t *testing.T) {
+				dir := t.TempDir()
+				d, other := open(t, dir, nil), open(t, dir, nil)
+				ref := create(t, d, "a", "k").Ref()
+				at := addLong(t, d, ref)
+				if anywhere {
+					at = driver.Anywhere
 				}
-			})
-			errNo, asked := errors.New("no"), 0
-			err := d.Archive(t.Context(), ref, func(driver.Row) error {
-				if asked++; name == "refused" && asked == 2 {
-					return errNo
+				packed := 0
+				d.SetStep(func(step string) {
+					if step != "archive: packed" {
+						return
+					}
+					if packed++; packed == 1 {
+						during(t, other, ref)
+					}
+				})
+				err := d.Archive(t.Context(), ref, at)
+				want, tries := []string{"a", "long"}, 1
+				if name == "append" {
+					want = append(want, "late")
 				}
-				return nil
+				if name == "restore" || name == "append" && anywhere { // restore removes the packed file
+					tries = 2
+				}
+				require.Equal(t, tries, packed)
+				require.Equal(t, want, scanned(t, d, ref))
+				require.Equal(t, want, scanned(t, other, ref))
+				if name == "append" && !anywhere {
+					require.ErrorIs(t, err, driver.ErrConflict)
+				} else {
+					require.NoError(t, err)
+				}
+				require.Equal(t, err != nil, exists(d.Path(ref)))
+				require.Equal(t, err == nil, exists(archivePath(dir, "a")))
+				require.NoError(t, d.Close())
+				require.NoError(t, other.Close())
 			})
-			require.Equal(t, []int{1, 2}, []int{steps, asked})
-			packed := 1
-			if name == "append" || name == "restore" { // which removes what was packed
-				packed = 2
-			}
-			require.Equal(t, packed, writes)
-			want := []string{"a", "long"}
-			if name == "append" {
-				want = append(want, "late")
-			}
-			require.Equal(t, want, scanned(t, d, ref))
-			require.Equal(t, want, scanned(t, other, ref))
-			if name == "refused" {
-				require.ErrorIs(t, err, errNo)
-			} else {
-				require.NoError(t, err)
-			}
-			require.Equal(t, name == "refused", exists(d.Path(ref)))
-			require.Equal(t, name != "refused", exists(archivePath(dir, "a")))
-			require.NoError(t, d.Close())
-			require.NoError(t, other.Close())
-		})
+		}
 	}
 }
 
-// addLong makes a transcript one that is packed before the index is locked.
-func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) {
+// Under appends that do not end, an archive gives up and leaves nothing.
+func TestArchiveUnderAppends(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	n := 0
+	d.SetStep(func(step string) {
+		if step == "archive: packed" {
+			n++
+			add(t, other, ref, fmt.Sprint(n))
+		}
+	})
+	require.ErrorIs(t, d.Archive(t.Context(), ref, driver.Anywhere), driver.ErrConflict)
+	require.Len(t, scanned(t, d, ref), n+1)
+	files, err := os.ReadDir(filepath.Dir(archivePath(dir, "a")))
+	require.NoError(t, err)
+	require.Empty(t, files)
+	require.NoError(t, errors.Join(d.Close(), other.Close()))
+}
+
+// addLong adds a line of 1.5 MB.
+func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) driver.Cursor {
 	t.Helper()
 	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
 	e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
-	_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
+	res, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
 	require.NoError(t, err)
+	return res.End
 }
 
 // When a deletion or an erase returns, no word is in an archive that another process
@@ -365,9 +383,11 @@ func TestWordsGoDuringAnArchive(t *testing.T) {
 	erase := func(other *filedriver.Driver, ref driver.Ref) error {
 		err := other.Rewrite(t.Context(), ref, wordless)
 		plan, planErr := other.Create(t.Context(), driver.KeyRef{Agent: "_erase", Key: "k"}, header("plan", "k"))
-		return errors.Join(err, planErr, other.Delete(t.Context(), plan.Ref()))
+		return errors.Join(err, planErr, other.Delete(t.Context(), driver.Anywhere, plan.Ref()))
 	}
-	remove := func(other *filedriver.Driver, ref driver.Ref) error { return other.Delete(t.Context(), ref) }
+	remove := func(other *filedriver.Driver, ref driver.Ref) error {
+		return other.Delete(t.Context(), driver.Anywhere, ref)
+	}
 	for _, test := range []struct {
 		name     string
 		do       func(other *filedriver.Driver, ref driver.Ref) error
@@ -380,7 +400,7 @@ func TestWordsGoDuringAnArchive(t *testing.T) {
 		{"erase", erase, false, driver.ErrReplaced, []string{"a"}},
 		{"erase and give up", erase, true, context.Canceled, []string{"a"}},
 	} {
-		for _, at := range []string{"archive: write", "archive: written", "archive: verify", "archive: packed ahead"} {
+		for _, at := range []string{"archive: write", "archive: written", "archive: verify", "archive: packed"} {
 			t.Run(test.name+" at "+at, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
@@ -401,18 +421,18 @@ func TestWordsGoDuringAnArchive(t *testing.T) {
 						require.NoError(t, test.do(other, ref))
 						require.Empty(t, archives())
 					}
-					if step == "archive: packed ahead" && test.giveUp {
+					if step == "archive: packed" && test.giveUp {
 						cancel()
 					}
 				})
-				require.ErrorIs(t, d.Archive(ctx, ref, nil), test.archived)
+				require.ErrorIs(t, d.Archive(ctx, ref, driver.Anywhere), test.archived)
 				require.True(t, did)
 				require.Empty(t, archives())
 				require.NoError(t, errors.Join(d.Close(), other.Close()))
 				d = open(t, dir, nil)
 				require.Equal(t, test.left, ids(list(t, d)))
 				for _, id := range test.left {
-					require.NoError(t, d.Archive(t.Context(), driver.Ref{Agent: "main", ID: id}, nil))
+					require.NoError(t, d.Archive(t.Context(), driver.Ref{Agent: "main", ID: id}, driver.Anywhere))
 					require.NotContains(t, string(unzip(t, archivePath(dir, id))), "word")
 				}
 				require.NoError(t, d.Close())
@@ -435,7 +455,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 		require.NoError(t, err)
 	}
 	read := func(from driver.Cursor, dir driver.Direction) (all []string) {
-		for rec, err := range d.Scan(t.Context(), ref, from, dir) {
+		for rec, err := range d.Scan(t.Context(), ref, from, dir, nil) {
 			require.NoError(t, err)
 			all = append(all, fmt.Sprint(rec.Offset, rec.End, string(rec.Entry.Line())))
 		}
@@ -443,13 +463,13 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 	}
 	sift := func() (all []string) {
 		keep := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, []byte("word17")) }
-		for rec, err := range d.Sift(t.Context(), ref, keep) {
+		for rec, err := range d.Scan(t.Context(), ref, 0, driver.Backward, keep) {
 			require.NoError(t, err)
 			all = append(all, rec.Entry.ID)
 		}
 		return all
 	}
-	end, err := d.Settle(t.Context(), ref)
+	end, err := endOf(t.Context(), d, ref)
 	require.NoError(t, err)
 	var froms []driver.Cursor
 	for range 10 {
@@ -462,10 +482,10 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 		return append(all, sift())
 	}
 	before := readAll()
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.Equal(t, before, readAll())
 	err = nil
-	for _, scanErr := range d.Scan(t.Context(), ref, end+1, driver.Forward) {
+	for _, scanErr := range d.Scan(t.Context(), ref, end+1, driver.Forward, nil) {
 		err = errors.Join(err, scanErr)
 	}
 	require.ErrorIs(t, err, driver.ErrReplaced, "as from a transcript that was cut")
@@ -477,7 +497,7 @@ func TestDeadWriterOfAnArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	ref := create(t, d, "a", "k").Ref()
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.NoError(t, d.Close())
 	addLine(t, dir, `{"change":"a"}`)
 	text := indexText(t, dir)
@@ -502,7 +522,7 @@ func TestAppendToAnArchived(t *testing.T) {
 	row.Size = int64(add(t, d, row.Ref(), "1").End)
 	require.NoError(t, d.Put(t.Context(), row))
 	other := open(t, dir, nil)
-	require.NoError(t, other.Archive(t.Context(), row.Ref(), nil))
+	require.NoError(t, other.Archive(t.Context(), row.Ref(), driver.Anywhere))
 	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere)
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.NoError(t, errors.Join(other.Close(), d.Close()))

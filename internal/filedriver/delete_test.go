@@ -72,7 +72,7 @@ func TestDeleteLeavesNoWord(t *testing.T) {
 		row, err := other.Get(t.Context(), ref)
 		require.NoError(t, err)
 		add(t, other, ref, "1") // another process is busy with it
-		require.NoError(t, d.Delete(t.Context(), ref))
+		require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 		require.Empty(t, wordsIn(t, dir))
 
 		require.ErrorIs(t, other.Put(t.Context(), row), fs.ErrNotExist)
@@ -94,8 +94,8 @@ func TestDeletedByAnother(t *testing.T) {
 	stays := create(t, d, "stays", "k").Ref()
 	add(t, other, gone, "1")
 	add(t, other, stays, "1")
-	require.NoError(t, d.Delete(t.Context(), gone))
-	require.NoError(t, other.Delete(t.Context(), next)) // rewrites the index
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, gone))
+	require.NoError(t, other.Delete(t.Context(), driver.Anywhere, next)) // rewrites the index
 	require.NotContains(t, indexText(t, dir), "gone")
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
 	require.NoError(t, errors.Join(d.Close(), other.Close()))
@@ -114,7 +114,7 @@ func TestDeleteSeveral(t *testing.T) {
 	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "other", Key: "k"}, header("s0", "k"))
 	require.NoError(t, err)
 	missing := driver.Ref{Agent: "main", ID: "missing"}
-	err = d.Delete(t.Context(), refs[0], missing, row.Ref(), refs[2])
+	err = d.Delete(t.Context(), driver.Anywhere, refs[0], missing, row.Ref(), refs[2])
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "missing")
 	require.Len(t, list(t, d), 2)
@@ -132,16 +132,10 @@ func TestDeleteSeveral(t *testing.T) {
 func TestDeleteNamedTwice(t *testing.T) {
 	d := open(t, t.TempDir(), nil)
 	a, b, c := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref(), create(t, d, "c", "k").Ref()
-	refused := errors.New("refused")
-	check := func(row driver.Row) error {
-		if row.ID == "b" {
-			return refused
-		}
-		return nil
-	}
-	errs := d.DeleteIf(t.Context(), []driver.Ref{a, b, a, b}, check)
-	require.Equal(t, []error{nil, refused, nil, refused}, errs)
-	require.NoError(t, d.Delete(t.Context(), b, c, b))
+	end := add(t, d, b, "1").End
+	require.ErrorIs(t, d.Delete(t.Context(), end, a, b, a, b), driver.ErrConflict)
+	require.Equal(t, []string{"a", "c"}, ids(list(t, d)))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, a, c, a))
 	require.Empty(t, list(t, d))
 	require.NoError(t, d.Close())
 }
@@ -275,7 +269,7 @@ func TestDeleteBesideAnIndexOfAnotherBoot(t *testing.T) {
 	inTheWay := path + ".tmp-0123456789abcdef"
 	require.NoError(t, os.Mkdir(inTheWay, 0o700))
 	d = open(t, dir, nil)
-	require.Error(t, d.Delete(t.Context(), ref), "its row is still there")
+	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref), "its row is still there")
 	require.NoFileExists(t, d.Path(ref))
 	require.NoError(t, os.Remove(inTheWay))
 	create(t, d, "b", "k2")

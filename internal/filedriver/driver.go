@@ -55,7 +55,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Scan yields the records of one transcript as [driver.Driver.Scan] does.
+// A Scan yields all records of one transcript as [driver.Driver.Scan] does.
 type Scan func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
 
 // Driver is a [driver.Driver] over a folder.
@@ -238,17 +238,12 @@ func (d *Driver) Close() error {
 	return errors.Join(append(errs, d.root.Close())...)
 }
 
-// Agents implements [driver.Driver].
-func (d *Driver) Agents(ctx context.Context) ([]string, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.ops.Done()
+// listAgents returns a row for each agent that has sessions.
+func (d *Driver) listAgents(ctx context.Context) (rows []driver.Row, err error) {
 	folders, err := d.agentFolders()
 	if err != nil {
 		return nil, err
 	}
-	var names []string
 	for _, folder := range folders {
 		has, err := d.hasSessions(folder)
 		if err != nil {
@@ -262,11 +257,11 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		if name != "" {
-			names = append(names, name)
+			rows = append(rows, driver.Row{Agent: name})
 		}
 	}
-	slices.Sort(names)
-	return names, nil
+	slices.SortFunc(rows, func(a, b driver.Row) int { return strings.Compare(a.Agent, b.Agent) })
+	return rows, nil
 }
 
 func (d *Driver) agentFolders() ([]fs.DirEntry, error) {

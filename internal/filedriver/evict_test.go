@@ -32,7 +32,7 @@ func TestCloseAMarkedFileUnderTheIndex(t *testing.T) {
 			require.NoError(t, d.Close())
 			appendText(t, d.Path(a), []byte(`{"type":"user","id":"torn`))
 			d = open(t, dir, &filedriver.Options{Sync: driver.SyncInterval(time.Hour), OpenFiles: 1})
-			_, err := d.Settle(ctx, a)
+			_, err := settle(ctx, d, a)
 			require.NoError(t, err)
 			require.NoError(t, os.Chmod(d.Path(a), 0o600|os.ModeSticky))  // the sync of another process has failed
 			appendText(t, d.Path(b), []byte(`{"type":"user","id":"torn`)) // it is ended under the index

@@ -1,8 +1,8 @@
 package filedriver
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"testing"
@@ -24,7 +24,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 		return driver.Row{ID: "a", Key: "k"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
 	}
 	ref := driver.Ref{Agent: "main", ID: "a"}
-	archive := func(d *Driver) error { return d.Archive(t.Context(), ref, nil) }
+	archive := func(d *Driver) error { return d.Archive(t.Context(), ref, driver.Anywhere) }
 	for name, test := range map[string]struct {
 		do    func(d *Driver) error
 		first error // besides the failure
@@ -37,13 +37,11 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 				return write(line.Data)
 			})
 		}, driver.ErrReplaced, nil},
-		"delete":              {func(d *Driver) error { return d.Delete(t.Context(), ref) }, fs.ErrNotExist, fs.ErrNotExist},
+		"delete":              {func(d *Driver) error { return d.Delete(t.Context(), driver.Anywhere, ref) }, fs.ErrNotExist, fs.ErrNotExist},
 		"archive and restore": {func(d *Driver) error { return errors.Join(archive(d), d.Restore(t.Context(), ref)) }, driver.ErrReplaced, nil},
 	} {
-		for call, f := range map[string]func(d *Driver, ctx context.Context, ref driver.Ref) error{
-			"Recover": (*Driver).Recover, "Flush": (*Driver).Flush,
-		} {
-			t.Run(call+" after "+name, func(t *testing.T) {
+		for _, cure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("Flush after %s, cure %v", name, cure), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				d, err := Open(dir, &Options{Sync: driver.SyncInterval(1e12)})
@@ -61,10 +59,10 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 					return l.Failed()
 				}
 				require.NoError(t, test.do(other))
-				err = f(d, t.Context(), ref)
+				err = d.Flush(t.Context(), ref, cure)
 				require.ErrorIs(t, err, failure)
 				require.ErrorIs(t, err, test.first)
-				require.ErrorIs(t, f(d, t.Context(), ref), test.next)
+				require.ErrorIs(t, d.Flush(t.Context(), ref, cure), test.next)
 				require.NoError(t, errors.Join(d.Close(), other.Close()))
 			})
 		}
@@ -85,10 +83,10 @@ func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	require.NoError(t, err)
 	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }
-	require.NoError(t, other.Archive(t.Context(), ref, nil))
+	require.NoError(t, other.Archive(t.Context(), ref, driver.Anywhere))
 	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere)
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.ErrorIs(t, err, failure)
-	require.NoError(t, d.Recover(t.Context(), ref))
+	require.NoError(t, d.Flush(t.Context(), ref, true))
 	require.NoError(t, errors.Join(d.Close(), other.Close()))
 }

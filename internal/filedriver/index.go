@@ -73,7 +73,6 @@ type index struct {
 	changes map[string]bool // sessions whose files count until their next row
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
-	held    string          // the session that is kept still
 	remake  bool            // the next writer must rewrite the file
 	said    folderTimes     // the last ones in the file
 	learned

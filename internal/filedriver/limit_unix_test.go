@@ -103,18 +103,13 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	less := limit
 	lower(&less.Cur, 16<<10) // enough for the index
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
-	planned := map[string]int64{}
+	planned := map[string]driver.Cursor{}
 	for _, row := range list(t, d) {
-		planned[row.ID] = row.Size
+		planned[row.ID] = driver.Cursor(row.Size)
 	}
-	unchanged := func(row driver.Row) error {
-		if row.Size != planned[row.ID] {
-			return fmt.Errorf("it has %d bytes, and had %d", row.Size, planned[row.ID])
-		}
-		return nil
-	}
-	require.NoError(t, d.Delete(t.Context(), plain))
-	require.Equal(t, []error{nil, nil}, d.DeleteIf(t.Context(), []driver.Ref{whole, torn}, unchanged))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, plain))
+	require.NoError(t, d.Delete(t.Context(), planned["whole"], whole))
+	require.NoError(t, d.Delete(t.Context(), planned["torn"], torn))
 	for _, ref := range []driver.Ref{plain, whole, torn} {
 		require.NoFileExists(t, d.Path(ref))
 	}
@@ -152,14 +147,14 @@ func TestDeleteWithoutDescriptors(t *testing.T) {
 		}
 		all = append(all, f)
 	}
-	require.Error(t, d.Delete(t.Context(), ref))
+	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.FileExists(t, d.Path(ref))
 	for _, f := range all {
 		require.NoError(t, f.Close())
 	}
 	release()
 	require.NoError(t, errors.Join(l.Close(), root.Close()))
-	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.NoFileExists(t, d.Path(ref))
 	require.NoError(t, d.Close())
 }
@@ -190,7 +185,7 @@ func TestCurrentWithoutRoom(t *testing.T) {
 
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
-	row, err := d.SetCurrent(ctx, first.Ref(), func(gen int64) driver.Line {
+	row, err := d.SetCurrent(ctx, first.Ref(), 0, func(gen int64) driver.Line {
 		less := limit
 		lower(&less.Cur, len(indexText(t, dir))+5)
 		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
@@ -239,12 +234,12 @@ func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 	d := open(t, dir, nil)
 	archived := create(t, d, "archived", "k").Ref()
 	create(t, d, "b", "k")
-	require.NoError(t, d.Archive(t.Context(), archived, nil))
+	require.NoError(t, d.Archive(t.Context(), archived, driver.Anywhere))
 	list(t, d)
 	failed := 0
 	for room := range 10 {
 		restore := leaveDescriptors(t, room)
-		agents, agentsErr := d.Agents(t.Context())
+		agents, agentsErr := agentsOf(t.Context(), d)
 		_, getErr := d.Get(t.Context(), archived)
 		_, createErr := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header(archived.ID, "k"))
 		restore()
@@ -278,7 +273,7 @@ func TestListWithoutFileDescriptors(t *testing.T) {
 		d := open(t, dir, nil)
 		archived := create(t, d, "archived", "k").Ref()
 		create(t, d, "b", "k")
-		require.NoError(t, d.Archive(t.Context(), archived, nil))
+		require.NoError(t, d.Archive(t.Context(), archived, driver.Anywhere))
 		require.NoError(t, d.Close())
 		loseIndex(t, dir)
 		d = open(t, dir, nil)

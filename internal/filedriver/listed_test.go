@@ -35,7 +35,7 @@ func TestNamesAreCompared(t *testing.T) {
 		require.NoError(t, os.Remove(name))
 		create(t, d, "c", "other key")
 		require.Len(t, list(t, d), 2)
-		require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "c"}))
+		require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "c"}))
 		return func() { write(t, name, data) }
 	}
 	for what, change := range map[string]func(t *testing.T, dir string) string{
@@ -76,7 +76,7 @@ func TestNamesAreCompared(t *testing.T) {
 			require.NoError(t, err)
 			other := t.TempDir()
 			d := open(t, dir, nil)
-			require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "b"}))
+			require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "b"}))
 			copied := []byte(indexText(t, dir))
 			create(t, d, "b", "k2")
 			require.NoError(t, d.Close())
@@ -146,7 +146,7 @@ func TestLoadLooksAtNames(t *testing.T) {
 	create(t, d, "b", "k2")
 	data, err := os.ReadFile(d.Path(driver.Ref{Agent: "main", ID: "b"}))
 	require.NoError(t, err)
-	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "b"}))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "b"}))
 	require.NoError(t, d.Close())
 	b := d.Path(driver.Ref{Agent: "main", ID: "b"})
 	require.NoError(t, os.WriteFile(b, data, 0o600))
@@ -190,11 +190,11 @@ func TestOwnChangesAreListed(t *testing.T) {
 	listed("after a session was made")
 	b := create(t, d, "b", "another key")
 	listed("after another one was made")
-	require.NoError(t, d.Archive(t.Context(), b.Ref(), nil))
+	require.NoError(t, d.Archive(t.Context(), b.Ref(), driver.Anywhere))
 	listed("after one was archived")
 	require.NoError(t, d.Restore(t.Context(), b.Ref()))
 	listed("after it was restored")
-	require.NoError(t, d.Delete(t.Context(), b.Ref()))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, b.Ref()))
 	listed("after one was deleted")
 	require.NoError(t, d.Close())
 }

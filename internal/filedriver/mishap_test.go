@@ -31,13 +31,13 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	// A folder with something in it cannot be removed as a transcript is.
 	require.NoError(t, os.Rename(d.Path(ref), d.Path(ref)+".moved"))
 	require.NoError(t, os.MkdirAll(filepath.Join(d.Path(ref), "full"), 0o700))
-	require.Error(t, d.Delete(t.Context(), ref))
+	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	addLine(t, dir, "damage") // a reason to rewrite the index
 	create(t, d, "x", "k")
 	_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("y", "new key"))
 	require.NoError(t, err)
 	require.True(t, created)
-	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "x"}))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "x"}))
 	require.NotContains(t, indexText(t, dir), "damage")
 	require.Contains(t, indexText(t, dir), `{"delete":"gone"}`)
 	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("gone", "k"))
@@ -73,7 +73,7 @@ func TestKilledWhenADeletionRewritesTheIndex(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Chmod(filepath.Join(left, name), info.Mode())) // CopyFS leaves that out
 	})
-	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.Equal(t, 1, kills)
 	require.NoError(t, d.Close())
 	require.NotEmpty(t, wordsIn(t, left))
@@ -111,18 +111,15 @@ func TestIDOfAnUnfinishedDeletion(t *testing.T) {
 			inTheWay := filepath.Join(dir, "agents/main", file)
 			require.NoError(t, os.RemoveAll(inTheWay))
 			require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
-			require.Error(t, d.Delete(t.Context(), ref))
+			require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref))
 			for _, d := range []*filedriver.Driver{d, other} {
 				_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
 				require.ErrorIs(t, err, fs.ErrExist)
-				row, line := header("a", "k")(1)
-				row.Agent, row.Key, row.Gen = "main", "k", 1
-				require.ErrorIs(t, d.Adopt(t.Context(), row, line), fs.ErrExist)
-				require.ErrorContains(t, d.Delete(t.Context(), ref), "not empty")
+				require.ErrorContains(t, d.Delete(t.Context(), driver.Anywhere, ref), "not empty")
 				require.Empty(t, list(t, d))
 			}
 			require.NoError(t, os.RemoveAll(inTheWay))
-			require.NoError(t, other.Delete(t.Context(), ref))
+			require.NoError(t, other.Delete(t.Context(), driver.Anywhere, ref))
 			create(t, d, "a", "k")
 			create(t, other, "b", "k")
 			add(t, d, ref, "1")
@@ -150,7 +147,7 @@ func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
 			inTheWay := filepath.Join(dir, "agents/main", file)
 			require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
 			for range 2 {
-				err := d.Delete(t.Context(), ref)
+				err := d.Delete(t.Context(), driver.Anywhere, ref)
 				e, ok := errors.AsType[*filelog.Error](err)
 				require.True(t, ok, "%v", err)
 				require.Equal(t, "delete session", e.Op)
@@ -161,7 +158,7 @@ func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
 				require.Len(t, list(t, d), 1)
 			}
 			require.NoError(t, os.RemoveAll(inTheWay))
-			require.NoError(t, d.Delete(t.Context(), ref))
+			require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 			require.NotContains(t, indexText(t, dir), `"a"`)
 			require.NoError(t, d.Close())
 		})
@@ -181,7 +178,7 @@ func TestKilledCreateLeavesNoWord(t *testing.T) {
 	d = open(t, dir, nil)
 	create(t, d, "next", "k")
 	require.Empty(t, wordsIn(t, dir))
-	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "next"})) // rewrites the index
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "next"})) // rewrites the index
 	require.NotContains(t, indexText(t, dir), "half")
 	require.NoError(t, d.Close())
 }
@@ -259,7 +256,7 @@ func TestAppendToASessionMadeAgain(t *testing.T) {
 	d, other := open(t, dir, nil), open(t, dir, nil)
 	ref := create(t, d, "a", "k").Ref()
 	add(t, other, ref, "1")
-	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	_, err := other.Append(t.Context(), ref, []driver.Line{note("no")}, driver.Anywhere)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	create(t, d, "a", "k")
@@ -355,7 +352,7 @@ func TestSetCurrentOfABusySession(t *testing.T) {
 	ref := create(t, d, "a", "k").Ref()
 	highest := create(t, d, "b", "k").Gen
 	add(t, other, ref, "1", "2")
-	row, err := d.SetCurrent(t.Context(), ref, func(gen int64) driver.Line {
+	row, err := d.SetCurrent(t.Context(), ref, 0, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
 		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
 	})
@@ -436,7 +433,7 @@ func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	ref := create(t, d, "a", "k").Ref()
 	add(t, d, ref, "1")
 	other := open(t, dir, nil)
-	require.NoError(t, other.Delete(t.Context(), ref))
+	require.NoError(t, other.Delete(t.Context(), driver.Anywhere, ref))
 	create(t, other, "a", "another key")
 	_, err := d.Append(t.Context(), ref, notes(1), driver.Anywhere)
 	require.ErrorIs(t, err, driver.ErrReplaced)

@@ -67,7 +67,7 @@ func TestMovedAway(t *testing.T) {
 	require.NoError(t, err)
 	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
 	require.NoError(t, os.Rename(path, path+".away"))
-	_, err = d.Settle(t.Context(), row.Ref())
+	_, err = settle(t.Context(), d, row.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	got, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, newSession("b"))
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func TestNothingFindsASessionThatIsBeingDeleted(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = d.Current(ctx, driver.KeyRef{Agent: "main", Key: "a key"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = d.SetCurrent(ctx, row.Ref(), func(int64) driver.Line { return note("n") })
+	_, err = d.SetCurrent(ctx, row.Ref(), 0, func(int64) driver.Line { return note("n") })
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorIs(t, d.Restore(ctx, row.Ref()), fs.ErrNotExist)
 	require.Len(t, list(t, d), 1)

@@ -63,7 +63,7 @@ func TestCreateRacingDelete(t *testing.T) {
 	for round := range 60 {
 		errs := make([]error, 4)
 		var wg sync.WaitGroup
-		wg.Go(func() { errs[0] = other.Delete(t.Context(), ref) })
+		wg.Go(func() { errs[0] = other.Delete(t.Context(), driver.Anywhere, ref) })
 		wg.Go(func() { _, errs[1] = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k")) })
 		wg.Go(func() {
 			_, _, errs[2] = other.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
@@ -100,7 +100,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	require.NoError(t, d.Close())
 	for _, opts := range []*filedriver.Options{{ReadOnly: true}, nil} {
 		d = open(t, dir, opts)
-		got, err := d.Agents(t.Context())
+		got, err := agentsOf(t.Context(), d)
 		require.NoError(t, err)
 		require.ElementsMatch(t, names, got)
 		for _, name := range names {
@@ -121,8 +121,8 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	require.NoError(t, os.Chmod(index, 0o600|fs.ModeSticky))
 	d = open(t, dir, nil)
 	require.NoFileExists(t, filepath.Join(folder, "sessions/a.jsonl"))
-	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: names[2], ID: "a"}, driver.Ref{Agent: names[2], ID: strings.Repeat("B", 100)}))
-	got, err := d.Agents(t.Context())
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: names[2], ID: "a"}, driver.Ref{Agent: names[2], ID: strings.Repeat("B", 100)}))
+	got, err := agentsOf(t.Context(), d)
 	require.NoError(t, err)
 	require.Len(t, got, 2, "an agent without sessions is none")
 	rows, err := d.List(t.Context(), names[1], driver.Position{}, 0)
@@ -197,11 +197,11 @@ func TestSessionsOfAHashedName(t *testing.T) {
 				return row, nil
 			}
 			d = open(t, dir, opts)
-			got, err := d.Agents(t.Context())
+			got, err := agentsOf(t.Context(), d)
 			require.NoError(t, err)
 			require.Equal(t, []string{name}, got)
 			add(t, d, refs[0], "1", "2")
-			for _, err := range d.Scan(t.Context(), refs[0], 0, driver.Forward) {
+			for _, err := range d.Scan(t.Context(), refs[0], 0, driver.Forward, nil) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, d.Close())
@@ -280,7 +280,7 @@ func TestFolderOfSomebodyElse(t *testing.T) {
 	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "agents/lost+found"))) // a way out of the store
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
-	got, err := d.Agents(t.Context())
+	got, err := agentsOf(t.Context(), d)
 	require.NoError(t, err)
 	require.Equal(t, []string{"main"}, got)
 	require.NoError(t, d.Close())

@@ -146,7 +146,7 @@ func (r *worldReader) read(ctx context.Context) error {
 		acked[i] = r.w.acked[i].Load()
 	}
 	for b, err := range transcript.Batches(func(yield func(transcript.Record, error) bool) {
-		for rec, err := range r.d.Scan(ctx, r.ref, r.next, driver.Forward) {
+		for rec, err := range r.d.Scan(ctx, r.ref, r.next, driver.Forward, nil) {
 			if err == nil {
 				r.next = driver.Cursor(rec.End)
 			}
@@ -234,12 +234,12 @@ func TestReadersBesideTornWriters(t *testing.T) {
 	writers.Wait()
 
 	// Forward and backward, the whole transcript says the same.
-	forward, _ := readAll(t, d.Scan(t.Context(), ref, 0, driver.Forward))
-	backward, _ := readAll(t, d.Scan(t.Context(), ref, 0, driver.Backward))
+	forward, _ := readAll(t, d.Scan(t.Context(), ref, 0, driver.Forward, nil))
+	backward, _ := readAll(t, d.Scan(t.Context(), ref, 0, driver.Backward, nil))
 	slices.Reverse(backward)
 	require.Equal(t, forward, backward)
 	last := make([]int64, len(w.acked))
-	for b, err := range transcript.Batches(d.Scan(t.Context(), ref, 0, driver.Forward)) {
+	for b, err := range transcript.Batches(d.Scan(t.Context(), ref, 0, driver.Forward, nil)) {
 		require.NoError(t, err)
 		require.NoError(t, follows(b, last))
 	}

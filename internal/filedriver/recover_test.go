@@ -19,7 +19,7 @@ func TestRecover(t *testing.T) {
 	ref := create(t, d, "a", "k").Ref()
 	_, err := d.Append(ctx, ref, notes(1), driver.Anywhere)
 	require.NoError(t, err)
-	require.NoError(t, d.Recover(ctx, ref))
+	require.NoError(t, d.Flush(ctx, ref, true))
 
 	// If another process's copy took the file's place, one call says so and the
 	// next one uses the copy.
@@ -34,9 +34,9 @@ func TestRecover(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, len(data), res.Start)
 
-	require.ErrorIs(t, d.Recover(ctx, driver.Ref{Agent: "main", ID: "none"}), fs.ErrNotExist)
+	require.ErrorIs(t, d.Flush(ctx, driver.Ref{Agent: "main", ID: "none"}, true), fs.ErrNotExist)
 	require.NoError(t, d.Close())
-	require.ErrorIs(t, d.Recover(ctx, ref), driver.ErrClosed)
+	require.ErrorIs(t, d.Flush(ctx, ref, true), driver.ErrClosed)
 }
 
 // A transcript that bears the mark of a failed sync is cured by the next append or flush.
@@ -54,8 +54,8 @@ func TestMarkedTranscript(t *testing.T) {
 	}
 	for _, again := range []func() error{
 		func() error { _, err := d.Append(ctx, ref, []driver.Line{note("after")}, driver.Anywhere); return err },
-		func() error { return d.Flush(ctx, ref) },
-		func() error { return d.Recover(ctx, ref) },
+		func() error { return d.Flush(ctx, ref, false) },
+		func() error { return d.Flush(ctx, ref, true) },
 	} {
 		require.NoError(t, os.Chmod(d.Path(ref), 0o600|fs.ModeSticky))
 		require.NoError(t, again())

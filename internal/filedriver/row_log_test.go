@@ -160,7 +160,7 @@ func TestDamagedRowIsRewritten(t *testing.T) {
 	for range 3 {
 		require.Len(t, list(t, d), 2)
 	}
-	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "b"})) // rewrites the index
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "b"})) // rewrites the index
 	require.Len(t, list(t, d), 1)
 	require.NoError(t, d.Close())
 	require.NotContains(t, indexText(t, dir), "!")

@@ -3,7 +3,6 @@ package filedriver
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,23 +10,38 @@ import (
 	"iter"
 	"os"
 
-	"github.com/convolog/convolog/internal/blockgzip"
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Scan implements [driver.Driver].
-func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+// Scan implements [driver.Driver]. With keep it opens the transcript for itself: a search
+// through a store leaves the logs that are in use open.
+func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return records(func(yield func(transcript.Record) bool) (err error) {
-		in, size, end, err := d.beginScan(ctx, ref)
+		begin := d.beginScan
+		if keep != nil {
+			begin = d.beginRead
+		}
+		in, size, end, err := begin(ctx, ref)
 		if err != nil {
 			return err
 		}
 		defer func() { err = end(err) }()
 		r := reading{d: d, ctx: ctx, in: in, size: size, yield: yield}
-		if dir == driver.Backward {
+		if o, ok := in.(*opened); ok {
+			r.sure = o.zip != nil
+			err = o.turn(dir)
+		}
+		switch {
+		case err != nil:
+			return err
+		case dir == driver.Backward && keep != nil:
+			return r.sift(int64(from), keep)
+		case dir == driver.Backward:
 			return r.backward(int64(from))
+		case keep != nil:
+			r.yield = func(rec transcript.Record) bool { return !driver.Keeps(keep, rec) || yield(rec) }
 		}
 		return r.forward(int64(from))
 	})
@@ -73,9 +87,14 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 		}
 		return nil
 	})
-	if !errors.Is(err, driver.ErrArchived) {
-		return in, size, end, err
+	if errors.Is(err, driver.ErrArchived) {
+		return d.beginRead(ctx, ref)
 	}
+	return in, size, end, err
+}
+
+// beginRead is beginScan with a file of its own.
+func (d *Driver) beginRead(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
 	o, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return nil, 0, nil, err
@@ -103,14 +122,15 @@ type opened struct {
 	io.ReaderAt
 	file *os.File
 	size int64      // of the transcript, when it was opened
+	zip  *zipped    // nil if it is not an archive
 	row  driver.Row // of an archive; the ID may be empty
 	a    *agent
-	id   string // of a transcript; empty without possible writers
+	found
 }
 
 // Size implements [source].
 func (o *opened) Size() (int64, error) {
-	if o.ReaderAt != o.file {
+	if o.zip != nil {
 		return o.size, nil
 	}
 	info, err := o.file.Stat()
@@ -122,7 +142,7 @@ func (o *opened) Size() (int64, error) {
 
 // TrySize implements [source].
 func (o *opened) TrySize() (size int64, ok bool, err error) {
-	if o.id == "" {
+	if o.zip != nil {
 		return o.size, true, nil
 	}
 	l, err := o.a.acquire(driver.Ref{Agent: o.a.name, ID: o.id})
@@ -139,6 +159,33 @@ func (o *opened) TrySize() (size int64, ok bool, err error) {
 
 func (o *opened) close() { _ = o.file.Close() } // only read
 
+// turn prepares for reading in a direction: an archive is read forward or not from the
+// file.
+func (o *opened) turn(dir driver.Direction) error {
+	if o.zip == nil || dir == driver.Forward {
+		return nil
+	}
+	content, err := o.zip.load()
+	if err != nil {
+		return o.fail(err)
+	}
+	o.ReaderAt = content
+	return nil
+}
+
+// ReadAt implements [io.ReaderAt].
+func (o *opened) ReadAt(p []byte, off int64) (int, error) {
+	n, err := o.ReaderAt.ReadAt(p, off)
+	if o.zip != nil && err != nil && !errors.Is(err, io.EOF) {
+		err = o.fail(err)
+	}
+	return n, err
+}
+
+func (o *opened) fail(err error) error {
+	return o.a.d.wrap("read archive", o.a.path(o.found), err, "restore the file from a copy")
+}
+
 // open opens a transcript or an archive.
 func (a *agent) open(f found) (*opened, error) {
 	root := a.sess
@@ -149,57 +196,17 @@ func (a *agent) open(f found) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{ReaderAt: file, file: file, size: info.Size(), a: a}
+	o := &opened{ReaderAt: file, file: file, size: info.Size(), a: a, found: f}
 	if !f.archived {
-		o.id = f.id
 		return o, nil
 	}
-	fail := func(err error) error {
-		return a.d.wrap("read archive", a.path(f), err, "restore the file from a copy")
-	}
-	if err := a.unzip(o); err != nil {
+	if o.zip, err = openZip(file, info.Size()); err != nil {
 		o.close()
-		return nil, fail(err)
+		return nil, o.fail(err)
 	}
-	o.ReaderAt = &failing{o.ReaderAt, fail}
-	return o, nil
-}
-
-// A failing reader says with fail why it cannot be read.
-type failing struct {
-	io.ReaderAt
-	fail func(error) error
-}
-
-// ReadAt implements [io.ReaderAt].
-func (r *failing) ReadAt(p []byte, off int64) (int, error) {
-	n, err := r.ReaderAt.ReadAt(p, off)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = r.fail(err)
-	}
-	return n, err
-}
-
-// unzip makes o what the archive holds that it was opened on.
-func (a *agent) unzip(o *opened) error {
-	z, err := blockgzip.Open(o.file, o.size)
-	if err != nil {
-		return err
-	}
-	o.ReaderAt, o.size = z, z.Size()
-	note, err := blockgzip.ReadNote(o.file)
-	if err == nil && len(note) > 0 {
-		err = json.Unmarshal(note, &o.row)
-	}
-	if err != nil || o.row.ID == "" {
-		return err
-	}
-	if o.row.Size != o.size {
-		return fmt.Errorf("it has %d bytes of a transcript that had %d", o.size, o.row.Size)
-	}
+	o.ReaderAt, o.size, o.row = o.zip, o.zip.size, o.zip.row
 	o.row.Agent = cmp.Or(a.name, o.row.Agent)
-	o.row.Archived = true
-	return nil
+	return o, nil
 }
 
 // openToRead opens the transcript of a session, or its archive.

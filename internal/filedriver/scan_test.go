@@ -23,10 +23,14 @@ func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
 	scans := map[string]func(driver.Ref) iter.Seq2[transcript.Record, error]{
-		"forward":  func(ref driver.Ref) iter.Seq2[transcript.Record, error] { return d.Scan(ctx, ref, 0, driver.Forward) },
-		"backward": func(ref driver.Ref) iter.Seq2[transcript.Record, error] { return d.Scan(ctx, ref, 0, driver.Backward) },
+		"forward": func(ref driver.Ref) iter.Seq2[transcript.Record, error] {
+			return d.Scan(ctx, ref, 0, driver.Forward, nil)
+		},
+		"backward": func(ref driver.Ref) iter.Seq2[transcript.Record, error] {
+			return d.Scan(ctx, ref, 0, driver.Backward, nil)
+		},
 		"sift": func(ref driver.Ref) iter.Seq2[transcript.Record, error] {
-			return d.Sift(ctx, ref, func(driver.Cursor, []byte) bool { return true })
+			return d.Scan(ctx, ref, 0, driver.Backward, func(driver.Cursor, []byte) bool { return true })
 		},
 	}
 	for name, scan := range scans {
@@ -35,7 +39,7 @@ func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 			_, err := d.Append(ctx, ref, notes(300), driver.Anywhere)
 			require.NoError(t, err)
 			var want []string
-			for rec, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+			for rec, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 				require.NoError(t, err)
 				want = append(want, rec.Entry.ID)
 			}
@@ -95,7 +99,7 @@ func TestSiftThatIsEnded(t *testing.T) {
 				return false
 			}
 			var errs []error
-			for rec, err := range d.Sift(ctx, ref, keep) {
+			for rec, err := range d.Scan(ctx, ref, 0, driver.Backward, keep) {
 				require.False(t, err == nil, "%v was not kept", rec)
 				errs = append(errs, err)
 			}
@@ -124,9 +128,9 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	look := func(when string, want ...string) {
 		t.Helper()
 		for name, records := range map[string]iter.Seq2[transcript.Record, error]{
-			"forward":  ro.Scan(ctx, ref, 0, driver.Forward),
-			"backward": ro.Scan(ctx, ref, 0, driver.Backward),
-			"sift":     ro.Sift(ctx, ref, keep),
+			"forward":  ro.Scan(ctx, ref, 0, driver.Forward, nil),
+			"backward": ro.Scan(ctx, ref, 0, driver.Backward, nil),
+			"sift":     ro.Scan(ctx, ref, 0, driver.Backward, keep),
 		} {
 			var got []string
 			for rec, err := range records {
@@ -136,7 +140,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 			}
 			require.ElementsMatch(t, want, got, "%s, %s", name, when)
 		}
-		for rec, err := range ro.Scan(ctx, ref, next, driver.Forward) {
+		for rec, err := range ro.Scan(ctx, ref, next, driver.Forward, nil) {
 			require.NoError(t, err)
 			require.Nil(t, rec.Damage)
 			next = driver.Cursor(rec.End)

@@ -182,8 +182,14 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	row, line := header(gen)
-	if row.Aside {
+	switch {
+	case row.Aside:
 		gen, row.Aside = 0, false
+	case row.GivenGen > 0:
+		gen, row.GivenGen = row.GivenGen, 0
+		if err := x.free(ownedKeyOf(key), gen, row.ID); err != nil {
+			return driver.Row{}, err
+		}
 	}
 	row.Agent, row.Owner, row.Key, row.Gen = a.name, key.Owner, key.Key, gen
 	ref := row.Ref()
@@ -242,6 +248,17 @@ func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.
 	return row, nil
 }
 
+// free returns an error if another session of a key than that of an ID has a gen. The
+// caller holds the lock of the index.
+func (x *index) free(key ownedKey, gen int64, id string) error {
+	for e := x.byKey[key]; e != nil; e = e.next {
+		if e.gen == gen && e.id != id {
+			return fmt.Errorf("session %s of agent %q: session %s of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", id, x.a.name, e.id, gen, fs.ErrExist)
+		}
+	}
+	return nil
+}
+
 // stands returns an error if the rev of a session differs. The caller holds the lock of
 // the index.
 func (x *index) stands(id string, rev int) error {
@@ -257,17 +274,17 @@ func (x *index) stands(id string, rev int) error {
 }
 
 // SetCurrent implements [driver.Driver].
-func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
+func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) error {
 		return a.idx.hold(ctx, func() error {
-			row, err = a.idx.setCurrent(ctx, o, line)
+			row, err = a.idx.setCurrent(ctx, o, gen, line)
 			return err
 		})
 	})
 	return row, err
 }
 
-func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64) driver.Line) (row driver.Row, err error) {
+func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
 	e := x.find(o.ref.ID)
 	if e == nil || e.archived {
 		x.check(o.ref.ID)
@@ -280,6 +297,13 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	row, ok := x.row(e)
 	if !ok {
 		return row, x.a.d.notFound(o.ref)
+	}
+	if given > 0 {
+		if err := x.free(e.ownedKey, given, row.ID); err != nil || row.Gen >= given {
+			return row, err
+		}
+		row.Gen = given
+		return row, x.putRow(row)
 	}
 	if cur != nil && cur.id == row.ID {
 		return row, nil
@@ -312,8 +336,9 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	return row, nil
 }
 
-// Delete implements [driver.Driver].
-func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+// Delete implements [driver.Driver]. Like a delete without a condition, one with a
+// condition copies nothing, even after a failed sync.
+func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 	if err := d.enter(ctx); err != nil {
 		return err
 	}
@@ -338,6 +363,9 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	}
 	for a, ids := range of {
 		errs = append(errs, a.idx.hold(ctx, func() error {
+			if at >= 0 {
+				return a.idx.deleteAt(ctx, ids, at)
+			}
 			return a.idx.delete(ids, func(id string) error { return a.remove(id, 20*busyWait) })
 		}))
 	}
@@ -402,6 +430,9 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Position, 
 		return nil, err
 	}
 	defer d.ops.Done()
+	if agent == "" {
+		return d.listAgents(ctx)
+	}
 	a, err := d.listable(agent)
 	if a == nil || err != nil {
 		return nil, err

@@ -26,11 +26,11 @@ func TestDeleteOfTheLibraryLeavesNoWord(t *testing.T) {
 
 	inTheWay := d.Path(driver.Ref{Agent: "main", ID: "x"}) + ".tmp-0123456789abcdef"
 	require.NoError(t, os.Mkdir(inTheWay, 0o700))
-	require.ErrorContains(t, d.Delete(t.Context(), row.Ref()), "not a regular file")
+	require.ErrorContains(t, d.Delete(t.Context(), driver.Anywhere, row.Ref()), "not a regular file")
 	_, err = d.Get(t.Context(), row.Ref())
 	require.NoError(t, err, "the erase has not ended")
 	require.NoError(t, os.Remove(inTheWay))
-	require.NoError(t, d.Delete(t.Context(), row.Ref()))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, row.Ref()))
 	require.Empty(t, wordsIn(t, dir))
 	require.NoError(t, d.Close())
 }

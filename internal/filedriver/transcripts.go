@@ -20,9 +20,8 @@ import (
 
 // learned holds the findings of a process in the transcripts themselves.
 type learned struct {
-	lost  bool     // all transcripts are to be compared with their rows
-	news  []string // sessions whose rows the next writer must add
-	stale []string // sessions with both an archive and a transcript, for the next writer to clean up
+	lost bool     // all transcripts are to be compared with their rows
+	news []string // sessions whose rows the next writer must add
 	// When the folders of transcripts and archives were changed last before their
 	// names were compared with the rows.
 	listed folderTimes
@@ -56,14 +55,12 @@ func (x *index) compare(ctx context.Context) error {
 		return err
 	}
 	there := make(map[string]bool, len(transcripts)+len(archives))
-	x.stale = nil
 	for _, f := range append(transcripts, archives...) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if there[f.id] {
-			x.stale = append(x.stale, f.id)
-			continue
+			continue // the transcript counts
 		}
 		there[f.id] = true
 		e := x.find(f.id)
@@ -79,7 +76,11 @@ func (x *index) compare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if known && e.archived == f.archived && e.size == x.a.sizeOf(f) {
+		size := f.size
+		if f.archived {
+			size, _ = x.a.archivedSize(f) // readers get the error
+		}
+		if known && e.archived == f.archived && e.size == size {
 			continue
 		}
 		err = x.look(f) // said in the log
@@ -269,7 +270,6 @@ type found struct {
 	// It is an archive: file is its name in the folder of the agent, size is not
 	// known.
 	archived bool
-	still    bool // this process holds its append lock: see index.still
 }
 
 // files returns the transcripts in the folder of an agent, or the archives.
@@ -343,9 +343,7 @@ func (x *index) stat(id string) (found, error) {
 	if x.deletes[id] {
 		return found{}, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: id})
 	}
-	f, err := x.a.stat(id)
-	f.still = x.held == id
-	return f, err
+	return x.a.stat(id)
 }
 
 // live is stat for a session that must not be archived.
@@ -400,15 +398,18 @@ func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 		return noHeader(err)
 	}
 	defer o.close()
-	final := false
-	if !endsLine(o, o.size) {
+	final := o.zip != nil
+	if !final && !endsLine(o, o.size) {
 		if size, ok, err := o.TrySize(); ok && err == nil {
 			o.size, final = size, true
-		} else if final = f.still; !final {
+		} else {
 			o.size = wholeLines(o, o.size)
 		}
 	}
 	return do(o, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		if err := o.turn(dir); err != nil {
+			return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, err) }
+		}
 		opts := &transcript.ScanOptions{From: int64(from), Final: final}
 		if dir == driver.Backward {
 			return transcript.ScanBackward(o, o.size, opts)

@@ -58,12 +58,12 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 	ref := create(t, d, "a", "k").Ref()
 	add(t, d, ref, "1")
 	all := func(from driver.Cursor) (ids []string, next driver.Cursor) {
-		ids, next = readAll(t, d.Scan(ctx, ref, from, driver.Forward))
+		ids, next = readAll(t, d.Scan(ctx, ref, from, driver.Forward, nil))
 		if from == 0 {
-			sifted, _ := readAll(t, d.Sift(ctx, ref, func(driver.Cursor, []byte) bool { return true }))
+			sifted, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Backward, func(driver.Cursor, []byte) bool { return true }))
 			slices.Reverse(sifted)
 			require.Equal(t, ids, sifted)
-			back, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Backward))
+			back, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Backward, nil))
 			slices.Reverse(back)
 			require.Equal(t, ids, back)
 		}
@@ -99,7 +99,7 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 	// And when nobody writes.
 	appendText(t, d.Path(ref), []byte(lineOf(dead[0])+"?\n"))
 	for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
-		ids, _ = readAll(t, d.Scan(ctx, ref, next, dir))
+		ids, _ = readAll(t, d.Scan(ctx, ref, next, dir, nil))
 		require.Subset(t, ids, []string{"damage", "dead0"})
 	}
 	require.NoError(t, d.Close())
@@ -121,7 +121,7 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 		require.NoError(t, err)
 		appendText(t, d.Path(ref), []byte(text("taken back", 3, 60_000)))
 		var ids []string
-		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			if len(ids) == 0 { // the first 64 KiB were read
 				require.NoError(t, os.Truncate(d.Path(ref), info.Size()))
@@ -129,7 +129,7 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 			}
 			ids = append(ids, rec.Entry.ID)
 		}
-		rest, _ := readAll(t, d.Scan(ctx, ref, driver.Cursor(info.Size()), driver.Forward))
+		rest, _ := readAll(t, d.Scan(ctx, ref, driver.Cursor(info.Size()), driver.Forward, nil))
 		require.Equal(t, []string{"second", "third"}, rest)
 		require.Subset(t, []string{"a", "first", "second", "third"}, ids)
 		require.NoError(t, d.Close())
@@ -153,7 +153,7 @@ func TestScanOfAnAppendThatIsTakenBack(t *testing.T) {
 		require.NoError(t, err)
 		appendText(t, d.Path(ref), []byte(text("old1", 2, 0, 10_000)+text("old2", 0, 2, 60_000)[:50_000]))
 		var ids []string
-		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+		for rec, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			if ids = append(ids, rec.Entry.ID); rec.Entry.ID == "first" {
 				require.NoError(t, os.Truncate(d.Path(ref), info.Size()))
@@ -177,7 +177,7 @@ func TestScanOfAMarkedFile(t *testing.T) {
 	before, err := os.Stat(d.Path(ref))
 	require.NoError(t, err)
 	d = open(t, dir, nil)
-	ids, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Forward))
+	ids, _ := readAll(t, d.Scan(ctx, ref, 0, driver.Forward, nil))
 	require.Equal(t, []string{"a", "damage", "1", "damage"}, ids)
 	after, err := os.Stat(d.Path(ref))
 	require.NoError(t, err)

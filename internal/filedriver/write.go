@@ -115,15 +115,6 @@ func (x *index) finish(ctx context.Context) error {
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
 	}
-	// These archives do not count: a kill came before they did, or when they no longer
-	// did. A process that is about to use one makes it again. One with lines that the
-	// transcript lacks stays.
-	for _, id := range x.stale {
-		if err := x.a.removeBeside(id); err != nil {
-			x.a.d.log.Warn("an archive beside its transcript could not be removed; it does not count", "folder", x.a.dir, "session", id, "err", err)
-		}
-	}
-	x.stale = nil
 	for id := range x.changes {
 		if x.check(id); x.find(id) == nil { // it was being made
 			delete(x.changes, id)

@@ -264,9 +264,9 @@ func (h *hasty) Append(ctx context.Context, ref driver.Ref, lines []driver.Line,
 	return res, err
 }
 
-func (h *hasty) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (h *hasty) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range h.Driver.Scan(ctx, ref, from, dir) {
+		for rec, err := range h.Driver.Scan(ctx, ref, from, dir, keep) {
 			if !yield(rec, err) {
 				return
 			}

@@ -59,9 +59,9 @@ func credulous(dir string, opts *session.Options) (*session.Store, error) {
 // A batchless driver does not mark the lines of one append.
 type batchless struct{ driver.Driver }
 
-func (b batchless) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (b batchless) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+		for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 			rec.Entry.Batch, rec.Entry.Part = 0, 0
 			if !yield(rec, err) {
 				return

@@ -50,11 +50,11 @@ func hooked(f func(session.Ref) error, ref session.Ref) error {
 }
 
 // Scan implements driver.Driver.
-func (b *Between) Scan(ctx context.Context, ref session.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (b *Between) Scan(ctx context.Context, ref session.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	if err := hooked(b.BeforeScan, ref); err != nil {
 		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, err) }
 	}
-	return b.Driver.Scan(ctx, ref, from, dir)
+	return b.Driver.Scan(ctx, ref, from, dir, keep)
 }
 
 // Rewrite implements driver.Rewriter.
@@ -66,11 +66,11 @@ func (b *Between) Rewrite(ctx context.Context, ref session.Ref, change func(iter
 }
 
 // Delete implements driver.Driver.
-func (b *Between) Delete(ctx context.Context, refs ...session.Ref) error {
+func (b *Between) Delete(ctx context.Context, at driver.Cursor, refs ...session.Ref) error {
 	if err := hooked(b.BeforeDelete, refs[0]); err != nil {
 		return err
 	}
-	return b.Driver.Delete(ctx, refs...)
+	return b.Driver.Delete(ctx, at, refs...)
 }
 
 // Create implements driver.Driver.

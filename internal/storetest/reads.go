@@ -15,9 +15,9 @@ type CountingDriver struct {
 }
 
 // Scan implements driver.Driver.
-func (d *CountingDriver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *CountingDriver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range d.Driver.Scan(ctx, ref, from, dir) {
+		for rec, err := range d.Driver.Scan(ctx, ref, from, dir, keep) {
 			d.Records++
 			if !yield(rec, err) {
 				return

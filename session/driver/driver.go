@@ -34,9 +34,9 @@ type Driver interface {
 	// Append does not retain lines.
 	Append(ctx context.Context, ref Ref, lines []Line, at Cursor) (Result, error)
 
-	// Update appends the lines that decide returns; none write nothing. Decide is
-	// called with the cursor at which the session ends. Until Update returns, no other
-	// call, in any process, can append to the session or delete it. An error of decide
+	// Update appends the lines that decide returns. With none it only ends an unfinished
+	// write of a dead process. Decide is called with the cursor at which the session ends.
+	// Until Update returns, no other call, in any process, can append to the session or delete it. An error of decide
 	// fails the update. Decide may scan the session and get its row; it must not call
 	// another method of the driver on it. It may be called again if the driver repeats the
 	// update.
@@ -47,11 +47,8 @@ type Driver interface {
 	// Records are read as the loop asks for them, lines of an append that is
 	// not finished may be missing at the end, and a line that was yielded
 	// never changes. The sequence ends after the first pair with an error.
-	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction) iter.Seq2[transcript.Record, error]
-
-	// Settle waits out an append in progress, ends an unfinished write of a dead
-	// process, and returns the cursor after the last line.
-	Settle(ctx context.Context, ref Ref) (Cursor, error)
+	// Records on lines that keep refuses are left out; nil keeps all.
+	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction, keep Keep) iter.Seq2[transcript.Record, error]
 
 	// LoadOrCreate returns the current session of a key. Without one it creates
 	// a session, and header returns its first line. Callers that ask for one key
@@ -71,18 +68,22 @@ type Driver interface {
 	Create(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line), more ...Line) (Row, error)
 
 	// SetCurrent makes a session the current one of its key. Unless it is current
-	// already, it appends the line, with a gen above all of the key.
-	SetCurrent(ctx context.Context, ref Ref, line func(gen int64) Line) (Row, error)
+	// already, it appends the line, with a gen above all of the key. If gen is above 0,
+	// SetCurrent only raises the gen of the session to it, as Create does with a GivenGen,
+	// and writes no line.
+	SetCurrent(ctx context.Context, ref Ref, gen int64, line func(gen int64) Line) (Row, error)
 
-	// Delete removes sessions. The current session of a key is then the one
-	// with the highest gen of those that remain. When the error is nil, no
+	// Delete removes the sessions that end at the cursor at, or all if at is negative. If
+	// at is not negative, a session that ends elsewhere gives an error that matches
+	// [ErrConflict], and one with a running turn [ErrBusy]. The current session of a key is
+	// then the one with the highest gen of those that remain. When the error is nil, no
 	// stored word of the deleted sessions remains anywhere in the storage. When
 	// it is not, every session of which no error speaks is deleted; errors of
 	// several sessions are joined. A session that is named twice counts once. Other users
 	// of a session that was deleted and made anew get [ErrReplaced] once.
 	// Once a session of an agent whose name begins with '_' is deleted, no word remains
 	// of sessions and copies that processes were making when they were killed.
-	Delete(ctx context.Context, refs ...Ref) error
+	Delete(ctx context.Context, at Cursor, refs ...Ref) error
 
 	// Get returns the row of a session. If only its header is known, which is
 	// so after an index was lost and before a List, the row has ID, Owner, Key and Gen,
@@ -97,13 +98,11 @@ type Driver interface {
 	// facts of the lines. Gen, Owner and Key are kept as they are.
 	Put(ctx context.Context, row Row) error
 
-	// Agents returns the names of the agents that have sessions, sorted.
-	Agents(ctx context.Context) ([]string, error)
-
 	// List returns the next n rows of an agent's sessions after a place, the
 	// newest first, with Current set; n 0 means all. The zero Position is before
 	// the first row. A row that stays unchanged between two calls is on exactly
-	// one of two pages, even if others change.
+	// one of two pages, even if others change. Without an agent List returns a row for
+	// each agent that has sessions, sorted, with Agent alone.
 	List(ctx context.Context, agent string, after Position, n int) ([]Row, error)
 
 	// LockTurn takes the turn lock of a session, which is released when
@@ -114,8 +113,12 @@ type Driver interface {
 	LockTurn(ctx context.Context, ref Ref, wait bool) (release func() error, err error)
 
 	// Flush returns when everything appended to the session so far is on
-	// stable storage.
-	Flush(ctx context.Context, ref Ref) error
+	// stable storage. After a sync has failed it fails, unless cure is set: then it makes
+	// the session accept appends again, and the stored parts of failed appends are on
+	// stable storage as well. After an error the session is as it was. If another process
+	// has archived, replaced or deleted the session since the sync failed, the first Flush
+	// returns the failure, and the next one is about the new state.
+	Flush(ctx context.Context, ref Ref, cure bool) error
 
 	// Close waits for the calls under way and releases everything. Calls that
 	// wait for a lock give up with [ErrClosed]. Close does not wait for a loop
@@ -155,6 +158,19 @@ const (
 	Backward
 )
 
+// Keep reports whether a scan wants the records on lines. Its arguments are one line or
+// several whole ones, without the last newline, and the place of the first. It must
+// accept several lines if it accepts one of them; it is then called for each alone. Lines
+// come in the order of the scan, each only when the loop has taken the records before. It
+// must not retain or modify them.
+type Keep func(at Cursor, lines []byte) bool
+
+// Keeps reports whether a scan with keep yields a record. It yields every record without
+// an entry.
+func Keeps(keep Keep, rec transcript.Record) bool {
+	return keep == nil || !rec.HasEntry() || keep(Cursor(rec.Offset), rec.Entry.Line())
+}
+
 // Anywhere is the cursor of an append that has no condition.
 const Anywhere Cursor = -1
 
@@ -170,7 +186,7 @@ type Row struct {
 	Gen           int64     `json:"gen"`
 	Rev           int       `json:"rev,omitempty"` // as in the header; of two rows the one with the higher Rev counts
 	LastID        string    `json:"lastId,omitempty"`
-	Archived      bool      `json:"archived,omitempty"` // see [Archiver]
+	Archived      bool      `json:"archived,omitempty"` // see [Rewriter]
 	Owner         string    `json:"owner,omitempty"`    // as in the header
 	Key           string    `json:"key"`
 	Agent         string    `json:"agentId,omitempty"`
@@ -198,6 +214,11 @@ type Row struct {
 	// BaseRev is for [Driver.Create] alone: the Rev that the session of Base must have.
 	// Nil allows any.
 	BaseRev *int `json:"-"`
+
+	// GivenGen is for [Driver.Create] alone: above 0 it is the gen of the session, as of one
+	// that is copied from another storage. A gen that another session of the key has gives
+	// an error that matches [io/fs.ErrExist]. The next gen of the key is above it.
+	GivenGen int64 `json:"-"`
 
 	// Aside is for [Driver.Create] alone: the session gets the gen 0.
 	Aside bool `json:"-"`

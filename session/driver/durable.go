@@ -80,8 +80,8 @@ var (
 // unknown, and syncing again cannot tell. Do not take them for lost and do not
 // take them for saved.
 //
-// The session accepts no further append until [Recoverer].Recover has
-// succeeded. An append that is refused for that reason has Refused set, has
+// The session accepts no further append until a [Driver].Flush that
+// cures has succeeded. An append that is refused for that reason has Refused set, has
 // written nothing, and names the range whose sync failed, not its own.
 //
 // A driver without files returns it for a write whose outcome is unknown: Path

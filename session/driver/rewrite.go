@@ -2,13 +2,20 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/convolog/convolog/transcript"
 )
 
-// Rewriter is a [Driver] that can remove words from stored lines. Without it
-// only whole sessions can be erased.
+// Rewriter is a [Driver] that can remove words from stored lines, and put sessions away in
+// a form that takes less room. Without it only whole sessions can be erased.
+//
+// For an archived session Get, List and Scan answer as before, with the same
+// cursors. Its row has Archived set, its ID stays in use, and its gen counts for the
+// next session of its key. It is never the current session of its key: that is the
+// one with the highest gen among those that are not archived. Append, SetCurrent, Put
+// and LockTurn fail with [ErrArchived]. Delete removes it.
 type Rewriter interface {
 	// Rewrite replaces all lines of a session by the lines that change writes,
 	// which reads the old ones as records. Appends are blocked until Rewrite
@@ -23,4 +30,19 @@ type Rewriter interface {
 	// session, the caller included, get [ErrReplaced] once. An archived session
 	// gives [ErrArchived].
 	Rewrite(ctx context.Context, ref Ref, change func(records iter.Seq2[transcript.Record, error], write func(line []byte) error) error) error
+
+	// Archive archives a session that ends at the cursor at, or anywhere if at is
+	// negative. If it ends elsewhere, or is appended to again and again, the error
+	// matches [ErrConflict]; if a turn is running, it matches [ErrBusy]. A session that is
+	// archived already stays as it is. At every moment, and after a crash, the session is
+	// there once, archived or not.
+	Archive(ctx context.Context, ref Ref, at Cursor) error
+
+	// Restore is the reverse of Archive: every byte of every line is as it was. A
+	// session that is not archived stays as it is. The next call of a driver that
+	// has not seen the session archived may fail with [ErrReplaced], once.
+	Restore(ctx context.Context, ref Ref) error
 }
+
+// ErrArchived reports that a session is archived. Nothing was written.
+var ErrArchived = errors.New("the session is archived: it can be read, and appended to when it is restored")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
@@ -63,7 +64,7 @@ func TestEraseBesideDelete(t *testing.T) {
 		s, beside := storetest.Load(t, st, storetest.CLI), storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "beside"})
 		storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
 		storetest.Add(t, beside, transcript.UserText("Nothing."))
-		remove := storetest.Once(func() { require.NoError(t, b.Driver.Delete(t.Context(), beside.Ref())) })
+		remove := storetest.Once(func() { require.NoError(t, b.Driver.Delete(t.Context(), driver.Anywhere, beside.Ref())) })
 		removes := func(ref session.Ref) error {
 			if ref != beside.Ref() {
 				return nil
@@ -137,7 +138,7 @@ func TestPlanEraseBesideDeletes(t *testing.T) {
 			return nil
 		}
 		read[ref] = true
-		return b.Driver.Delete(t.Context(), ref)
+		return b.Driver.Delete(t.Context(), driver.Anywhere, ref)
 	}
 	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
 	require.NoError(t, err)
@@ -232,7 +233,7 @@ func TestEraseDeletedBeforeRead(t *testing.T) {
 		b.BeforeScan = func(ref session.Ref) error {
 			if ref == s.Ref() {
 				b.BeforeScan = nil
-				return b.Driver.Delete(t.Context(), ref)
+				return b.Driver.Delete(t.Context(), driver.Anywhere, ref)
 			}
 			return nil
 		}

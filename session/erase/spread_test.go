@@ -59,7 +59,7 @@ func summed(t *testing.T, s *session.Session) {
 // illegible are sessions that cannot be read.
 type illegible struct{ driver.Driver }
 
-func (illegible) Scan(context.Context, driver.Ref, driver.Cursor, driver.Direction) iter.Seq2[transcript.Record, error] {
+func (illegible) Scan(context.Context, driver.Ref, driver.Cursor, driver.Direction, driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, fs.ErrPermission) }
 }
 
@@ -75,7 +75,7 @@ func TestPlanEraseUnreadable(t *testing.T) {
 	defer storetest.Close(t, st)
 	for _, from := range []session.Ref{fork.Ref(), s.Ref()} {
 		if from == s.Ref() {
-			require.NoError(t, mem.Delete(t.Context(), from))
+			require.NoError(t, mem.Delete(t.Context(), driver.Anywhere, from))
 		}
 		_, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: from, Entries: []string{id}}}})
 		require.ErrorIs(t, err, fs.ErrPermission)

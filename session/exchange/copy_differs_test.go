@@ -342,8 +342,6 @@ func TestCopyBringsBlobs(t *testing.T) {
 // able is what the memory driver can do.
 type able interface {
 	driver.Driver
-	driver.Adopter
-	driver.Archiver
 	driver.Rewriter
 	driver.Watcher
 }
@@ -355,18 +353,18 @@ type busy struct {
 	beforeScan, beforeDelete func() // the first scan, and each deletion
 }
 
-func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	if d.beforeScan != nil {
 		d.scans.Do(d.beforeScan)
 	}
-	return d.able.Scan(ctx, ref, from, dir)
+	return d.able.Scan(ctx, ref, from, dir, keep)
 }
 
-func (d *busy) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
+func (d *busy) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 	if d.beforeDelete != nil {
 		d.beforeDelete()
 	}
-	return d.able.DeleteIf(ctx, refs, check)
+	return d.able.Delete(ctx, at, refs...)
 }
 
 // A session that becomes the current one, and grows, while it is copied: no line is half

@@ -19,6 +19,6 @@ package exchange
 // intervened. There is no list of imported records, so none can be wrong after a kill.
 //
 // Copy compares the lines of both stores and appends the missing ones; reading both
-// sides is its only memory. It notices a changed copy before it appends. driver.Adopter
-// creates sessions with the gen of another store. A batch torn by a kill cannot be
+// sides is its only memory. It notices a changed copy before it appends. A session
+// is created with its gen in the other store. A batch torn by a kill cannot be
 // completed, so such a copy is deleted and copied again, unless it is the original.

@@ -47,9 +47,10 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // under its locks that nothing was appended, so no acknowledged message is lost.
 //
 // A plan for more than a quarter of the sessions is refused with [ErrForce] unless
-// its Force is set. If a session fails, Apply continues with the others, and the error
+// its Force is set, and so is any plan if the clock went back: if the
+// plan or the newest message of the store is more than an hour later. If a session fails, Apply continues with the others, and the error
 // joins all failures. The same plan may be applied again, for example after a crash.
-// If the driver cannot archive, the first session to archive or delete gives an error
+// If the driver cannot archive, the first session to archive gives an error
 // that matches [errors.ErrUnsupported].
 func Apply(ctx context.Context, st *session.Store, plan Plan) (Report, error) {
 	a := application{st: st, plan: plan, report: Report{Items: []Result{}}}
@@ -61,22 +62,22 @@ func Apply(ctx context.Context, st *session.Store, plan Plan) (Report, error) {
 
 // An application is one call of Apply.
 type application struct {
-	st      *session.Store
-	plan    Plan
-	vouched time.Time
-	report  Report
+	st     *session.Store
+	plan   Plan
+	report Report
 }
 
 func (a *application) run(ctx context.Context) error {
 	if err := a.plan.check(); err != nil {
 		return err
 	}
-	of := max(a.plan.Of, 0) // a plan may come from anywhere
-	infos, err := a.st.List(ctx, &session.ListOptions{State: session.AnyState, Limit: 1 + of/vouchers})
+	newest, err := a.st.List(ctx, &session.ListOptions{State: session.AnyState, Limit: 1})
+	if err == nil && len(newest) > 0 {
+		err = a.plan.checkClock(newest[0].UpdatedAt)
+	}
 	if err != nil {
 		return err
 	}
-	a.vouched = vouched(infos, of, a.plan.now())
 	var errs []error
 	for _, item := range a.plan.Items {
 		if err := ctx.Err(); err != nil {
@@ -102,8 +103,7 @@ func (a *application) apply(ctx context.Context, item Item) error {
 	if err != nil {
 		return err
 	}
-	p := protection(now, item.Expires, item.Why, a.plan.now(), a.vouched, a.plan.Force)
-	if p != "" && now.End > 0 {
+	if p := protection(now, item.Expires, item.Why, a.plan.now()); p != "" && now.End > 0 {
 		return protectedError(p)
 	}
 	if !a.plan.Delete {

@@ -8,5 +8,5 @@ package retain
 // A plan covers rows, and Apply compares the end of each session under its lock, so a
 // later append is never lost.
 //
-// A time counts as past once one session in twenty has a later message. A jumping clock
-// moves no message, so it removes nothing; Force overrides this.
+// A plan for over a quarter of the sessions needs Force, and so does a clock earlier than
+// the newest message: most wrong clocks do one or the other.

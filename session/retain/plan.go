@@ -37,8 +37,8 @@ type Policy struct {
 	Delete bool `json:"delete,omitempty"`
 	// Keep, if not nil, reports whether to protect a session that was selected.
 	Keep func(session.Info) bool `json:"-"`
-	// Force allows a plan for more than a quarter of the sessions, and trusts the
-	// clock.
+	// Force allows a plan for more than a quarter of the sessions, and one of a clock that
+	// went back.
 	Force bool `json:"force,omitempty"`
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time `json:"-"`
@@ -68,8 +68,7 @@ type Item struct {
 	//   - current: it is the current one of its key, and was not selected by ttl;
 	//   - recent: its last message is less than an hour old;
 	//   - kept: by Policy.Keep;
-	//   - clock: it is too old by the clock, but too few sessions were written to
-	//     since then to trust the clock, see [Preview].
+	//   - clock: the clock was corrected since the plan, and it is not too old.
 	Protected string `json:"protected,omitempty"`
 }
 
@@ -94,13 +93,10 @@ const recentAge = time.Hour
 // index, and only those transcripts that have changed since the index was written. It
 // changes nothing.
 //
-// A wrong clock must not cost a session. Therefore a session counts as too old only if,
-// after its time was over, one in twenty sessions and at least one were written to; in
-// an unused store no session becomes too old. And a plan for more than a quarter of the
-// sessions is not applied. Force switches off both.
-// The rule fails in two cases: sessions that were written to while the clock was slow
-// look too old once it is right, and all others do if one in twenty were written to
-// while it was fast.
+// A wrong clock should not cost sessions. Therefore a plan for more than a quarter of the
+// sessions is not applied, nor one of a clock that went back, unless Force is set. A clock
+// that is fast by less costs sessions that would have been too old by the time it shows,
+// and sessions that were written to while the clock was slow look too old once it is right.
 //
 // A negative limit gives an error that matches [fs.ErrInvalid].
 func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
@@ -118,7 +114,6 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 			c.all = append(c.all, Item{Info: info})
 		}
 	}
-	c.vouched = vouched(infos, len(c.all), c.now)
 	c.times()
 	c.quotas()
 	plan.At, plan.Of = c.now.UTC(), len(c.all)
@@ -140,24 +135,11 @@ func (p Plan) now() time.Time {
 	return p.Now()
 }
 
-// vouchers is how many sessions need one that was written to at a time, so that the
-// time is believed.
-const vouchers = 20
-
-// vouched returns the time since which enough of n sessions were written to, at most
-// now. Infos begin with the newest.
-func vouched(infos []session.Info, n int, now time.Time) time.Time {
-	if i := n / vouchers; i < len(infos) && infos[i].UpdatedAt.Before(now) {
-		return infos[i].UpdatedAt
-	}
-	return now
-}
-
 // A choice holds the sessions of one call of Preview.
 type choice struct {
 	Policy
-	now, vouched time.Time
-	all          []Item // the one with the oldest message first
+	now time.Time
+	all []Item // the one with the oldest message first
 }
 
 // times chooses the sessions whose time is over.
@@ -216,15 +198,14 @@ func (c *choice) quota(limit int64, why string, cost func(*Item) int64, group fu
 }
 
 func (c *choice) choose(item *Item, why string) {
-	item.Why, item.Protected = why, protection(item.Info, item.Expires, why, c.now, c.vouched, c.Force)
+	item.Why, item.Protected = why, protection(item.Info, item.Expires, why, c.now)
 	if item.Protected == "" && c.Keep != nil && c.Keep(item.Info) {
 		item.Protected = isKept
 	}
 }
 
-// protection returns the reason to leave a session alone, if there is one. Force trusts
-// the clock.
-func protection(info session.Info, over time.Time, why string, now, vouched time.Time, force bool) string {
+// protection returns the reason to leave a session alone, if there is one.
+func protection(info session.Info, over time.Time, why string, now time.Time) string {
 	switch {
 	case why == whyTTL && now.Before(over): // a clock was corrected
 		return clockAlone
@@ -234,21 +215,27 @@ func protection(info session.Info, over time.Time, why string, now, vouched time
 		return isCurrent
 	case now.Sub(info.UpdatedAt) < recentAge:
 		return isRecent
-	case why == whyTTL && !force && vouched.Before(over):
-		return clockAlone
 	}
 	return ""
 }
 
-// ErrForce reports that a plan is for more than a quarter of the sessions. Nothing
-// was done.
-var ErrForce = errors.New("the plan is for more than a quarter of the sessions: look at it, and set its Force if it is right")
+// ErrForce reports that a plan is for more than a quarter of the sessions, or that the
+// clock went back. Nothing was done.
+var ErrForce = errors.New("the plan is for more than a quarter of the sessions, or the clock went back: look at it, and set its Force if it is right")
 
 // check returns an error if the plan must not be applied.
 func (p Plan) check() error {
 	n := p.due()
 	if !p.Force && 4*n > p.Of {
 		return fmt.Errorf("%w (%d of %d)", ErrForce, n, p.Of)
+	}
+	return p.checkClock(p.At)
+}
+
+// checkClock returns an error if the clock is far before a past time.
+func (p Plan) checkClock(past time.Time) error {
+	if now := p.now(); !p.Force && now.Add(recentAge).Before(past) {
+		return fmt.Errorf("%w (it is %s, and was %s)", ErrForce, now.UTC().Format(time.RFC3339), past.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

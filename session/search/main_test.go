@@ -28,13 +28,13 @@ var errBroken = errors.New("the disk is broken")
 
 func (*watched) Close() error { return nil }
 
-func (w *watched) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (w *watched) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		if w.scans.Add(1) == w.fails {
 			yield(transcript.Record{}, errBroken)
 			return
 		}
-		for rec, err := range w.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir) {
+		for rec, err := range w.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir, nil) {
 			if w.read != nil {
 				w.read()
 			}

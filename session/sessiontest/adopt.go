@@ -1,7 +1,6 @@
 package sessiontest
 
 import (
-	"errors"
 	"io/fs"
 	"time"
 
@@ -9,23 +8,28 @@ import (
 )
 
 var adoptRules = []Rule{
-	{"adopt/new", "Adopt makes a session with the agent, ID, owner, key and gen of row, whose only line is header.", adoptNew},
-	{"adopt/again", "If a session of the key already uses the ID, Adopt raises its gen to row.Gen and writes no line.", adoptAgain},
+	{"adopt/new", "GivenGen is for [Driver.Create] alone: above 0 it is the gen of the session", adoptNew},
+	{"adopt/again", "SetCurrent only raises the gen of the session to it, as Create does with a GivenGen, and writes no line.", adoptAgain},
 	{"adopt/next", "The next gen of the key is above it.", adoptNext},
-	{"adopt/exists", "An ID in use under another key, and a gen above 0 that another session of the key uses, give an error that matches [io/fs.ErrExist].", adoptExists},
-	{"adopt/archived", "If the session exists and is archived, the error matches [ErrArchived].", adoptArchived},
+	{"adopt/exists", "A gen that another session of the key has gives an error that matches [io/fs.ErrExist].", adoptExists},
 }
 
-// adopt calls Adopt, or skips the rule.
+// adopt makes a session with a gen.
 func (c *check) adopt(d driver.Driver, key, id string, gen int64) error {
-	a, ok := d.(driver.Adopter)
-	if !ok {
-		c.skip(errors.ErrUnsupported)
-	}
-	row, line := header("main", key, id)(gen)
-	row.Title = "of another storage"
-	c.calling("Adopt")
-	return a.Adopt(c.ctx, row, line)
+	c.calling("Create")
+	_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: key}, func(int64) (driver.Row, driver.Line) {
+		row, line := header("main", key, id)(gen)
+		row.Title, row.GivenGen = "of another storage", gen
+		return row, line
+	})
+	return err
+}
+
+// raise raises the gen of a session.
+func (c *check) raise(d driver.Driver, id string, gen int64) error {
+	c.calling("SetCurrent")
+	_, err := d.SetCurrent(c.ctx, driver.Ref{Agent: "main", ID: id}, gen, nil)
+	return err
 }
 
 // wantGen checks the gen of a session as all methods give it.
@@ -45,9 +49,9 @@ func (c *check) wantGen(when string, d driver.Driver, id string, want int64) {
 
 func adoptNew(c *check) {
 	d, other := c.startTwo()
-	c.noErr("Adopt", c.adopt(d, "k", "middle", 40))
-	c.noErr("Adopt", c.adopt(other, "k", "newest", 70))
-	c.noErr("Adopt", c.adopt(d, "k", "oldest", 7))
+	c.noErr("Create", c.adopt(d, "k", "middle", 40))
+	c.noErr("Create", c.adopt(other, "k", "newest", 70))
+	c.noErr("Create", c.adopt(d, "k", "oldest", 7))
 	look := func(when string, d driver.Driver) {
 		for id, gen := range map[string]int64{"oldest": 7, "middle": 40, "newest": 70} {
 			ref := driver.Ref{Agent: "main", ID: id}
@@ -63,22 +67,22 @@ func adoptNew(c *check) {
 		}
 		c.wantCurrent(when, d, "main", "k", "newest")
 	}
-	look("after Adopt", d)
-	look("after Adopt, with another driver", other)
+	look("after Create", d)
+	look("after Create, with another driver", other)
 	look("opened again", c.restart())
 }
 
 func adoptAgain(c *check) {
 	d, other := c.startTwo()
-	c.noErr("Adopt", c.adopt(d, "k", "a", 1))
-	c.noErr("Adopt", c.adopt(d, "k", "b", 2))
+	c.noErr("Create", c.adopt(d, "k", "a", 1))
+	c.noErr("Create", c.adopt(d, "k", "b", 2))
 	ref := driver.Ref{Agent: "main", ID: "a"}
 	c.append(d, ref, c.triple("text")...)
 	want := c.ids(d, ref)
 	row := driver.Row{ID: "a", Agent: "main", Key: "k", Size: int64(c.settle(d, ref)), Title: "mine", UpdatedAt: clock.Add(time.Hour)}
 	c.put(d, row)
-	c.noErr("Adopt of a session that is there", c.adopt(other, "k", "a", 5))
-	c.noErr("Adopt with a lower gen", c.adopt(d, "k", "a", 3))
+	c.noErr("SetCurrent with a gen", c.raise(other, "a", 5))
+	c.noErr("SetCurrent with a lower gen", c.raise(d, "a", 3))
 	look := func(when string, d driver.Driver) {
 		c.wantGen(when, d, "a", 5)
 		c.wantCurrent(when, d, "main", "k", "a")
@@ -87,48 +91,38 @@ func adoptAgain(c *check) {
 			c.errorf("%s: the row is %+v, error %v; want the title that was put", when, row, err)
 		}
 	}
-	look("after Adopt", d)
-	look("after Adopt, with another driver", other)
+	look("after Create", d)
+	look("after Create, with another driver", other)
 	look("opened again", c.restart())
 }
 
 func adoptNext(c *check) {
 	d, other := c.startTwo()
-	c.noErr("Adopt", c.adopt(d, "k", "a", 30))
-	c.noErr("Adopt", c.adopt(d, "k", "b", 20))
+	c.noErr("Create", c.adopt(d, "k", "a", 30))
+	c.noErr("Create", c.adopt(d, "k", "b", 20))
 	if row := c.create(other, "main", "k"); row.Gen <= 30 {
-		c.errorf("Create after Adopt with gen 30: gen %d", row.Gen)
+		c.errorf("Create after Create with gen 30: gen %d", row.Gen)
 	}
-	c.noErr("Adopt", c.adopt(other, "k", "a", 50))
-	row, err := d.SetCurrent(c.ctx, driver.Ref{Agent: "main", ID: "b"}, c.current(c.id()))
+	c.noErr("SetCurrent", c.raise(other, "a", 50))
+	row, err := d.SetCurrent(c.ctx, driver.Ref{Agent: "main", ID: "b"}, 0, c.current(c.id()))
 	c.noErr("SetCurrent", err)
-	c.errorIf(row.Gen <= 50, "SetCurrent after Adopt with gen 50: gen %d", row.Gen)
+	c.errorIf(row.Gen <= 50, "SetCurrent after Create with gen 50: gen %d", row.Gen)
 }
 
 func adoptExists(c *check) {
 	d, other := c.startTwo()
-	c.noErr("Adopt", c.adopt(d, "k", "a", 1))
-	c.noErr("Adopt", c.adopt(d, "k", "b", 2))
-	c.noErr("Adopt of another key with the same gen", c.adopt(d, "other key", "c", 2))
+	c.noErr("Create", c.adopt(d, "k", "a", 1))
+	c.noErr("Create", c.adopt(d, "k", "b", 2))
+	c.noErr("Create of another key with the same gen", c.adopt(d, "other key", "c", 2))
 	look := func(d driver.Driver) {
-		c.wantErr("Adopt of an ID under another key", c.adopt(d, "other key", "a", 9), fs.ErrExist)
-		c.wantErr("Adopt with the gen of another session", c.adopt(d, "k", "new", 2), fs.ErrExist)
-		c.wantErr("Adopt of a session that is there, with the gen of another one", c.adopt(d, "k", "a", 2), fs.ErrExist)
-		c.wantGen("after an Adopt that failed", d, "a", 1)
+		c.wantErr("Create of an ID under another key", c.adopt(d, "other key", "a", 9), fs.ErrExist)
+		c.wantErr("Create with the gen of another session", c.adopt(d, "k", "new", 2), fs.ErrExist)
+		c.wantErr("SetCurrent with the gen of another session", c.raise(d, "a", 2), fs.ErrExist)
+		c.wantGen("after a Create that failed", d, "a", 1)
 		_, err := d.Get(c.ctx, driver.Ref{Agent: "main", ID: "new"})
-		c.wantErr("Get after an Adopt that failed", err, fs.ErrNotExist)
+		c.wantErr("Get after a Create that failed", err, fs.ErrNotExist)
 	}
 	look(d)
 	look(other)
 	look(c.restart())
-}
-
-func adoptArchived(c *check) {
-	d := c.start()
-	c.noErr("Adopt", c.adopt(d, "k", "a", 1))
-	c.archive(d, driver.Ref{Agent: "main", ID: "a"})
-	c.wantErr("Adopt of an archived session", c.adopt(d, "k", "a", 5), driver.ErrArchived)
-	d = c.restart()
-	c.wantErr("Adopt of an archived session", c.adopt(d, "k", "a", 5), driver.ErrArchived)
-	c.wantGen("after an Adopt that failed", d, "a", 1)
 }

@@ -11,42 +11,31 @@ import (
 )
 
 var archiveRules = []Rule{
-	{"archive/read", "For an archived session Get, List, Scan and Settle answer as before, with the same cursors.", archiveRead},
+	{"archive/read", "For an archived session Get, List and Scan answer as before, with the same cursors.", archiveRead},
 	{"archive/write", "Append, SetCurrent, Put and LockTurn fail with [ErrArchived].", archiveWrite},
 	{"archive/current", "It is never the current session of its key", archiveCurrent},
 	{"archive/restore", "Restore is the reverse of Archive: every byte of every line is as it was.", archiveRestore},
 	{"archive/delete", "Delete removes it.", archiveDelete},
-	{"archive/check", "Check, if not nil, is called while the turn lock of the session is held", archiveCheck},
-	{"archive/turn", "No method waits for a turn: if one is running, the error matches [ErrBusy].", archiveTurn},
-	{"archive/delete if", "DeleteIf is Delete of those sessions that check allows.", archiveDeleteIf},
-	{"archive/delete if twice", "Check is called once for a session that is named twice, and both places have the same error.", archiveDeleteIfTwice},
+	{"archive/at", "If it ends elsewhere, or is appended to again and again, the error matches [ErrConflict]", archiveAt},
+	{"archive/turn", "if a turn is running, it matches [ErrBusy]", archiveTurn},
 	{"archive/concurrent", "At every moment, and after a crash, the session is there once, archived or not.", archiveConcurrent},
 }
 
-// archiver returns a driver's ability to archive, or skips the rule.
-func (c *check) archiver(d driver.Driver) driver.Archiver {
-	a, ok := d.(driver.Archiver)
-	if !ok {
-		c.skip(errors.ErrUnsupported)
-	}
-	return a
-}
-
 func (c *check) archive(d driver.Driver, ref driver.Ref) {
-	a := c.archiver(d)
+	a := c.rewriter(d)
 	c.calling("Archive")
-	c.noErr("Archive", a.Archive(c.ctx, ref, nil))
+	c.noErr("Archive", a.Archive(c.ctx, ref, driver.Anywhere))
 }
 
 // restore restores a session, and lets drivers notice that.
 func (c *check) restore(d driver.Driver, ref driver.Ref, others ...driver.Driver) {
-	a := c.archiver(d)
+	a := c.rewriter(d)
 	c.calling("Restore")
 	c.noErr("Restore", a.Restore(c.ctx, ref))
 	for _, d := range others {
-		_, err := d.Settle(c.ctx, ref)
+		err := firstError(c.ctx, d, ref, driver.Forward)
 		if err != nil && (!errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)) {
-			c.errorf("Settle after Restore: unexpected error %v", err)
+			c.errorf("Scan after Restore: unexpected error %v", err)
 		}
 	}
 }
@@ -97,14 +86,11 @@ func archiveRead(c *check) {
 		for i, r := range readings {
 			c.wantLines("Scan of an archived session, "+when, c.lines(d, ref, r.from, r.dir), before[i])
 		}
-		if got := c.settle(d, ref); got != end {
-			c.errorf("Settle of an archived session, %s: %d, want %d", when, got, end)
-		}
 		got, err := d.Get(c.ctx, ref)
 		c.noErr("Get of an archived session", err)
 		c.wantRow("Get of an archived session, "+when, got, row)
 		c.wantRows("List with an archived session, "+when, c.list(d, "main"), []driver.Row{row})
-		c.noErr("Flush of an archived session", d.Flush(c.ctx, ref))
+		c.noErr("Flush of an archived session", d.Flush(c.ctx, ref, false))
 		c.wantAgents("with an archived session alone, "+when, d, []string{"main"})
 	}
 	c.everywhere(d, other, look)
@@ -186,9 +172,9 @@ func archiveRestore(c *check) {
 		c.errorIf(got.Archived, "Get after Restore: the row says that the session is archived")
 		c.append(d, ref, c.triple(c.id())...)
 	}
-	err := c.archiver(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
+	err := c.rewriter(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
 	c.wantErr("Restore of a session that is not there", err, fs.ErrNotExist)
-	err = c.archiver(d).Archive(c.ctx, driver.Ref{Agent: "main", ID: "missing"}, nil)
+	err = c.rewriter(d).Archive(c.ctx, driver.Ref{Agent: "main", ID: "missing"}, driver.Anywhere)
 	c.wantErr("Archive of a session that is not there", err, fs.ErrNotExist)
 }
 
@@ -206,33 +192,22 @@ func archiveDelete(c *check) {
 	c.everywhere(d, other, look)
 }
 
-var errNo = errors.New("no")
-
-func archiveCheck(c *check) {
+func archiveAt(c *check) {
 	d, other := c.startTwo()
-	old, row := c.create(d, "main", "k"), c.create(d, "main", "k")
-	end := c.append(other, row.Ref(), c.triple("a")...).End
-	a := c.archiver(d)
-	asked := 0
-	no := func(want driver.Row, end driver.Cursor) func(driver.Row) error {
-		return func(got driver.Row) error {
-			asked++
-			if got.ID != want.ID || got.Key != want.Key || got.Current != (want.ID == row.ID) || got.Size != int64(end) {
-				c.errorf("check was given the row %s, current %v; want session %s with size %d", rowText(got), got.Current, want.ID, end)
-			}
-			return errNo
-		}
-	}
+	ref := c.create(d, "main", "k").Ref()
+	planned := c.append(other, ref, c.triple("a")...).End
+	end := c.append(d, ref, c.triple("b")...).End
+	a := c.rewriter(d)
 	c.calling("Archive")
-	c.wantErr("Archive that check refuses", a.Archive(c.ctx, row.Ref(), no(row, end)), errNo)
-	c.calling("DeleteIf")
-	for _, err := range a.DeleteIf(c.ctx, []driver.Ref{old.Ref()}, no(old, c.settle(d, old.Ref()))) {
-		c.wantErr("DeleteIf that check refuses", err, errNo)
-	}
-	c.errorIf(asked != 2, "check was called %d times, want 2", asked)
-	c.append(d, row.Ref(), c.triple("b")...)
-	c.append(other, old.Ref(), c.triple("c")...)
-	c.wantCurrent("after checks that refuse", d, "main", "k", row.ID)
+	c.wantErr("Archive of a session that was appended to since", a.Archive(c.ctx, ref, planned), driver.ErrConflict)
+	c.append(other, ref, c.triple("c")...)
+	c.wantErr("Archive of a session that was appended to since", a.Archive(c.ctx, ref, end), driver.ErrConflict)
+	c.noErr("Archive at the end", a.Archive(c.ctx, ref, c.settle(d, ref)))
+	c.noErr("Archive of an archived session", a.Archive(c.ctx, ref, planned))
+	c.wantErr("Delete of an archived session that ends elsewhere", other.Delete(c.ctx, planned, ref), driver.ErrConflict)
+	c.noErr("Delete of an archived session", other.Delete(c.ctx, c.settle(other, ref), ref))
+	_, err := d.Get(c.ctx, ref)
+	c.wantErr("Get after Delete", err, fs.ErrNotExist)
 }
 
 func archiveTurn(c *check) {
@@ -242,84 +217,15 @@ func archiveTurn(c *check) {
 		c.skip(err)
 	}
 	c.noErr("LockTurn", err)
-	a := c.archiver(d)
+	a := c.rewriter(d)
 	c.calling("Archive")
-	c.wantErr("Archive during a turn", a.Archive(c.ctx, ref, nil), driver.ErrBusy)
-	c.calling("DeleteIf")
-	c.wantErr("DeleteIf during a turn", a.DeleteIf(c.ctx, []driver.Ref{ref}, nil)[0], driver.ErrBusy)
+	c.wantErr("Archive during a turn", a.Archive(c.ctx, ref, driver.Anywhere), driver.ErrBusy)
 	c.noErr("release", release())
 	c.archive(d, ref)
 	c.restore(d, ref)
 	release, err = d.LockTurn(c.ctx, ref, false)
 	c.noErr("LockTurn after Restore", err)
 	c.noErr("release", release())
-}
-
-func archiveDeleteIf(c *check) {
-	d, other := c.startTwo()
-	var rows []driver.Row
-	for range 4 {
-		rows = append(rows, c.create(d, "main", "k"))
-	}
-	missing, elsewhere := driver.Ref{Agent: "main", ID: "missing"}, c.create(d, "other", "k")
-	c.archive(d, rows[1].Ref())
-	odd := func(row driver.Row) error {
-		if row.ID == rows[0].ID {
-			return errNo
-		}
-		return nil
-	}
-	c.calling("DeleteIf")
-	errs := c.archiver(d).DeleteIf(c.ctx, []driver.Ref{rows[0].Ref(), rows[1].Ref(), missing, rows[3].Ref(), elsewhere.Ref()}, odd)
-	if len(errs) != 5 {
-		c.fatalf("DeleteIf of 5 sessions returns %d errors", len(errs))
-	}
-	c.wantErr("DeleteIf that check refuses", errs[0], errNo)
-	c.wantErr("DeleteIf of a session that is not there", errs[2], fs.ErrNotExist)
-	for _, i := range []int{1, 3, 4} {
-		c.noErr("DeleteIf", errs[i])
-	}
-	want := []string{rows[0].ID, rows[2].ID}
-	slices.Sort(want)
-	look := func(when string, d driver.Driver) {
-		if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, want) {
-			c.errorf("List after DeleteIf, %s: %v, want %v", when, ids, want)
-		}
-		c.wantCurrent("after DeleteIf, "+when, d, "main", "k", rows[2].ID)
-		if rows := c.list(d, "other"); len(rows) > 0 {
-			c.errorf("List of another agent after DeleteIf, %s, has %d rows", when, len(rows))
-		}
-	}
-	c.everywhere(d, other, look)
-}
-
-func archiveDeleteIfTwice(c *check) {
-	d := c.start()
-	stays, gone := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
-	missing := driver.Ref{Agent: "main", ID: "missing"}
-	asked := map[string]int{}
-	once := func(row driver.Row) error {
-		if asked[row.ID]++; row.ID == stays.ID {
-			return errNo
-		}
-		return nil
-	}
-	c.calling("DeleteIf")
-	errs := c.archiver(d).DeleteIf(c.ctx, []driver.Ref{stays, gone, missing, missing, gone, stays}, once)
-	if len(errs) != 6 {
-		c.fatalf("DeleteIf of 6 places returns %d errors", len(errs))
-	}
-	for _, errs := range [][]error{errs[:3], {errs[5], errs[4], errs[3]}} {
-		c.wantErr("DeleteIf that check refuses, of a session that is named twice", errs[0], errNo)
-		c.noErr("DeleteIf of a session that is named twice", errs[1])
-		c.wantErr("DeleteIf of a session that is not there and is named twice", errs[2], fs.ErrNotExist)
-	}
-	if asked[stays.ID] != 1 || asked[gone.ID] != 1 {
-		c.errorf("check was called %d and %d times for sessions that are named twice, want once each", asked[stays.ID], asked[gone.ID])
-	}
-	if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, []string{stays.ID}) {
-		c.errorf("List after DeleteIf: %v, want %v", ids, stays.ID)
-	}
 }
 
 func archiveConcurrent(c *check) {
@@ -332,8 +238,8 @@ func archiveConcurrent(c *check) {
 	acked := make([][]string, writers)
 	c.together(writers+2, []driver.Driver{d, other}, func(i int, d driver.Driver) {
 		for i == writers && left.Load() > 0 { // archives and restores until all is written
-			a := c.archiver(d)
-			if err := a.Archive(c.ctx, ref, nil); err != nil && !errors.Is(err, driver.ErrBusy) {
+			a := c.rewriter(d)
+			if err := a.Archive(c.ctx, ref, driver.Anywhere); err != nil && !errors.Is(err, driver.ErrBusy) && !errors.Is(err, driver.ErrConflict) {
 				c.errorf("Archive: unexpected error %v", err)
 			}
 			c.noErr("Restore", a.Restore(c.ctx, ref))
@@ -342,7 +248,7 @@ func archiveConcurrent(c *check) {
 			}
 		}
 		for i == writers+1 && left.Load() > 0 {
-			for _, err := range d.Scan(c.ctx, ref, 0, driver.Forward) {
+			for _, err := range d.Scan(c.ctx, ref, 0, driver.Forward, nil) {
 				if err != nil && !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
 					c.errorf("Scan: unexpected error %v", err)
 				}

@@ -8,48 +8,37 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
+// given makes Create call header with a row whose GivenGen change has changed.
+func (b *broken) given(change func(gen int64) int64) {
+	create := b.create
+	b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+		return create(ctx, key, func(gen int64) (driver.Row, driver.Line) {
+			row, line := header(gen)
+			row.GivenGen = change(row.GivenGen)
+			return row, line
+		}, more...)
+	}
+}
+
 var adoptMistakes = []mistake{
-	{"gives gens of its own", "adopt/new", func(b *broken) {
-		b.adopt = func(ctx context.Context, row driver.Row, header driver.Line) error {
-			_, err := b.create(ctx, row.KeyRef(), func(int64) (driver.Row, driver.Line) { return row, header })
-			return err
-		}
-	}},
+	{"gives gens of its own", "adopt/new", func(b *broken) { b.given(func(int64) int64 { return 0 }) }},
 	{"leaves the gen of what is there", "adopt/again", func(b *broken) {
-		adopt := b.adopt
-		b.adopt = func(ctx context.Context, row driver.Row, header driver.Line) error {
-			if _, err := b.Get(ctx, row.Ref()); err == nil {
-				return nil
+		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
+			if gen > 0 {
+				return b.Driver.Get(ctx, ref)
 			}
-			return adopt(ctx, row, header)
+			return b.Driver.SetCurrent(ctx, ref, gen, line)
 		}
 	}},
-	{"gives gens below an adopted one", "adopt/next", func(b *broken) {
-		adopt := b.adopt
-		b.adopt = func(ctx context.Context, row driver.Row, header driver.Line) error {
-			row.Gen = 1
-			if err := adopt(ctx, row, header); !errors.Is(err, fs.ErrExist) {
-				return err
-			}
-			return nil
-		}
-	}},
+	{"gives gens below a given one", "adopt/next", func(b *broken) { b.given(func(gen int64) int64 { return gen / 20 }) }},
 	{"takes what is in use", "adopt/exists", func(b *broken) {
-		adopt := b.adopt
-		b.adopt = func(ctx context.Context, row driver.Row, header driver.Line) error {
-			if err := adopt(ctx, row, header); !errors.Is(err, fs.ErrExist) {
-				return err
+		create := b.create
+		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			row, err := create(ctx, key, header, more...)
+			if errors.Is(err, fs.ErrExist) {
+				err = nil
 			}
-			return nil
-		}
-	}},
-	{"ignores archives", "adopt/archived", func(b *broken) {
-		adopt := b.adopt
-		b.adopt = func(ctx context.Context, row driver.Row, header driver.Line) error {
-			if err := adopt(ctx, row, header); !errors.Is(err, driver.ErrArchived) {
-				return err
-			}
-			return nil
+			return row, err
 		}
 	}},
 }

@@ -13,17 +13,17 @@ import (
 
 var archiveMistakes = []mistake{
 	{"reads nothing of an archive", "archive/read", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			if b.isArchived(ctx, ref) {
 				return func(func(transcript.Record, error) bool) {}
 			}
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"restores when something is appended", "archive/write", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
 			if b.isArchived(ctx, ref) {
-				return driver.Result{}, b.Driver.(driver.Archiver).Restore(ctx, ref)
+				return driver.Result{}, b.Driver.(driver.Rewriter).Restore(ctx, ref)
 			}
 			return b.Driver.Append(ctx, ref, lines, at)
 		}
@@ -38,39 +38,29 @@ var archiveMistakes = []mistake{
 		b.restore = func(context.Context, driver.Ref) error { return nil }
 	}},
 	{"keeps archives", "archive/delete", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			refs = slices.DeleteFunc(refs, func(ref driver.Ref) bool { return b.isArchived(ctx, ref) })
-			return b.Driver.Delete(ctx, refs...)
+			return b.Driver.Delete(ctx, at, refs...)
 		}
 	}},
-	{"does not ask", "archive/check", func(b *broken) {
+	{"does not ask", "archive/at", func(b *broken) {
 		archive := b.archive
-		b.archive = func(ctx context.Context, ref driver.Ref, _ func(driver.Row) error) error {
-			return archive(ctx, ref, nil)
+		b.archive = func(ctx context.Context, ref driver.Ref, _ driver.Cursor) error {
+			return archive(ctx, ref, driver.Anywhere)
 		}
 	}},
 	{"ignores turns", "archive/turn", func(b *broken) {
 		archive := b.archive
-		b.archive = func(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
-			if err := archive(ctx, ref, check); !errors.Is(err, driver.ErrBusy) {
+		b.archive = func(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
+			if err := archive(ctx, ref, at); !errors.Is(err, driver.ErrBusy) {
 				return err
 			}
 			return nil
 		}
 	}},
-	{"deletes all", "archive/delete if", func(b *broken) {
-		deleteIf := b.deleteIf
-		b.deleteIf = func(ctx context.Context, refs []driver.Ref, _ func(driver.Row) error) []error {
-			return deleteIf(ctx, refs, nil)
-		}
-	}},
-	{"does not find what it has just deleted", "archive/delete if twice", func(b *broken) {
-		deleteIf := b.deleteIf
-		b.deleteIf = func(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) (errs []error) {
-			for _, ref := range refs {
-				errs = append(errs, deleteIf(ctx, []driver.Ref{ref}, check)...)
-			}
-			return errs
+	{"deletes whatever is there", "delete/at", func(b *broken) {
+		b.delete = func(ctx context.Context, _ driver.Cursor, refs ...driver.Ref) error {
+			return b.Driver.Delete(ctx, driver.Anywhere, refs...)
 		}
 	}},
 	{"loses what is appended after Restore", "archive/concurrent", func(b *broken) {
@@ -93,12 +83,8 @@ func (b *broken) isArchived(ctx context.Context, ref driver.Ref) bool {
 	return err == nil && row.Archived
 }
 
-func (b *broken) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
-	return b.archive(ctx, ref, check)
+func (b *broken) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
+	return b.archive(ctx, ref, at)
 }
 
 func (b *broken) Restore(ctx context.Context, ref driver.Ref) error { return b.restore(ctx, ref) }
-
-func (b *broken) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
-	return b.deleteIf(ctx, refs, check)
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,28 +64,23 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"does not sort", "row/agents", func(b *broken) {
-		b.agents = func(ctx context.Context) ([]string, error) {
-			names, err := b.Driver.Agents(ctx)
-			slices.Reverse(names)
-			return names, err
-		}
+		b.listAgents(func(rows []driver.Row) []driver.Row {
+			slices.Reverse(rows)
+			return rows
+		})
 	}},
 	{"keeps empty agents", "row/agents", func(b *broken) {
-		b.agents = func(ctx context.Context) ([]string, error) {
-			names, err := b.Driver.Agents(ctx)
+		b.listAgents(func(rows []driver.Row) (all []driver.Row) {
 			b.shared.mu.Lock()
 			defer b.shared.mu.Unlock()
-			for _, name := range names {
-				b.shared.names[name] = true
+			for _, row := range rows {
+				b.shared.names[row.Agent] = true
 			}
-			for name := range b.shared.names {
-				if !slices.Contains(names, name) {
-					names = append(names, name)
-				}
+			for _, name := range slices.Sorted(maps.Keys(b.shared.names)) {
+				all = append(all, driver.Row{Agent: name})
 			}
-			slices.Sort(names)
-			return names, err
-		}
+			return all
+		})
 	}},
 	{"folds case of agents", "name/agent", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
@@ -123,12 +119,12 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"has an error of its own for bad IDs", "name/bad-id", func(b *broken) {
-		b.settle = func(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-			end, err := b.Driver.Settle(ctx, ref)
+		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
+			res, err := b.Driver.Update(ctx, ref, decide)
 			if _, ok := errors.AsType[*driver.NameError](err); ok {
 				err = fs.ErrNotExist
 			}
-			return end, err
+			return res, err
 		}
 	}},
 	{"prints long IDs in full", "name/bad-id", func(b *broken) {
@@ -224,7 +220,7 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"flushes what is not there", "call/missing", func(b *broken) {
-		b.flush = func(context.Context, driver.Ref) error { return nil }
+		b.flush = func(context.Context, driver.Ref, bool) error { return nil }
 	}},
 	{"creates what is not there", "call/missing", func(b *broken) {
 		b.put = func(ctx context.Context, row driver.Row) error {
@@ -239,9 +235,9 @@ var lockMistakes = []mistake{
 	}},
 	{"ignores Close", "close/methods", func(b *broken) { b.close = func() error { return nil } }},
 	{"says nothing after Close", "close/scan", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
-				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 					if errors.Is(err, driver.ErrClosed) || !yield(rec, err) {
 						return
 					}
@@ -250,10 +246,10 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"goes on after Close", "close/loop", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
 				var records []transcript.Record
-				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 					if err != nil {
 						yield(rec, err)
 						return
@@ -313,4 +309,15 @@ var lockMistakes = []mistake{
 			return b.Driver.List(ctx, agent, after, n)
 		}
 	}},
+}
+
+// listAgents makes List return what change makes of the rows of agents.
+func (b *broken) listAgents(change func([]driver.Row) []driver.Row) {
+	b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
+		rows, err := b.Driver.List(ctx, agent, after, n)
+		if agent == "" {
+			rows = change(rows)
+		}
+		return rows, err
+	}
 }

@@ -100,9 +100,9 @@ var lineMistakes = []mistake{
 			b.shared.lines[ref] = slices.Clone(lines)
 			return driver.Result{}, nil
 		}
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			_, _ = b.Driver.Append(ctx, ref, b.shared.lines[ref], driver.Anywhere)
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"keeps the caller's labels", "append/owned", func(b *broken) {
@@ -122,41 +122,38 @@ var lineMistakes = []mistake{
 
 var scanMistakes = []mistake{
 	{"knows one direction", "scan/direction", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, _ driver.Direction) iter.Seq2[transcript.Record, error] {
-			return b.Driver.Scan(ctx, ref, from, driver.Forward)
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, _ driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(ctx, ref, from, driver.Forward, nil)
 		}
 	}},
-	{"never asks about the first line", "scan/sift", func(b *broken) {
-		b.sift = func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-			header := driver.Cursor(b.records(ref)[0].Offset)
-			return driver.Sift(ctx, b.Driver, ref, func(at driver.Cursor, lines []byte) bool { return at > header && keep(at, lines) })
-		}
-	}},
-	{"sifts forward", "scan/sift", func(b *broken) {
-		b.sift = func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-			return func(yield func(transcript.Record, error) bool) {
-				for rec, err := range b.Driver.Scan(ctx, ref, 0, driver.Forward) {
-					if (err != nil || keep(driver.Cursor(rec.Offset), rec.Entry.Line())) && !yield(rec, err) {
-						return
-					}
-				}
+	{"never asks about the first line", "scan/keep", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			first := func(at driver.Cursor, lines []byte) bool { return at > 0 && keep(at, lines) }
+			if keep == nil {
+				first = nil
 			}
+			return b.Driver.Scan(ctx, ref, from, dir, first)
+		}
+	}},
+	{"keeps all lines", "scan/keep", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, _ driver.Keep) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(ctx, ref, from, dir, nil)
 		}
 	}},
 	{"goes back to the beginning", "scan/cursor", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			if dir == driver.Backward {
 				from = 0
 			}
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"starts after the cursor's line", "scan/cursor", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			if from > 0 {
 				from++
 			}
-			return b.Driver.Scan(ctx, ref, from, dir)
+			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
 	{"counts cursors from the end", "cursor/order", func(b *broken) {
@@ -186,11 +183,11 @@ var scanMistakes = []mistake{
 			defer b.shared.mu.Unlock()
 			return b.Driver.Append(ctx, ref, lines, at)
 		}
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
 				b.shared.mu.Lock()
 				defer b.shared.mu.Unlock()
-				b.Driver.Scan(ctx, ref, from, dir)(yield)
+				b.Driver.Scan(ctx, ref, from, dir, keep)(yield)
 			}
 		}
 	}},
@@ -200,19 +197,19 @@ var scanMistakes = []mistake{
 			appends++
 			return b.Driver.Append(ctx, ref, lines, at)
 		}
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
 				before := appends
-				b.Driver.Scan(ctx, ref, from, dir)(func(rec transcript.Record, err error) bool {
+				b.Driver.Scan(ctx, ref, from, dir, keep)(func(rec transcript.Record, err error) bool {
 					return before == appends && yield(rec, err)
 				})
 			}
 		}
 	}},
 	{"goes on after an error", "scan/error", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
-				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 					if !yield(rec, err) || err != nil && !yield(rec, err) {
 						return
 					}
@@ -221,18 +218,19 @@ var scanMistakes = []mistake{
 		}
 	}},
 	{"reads on after cancel", "scan/context", func(b *broken) {
-		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-			return b.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir)
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir, nil)
 		}
 	}},
 	{"settles before the last line", "settle/end", func(b *broken) {
-		b.settle = func(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-			end, err := b.Driver.Settle(ctx, ref)
-			return max(0, end-1), err
+		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
+			res, err := b.Driver.Update(ctx, ref, decide)
+			res.End = max(0, res.End-1)
+			return res, err
 		}
 	}},
 	{"has nothing to flush", "flush/found", func(b *broken) {
-		b.flush = func(context.Context, driver.Ref) error { return errors.New("nothing to flush") }
+		b.flush = func(context.Context, driver.Ref, bool) error { return errors.New("nothing to flush") }
 	}},
 }
 
@@ -290,7 +288,7 @@ var sessionMistakes = []mistake{
 			old, err := b.Driver.Current(ctx, key)
 			row, createErr := b.Driver.Create(ctx, key, header, more...)
 			if err == nil {
-				_ = b.Driver.Delete(ctx, old.Ref())
+				_ = b.Driver.Delete(ctx, driver.Anywhere, old.Ref())
 			}
 			return row, createErr
 		}
@@ -340,8 +338,8 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"gives the line no gen", "current/set", func(b *broken) {
-		b.setCurrent = func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error) {
-			return b.Driver.SetCurrent(ctx, ref, func(int64) driver.Line { return line(0) })
+		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
+			return b.Driver.SetCurrent(ctx, ref, gen, func(int64) driver.Line { return line(0) })
 		}
 	}},
 	{"writes no line", "current/set", func(b *broken) {
@@ -350,8 +348,8 @@ var sessionMistakes = []mistake{
 		})
 	}},
 	{"writes a line although there is nothing to do", "current/again", func(b *broken) {
-		b.setCurrent = func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error) {
-			row, err := b.Driver.SetCurrent(ctx, ref, line)
+		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
+			row, err := b.Driver.SetCurrent(ctx, ref, gen, line)
 			if err == nil {
 				_, err = b.Driver.Append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Anywhere)
 			}
@@ -406,7 +404,7 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"deletes the row only", "delete/gone", func(b *broken) {
-		b.delete = func(_ context.Context, refs ...driver.Ref) error {
+		b.delete = func(_ context.Context, _ driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			b.shared.refs[ref] = true
 			return nil
@@ -419,10 +417,10 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"forgets the others of the key", "delete/next", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			b.shared.refs[driver.Ref{Agent: ref.Agent}] = true
-			return b.Driver.Delete(ctx, ref)
+			return b.Driver.Delete(ctx, at, ref)
 		}
 		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 			if b.shared.refs[driver.Ref{Agent: key.Agent}] {
@@ -432,27 +430,27 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"deletes an ID under all agents", "delete/others", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
-			_ = b.Driver.Delete(ctx, driver.Ref{Agent: "other", ID: ref.ID})
-			return b.Driver.Delete(ctx, ref)
+			_ = b.Driver.Delete(ctx, driver.Anywhere, driver.Ref{Agent: "other", ID: ref.ID})
+			return b.Driver.Delete(ctx, at, ref)
 		}
 	}},
 	{"does not find what it has just deleted", "delete/twice", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) (err error) {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) (err error) {
 			for _, ref := range refs {
-				err = errors.Join(err, b.Driver.Delete(ctx, ref))
+				err = errors.Join(err, b.Driver.Delete(ctx, at, ref))
 			}
 			return err
 		}
 	}},
 	{"brings lines back", "delete/anew", func(b *broken) {
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			for _, rec := range b.records(ref)[1:] {
 				b.shared.lines[ref] = append(b.shared.lines[ref], driver.Line{ID: rec.Entry.ID, Type: rec.Entry.Type(), Data: rec.Entry.Line()})
 			}
-			return b.Driver.Delete(ctx, ref)
+			return b.Driver.Delete(ctx, at, ref)
 		}
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, err := b.Driver.Create(ctx, key, header, more...)

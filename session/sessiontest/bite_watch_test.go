@@ -31,9 +31,9 @@ var watchMistakes = []mistake{
 				}
 			})
 		}
-		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			b.shared.deleting.Store(true)
-			return b.Driver.Delete(ctx, refs...)
+			return b.Driver.Delete(ctx, at, refs...)
 		}
 	}},
 	{"goes on after stop", "watch/stop", func(b *broken) {

@@ -18,26 +18,21 @@ type broken struct {
 
 	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error)
 	update       func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error)
-	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
-	sift         func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error]
-	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
+	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error]
 	loadOrCreate func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error)
 	create       func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
-	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
-	delete       func(ctx context.Context, refs ...driver.Ref) error
+	setCurrent   func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error)
+	delete       func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
 	current      func(ctx context.Context, key driver.KeyRef) (driver.Row, error)
 	put          func(ctx context.Context, row driver.Row) error
-	agents       func(ctx context.Context) ([]string, error)
 	list         func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error)
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
-	flush        func(ctx context.Context, ref driver.Ref) error
+	flush        func(ctx context.Context, ref driver.Ref, cure bool) error
 	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
-	archive      func(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error
+	archive      func(ctx context.Context, ref driver.Ref, at driver.Cursor) error
 	restore      func(ctx context.Context, ref driver.Ref) error
-	deleteIf     func(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error
 	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
-	adopt        func(ctx context.Context, row driver.Row, header driver.Line) error
 	close        func() error
 }
 
@@ -74,16 +69,14 @@ func newShared() *shared {
 // newBroken returns d with all its methods; what breaks it replaces some.
 func newBroken(d driver.Driver, s *shared) *broken {
 	watcher, _ := d.(driver.Watcher)
-	archiver, _ := d.(driver.Archiver)
 	rewriter, _ := d.(driver.Rewriter)
-	adopter, _ := d.(driver.Adopter)
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
 		rewrite: rewriter.Rewrite,
-		append:  d.Append, update: d.Update, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
+		append:  d.Append, update: d.Update, scan: d.Scan, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
-		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
-		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf, adopt: adopter.Adopt,
+		list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
+		archive: rewriter.Archive, restore: rewriter.Restore,
 	}
 }
 
@@ -95,12 +88,8 @@ func (b *broken) Update(ctx context.Context, ref driver.Ref, decide func(context
 	return b.update(ctx, ref, decide)
 }
 
-func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	return b.scan(ctx, ref, from, dir)
-}
-
-func (b *broken) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	return b.settle(ctx, ref)
+func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+	return b.scan(ctx, ref, from, dir, keep)
 }
 
 func (b *broken) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, bool, error) {
@@ -111,12 +100,12 @@ func (b *broken) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 	return b.create(ctx, key, header, more...)
 }
 
-func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
-	return b.setCurrent(ctx, ref, line)
+func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (driver.Row, error) {
+	return b.setCurrent(ctx, ref, gen, line)
 }
 
-func (b *broken) Delete(ctx context.Context, refs ...driver.Ref) error {
-	return b.delete(ctx, refs...)
+func (b *broken) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	return b.delete(ctx, at, refs...)
 }
 
 func (b *broken) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) { return b.get(ctx, ref) }
@@ -127,8 +116,6 @@ func (b *broken) Current(ctx context.Context, key driver.KeyRef) (driver.Row, er
 
 func (b *broken) Put(ctx context.Context, row driver.Row) error { return b.put(ctx, row) }
 
-func (b *broken) Agents(ctx context.Context) ([]string, error) { return b.agents(ctx) }
-
 func (b *broken) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	return b.list(ctx, agent, after, n)
 }
@@ -137,7 +124,9 @@ func (b *broken) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	return b.lockTurn(ctx, ref, wait)
 }
 
-func (b *broken) Flush(ctx context.Context, ref driver.Ref) error { return b.flush(ctx, ref) }
+func (b *broken) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
+	return b.flush(ctx, ref, cure)
+}
 
 func (b *broken) Watch(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
 	return b.watch(ref, changed)
@@ -147,16 +136,12 @@ func (b *broken) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	return b.rewrite(ctx, ref, change)
 }
 
-func (b *broken) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
-	return b.adopt(ctx, row, header)
-}
-
 func (b *broken) Close() error { return b.close() }
 
 // records returns all of a session.
 func (b *broken) records(ref driver.Ref) []transcript.Record {
 	var recs []transcript.Record
-	for rec, err := range b.Driver.Scan(context.Background(), ref, 0, driver.Forward) {
+	for rec, err := range b.Driver.Scan(context.Background(), ref, 0, driver.Forward, nil) {
 		if err != nil {
 			return nil
 		}
@@ -167,10 +152,10 @@ func (b *broken) records(ref driver.Ref) []transcript.Record {
 
 // rewritten makes Scan yield what f makes of a session's records.
 func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record) {
-	b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) {
 			var recs []transcript.Record
-			for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+			for rec, err := range b.Driver.Scan(ctx, ref, from, dir, keep) {
 				if err != nil {
 					yield(rec, err)
 					return
@@ -184,11 +169,4 @@ func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record)
 			}
 		}
 	}
-}
-
-func (b *broken) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	if b.sift != nil {
-		return b.sift(ctx, ref, keep)
-	}
-	return driver.Sift(ctx, b.Driver, ref, keep)
 }

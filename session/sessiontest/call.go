@@ -63,16 +63,15 @@ var sessionMethods = []method{
 	{"Update", func(m call) error { return errOf(m.d.Update(m.ctx, m.ref, m.decide)) }},
 	{"Scan forward", func(m call) error { return firstError(m.ctx, m.d, m.ref, driver.Forward) }},
 	{"Scan backward", func(m call) error { return firstError(m.ctx, m.d, m.ref, driver.Backward) }},
-	{"Settle", func(m call) error { return errOf(m.d.Settle(m.ctx, m.ref)) }},
-	{"SetCurrent", func(m call) error { return errOf(m.d.SetCurrent(m.ctx, m.ref, m.c.current(m.c.id()))) }},
+	{"SetCurrent", func(m call) error { return errOf(m.d.SetCurrent(m.ctx, m.ref, 0, m.c.current(m.c.id()))) }},
 	{"Get", func(m call) error { return errOf(m.d.Get(m.ctx, m.ref)) }},
 	{"Put", func(m call) error {
 		return m.d.Put(m.ctx, driver.Row{Agent: m.ref.Agent, ID: m.ref.ID, Key: "k", Gen: 1, Title: "a title from nowhere"})
 	}},
 	{"LockTurn without waiting", func(m call) error { return lockError(m.ctx, m.d, m.ref, false) }},
 	{"LockTurn", func(m call) error { return lockError(m.ctx, m.d, m.ref, true) }},
-	{"Flush", func(m call) error { return m.d.Flush(m.ctx, m.ref) }},
-	{"Delete", func(m call) error { return m.d.Delete(m.ctx, m.ref) }},
+	{"Flush", func(m call) error { return m.d.Flush(m.ctx, m.ref, false) }},
+	{"Delete", func(m call) error { return m.d.Delete(m.ctx, driver.Anywhere, m.ref) }},
 }
 
 // storeMethods are those that do not.
@@ -81,13 +80,13 @@ var storeMethods = []method{
 	{"LoadOrCreate of a new key", func(m call) error { return m.load("new key", "loaded") }},
 	{"Create", func(m call) error { return m.create("k", "created") }},
 	currentMethod("k"),
-	{"Agents", func(m call) error { return errOf(m.d.Agents(m.ctx)) }},
+	{"List of agents", func(m call) error { return errOf(m.d.List(m.ctx, "", driver.Position{}, 0)) }},
 	listMethod(),
 }
 
 // firstError returns the first error that a scan yields.
 func firstError(ctx context.Context, d driver.Driver, ref driver.Ref, dir driver.Direction) error {
-	for _, err := range d.Scan(ctx, ref, 0, dir) {
+	for _, err := range d.Scan(ctx, ref, 0, dir, nil) {
 		if err != nil {
 			return err
 		}

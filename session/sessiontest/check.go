@@ -226,7 +226,7 @@ func (c *check) appendAt(d driver.Driver, ref driver.Ref, at driver.Cursor, line
 func (c *check) scan(d driver.Driver, ref driver.Ref, from driver.Cursor, dir driver.Direction) []transcript.Record {
 	c.calling("Scan")
 	var recs []transcript.Record
-	for rec, err := range d.Scan(c.ctx, ref, from, dir) {
+	for rec, err := range d.Scan(c.ctx, ref, from, dir, nil) {
 		c.noErr("Scan", err)
 		if rec.Damage != nil {
 			c.fatalf("Scan: yields damage (%v) where only entries were appended", rec.Damage)
@@ -254,7 +254,7 @@ func (c *check) put(d driver.Driver, row driver.Row) {
 
 func (c *check) delete(d driver.Driver, refs ...driver.Ref) {
 	c.calling("Delete")
-	c.noErr("Delete", d.Delete(c.ctx, refs...))
+	c.noErr("Delete", d.Delete(c.ctx, driver.Anywhere, refs...))
 }
 
 func (c *check) load(d driver.Driver, key driver.KeyRef) (row driver.Row, created bool) {
@@ -270,17 +270,18 @@ func (c *check) wantNoCurrent(what string, d driver.Driver, agent, key string) {
 }
 
 func (c *check) setCurrent(d driver.Driver, ref driver.Ref) driver.Row {
-	row, err := d.SetCurrent(c.ctx, ref, c.current(c.id()))
+	row, err := d.SetCurrent(c.ctx, ref, 0, c.current(c.id()))
 	c.noErr("SetCurrent", err)
 	return row
 }
 
-// settle returns the cursor after the last line.
+// settle returns the cursor after the last line, which is the end of a session.
 func (c *check) settle(d driver.Driver, ref driver.Ref) driver.Cursor {
-	c.calling("Settle")
-	end, err := d.Settle(c.ctx, ref)
-	c.noErr("Settle", err)
-	return end
+	end := int64(0)
+	for _, rec := range c.scan(d, ref, 0, driver.Forward) {
+		end = rec.End
+	}
+	return driver.Cursor(end)
 }
 
 // wantIDs checks what lines a session has.

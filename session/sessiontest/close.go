@@ -40,8 +40,8 @@ func closeScan(c *check) {
 	d, ref := c.startSession()
 	c.append(d, ref, c.notes(100)...)
 	scans := map[string]iter.Seq2[transcript.Record, error]{
-		"forward":  d.Scan(c.ctx, ref, 0, driver.Forward),
-		"backward": d.Scan(c.ctx, ref, 0, driver.Backward),
+		"forward":  d.Scan(c.ctx, ref, 0, driver.Forward, nil),
+		"backward": d.Scan(c.ctx, ref, 0, driver.Backward, nil),
 	}
 	c.stop(d)
 	for name, scan := range scans {
@@ -62,7 +62,7 @@ func closeLoop(c *check) {
 		c.append(d, ref, c.notes(100)...)
 		var last error
 		n := 0
-		for _, err := range d.Scan(c.ctx, ref, 0, dir) {
+		for _, err := range d.Scan(c.ctx, ref, 0, dir, nil) {
 			if n, last = n+1, err; n == 1 {
 				c.stop(d)
 			}

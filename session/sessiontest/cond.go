@@ -16,7 +16,7 @@ var condRules = []Rule{
 	{"cond/race", "The condition and the write are one step, in all processes.", condRace},
 	{"cond/nothing", "An error that does not say otherwise means that nothing was written.", condNothing},
 	{"update/called", "Decide is called with the cursor at which the session ends.", updateCalled},
-	{"update/none", "none write nothing", updateNone},
+	{"update/none", "With none it only ends an unfinished write of a dead process.", updateNone},
 	{"update/fails", "An error of decide fails the update.", updateFails},
 	{"update/alone", "Until Update returns, no other call, in any process, can append to the session or delete it.", updateAlone},
 }
@@ -124,7 +124,7 @@ func updateCalled(c *check) {
 		r := c.update(d, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
 			called++
 			start = end
-			for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+			for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 				c.errorIf(err != nil, "a scan inside of an update fails: %v", err)
 			}
 			if _, err := d.Get(ctx, ref); err != nil {

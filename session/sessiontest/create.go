@@ -178,7 +178,7 @@ func createGenRace(c *check) {
 			if i%2 == 0 {
 				row, err = d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
 			} else {
-				row, err = d.SetCurrent(c.ctx, old[i], c.current(c.id()))
+				row, err = d.SetCurrent(c.ctx, old[i], 0, c.current(c.id()))
 			}
 			c.noErr("Create or SetCurrent", err)
 			mu.Lock()

@@ -24,7 +24,7 @@ func currentSet(c *check) {
 		before := c.ids(d, ref)
 		id, given := c.id(), int64(0)
 		c.calling("SetCurrent")
-		row, err := d.SetCurrent(c.ctx, ref, func(gen int64) driver.Line {
+		row, err := d.SetCurrent(c.ctx, ref, 0, func(gen int64) driver.Line {
 			given = gen
 			return c.current(id)(gen)
 		})

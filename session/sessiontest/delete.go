@@ -3,11 +3,12 @@ package sessiontest
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-const textDelete = "Delete removes sessions."
+const textDelete = "Delete removes the sessions that end at the cursor at, or all if at is negative."
 
 var deleteRules = []Rule{
 	{"delete/gone", textDelete, deleteGone},
@@ -16,6 +17,7 @@ var deleteRules = []Rule{
 	{"delete/twice", "A session that is named twice counts once.", deleteTwice},
 	{"delete/anew", textDelete, deleteAnew},
 	{"delete/replaced", "Other users of a session that was deleted and made anew get [ErrReplaced] once.", deleteReplaced},
+	{"delete/at", "If at is not negative, a session that ends elsewhere gives an error that matches [ErrConflict], and one with a running turn [ErrBusy].", deleteAt},
 }
 
 func deleteGone(c *check) {
@@ -84,7 +86,7 @@ func deleteTwice(c *check) {
 	d := c.start()
 	a, b := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
 	c.calling("Delete")
-	c.noErr("Delete of a session that is named twice", d.Delete(c.ctx, a, b, a))
+	c.noErr("Delete of a session that is named twice", d.Delete(c.ctx, driver.Anywhere, a, b, a))
 	if rows := c.list(d, "main"); len(rows) > 0 {
 		c.errorf("List returns %d rows after all sessions were deleted", len(rows))
 	}
@@ -116,7 +118,7 @@ func deleteReplaced(c *check) {
 			return err
 		},
 		"Scan": func(ref driver.Ref, end driver.Cursor) error {
-			for _, err := range other.Scan(c.ctx, ref, end, driver.Forward) {
+			for _, err := range other.Scan(c.ctx, ref, end, driver.Forward, nil) {
 				return err
 			}
 			return nil
@@ -131,4 +133,34 @@ func deleteReplaced(c *check) {
 		c.wantErr(what+" with a cursor of a deleted session", use(ref, end), driver.ErrReplaced)
 		c.wantIDs("a session that was made anew", c.ids(other, ref), append([]string{ref.ID}, made[0].ID))
 	}
+}
+
+func deleteAt(c *check) {
+	d, other := c.startTwo()
+	ref, shorter, longer := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
+	planned := c.append(other, ref, c.triple("a")...).End
+	for _, id := range []string{"b", "c", "e"} {
+		c.append(d, longer, c.triple(id)...)
+	}
+	end := c.append(d, ref, c.triple("d")...).End
+	c.calling("Delete")
+	c.wantErr("Delete of a session that was appended to since", other.Delete(c.ctx, planned, ref), driver.ErrConflict)
+	release, err := other.LockTurn(c.ctx, ref, false)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		c.noErr("LockTurn", err)
+		c.wantErr("Delete at a place during a turn", d.Delete(c.ctx, end, ref), driver.ErrBusy)
+		c.noErr("release", release())
+	}
+	c.wantErr("Delete of sessions that end elsewhere", d.Delete(c.ctx, end, shorter, ref, longer), driver.ErrConflict)
+	want := []string{shorter.ID, longer.ID}
+	slices.Sort(want)
+	look := func(when string, d driver.Driver) {
+		if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, want) {
+			c.errorf("List %s: %v, want %v", when, ids, want)
+		}
+		c.wantCurrent(when, d, "main", "k", longer.ID)
+	}
+	look("after Delete at a place", d)
+	look("after Delete at a place, other driver", other)
+	look("opened again", c.restart())
 }

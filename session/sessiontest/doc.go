@@ -25,8 +25,8 @@
 //
 // A driver whose system has no turn lock returns an error that matches
 // [errors.ErrUnsupported] from LockTurn; the rules about it are then skipped. So
-// are rules about [driver.Watcher], [driver.Archiver], [driver.Rewriter] and
-// [driver.Adopter] that the driver does not implement.
+// are rules about [driver.Watcher] and [driver.Rewriter] that the driver does not
+// implement.
 //
 // # Beyond the checks
 //

@@ -70,16 +70,11 @@ func (f *flaky) Append(ctx context.Context, ref driver.Ref, lines []driver.Line,
 	return res, err
 }
 
-func (f *flaky) Flush(ctx context.Context, ref driver.Ref) error {
-	if f.failed {
+func (f *flaky) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
+	if f.failed = f.failed && !cure; f.failed {
 		return &session.NotDurableError{Refused: true, Err: errors.New("no")}
 	}
-	return f.Driver.Flush(ctx, ref)
-}
-
-func (f *flaky) Recover(context.Context, driver.Ref) error {
-	f.failed = false
-	return nil
+	return f.Driver.Flush(ctx, ref, cure)
 }
 
 // A draft whose flush failed has its text once, whether or not that was written.

@@ -40,8 +40,8 @@ var (
 		"A copy or a new file was in the making when its process was killed, or is now.", "it is never read, and is removed unless its writer is at work")
 	halfErased = repairable("half-erased",
 		"A deletion or an erase was cut short, and words that should be gone are still there.", "opening the store for writing finishes it")
-	twice = repairable("archived-twice",
-		"A session has both an archive and a transcript. The archive does not count.", "the next writer removes it, unless it has lines that the transcript lacks: then inspect both, and move one of them away")
+	twice = note("archived-twice",
+		"A session has both an archive and a transcript. The archive does not count.", "restore the session, which removes the archive if the transcript begins with all its lines; otherwise inspect both, and move one of them away")
 	stranger = note("stranger",
 		"This program gives no such names: a copy made by hand, or a file of another program. It is never read.", "move it away if it is not needed; convolog inspect shows its content")
 	notListed = repairable("not-listed",

@@ -35,9 +35,8 @@ type memory struct {
 
 var _ driver.Driver = (*memory)(nil)
 
-// New returns a driver on a new, empty storage. It is a [driver.Archiver], a
-// [driver.Rewriter], a [driver.Adopter] and a [driver.Watcher]; only the optional
-// interfaces about files are missing. Nil options mean the defaults.
+// New returns a driver on a new, empty storage. It is a
+// [driver.Rewriter] and a [driver.Watcher]. Nil options mean the defaults.
 //
 // Arguments are copied. The lines that Scan yields share their bytes; do not
 // modify them. The functions passed to LoadOrCreate, Create and SetCurrent must
@@ -218,19 +217,9 @@ func (d *memory) alone(ctx context.Context, op string, ref driver.Ref, find func
 	}
 }
 
-// Settle implements [driver.Driver]. There is never anything to wait for.
-func (d *memory) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	s, err := d.findLines(ctx, "Settle", ref, driver.Anywhere)
-	if err != nil {
-		return 0, err
-	}
-	defer d.storage.mu.Unlock()
-	return s.end(), nil
-}
-
 // Flush implements [driver.Driver]. There is no more stable storage than the
 // one there is.
-func (d *memory) Flush(ctx context.Context, ref driver.Ref) error {
+func (d *memory) Flush(ctx context.Context, ref driver.Ref, _ bool) error {
 	_, err := d.find(ctx, "Flush", ref)
 	if err != nil {
 		return err
@@ -267,8 +256,14 @@ func (d *memory) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 func (d *memory) create(op string, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	gen := d.storage.nextGen(key)
 	row, line := header(gen)
-	if row.Aside {
+	switch {
+	case row.Aside:
 		gen, row.Aside = 0, false
+	case row.GivenGen > 0:
+		gen, row.GivenGen = row.GivenGen, 0
+		if err := d.storage.free(key, gen, row.ID); err != nil {
+			return driver.Row{}, fail(op, driver.Ref{Agent: key.Agent, ID: row.ID}, err)
+		}
 	}
 	row.Agent, row.Owner, row.Key, row.Gen = key.Agent, key.Owner, key.Key, gen
 	if rev := row.BaseRev; rev != nil {
@@ -296,7 +291,7 @@ func (d *memory) add(s *session) {
 }
 
 // SetCurrent implements [driver.Driver].
-func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
+func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (driver.Row, error) {
 	const op = "SetCurrent"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
@@ -306,10 +301,18 @@ func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	if err := s.live(); err != nil {
 		return driver.Row{}, fail(op, ref, err)
 	}
+	if gen > 0 {
+		if err := cmp.Or(d.storage.free(s.row.KeyRef(), gen, ref.ID), d.writable(op, ref)); err != nil {
+			return driver.Row{}, fail(op, ref, err)
+		}
+		d.storage.setGen(s, max(s.row.Gen, gen))
+		d.storage.tell(ref)
+		return s.copyRow(), nil
+	}
 	if d.storage.current(s.row.KeyRef()) == s {
 		return s.copyRow(), nil
 	}
-	gen := d.storage.nextGen(s.row.KeyRef())
+	gen = d.storage.nextGen(s.row.KeyRef())
 	l := line(gen)
 	if err := d.writable(op, ref); err != nil {
 		return driver.Row{}, fail(op, ref, err)
@@ -324,18 +327,21 @@ func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 
 // Delete implements [driver.Driver]. The turn lock ends with its session: waiting
 // calls get an error that matches [fs.ErrNotExist].
-func (d *memory) Delete(ctx context.Context, refs ...driver.Ref) error {
-	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref) })...)
+func (d *memory) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref, at) })...)
 }
 
-func (d *memory) delete(ctx context.Context, ref driver.Ref) error {
+func (d *memory) delete(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	const op = "Delete"
 	s, err := d.alone(ctx, op, ref, d.find)
 	if err != nil {
 		return err
 	}
 	defer d.storage.mu.Unlock()
-	if err := d.writable(op, ref); err != nil {
+	if at >= 0 {
+		err = d.endsAt(s, at)
+	}
+	if err = cmp.Or(err, d.writable(op, ref)); err != nil {
 		return fail(op, ref, err)
 	}
 	d.storage.remove(s)
@@ -390,15 +396,6 @@ func (d *memory) Put(ctx context.Context, row driver.Row) error {
 	return nil
 }
 
-// Agents implements [driver.Driver].
-func (d *memory) Agents(ctx context.Context) ([]string, error) {
-	if err := d.begin(ctx); err != nil {
-		return nil, fmt.Errorf("memdriver: Agents: %w", err)
-	}
-	defer d.storage.mu.Unlock()
-	return d.storage.agents(), nil
-}
-
 // List implements [driver.Driver]. An agent without sessions has an empty
 // list.
 func (d *memory) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
@@ -406,6 +403,9 @@ func (d *memory) List(ctx context.Context, agent string, after driver.Position, 
 		return nil, failOn("List", err)
 	}
 	defer d.storage.mu.Unlock()
+	if agent == "" {
+		return d.storage.agents(), nil
+	}
 	if err := driver.CheckAgent(agent); err != nil {
 		return nil, failOn("List", err)
 	}

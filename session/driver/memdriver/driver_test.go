@@ -62,11 +62,11 @@ func TestFail(t *testing.T) {
 			return err
 		},
 		"SetCurrent main a": func() error {
-			_, err := d.SetCurrent(ctx, ref, func(int64) driver.Line { return user("3") })
+			_, err := d.SetCurrent(ctx, ref, 0, func(int64) driver.Line { return user("3") })
 			return err
 		},
 		"Put main a":    func() error { return d.Put(ctx, driver.Row{Agent: "main", ID: "a", Title: "title"}) },
-		"Delete main a": func() error { return d.Delete(ctx, ref) },
+		"Delete main a": func() error { return d.Delete(ctx, driver.Anywhere, ref) },
 	} {
 		if err := call(); !errors.Is(err, errFull) || asked != name {
 			t.Errorf("%s: error %v, and Fail was asked about %q; want %q", name, err, asked, errFull)
@@ -80,9 +80,9 @@ func TestFail(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, asked)
 	full = false
-	end, err := d.Settle(ctx, ref)
+	end, err := d.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
 	require.NoError(t, err)
-	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, end)
+	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, end.End)
 	require.NoError(t, err)
 }
 
@@ -90,7 +90,7 @@ func TestNewerGenAfterDelete(t *testing.T) {
 	d := memdriver.New(nil)
 	create(t, d, "a")
 	b := create(t, d, "b")
-	require.NoError(t, d.Delete(t.Context(), b.Ref()))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, b.Ref()))
 	if c := create(t, d, "c"); c.Gen <= b.Gen {
 		t.Errorf("gen %d was given after the session with gen %d was deleted", c.Gen, b.Gen)
 	}
@@ -107,7 +107,7 @@ func TestDamage(t *testing.T) {
 	added, err := d.Append(ctx, ref, lines, driver.Anywhere)
 	require.NoError(t, err)
 	var got []string
-	for rec, err := range d.Scan(ctx, ref, added.Start, driver.Forward) {
+	for rec, err := range d.Scan(ctx, ref, added.Start, driver.Forward, nil) {
 		require.NoError(t, err)
 		if rec.Damage != nil {
 			got = append(got, rec.Damage.String())
@@ -137,7 +137,9 @@ func TestTurnWaitEnds(t *testing.T) {
 	}{
 		"Close": {func(d driver.Driver, _ driver.Ref) error { return d.Close() }, driver.ErrClosed},
 		"Delete": {
-			func(d driver.Driver, ref driver.Ref) error { return d.Delete(context.Background(), ref) },
+			func(d driver.Driver, ref driver.Ref) error {
+				return d.Delete(context.Background(), driver.Anywhere, ref)
+			},
 			fs.ErrNotExist,
 		},
 	} {
@@ -219,14 +221,14 @@ func create(t *testing.T, d driver.Driver, id string) driver.Row {
 func state(t *testing.T, d driver.Driver) string {
 	t.Helper()
 	ctx := t.Context()
-	agents, err := d.Agents(ctx)
+	agents, err := d.List(ctx, "", driver.Position{}, 0)
 	require.NoError(t, err)
 	lines := map[string][]string{}
 	rows, err := d.List(ctx, "main", driver.Position{}, 0)
 	require.NoError(t, err)
 	for _, row := range rows {
 		name := fmt.Sprintf("%+v", row)
-		for rec, err := range d.Scan(ctx, row.Ref(), 0, driver.Forward) {
+		for rec, err := range d.Scan(ctx, row.Ref(), 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			lines[name] = append(lines[name], string(rec.Entry.Line()))
 		}

@@ -11,7 +11,7 @@ import (
 // Scan implements [driver.Driver]. A loop sees the session as it was when the
 // loop began, even if the session is deleted during the loop. The sequence may
 // be ranged over several times; each time it looks again.
-func (d *memory) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *memory) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	const op = "Scan"
 	return func(yield func(transcript.Record, error) bool) {
 		records, err := d.records(ctx, op, ref, from)
@@ -27,7 +27,7 @@ func (d *memory) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 			if dir == driver.Backward {
 				i = len(records) - 1 - i
 			}
-			if !yield(records[i], nil) {
+			if driver.Keeps(keep, records[i]) && !yield(records[i], nil) {
 				return
 			}
 		}

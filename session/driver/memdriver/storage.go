@@ -94,7 +94,20 @@ func (st *storage) add(s *session) {
 
 func (st *storage) setGen(s *session, gen int64) {
 	s.row.Gen = gen
-	st.keys[s.row.KeyRef()].gen = gen
+	k := st.keys[s.row.KeyRef()]
+	k.gen = max(k.gen, gen)
+}
+
+// free returns an error if another session of a key than that of an ID has a gen.
+func (st *storage) free(ref driver.KeyRef, gen int64, id string) error {
+	if k := st.keys[ref]; k != nil {
+		for _, s := range k.sessions {
+			if s.row.Gen == gen && s.row.ID != id {
+				return fmt.Errorf("session %q of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", s.row.ID, gen, fs.ErrExist)
+			}
+		}
+	}
+	return nil
 }
 
 func (st *storage) remove(s *session) {
@@ -105,12 +118,15 @@ func (st *storage) remove(s *session) {
 	close(s.gone)
 }
 
-func (st *storage) agents() []string {
+func (st *storage) agents() (rows []driver.Row) {
 	names := map[string]bool{}
 	for ref := range st.sessions {
 		names[ref.Agent] = true
 	}
-	return slices.Sorted(maps.Keys(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		rows = append(rows, driver.Row{Agent: name})
+	}
+	return rows
 }
 
 // rows returns the n rows after a place, all of them if n is 0.

@@ -4,29 +4,26 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-var _ driver.Archiver = (*Driver)(nil)
-
-// Archive implements [driver.Archiver]. The lines are kept in compressed blocks.
-func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+// Archive implements [driver.Rewriter]. The lines are kept in compressed blocks.
+func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	return fail("archive", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
 		if s.row.Archived {
 			return nil
 		}
-		if err := s.allow(check); err != nil {
+		if err := s.allow(at); err != nil {
 			return err
 		}
 		return s.pack()
 	}))
 }
 
-// Restore implements [driver.Archiver].
+// Restore implements [driver.Rewriter].
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return fail("restore", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
 		if !s.row.Archived {
@@ -34,29 +31,6 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 		}
 		return s.unpack()
 	}))
-}
-
-// DeleteIf implements [driver.Archiver].
-func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
-	return driver.Once(refs, func(ref driver.Ref) error {
-		unsure := false
-		err := d.still(ctx, ref, func(_ driver.Row, err error) bool {
-			unsure = true
-			return err != nil
-		}, func(s *still) error {
-			if err := s.allow(check); err != nil {
-				return err
-			}
-			return s.exec("SELECT {s}.remove($1, $2, $3, $4)", ref.Agent, ref.ID, d.strict, lockWait(s.ctx))
-		})
-		if unsure && errors.Is(err, errNoSession) { // an abandoned attempt has deleted it
-			err = nil
-		}
-		if err == nil {
-			d.names.Delete(ref)
-		}
-		return fail("delete", ref, err)
-	})
 }
 
 // pack puts the lines of a session into blocks.

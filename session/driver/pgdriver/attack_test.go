@@ -48,7 +48,7 @@ func opened(t *testing.T, pool *pgxpool.Pool, schema string) *pgdriver.Driver {
 
 func idsOf(t *testing.T, d *pgdriver.Driver) (ids []string) {
 	t.Helper()
-	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		ids = append(ids, rec.Entry.ID)
 	}
@@ -251,7 +251,7 @@ func TestClosedPool(t *testing.T) {
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
 	_, err = d.Get(t.Context(), ref)
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
-	require.ErrorIs(t, d.Archive(t.Context(), ref, nil), puddle.ErrClosedPool)
+	require.ErrorIs(t, d.Archive(t.Context(), ref, driver.Anywhere), puddle.ErrClosedPool)
 	require.ErrorIs(t, release(), puddle.ErrClosedPool)
 	require.NoError(t, d.Close())
 }

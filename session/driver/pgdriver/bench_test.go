@@ -208,7 +208,7 @@ func BenchmarkLoad(b *testing.B) {
 	var took [2][]time.Duration
 	for b.Loop() {
 		start := time.Now()
-		for _, err := range d.Scan(b.Context(), row.Ref(), 0, driver.Forward) {
+		for _, err := range d.Scan(b.Context(), row.Ref(), 0, driver.Forward, nil) {
 			require.NoError(b, err)
 		}
 		took[0] = append(took[0], time.Since(start))

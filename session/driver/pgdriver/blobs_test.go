@@ -174,7 +174,7 @@ func TestBlobsOfTheUnborn(t *testing.T) {
 	require.ErrorIs(t, b.Put(t.Context(), lost, hash, []byte("x")), fs.ErrNotExist)
 	_, err = b.Get(t.Context(), made, hash)
 	require.NoError(t, err)
-	require.NoError(t, d.Delete(t.Context(), made))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, made))
 	require.Zero(t, countOf(t, pool, schema, "blobs"))
 	require.ErrorIs(t, b.Put(t.Context(), made, hash, []byte("x")), fs.ErrNotExist)
 	require.NoError(t, d.Close())

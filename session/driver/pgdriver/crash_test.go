@@ -214,7 +214,7 @@ func TestClientKilled(t *testing.T) {
 	seen := map[string]int{}
 	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "key"})
 	require.NoError(t, err)
-	for rec, err := range d.Scan(t.Context(), row.Ref(), 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), row.Ref(), 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		seen[rec.Entry.ID]++
 	}

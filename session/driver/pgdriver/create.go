@@ -1,6 +1,7 @@
 package pgdriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,8 +60,12 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	}
 	row, first := header(gen + 1)
 	row.Agent, row.Owner, row.Key, row.Gen = key.Agent, key.Owner, key.Key, gen+1
-	if row.Aside {
+	given := row.GivenGen > 0
+	switch {
+	case row.Aside:
 		row.Gen, row.Aside = 0, false
+	case given:
+		row.Gen, row.GivenGen = row.GivenGen, 0
 	}
 	if err := driver.CheckRef(row.Ref()); err != nil {
 		return row, err
@@ -79,9 +84,9 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	}
 	var status string
 	var body *int64
-	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)",
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
 		key.Agent, row.ID, []byte(key.Owner), []byte(key.Key), ownedHash(key), row.Gen, row.Rev, d.sync, lockWait(ctx), seconds, nanoseconds, text, only,
-		l.types, l.ids, l.data, base, rev)
+		l.types, l.ids, l.data, base, rev, given)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
 		// Only this call knows the ID of its first line, and a session is there whole.
@@ -105,6 +110,8 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 		return row, errInUse
 	case status == "again":
 		return row, errAgain
+	case status == "taken":
+		return row, takenError(row.Gen)
 	case status == "replaced":
 		return row, driver.ErrReplaced
 	}
@@ -123,18 +130,22 @@ func (d *Driver) gen(ctx context.Context, key driver.KeyRef) (gen int64, err err
 }
 
 // SetCurrent implements [driver.Driver].
-func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
+func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
 	if err := d.enter(ctx); err != nil {
 		return row, fail("set current", ref, err)
 	}
 	defer d.ops.Done()
 	for err = errAgain; errors.Is(err, errAgain); {
-		row, err = d.setCurrent(ctx, ref, line)
+		row, err = d.setCurrent(ctx, ref, gen, line)
 	}
 	return row, fail("set current", ref, err)
 }
 
-func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
+func takenError(gen int64) error {
+	return fmt.Errorf("another session of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", gen, fs.ErrExist)
+}
+
+func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
 	if row, err = d.get(ctx, ref); err != nil {
 		return row, err
 	}
@@ -145,22 +156,27 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	if err != nil {
 		return row, err
 	}
-	current, err := d.current(ctx, row.KeyRef())
-	if err != nil && !errors.Is(err, errNoSession) { // else none of the key is current
-		return row, err
-	}
-	if current.ID == ref.ID {
-		return current, nil
-	}
-	row.Gen = gen + 1
-	l := line(row.Gen)
-	if _, err := linesOf([]driver.Line{l}); err != nil {
-		return row, err
+	var l driver.Line // none of a given gen
+	if row.Gen = max(row.Gen, given); given == 0 {
+		current, err := d.current(ctx, row.KeyRef())
+		if err != nil && !errors.Is(err, errNoSession) { // else none of the key is current
+			return row, err
+		}
+		if current.ID == ref.ID {
+			return current, nil
+		}
+		row.Gen = gen + 1
+		l = line(row.Gen)
+		if _, err := linesOf([]driver.Line{l}); err != nil {
+			return row, err
+		}
 	}
 	var status string
-	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7,$8)", ref.Agent, ref.ID, row.Gen, d.sync, lockWait(ctx), l.Type, l.ID, l.Data)
+	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7,$8)", ref.Agent, ref.ID, cmp.Or(given, row.Gen), d.sync, lockWait(ctx), l.Type, l.ID, l.Data)
 	err = d.call(ctx, set, func(ctx context.Context) (bool, error) {
-		status = "ok"
+		if status = "ok"; given > 0 {
+			return false, nil // twice does no harm
+		}
 		return d.look(ctx, ref, l.ID, l.Data, nil, new(*int64), new(*int64))
 	}, &status)
 	switch {
@@ -172,6 +188,8 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, driver.ErrArchived
 	case status == "full":
 		return row, errFull
+	case status == "taken":
+		return row, takenError(given)
 	case status == "again":
 		return row, errAgain
 	}
@@ -181,35 +199,28 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 
 // Delete implements [driver.Driver]. It cannot reach copies of deleted rows that the
 // server keeps until its next VACUUM, in its write-ahead log and in backups.
-func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
-	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return fail("delete", ref, d.delete(ctx, ref)) })...)
+func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return fail("delete", ref, d.delete(ctx, ref, at)) })...)
 }
 
-func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return err
-	}
-	var there bool
+func (d *Driver) delete(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	unsure := false
-	remove := d.row(ctx, "SELECT {s}.remove($1, $2, $3, $4)", ref.Agent, ref.ID, d.strict, lockWait(ctx))
-	err := d.call(ctx, remove, func(ctx context.Context) (gone bool, err error) {
+	err := d.still(ctx, ref, func(_ driver.Row, err error) bool {
 		unsure = true
-		if _, err = d.get(ctx, ref); errors.Is(err, errNoSession) {
-			gone, err = true, nil
+		return err != nil
+	}, func(s *still) error {
+		if at >= 0 {
+			if err := s.allow(at); err != nil {
+				return err
+			}
 		}
-		return gone, err
-	}, &there)
-	if err != nil {
-		return err
+		return s.exec("SELECT {s}.remove($1, $2, $3, $4)", ref.Agent, ref.ID, d.strict, lockWait(s.ctx))
+	})
+	if unsure && errors.Is(err, errNoSession) { // an abandoned attempt has deleted it
+		err = nil
 	}
-	d.names.Delete(ref)
-	if !there && !unsure { // or it was deleted by an attempt whose answer was lost
-		return errNoSession
+	if err == nil {
+		d.names.Delete(ref)
 	}
-	d.changed(ref)
-	return nil
+	return err
 }

@@ -25,7 +25,7 @@ func TestFlushOfAsyncAppends(t *testing.T) {
 		require.NoError(t, err)
 		var end string
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn()::text").Scan(&end))
-		require.NoError(t, d.Flush(t.Context(), row.Ref()))
+		require.NoError(t, d.Flush(t.Context(), row.Ref(), false))
 		var flushed bool
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT pg_current_wal_flush_lsn() >= $1::text::pg_lsn", end).Scan(&flushed))
 		require.True(t, flushed)

@@ -102,7 +102,7 @@ func TestGrowth(t *testing.T) {
 		n := float64(sessions * lines)
 		table, index := sizes(t, pool, schema)
 		for _, ref := range refs {
-			require.NoError(t, d.Archive(ctx, ref, nil))
+			require.NoError(t, d.Archive(ctx, ref, driver.Anywhere))
 		}
 		archive, _ := sizes(t, pool, schema)
 		row := []float64{
@@ -137,7 +137,7 @@ func TestPartitions(t *testing.T) {
 	conn.Release()
 
 	count := func(ref driver.Ref) (n int) {
-		for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+		for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			n++
 		}
@@ -168,12 +168,12 @@ func TestPartitions(t *testing.T) {
 
 	for range 2 {
 		require.Equal(t, 21, count(now))
-		require.NoError(t, d.Archive(ctx, now, nil))
+		require.NoError(t, d.Archive(ctx, now, driver.Anywhere))
 		require.Equal(t, 21, count(now))
 		require.NoError(t, d.Restore(ctx, now))
 	}
 	again := made(t, d, "again", 3, text)
-	require.NoError(t, d.Delete(ctx, again, old))
+	require.NoError(t, d.Delete(ctx, driver.Anywhere, again, old))
 	require.Equal(t, 21, count(now))
 	require.NoError(t, d.Close())
 }

@@ -35,7 +35,7 @@ func TestLongLines(t *testing.T) {
 		t.Helper()
 		for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
 			var got []string
-			for rec, err := range d.Scan(t.Context(), ref, 0, dir) {
+			for rec, err := range d.Scan(t.Context(), ref, 0, dir, nil) {
 				require.NoError(t, err)
 				got = append(got, string(rec.Entry.Line()))
 			}
@@ -46,7 +46,7 @@ func TestLongLines(t *testing.T) {
 		}
 	}
 	check()
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	check()
 	require.NoError(t, d.Restore(t.Context(), ref))
 	check()
@@ -113,10 +113,10 @@ func TestStatementsForgotten(t *testing.T) {
 			return err
 		},
 		"archive": func(d *pgdriver.Driver) error {
-			return errors.Join(d.Archive(t.Context(), ref, nil), d.Restore(t.Context(), ref))
+			return errors.Join(d.Archive(t.Context(), ref, driver.Anywhere), d.Restore(t.Context(), ref))
 		},
 		"scan": func(d *pgdriver.Driver) error {
-			for _, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+			for _, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 				if err != nil {
 					return err
 				}
@@ -193,8 +193,8 @@ func TestRoleWithoutRights(t *testing.T) {
 	require.NoError(t, d.Memories().Write(t.Context(), "a/b", []byte("x")))
 	require.NoError(t, d.Memories().Remove(t.Context(), "a"))
 	unlock()
-	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.NoError(t, d.Restore(t.Context(), ref))
-	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.NoError(t, d.Close())
 }

@@ -71,11 +71,11 @@ func TestIndexScans(t *testing.T) {
 			require.Len(t, list, 20)
 			require.NoError(t, d.Put(ctx, row))
 			for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
-				for _, err := range d.Scan(ctx, row.Ref(), 0, dir) {
+				for _, err := range d.Scan(ctx, row.Ref(), 0, dir, nil) {
 					require.NoError(t, err)
 				}
 			}
-			_, err = d.Agents(ctx)
+			_, err = d.List(ctx, "", driver.Position{}, 0)
 			require.NoError(t, err)
 		}
 	})

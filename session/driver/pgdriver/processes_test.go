@@ -106,19 +106,22 @@ func (m *mixer) step(ctx context.Context) error {
 		row, err := m.d.Create(ctx, driver.KeyRef{Agent: "main", Key: key}, m.header(key))
 		return m.did(err, event{Op: "create", Session: row.ID, Key: key, Gen: row.Gen})
 	case 3:
-		row, err := m.d.SetCurrent(ctx, ref, func(int64) driver.Line { return m.user("-") })
+		row, err := m.d.SetCurrent(ctx, ref, 0, func(int64) driver.Line { return m.user("-") })
 		return m.did(err, event{Op: "current", Session: row.ID, Key: row.Key, Gen: row.Gen})
 	case 4:
-		return m.did(m.d.Delete(ctx, ref), event{Op: "delete", Session: ref.ID})
+		return m.did(m.d.Delete(ctx, driver.Anywhere, ref), event{Op: "delete", Session: ref.ID})
 	case 5:
-		return m.did(m.d.DeleteIf(ctx, []driver.Ref{ref}, func(r driver.Row) error {
-			if r.Current {
-				return driver.ErrConflict
+		end := driver.Cursor(0)
+		for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward, nil) {
+			if err != nil {
+				return m.did(err, event{Op: "delete", Session: ref.ID})
 			}
-			return nil
-		})[0], event{Op: "delete", Session: ref.ID})
+			end = driver.Cursor(rec.End)
+		}
+		err := m.d.Delete(ctx, end, ref)
+		return m.did(err, event{Op: "delete", Session: ref.ID})
 	case 6, 7:
-		return m.did(m.d.Archive(ctx, ref, nil), event{Op: "archive"})
+		return m.did(m.d.Archive(ctx, ref, driver.Anywhere), event{Op: "archive"})
 	case 8, 9:
 		return m.did(m.d.Restore(ctx, ref), event{Op: "restore"})
 	case 10, 11:
@@ -143,7 +146,7 @@ func (m *mixer) step(ctx context.Context) error {
 		var ids []string
 		_, err := m.d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 			ids = nil
-			for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward) {
+			for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward, nil) {
 				if err != nil || rec.Entry.Idem == e.Idem {
 					return nil, err
 				}
@@ -154,7 +157,7 @@ func (m *mixer) step(ctx context.Context) error {
 		return m.did(err, event{Op: "append", Session: ref.ID, Lines: ids})
 	case 16, 17:
 		head, end := noHead, driver.Cursor(0)
-		for rec, err := range m.d.Scan(ctx, ref, 0, driver.Backward) {
+		for rec, err := range m.d.Scan(ctx, ref, 0, driver.Backward, nil) {
 			if err != nil {
 				return err
 			}
@@ -297,7 +300,7 @@ func checkLines(t *testing.T, d *pgdriver.Driver, ref driver.Ref, want []string)
 	t.Helper()
 	seen, idems := map[string]int{}, map[string]bool{}
 	head, turn, batch := noHead, "", ""
-	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		e := rec.Entry
 		if seen[e.ID]++; e.Idem != "" {

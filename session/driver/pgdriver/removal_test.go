@@ -70,7 +70,7 @@ func TestAsyncRemoval(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, map[string]string{"INSERT-lines": "on", "DELETE-lines": "on"}, seen())
-	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.Equal(t, map[string]string{"DELETE-sessions": "on", "DELETE-lines": "on"}, seen())
 	require.NoError(t, d.Close())
 }
@@ -94,8 +94,8 @@ func TestLockedByAnother(t *testing.T) {
 			_, err := d.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
 			return err
 		},
-		"delete":  func(ctx context.Context) error { return d.Delete(ctx, ref) },
-		"archive": func(ctx context.Context) error { return d.Archive(ctx, ref, nil) },
+		"delete":  func(ctx context.Context) error { return d.Delete(ctx, driver.Anywhere, ref) },
+		"archive": func(ctx context.Context) error { return d.Archive(ctx, ref, driver.Anywhere) },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		err := call(ctx)

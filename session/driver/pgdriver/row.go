@@ -107,33 +107,16 @@ func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error 
 	return err // nil: the row was made of lines that were replaced
 }
 
-// Agents implements [driver.Driver].
-func (d *Driver) Agents(ctx context.Context) ([]string, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, fmt.Errorf("pgdriver: agents: %w", err)
-	}
-	defer d.ops.Done()
-	var names []string
-	err := d.rows(ctx, func(rows pgx.Rows) (err error) {
-		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	}, `WITH RECURSIVE names AS (
-		(SELECT agent FROM {s}.sessions ORDER BY agent LIMIT 1)
-		UNION ALL
-		SELECT (SELECT t.agent FROM {s}.sessions t WHERE t.agent > n.agent ORDER BY t.agent LIMIT 1) FROM names n WHERE n.agent IS NOT NULL)
-		SELECT agent FROM names WHERE agent IS NOT NULL`)
-	if err != nil {
-		return nil, fmt.Errorf("pgdriver: agents: %w", err)
-	}
-	return names, nil
-}
-
 // List implements [driver.Driver].
 func (d *Driver) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, failOn("list", err)
 	}
 	defer d.ops.Done()
+	if agent == "" {
+		list, err := d.listAgents(ctx)
+		return list, failOn("list agents", err)
+	}
 	list, err := d.list(ctx, agent, after, n)
 	if err != nil && !misnamed(err) {
 		err = fmt.Errorf("agent %q: %w", agent, err)
@@ -165,5 +148,21 @@ func (d *Driver) list(ctx context.Context, agent string, after driver.Position, 
 		WHERE t.agent = $1 AND (t.updated_s, t.updated_ns, t.id) < ($2, $3, $4)
 		ORDER BY t.updated_s DESC, t.updated_ns DESC, t.id DESC LIMIT $5`,
 		agent, after.UpdatedAt.Unix(), after.UpdatedAt.Nanosecond(), after.ID, limit)
+	return list, err
+}
+
+// listAgents returns a row for each agent that has sessions.
+func (d *Driver) listAgents(ctx context.Context) (list []driver.Row, err error) {
+	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
+		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (row driver.Row, err error) {
+			err = r.Scan(&row.Agent)
+			return row, err
+		})
+		return err
+	}, `WITH RECURSIVE names AS (
+		(SELECT agent FROM {s}.sessions ORDER BY agent LIMIT 1)
+		UNION ALL
+		SELECT (SELECT t.agent FROM {s}.sessions t WHERE t.agent > n.agent ORDER BY t.agent LIMIT 1) FROM names n WHERE n.agent IS NOT NULL)
+		SELECT agent FROM names WHERE agent IS NOT NULL`)
 	return list, err
 }

@@ -75,9 +75,9 @@ func found(rows pgx.Rows, archived bool, from, to int64) iter.Seq2[storedLine, e
 
 // Scan implements [driver.Driver]. A loop sees the lines that were there when it
 // began, a page at a time; it keeps no connection between two pages.
-func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		if err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool { return yield(rec, nil) }); err != nil {
+		if err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool { return !driver.Keeps(keep, rec) || yield(rec, nil) }); err != nil {
 			yield(transcript.Record{}, fail("scan", ref, err))
 		}
 	}
@@ -179,16 +179,10 @@ func (d *Driver) end(ctx context.Context, ref driver.Ref) (body, lines int64, ar
 	return body, lines, archived, nil
 }
 
-// Settle implements [driver.Driver]. The database never shows a part of an append.
-func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	body, lines, _, err := d.end(ctx, ref)
-	return cursorOf(body, lines), fail("settle", ref, err)
-}
-
 // Flush implements [driver.Driver]. With Options.Async it makes one commit that waits
 // for the disk, and so for all commits before it; otherwise there is nothing to wait
 // for. An empty transaction would not wait, so it writes a message.
-func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
+func (d *Driver) Flush(ctx context.Context, ref driver.Ref, _ bool) error {
 	_, err := d.Get(ctx, ref)
 	if err == nil && d.opts.Async {
 		_, err = d.exec(ctx, "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'convolog', '')")

@@ -164,12 +164,12 @@ BEGIN
 	o_status := 'ok';
 END $$;
 
--- create makes a session if its key has given gen p_gen - 1 last, or p_gen is 0, and the
--- session p_base has the rev p_base_rev, which is NULL if it does not matter.
+-- create makes a session if its key has given gen p_gen - 1 last, or p_gen is 0, or p_given
+-- is set and no session of the key has p_gen, and the session p_base has the rev p_base_rev, which is NULL if it does not matter.
 CREATE FUNCTION {s}.create(
 	p_agent text, p_id text, p_owner bytea, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text, p_wait text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
-	p_types text[], p_ids text[], p_data bytea[], p_base text, p_base_rev integer,
+	p_types text[], p_ids text[], p_data bytea[], p_base text, p_base_rev integer, p_given boolean,
 	OUT o_status text, OUT o_body bigint
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -178,7 +178,12 @@ BEGIN
 	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	INSERT INTO {s}.keys (agent, hash, gen) VALUES (p_agent, p_key_hash, 0) ON CONFLICT DO NOTHING;
 	SELECT k.gen INTO v_gen FROM {s}.keys k WHERE k.agent = p_agent AND k.hash = p_key_hash FOR NO KEY UPDATE;
-	IF p_gen > 0 AND (v_gen <> p_gen - 1 OR p_only_first AND EXISTS (
+	IF p_given THEN
+		IF EXISTS (SELECT FROM {s}.sessions t WHERE t.agent = p_agent AND t.key_hash = p_key_hash AND t.gen = p_gen) THEN
+			o_status := 'taken';
+			RETURN;
+		END IF;
+	ELSIF p_gen > 0 AND (v_gen <> p_gen - 1 OR p_only_first AND EXISTS (
 		SELECT FROM {s}.sessions t WHERE t.agent = p_agent AND t.key_hash = p_key_hash AND t.gen > 0 AND NOT t.archived)) THEN
 		o_status := 'again';
 		RETURN;
@@ -203,7 +208,8 @@ BEGIN
 	o_status := 'ok';
 END $$;
 
--- set_current gives a session the highest gen of its key, and a line that says so.
+-- set_current gives a session the highest gen of its key, and a line that says so; without
+-- a line at least p_gen, unless another session of the key has it.
 CREATE FUNCTION {s}.set_current(
 	p_agent text, p_id text, p_gen bigint, p_sync text, p_wait text, p_type text, p_line_id text, p_data bytea,
 	OUT o_status text
@@ -222,6 +228,15 @@ BEGIN
 		o_status := 'gone';
 	ELSIF s.archived THEN
 		o_status := 'archived';
+	ELSIF p_data IS NULL THEN
+		IF EXISTS (SELECT FROM {s}.sessions t WHERE t.agent = p_agent AND t.key_hash = v_hash AND t.gen = p_gen AND t.id <> p_id) THEN
+			o_status := 'taken';
+			RETURN;
+		END IF;
+		UPDATE {s}.sessions t SET gen = greatest(t.gen, p_gen) WHERE t.agent = p_agent AND t.id = p_id;
+		UPDATE {s}.keys k SET gen = greatest(k.gen, p_gen) WHERE k.agent = p_agent AND k.hash = v_hash;
+		PERFORM nextval('{s}.changes');
+		o_status := 'ok';
 	ELSIF v_gen <> p_gen - 1 THEN
 		o_status := 'again';
 	ELSIF s.lines >= {max} THEN

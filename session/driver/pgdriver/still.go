@@ -16,7 +16,7 @@ type still struct {
 	ctx         context.Context //nolint:containedctx // that of the transaction
 	d           *Driver
 	tx          pgx.Tx
-	row         driver.Row // with Size and Current
+	row         driver.Row // with Size
 	body, lines int64
 	busy        bool // a turn is running
 }
@@ -66,14 +66,14 @@ func (s *still) lock(ref driver.Ref) error {
 	if err := s.exec("SELECT FROM {s}.sessions WHERE agent = $1 AND id = $2 FOR UPDATE", ref.Agent, ref.ID); err != nil {
 		return err
 	}
-	row, err := readRow(s.tx.QueryRow(s.ctx, s.d.sql.Replace("SELECT "+rowColumns+", t.body, t.lines, "+isCurrent+`,
+	row, err := readRow(s.tx.QueryRow(s.ctx, s.d.sql.Replace("SELECT "+rowColumns+`, t.body, t.lines,
 			t.turn IS NOT NULL AND t.turn_until >= clock_timestamp()
 		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`), s.d.args([]any{ref.Agent, ref.ID})...),
-		&s.body, &s.lines, &s.row.Current, &s.busy)
+		&s.body, &s.lines, &s.busy)
 	if err != nil {
 		return err
 	}
-	row.Size, row.Current = int64(cursorOf(s.body, s.lines)), s.row.Current
+	row.Size = int64(cursorOf(s.body, s.lines))
 	s.row = row
 	return nil
 }
@@ -83,15 +83,13 @@ func (s *still) settle() error {
 	return s.exec("SELECT set_config('synchronous_commit', $1, true), set_config('lock_timeout', $2, true)", s.d.strict, lockWait(s.ctx))
 }
 
-// allow reports why the session must stay as it is, if there is a reason.
-func (s *still) allow(check func(driver.Row) error) error {
-	if s.busy {
+// allow returns an error unless the session ends at a cursor and has no turn.
+func (s *still) allow(at driver.Cursor) error {
+	switch {
+	case s.busy:
 		return verdict{driver.ErrBusy}
-	}
-	if check != nil {
-		if err := check(s.row); err != nil {
-			return verdict{err}
-		}
+	case at >= 0 && int64(at) != s.row.Size:
+		return verdict{driver.ErrConflict}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestStoppedHolder(t *testing.T) {
 	require.Equal(t, "<nil>", lines.Text())
 	require.NoError(t, cmd.Wait())
 	var said []string
-	for rec, err := range d.Scan(t.Context(), row.Ref(), 0, driver.Forward) {
+	for rec, err := range d.Scan(t.Context(), row.Ref(), 0, driver.Forward, nil) {
 		require.NoError(t, err)
 		said = append(said, rec.Entry.ID)
 	}

@@ -156,7 +156,7 @@ func TestUnheardCommit(t *testing.T) {
 	}
 	lines := func(t *testing.T, ref driver.Ref, want ...string) {
 		var got []string
-		for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+		for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 			require.NoError(t, err)
 			got = append(got, rec.Entry.ID)
 		}
@@ -177,7 +177,7 @@ func TestUnheardCommit(t *testing.T) {
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two", "three") }},
 		{"append that is decided", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
 			_, err := d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
-				for _, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+				for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 					if err != nil {
 						return nil, err
 					}
@@ -203,23 +203,21 @@ func TestUnheardCommit(t *testing.T) {
 				return row, line
 			})
 			if err == nil {
-				_, err = d.SetCurrent(ctx, ref, func(int64) driver.Line { return lineOf("two") })
+				_, err = d.SetCurrent(ctx, ref, 0, func(int64) driver.Line { return lineOf("two") })
 			}
 			return err
 		}, func(t *testing.T, ref driver.Ref) {
 			lines(t, ref, "two")
 			require.EqualValues(t, 3, row(t, ref).Gen)
 		}},
-		{"delete", ".remove(", func(ctx context.Context, ref driver.Ref) error { return d.Delete(ctx, ref) }, gone},
-		{"delete if", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
-			return d.DeleteIf(ctx, []driver.Ref{ref}, func(driver.Row) error { return nil })[0]
-		}, gone},
-		{"archive", "commit\x00", func(ctx context.Context, ref driver.Ref) error { return d.Archive(ctx, ref, nil) }, func(t *testing.T, ref driver.Ref) {
+		{"delete", ".remove(", func(ctx context.Context, ref driver.Ref) error { return d.Delete(ctx, driver.Anywhere, ref) }, gone},
+		{"delete and commit", "commit\x00", func(ctx context.Context, ref driver.Ref) error { return d.Delete(ctx, driver.Anywhere, ref) }, gone},
+		{"archive", "commit\x00", func(ctx context.Context, ref driver.Ref) error { return d.Archive(ctx, ref, driver.Anywhere) }, func(t *testing.T, ref driver.Ref) {
 			require.True(t, row(t, ref).Archived)
 			lines(t, ref)
 		}},
 		{"restore", "DELETE FROM", func(ctx context.Context, ref driver.Ref) error {
-			if err := d.Archive(ctx, ref, nil); err != nil {
+			if err := d.Archive(ctx, ref, driver.Anywhere); err != nil {
 				return err
 			}
 			cut.arm("commit\x00", cut.isLate())
@@ -247,7 +245,7 @@ func TestUnheardCommit(t *testing.T) {
 			})
 		}, func(t *testing.T, ref driver.Ref) {
 			require.Equal(t, 1, row(t, ref).Rev)
-			for range d.Scan(t.Context(), ref, 0, driver.Forward) {
+			for range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {
 				break // the cursors are new
 			}
 			lines(t, ref)
