@@ -202,8 +202,8 @@ func (x *index) holdLog(ctx context.Context, o *openLog, lock func(*filelog.Log,
 	return release, err
 }
 
-// deleteAt deletes those of the sessions that end at a cursor and have no turn. It settles
-// nothing, as on a full disk sessions can be deleted.
+// deleteAt deletes each session that ends at a cursor and is without a turn. It settles
+// nothing, because sessions can be deleted on a full disk.
 func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) error {
 	var releases []func()
 	defer func() {

@@ -42,7 +42,7 @@ type record struct {
 	Listed  folderTimes `json:"listed,omitzero"`   // of folders whose names the lines before are about
 	Unknown string      `json:"unknown,omitempty"` // a transcript whose header cannot be read
 	Open    int64       `json:"open,omitempty"`    // a writer that may append from now on
-	Closed  int64       `json:"closed,omitempty"`  // a writer that appends no more; the index has its rows
+	Closed  int64       `json:"closed,omitempty"`  // a writer that appends no more; its rows are in the index
 	Delete  string      `json:"delete,omitempty"`
 	Erase   string      `json:"erase,omitempty"` // a session whose lines are replaced
 }

@@ -259,7 +259,7 @@ func TestOlderIndex(t *testing.T) {
 	}
 }
 
-// A newer program may put its index in place while this one has the store open.
+// A newer program may put its index in place while the store is open.
 func TestIndexBecomesNewer(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

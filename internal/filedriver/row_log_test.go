@@ -42,7 +42,7 @@ func TestPutOfAnOldRow(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// Without Describe a row has the times of the header; with it those it gives.
+// Without Describe the times of a row are those of the header.
 func TestTimesOfARow(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -71,7 +71,7 @@ func TestTimesOfARow(t *testing.T) {
 	}
 }
 
-// Times that JSON has no form for are left out of a row.
+// A row leaves out times that JSON cannot hold.
 func TestTimesOutOfRange(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

@@ -248,8 +248,8 @@ func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.
 	return row, nil
 }
 
-// free returns an error if another session of a key than that of an ID has a gen. The
-// caller holds the lock of the index.
+// free returns an error if a session of the key with another ID uses a gen. The caller
+// holds the lock of the index.
 func (x *index) free(key ownedKey, gen int64, id string) error {
 	for e := x.byKey[key]; e != nil; e = e.next {
 		if e.gen == gen && e.id != id {

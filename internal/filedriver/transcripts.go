@@ -206,7 +206,7 @@ func (x *index) hasStrangers(folder, end string) (bool, error) {
 		if !ok || x.find(enc) != nil { // most IDs are written as they are
 			return false
 		}
-		id, _ := DecodeName(enc) // that of a hashed name is unknown
+		id, _ := DecodeName(enc) // a hashed name gives none
 		return x.find(id) == nil
 	}), x.a.d.wrap("list sessions", filepath.Join(x.a.dir, folder), err, "check that this user may read it")
 }

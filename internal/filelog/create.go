@@ -161,7 +161,7 @@ func removeTemp(root *os.Root, temp string) error {
 }
 
 // SyncDir puts the names in a folder, not the files, on stable storage. Dir "."
-// is root itself. On Windows, which has no such call, SyncDir does nothing.
+// is root itself. Windows lacks such a call: SyncDir does nothing there.
 func SyncDir(root *os.Root, dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -176,8 +176,8 @@ func TestRecoverInTheCopyOfAnother(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// A copy has the mode of the file, also when it is larger than a chunk, and
-// readers of the old descriptor go on reading.
+// A copy keeps the mode of the file, even of one larger than a chunk, and readers
+// of the old descriptor go on reading.
 func TestRecoverCopiesAll(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)

@@ -128,10 +128,11 @@ var scanMistakes = []mistake{
 	}},
 	{"never asks about the first line", "scan/keep", func(b *broken) {
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-			first := func(at driver.Cursor, lines []byte) bool { return at > 0 && keep(at, lines) }
 			if keep == nil {
-				first = nil
+				return b.Driver.Scan(ctx, ref, from, dir, nil)
 			}
+			header := driver.Cursor(b.records(ref)[0].Offset)
+			first := func(at driver.Cursor, lines []byte) bool { return at > header && keep(at, lines) }
 			return b.Driver.Scan(ctx, ref, from, dir, first)
 		}
 	}},
