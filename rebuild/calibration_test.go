@@ -2,7 +2,6 @@ package rebuild_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -26,9 +25,7 @@ func TestCalibrations(t *testing.T) {
 	}
 	check := func(want ...transcript.Calibration) {
 		t.Helper()
-		if got := f.Standing().Calibrations; !slices.Equal(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", f.Standing().Calibrations))
 	}
 	check()
 	add(transcript.UserText("hi"))

@@ -93,15 +93,6 @@ func isBound(b transcript.Block, o transcript.Origin) bool {
 	return transcript.IsReasoning(b) && o.Answer != nil && signs(o.API)
 }
 
-// WithoutReasoning returns messages without reasoning that is signed. It is for a
-// request that a provider has refused because of it. Reasoning of APIs that do
-// not bind it stays: they would miss it.
-func WithoutReasoning(messages []transcript.Message) []transcript.Message {
-	return Without(messages, func(b transcript.Block, o transcript.Origin) bool {
-		return transcript.IsReasoning(b) && (o.API == "" || signs(o.API))
-	})
-}
-
 // Without returns messages without the blocks that drop holds for, which gets a
 // zero origin for blocks without one. An emptied message goes as well, and the
 // messages around it are joined if they have one role. The messages given are not

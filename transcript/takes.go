@@ -1,0 +1,50 @@
+package transcript
+
+import "slices"
+
+// Form is a form of content, or a kind of it, that a service may not take.
+type Form string
+
+// The forms.
+const (
+	Images     Form = "images"     // a note replaces each
+	Documents  Form = "documents"  // a note replaces each
+	Parts      Form = "parts"      // of Chat Completions: content is a string
+	Signatures Form = "signatures" // of the Messages API: unsigned reasoning goes back
+	CallIDs    Form = "call-ids"   // of Gemini: calls and results have no ID
+)
+
+// Takes is what a service takes less than its API allows. The zero value takes
+// all of it; of a number 0 is no limit.
+type Takes struct {
+	Without []Form
+	Images  int // in a request
+	Side    int // of an image, in pixels
+	// ManySide replaces Side in a request with more than Many images.
+	Many, ManySide int
+	Messages       int // in a request
+}
+
+// And returns what both take.
+func (t Takes) And(u Takes) Takes {
+	least := func(a, b int) int {
+		if a <= 0 || b > 0 && b < a {
+			return max(b, 0)
+		}
+		return a
+	}
+	if u.ManySide > 0 && (t.ManySide <= 0 || u.ManySide < t.ManySide) {
+		t.Many, t.ManySide = u.Many, u.ManySide
+	}
+	t.Without = union(t.Without, u.Without)
+	t.Images, t.Side, t.Messages = least(t.Images, u.Images), least(t.Side, u.Side), least(t.Messages, u.Messages)
+	return t
+}
+
+// Has reports whether the service takes a form.
+func (t Takes) Has(f Form) bool { return !slices.Contains(t.Without, f) }
+
+// Takes returns the limits and the forms in c.
+func (c Calibration) Takes() Takes {
+	return Takes{Without: c.Without, Images: max(c.Images, 0), Side: max(c.Side, 0), Messages: max(c.Messages, 0)}
+}
