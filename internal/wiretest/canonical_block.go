@@ -119,7 +119,7 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 		rest = b.Extra
 	case transcript.ThinkingBlock:
 		// Its text may be empty: newer models hide it and sign it all the same.
-		r.wantAt(b.Signature != "", p, "thinking", "thinking.signature", "Field required")
+		r.wantAt(b.Signature != "" || imitators.Get().MatchString(r.req.Model), p, "thinking", "thinking.signature", "Field required")
 		rest = b.Extra
 	case transcript.RedactedThinkingBlock:
 		r.wantAt(b.Data != "", p, "thinking", "redacted_thinking.data", "Field required")
