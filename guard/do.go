@@ -215,7 +215,10 @@ func (r *run) preflight(ctx context.Context) error {
 	if err := r.recall(ctx); err != nil {
 		return err
 	}
-	if err := r.read(ctx); err != nil || r.fits() {
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	if err := r.count(ctx); err != nil || r.fits() {
 		return err
 	}
 	_, err := r.cure(ctx, Overflow{

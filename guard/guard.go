@@ -31,6 +31,10 @@ type Guard struct {
 	// this endpoint, and reasoning that only its maker can read goes to no other.
 	// Empty: not known.
 	Endpoint string
+	// Takes is what the service takes less than its API allows, TakesOf of package wire for
+	// example. With the limits that a [Calibrated] history has learned it goes into
+	// every call. Media and messages above its numbers make room before the call.
+	Takes transcript.Takes
 	// Window is the context window of the model in tokens; 0: not known. If it
 	// is known, requests too long by estimate are made smaller before they are
 	// sent. A [Calibrated] history may have a smaller one.
@@ -124,7 +128,7 @@ const (
 // request makes the request for a history, as the model of a calibration takes it.
 func (g *Guard) request(h rebuild.History, c transcript.Calibration) (transcript.Request, transcript.Made) {
 	c.Endpoint = g.Endpoint
-	req := transcript.Request{Model: g.Model, System: h.SystemPrompt(g.System), Tools: g.Tools, MaxOutput: g.MaxOutput, Takes: c.Takes()}
+	req := transcript.Request{Model: g.Model, System: h.SystemPrompt(g.System), Tools: g.Tools, MaxOutput: g.MaxOutput, Takes: c.Takes().And(g.Takes)}
 	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools), Endpoint: g.Endpoint}
 	messages, mark := rebuild.For(h.Messages, c)
 	req.Messages, made.Thought = rebuild.Reasoned(messages, made.PromptHash)

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -56,8 +57,8 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 		all = oldest(all, o.Limit)
 	case o.Refused == "side":
 		over := above(medium.side)
-		if fewer := oldest(all, manyImages); o.Rule == manySides && len(fewer) > 0 && len(fewer) < len(over) {
-			over = fewer
+		if o.Rule == manySides {
+			over = fewer(oldest(all, manyImages), over)
 		}
 		all = over
 	default:
@@ -92,6 +93,79 @@ func oldest(all []medium, limit int) []medium {
 		excess -= len(m.blocks)
 	}
 	return all
+}
+
+// fewer is the shorter one of two lists, or the other if it is empty.
+func fewer(a, b []medium) []medium {
+	if len(a) == 0 || len(b) > 0 && len(b) < len(a) {
+		return b
+	}
+	return a
+}
+
+// count replaces media before the first call, if there are more than the service takes,
+// and makes room if there are too many messages.
+func (r *run) count(ctx context.Context) error {
+	takes := r.request.Takes
+	images, documents := r.mediaOf("image"), r.mediaOf("document")
+	var all []medium
+	if takes.Images > 0 && len(images) > takes.Images {
+		all = oldest(images, takes.Images)
+	}
+	if takes.Documents > 0 && len(documents) > takes.Documents {
+		all = append(all, oldest(documents, takes.Documents)...)
+	}
+	if takes.ManySide > 0 && len(images) > takes.Many {
+		wide := slices.DeleteFunc(slices.Clone(images), func(m medium) bool { return m.side() <= takes.ManySide })
+		if len(wide) > 0 {
+			all = append(all, fewer(oldest(images, takes.Many), wide)...)
+		}
+	}
+	o := Overflow{Kind: Part, Refused: "count", Prompt: len(images) + len(documents), Rule: estimated}
+	if len(all) > 0 && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Part) }) {
+		before := r.size
+		var clips []transcript.Clipping
+		for _, m := range all {
+			if c := m.clip(); !slices.ContainsFunc(clips, func(d transcript.Clipping) bool { return d.Content == c.Content }) {
+				clips = append(clips, c)
+			}
+		}
+		if _, err := r.h.Append(ctx, transcript.Clip{Clips: clips}); err != nil {
+			return err
+		}
+		if err := r.read(ctx); err != nil {
+			return err
+		}
+		r.tell(ctx, Event{Kind: EventStage, Overflow: o, Stage: "media", Changed: true, Before: before})
+	}
+	if n := messagesIn(r.request.Messages); takes.Messages > 0 && n > takes.Messages {
+		_, err := r.cure(ctx, Overflow{Kind: Messages, Prompt: n, Limit: takes.Messages, Rule: estimated}, nil)
+		return err
+	}
+	return nil
+}
+
+// mediaOf lists the media of a kind in the request, oldest first.
+func (r *run) mediaOf(kind string) []medium {
+	return slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
+		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return b.BlockType() == kind })
+	})
+}
+
+// messagesIn counts messages as services do that have a message for each result.
+func messagesIn(messages []transcript.Message) (n int) {
+	for _, m := range messages {
+		results := 0
+		for _, b := range m.Content {
+			if _, ok := b.(transcript.ToolResultBlock); ok {
+				results++
+			}
+		}
+		if n += results; results < len(m.Content) {
+			n++
+		}
+	}
+	return n
 }
 
 // side is the longest side of an image in pixels.

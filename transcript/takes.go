@@ -17,9 +17,10 @@ const (
 // Takes is what a service takes less than its API allows. The zero value takes
 // all of it; of a number 0 is no limit.
 type Takes struct {
-	Without []Form
-	Images  int // in a request
-	Side    int // of an image, in pixels
+	Without   []Form
+	Images    int // in a request
+	Documents int // in a request
+	Side      int // of an image, in pixels
 	// ManySide replaces Side in a request with more than Many images.
 	Many, ManySide int
 	Messages       int // in a request
@@ -37,6 +38,7 @@ func (t Takes) And(u Takes) Takes {
 		t.Many, t.ManySide = u.Many, u.ManySide
 	}
 	t.Without = union(t.Without, u.Without)
+	t.Documents = least(t.Documents, u.Documents)
 	t.Images, t.Side, t.Messages = least(t.Images, u.Images), least(t.Side, u.Side), least(t.Messages, u.Messages)
 	return t
 }

@@ -86,7 +86,7 @@ func (s *service) Complete(ctx context.Context, req transcript.Request) (*transc
 }
 
 func (s *service) guard() *guard.Guard {
-	return &guard.Guard{Model: dialects[s.api].model, System: "You are an agent.", Endpoint: s.host, Tools: []transcript.Tool{{Name: "look", InputSchema: []byte(`{"type":"object"}`)}}}
+	return &guard.Guard{Model: dialects[s.api].model, Takes: wire.TakesOf(dialects[s.api].model, ""), System: "You are an agent.", Endpoint: s.host, Tools: []transcript.Tool{{Name: "look", InputSchema: []byte(`{"type":"object"}`)}}}
 }
 
 // turn appends a text and the answer to it, and returns how many calls that took.
@@ -180,6 +180,10 @@ func TestRefusedParts(t *testing.T) {
 				refuses := guardtest.Holds(part)
 				if part == "reasoning" { // of answers so far, as if another account had made them
 					refuses = func(r guardtest.Request) bool { return bytes.Contains(r.Body, []byte(`"Hm 1"`)) }
+				}
+				if part == "image" { // one of two
+					data := storetest.Screenshot(300, 2).Source.Data
+					refuses = func(r guardtest.Request) bool { return bytes.Contains(r.Body, []byte(data)) }
 				}
 				m := &guardtest.Model{Keep: -1, Bind: guardtest.BindError, Answer: guardtest.When(func(r guardtest.Request) bool {
 					return on && r.Host == "a" && refuses(r)
