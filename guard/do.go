@@ -301,6 +301,9 @@ func (r *run) cure(ctx context.Context, o Overflow, of error) (again bool, err e
 			break
 		}
 	}
+	if o.Kind == Messages && again && o.Rule != estimated {
+		r.commit(ctx, transcript.Calibration{Messages: o.Limit}) // a compaction forgets it
+	}
 	return again, nil
 }
 

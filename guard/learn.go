@@ -64,15 +64,18 @@ func (r *run) append(ctx context.Context, c transcript.Calibration) (appended tr
 // learn derives the window, and the ratio of the provider's count to the
 // estimate, from a refusal.
 func (r *run) learn(ctx context.Context, o Overflow) {
-	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Rule == estimated {
+	switch {
+	case o.Rule == manySides:
+		r.commit(ctx, transcript.Calibration{Images: manyImages})
+	case o.Refused == "count":
+		r.commit(ctx, transcript.Calibration{Images: o.Limit})
+	case o.Refused == "side":
+		r.commit(ctx, transcript.Calibration{Side: o.Limit})
+	}
+	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Kind == Messages || o.Rule == estimated {
 		return // its limit is not a window
 	}
 	var c transcript.Calibration
-	if o.Kind == Messages {
-		c.Messages = o.Limit
-		r.commit(ctx, c)
-		return
-	}
 	if o.Rule == planWindow {
 		if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
 			r.window = o.Limit // for now: plans change

@@ -56,11 +56,9 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 	case o.Refused == "count":
 		all = oldest(all, o.Limit)
 	case o.Refused == "side":
-		over := above(medium.side)
-		if o.Rule == manySides {
-			over = fewer(oldest(all, manyImages), over)
+		if all = above(medium.side); o.Rule == manySides {
+			all = fewer(oldest(findMedia(h.Messages), manyImages), all)
 		}
-		all = over
 	default:
 		all = above(func(m medium) int { return m.size * 3 / 4 }) // of base64
 	}
@@ -115,11 +113,12 @@ func (r *run) count(ctx context.Context) error {
 	if takes.Documents > 0 && len(documents) > takes.Documents {
 		all = append(all, oldest(documents, takes.Documents)...)
 	}
-	if takes.ManySide > 0 && len(images) > takes.Many {
-		wide := slices.DeleteFunc(slices.Clone(images), func(m medium) bool { return m.side() <= takes.ManySide })
-		if len(wide) > 0 {
-			all = append(all, fewer(oldest(images, takes.Many), wide)...)
-		}
+	wider := func(side int) []medium {
+		return slices.DeleteFunc(slices.Clone(images), func(m medium) bool { return side <= 0 || m.side() <= side })
+	}
+	all = append(all, wider(takes.Side)...)
+	if wide := wider(takes.ManySide); len(images) > takes.Many && len(wide) > 0 {
+		all = append(all, fewer(oldest(images, takes.Many), wide)...)
 	}
 	o := Overflow{Kind: Part, Refused: "count", Prompt: len(images) + len(documents), Rule: estimated}
 	if len(all) > 0 && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Part) }) {

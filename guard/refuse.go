@@ -18,6 +18,10 @@ type trial struct {
 	err  error  // that the caller gets if the refusal comes back
 }
 
+// namesMedia is the rule of an error that no rule knows, of which only the word for a
+// medium is known. All media are left out, once.
+const namesMedia = "names media"
+
 // isStaged reports whether stages cure a refused part: they replace media and
 // texts by size and number.
 func isStaged(o Overflow) bool {
@@ -44,7 +48,7 @@ func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 		return c, c.Unread != "" && !r.tried[o.Refused]
 	case "image", "document", "media":
 		c.Left = r.unreadable(o)
-		return c, len(c.Left) > 0 && !r.tried[o.Refused+" all"]
+		return c, len(c.Left) > 0 && !r.tried[o.Refused+" all"] && !(o.Rule == namesMedia && r.tried[o.Refused])
 	}
 	c.Without = without[o.Refused]
 	return c, c.Without != nil && !r.tried[o.Refused]
@@ -91,7 +95,7 @@ func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
 		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || b.BlockType() == o.Refused })
 	})
 	chosen := all
-	if !r.tried[o.Refused] {
+	if !r.tried[o.Refused] && o.Rule != namesMedia {
 		chosen = slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return m.message != all[len(all)-1].message })
 		for _, m := range all {
 			if slices.ContainsFunc(chosen, m.equals) {
@@ -157,6 +161,9 @@ func (r *run) prove(ctx context.Context) {
 // returns the error of Do, or nil if another call may help.
 func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 	ev, o := r.g.evidence(err)
+	if o.Rule == none && isRefusal(ev.status) && find("names_media").MatchString(strings.Join(ev.texts, "\n")) && !find("not_media").MatchString(strings.Join(ev.texts, "\n")) {
+		o = Overflow{Kind: Part, Refused: "media", Rule: namesMedia}
+	}
 	if t := r.trial; t != nil && ctx.Err() == nil {
 		switch {
 		case o.Kind == Part && o.Refused == t.of.Refused && (saidIn(ev) == t.text || !isMedium(o)):

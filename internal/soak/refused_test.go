@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -54,6 +55,7 @@ type service struct {
 	api, host string
 	model     *guardtest.Model
 	calls     int
+	blind     bool // its guard does not know its limits
 }
 
 func (s *service) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
@@ -86,7 +88,11 @@ func (s *service) Complete(ctx context.Context, req transcript.Request) (*transc
 }
 
 func (s *service) guard() *guard.Guard {
-	return &guard.Guard{Model: dialects[s.api].model, Takes: wire.TakesOf(dialects[s.api].model, ""), System: "You are an agent.", Endpoint: s.host, Tools: []transcript.Tool{{Name: "look", InputSchema: []byte(`{"type":"object"}`)}}}
+	var takes transcript.Takes
+	if !s.blind {
+		takes = wire.TakesOf(dialects[s.api].model, "")
+	}
+	return &guard.Guard{Model: dialects[s.api].model, Takes: takes, System: "You are an agent.", Endpoint: s.host, Tools: []transcript.Tool{{Name: "look", InputSchema: []byte(`{"type":"object"}`)}}}
 }
 
 // turn appends a text and the answer to it, and returns how many calls that took.
@@ -240,4 +246,44 @@ func TestRefusedParts(t *testing.T) {
 		}
 	}
 	t.Logf("%d took more than two calls", twice)
+}
+
+// wide is a screenshot of 2,600 pixels by its head.
+func wide(seed uint64) transcript.Block {
+	data := storetest.Grain(120, seed)
+	copy(data, "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x0a\x28\x00\x00\x06\x40")
+	return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(data)}}
+}
+
+// Many large screenshots that come to Claude from another model cost one refused call,
+// or none if the limits of the service are known, and later ones none.
+func TestManyScreenshots(t *testing.T) {
+	for takes, most := range map[bool]int{false: 2, true: 0} {
+		refusals := 0
+		m := &guardtest.Model{Keep: -1, Bind: guardtest.BindError}
+		m.Answer = guardtest.When(func(r guardtest.Request) bool {
+			many := strings.HasPrefix(r.Model, "claude") && bytes.Count(r.Body, []byte(`"type":"image"`)) > 20
+			if many {
+				refusals++
+			}
+			return many
+		}, guardtest.Always(guardtest.Fail(http.StatusBadRequest, "invalid_request_error",
+			"messages.8.content.2.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels")), thought)
+		st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
+		conv := storetest.Load(t, st, storetest.CLI)
+		s := &service{api: "chat", host: "a", model: m}
+		shot := func(n uint64) transcript.Message {
+			return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: fmt.Sprint("screen ", n)}, wide(n)}}
+		}
+		for n := range uint64(40) {
+			s.turn(t, conv, shot(n))
+		}
+		s = &service{api: "anthropic", host: "a", model: m, blind: !takes}
+		for n := range uint64(30) {
+			s.turn(t, conv, shot(100+n))
+		}
+		require.LessOrEqual(t, refusals, most)
+		require.Empty(t, m.Invalid())
+		storetest.Close(t, st)
+	}
 }
