@@ -51,7 +51,7 @@ var imports = map[string][]string{
 	"rebuild/wire":                 {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
 	// The code that the formats share. No format imports another, and rebuild/wire imports none of them.
 	"rebuild/wire/internal/js":       {"internal/jsontext"},
-	"rebuild/wire/internal/format":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/js", "transcript"},
+	"rebuild/wire/internal/format":   {"internal/imagesize", "internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/js", "transcript"},
 	"rebuild/wire/internal/messages": {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},
 	"rebuild/wire/internal/openai":   {"internal/jsontext", "rebuild", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},
 	"rebuild/wire/anthropic":         {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/messages", "transcript"},
@@ -61,7 +61,7 @@ var imports = map[string][]string{
 	"rebuild/wire/openairesponses":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
 	"compact":                        {"internal/lazy", "internal/recalltool", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
 	"guard":                          {"internal/imagesize", "internal/lazy", "internal/recalltool", "rebuild", "transcript", "transcript/tokens"},
-	"guard/guardtest":                {"internal/wiretest", "transcript", "transcript/tokens"},
+	"guard/guardtest":                {"internal/lazy", "internal/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":                 {"transcript"},
 	"session/driver/memdriver":       {"session/driver", "transcript"},
 	"session/sessiontest":            {"session/driver", "transcript"},

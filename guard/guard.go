@@ -31,9 +31,9 @@ type Guard struct {
 	// this endpoint, and reasoning that only its maker can read goes to no other.
 	// Empty: not known.
 	Endpoint string
-	// Takes is what the service takes less than its API allows, TakesOf of package wire for
-	// example. With the limits that a [Calibrated] history has learned it goes into
-	// every call. Media and messages above its numbers make room before the call.
+	// Takes are the limits of the service, such as TakesOf of package wire returns.
+	// With the limits in a [Calibrated] history it goes into every call. Media and
+	// messages above its numbers make room before the call.
 	Takes transcript.Takes
 	// Window is the context window of the model in tokens; 0: not known. If it
 	// is known, requests too long by estimate are made smaller before they are
@@ -99,9 +99,8 @@ type Event struct {
 	// Before and After are the size of the prompt in tokens, by estimate.
 	Before, After int
 	MaxOutput     int // of the next attempt
-	// Learned is the calibration that an EventLearned committed. That of an
-	// EventRefused holds the cure of a refused part; Changed is false as long as the
-	// cure is tried, and true when it is proven.
+	// Learned is the calibration that an EventLearned committed. In an EventRefused
+	// it is the cure of a refused part: tried, or proven if Changed is set.
 	Learned transcript.Calibration
 	// Dropped is the provider's report of an EventDropped, as JSON.
 	Dropped json.RawMessage

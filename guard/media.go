@@ -25,7 +25,7 @@ import (
 // shortened to the allowed length.
 func Media() Stage { return editing("media", []Kind{Bytes, Part}, media) }
 
-// medium is an image or a document in a history, or those of one tool result.
+// medium is an image or a document in a history, or all of one tool result.
 type medium struct {
 	message int
 	size    int // bytes
@@ -151,7 +151,7 @@ func (r *run) mediaOf(kind string) []medium {
 	})
 }
 
-// messagesIn counts messages as services do that have a message for each result.
+// messagesIn counts messages as services do that take each result as a message.
 func messagesIn(messages []transcript.Message) (n int) {
 	for _, m := range messages {
 		results := 0

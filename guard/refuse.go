@@ -73,7 +73,7 @@ func (r *run) answered() string {
 	return entry
 }
 
-// isOwn reports whether a block has a part that is only for the model that made it.
+// isOwn reports whether a block holds data only for the model that made it.
 func isOwn(b transcript.Block) bool {
 	var extra transcript.Extra
 	switch b := b.(type) {
@@ -88,8 +88,8 @@ func isOwn(b transcript.Block) bool {
 	return len(extra["ext"]) > 0
 }
 
-// unreadable returns the media that may be the cause of a refusal: those of the
-// newest message with any, and their equals; the second time all.
+// unreadable returns the media that may be the cause of a refusal: all in the newest
+// message with any, and their equals; the second time all.
 func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
 	all := slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
 		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || b.BlockType() == o.Refused })
@@ -111,7 +111,7 @@ func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
 	return left
 }
 
-// equals reports whether two media have a block in common.
+// equals reports whether two media share a block.
 func (m medium) equals(n medium) bool {
 	return slices.ContainsFunc(m.blocks, func(b transcript.Block) bool {
 		return slices.ContainsFunc(n.blocks, func(c transcript.Block) bool { return reflect.DeepEqual(b, c) })
@@ -197,5 +197,3 @@ func saidIn(ev evidence) string {
 	text := strings.Join(slices.Concat(ev.texts, ev.codes), "\n")
 	return digit.Get().ReplaceAllString(find("identifier").ReplaceAllString(text, ""), "")
 }
-
-func (ev evidence) codesText() string { return strings.Join(ev.codes, " ") }

@@ -18,11 +18,10 @@ import (
 // blocks that another endpoint of Gemini or of the Responses API made, if both
 // endpoints are known. Texts and calls stay.
 //
-// The mark stands for all that c leaves out; it is empty if that is nothing. It
+// The mark is a hash of all that c leaves out, and empty if that is nothing. It
 // follows the [PromptHash] in [transcript.Made], so signed reasoning never
-// crosses between requests that leave out different things: the answers in the
-// result have the hash of requests with this mark, and [Reasoned] takes them
-// with the hash alone.
+// crosses between requests that leave out different things. Answers in the result
+// carry no mark if it is this one, so [Reasoned] takes them with the hash alone.
 //
 // The messages given are not modified, and may be what For returns.
 func For(messages []transcript.Message, c transcript.Calibration) (out []transcript.Message, mark string) {

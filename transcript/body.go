@@ -226,9 +226,9 @@ type Calibration struct {
 	FailedAt int `json:"failedAt,omitempty"`
 
 	// Without are the forms that the service refused. Images, Side and Messages
-	// are the limits of the same names in [Takes]; below 0 there is none. Left are
-	// media that it refused, or results with such. An empty list takes back all of
-	// an earlier list; nil leaves it.
+	// are the limits of the same names in [Takes]; a number below 0 takes an
+	// earlier one back. Left are refused media, or results with such. An empty list
+	// takes back all of an earlier list; nil leaves it.
 	Without  []Form     `json:"without,omitempty"`
 	Images   int        `json:"images,omitempty"`
 	Side     int        `json:"side,omitempty"`

@@ -333,7 +333,7 @@ func (b *Erasure) members(c *codec) { optStrs(c, "entries", &b.Entries) }
 func (b *Custom) members(c *codec) {
 	c.str("name", &b.Name)
 	c.optRaw("data", &b.Data)
-	c.optStrs("covers", &b.Covers)
+	optStrs(c, "covers", &b.Covers)
 }
 
 func (b *Unknown) members(c *codec) { c.optTrue("critical", &b.Critical) }

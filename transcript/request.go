@@ -12,8 +12,7 @@ type Request struct {
 	Messages  []Message `json:"messages"`
 	Tools     []Tool    `json:"tools,omitempty"`
 	MaxOutput int       `json:"max_tokens,omitempty"` // tokens; 0 leaves it to the client
-	// Takes is what the service takes less than its API allows, as far as it is
-	// known.
+	// Takes are the limits of the service, as they are known.
 	Takes Takes `json:"takes,omitzero"`
 }
 

@@ -11,11 +11,11 @@ const (
 	Documents  Form = "documents"  // a note replaces each
 	Parts      Form = "parts"      // of Chat Completions: content is a string
 	Signatures Form = "signatures" // of the Messages API: unsigned reasoning goes back
-	CallIDs    Form = "call-ids"   // of Gemini: calls and results have no ID
+	CallIDs    Form = "call-ids"   // of Gemini: calls and results without IDs
 )
 
-// Takes is what a service takes less than its API allows. The zero value takes
-// all of it; of a number 0 is no limit.
+// Takes are the limits of a service beyond the rules of its API. The zero value takes
+// all that the API does; a number of 0 leaves it unlimited.
 type Takes struct {
 	Without   []Form
 	Images    int // in a request

@@ -5,7 +5,7 @@ import (
 )
 
 // parts match the parts of the bodies of all APIs, by the names that package guard
-// has for refused parts.
+// gives refused parts.
 var parts = map[string]*lazy.Regexp{
 	"image":     lazy.New(`"type":"(?:image|image_url|input_image)"|"mimeType":"image/|"image":\{"format"`),
 	"document":  lazy.New(`"type":"(?:document|file|input_file)"|"mimeType":"application/pdf|"document":\{"format"`),

@@ -185,8 +185,7 @@ func (f *fussy) ask() *transcript.Response {
 	return nil
 }
 
-// whole checks that the last request has all texts and calls of the history that it was
-// made of.
+// whole checks that the last request holds all texts and calls of its history.
 func (f *fussy) whole(s *service) {
 	body := strings.NewReplacer(`\"`, `"`, `\n`, " ").Replace(s.body())
 	h, err := f.s.History(f.t.Context())

@@ -16,8 +16,7 @@ type Anthropic struct {
 	Counting bool
 }
 
-// imitators are models of others with the Messages API, whose reasoning has no
-// signature.
+// imitators are models of other makers with the Messages API. They sign no reasoning.
 var imitators = lazy.New(`(?i)deepseek|kimi|glm|minimax`)
 
 // anthropicMembers are the members a request may have, true for those that it

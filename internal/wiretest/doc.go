@@ -64,8 +64,8 @@
 //	                            unless the provider stores it
 //	signature        G          the first call of an answer of the running turn is
 //	                            signed, or another part; signatures are base64
-//	source           A C R      an image or a file has a source, and its bytes begin as
-//	                            its media type does; media with G and B; image with A:
+//	source           A C R      an image or a file names its source, and its bytes begin
+//	                            as its media type does; media with G and B; image with A:
 //	                            at most 5 MB
 //	document-name    B          names are 1 to 200 of A-Z a-z 0-9 - ( ) [ ] and single
 //	                            spaces, and unique in the request

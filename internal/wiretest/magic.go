@@ -6,8 +6,8 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
-// magic matches how bytes of a media type begin, as the definition of each format
-// has it.
+// magic matches how bytes of a media type begin, by the definition of
+// each format.
 var magic = map[string]*lazy.Regexp{
 	"image/png":       lazy.New(`^\x89PNG\r\n\x1a\n`),
 	"image/jpeg":      lazy.New(`^\xff\xd8\xff`),

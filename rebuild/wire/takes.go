@@ -6,7 +6,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A limit is what a service takes less than its API allows.
+// A limit holds for a service, beyond the rules of its API.
 type limit struct {
 	url, model string // parts of a base URL and of a name; empty matches all
 	takes      transcript.Takes
@@ -45,9 +45,9 @@ var limits = []limit{
 	{"", "glm-4", blind},
 }
 
-// TakesOf returns what a model takes less than its API allows, by its name and the base
-// URL of its service, as providers document it. Empty names match nothing. Services
-// that are not known here take all; a guard learns the rest from their refusals.
+// TakesOf returns the limits of a model beyond the rules of its API, by its name and the
+// base URL of its service, as providers document them. An unknown service takes all; a
+// guard learns its limits from refusals.
 func TakesOf(model, baseURL string) transcript.Takes {
 	model, baseURL = strings.ToLower(model), strings.ToLower(baseURL)
 	for _, l := range limits {

@@ -60,7 +60,7 @@ func TestBlobsImportAndExport(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, request.String(), data)
 	require.NoError(t, exchange.Markdown(t.Context(), s, &document))
-	require.Contains(t, document.String(), "image, image/png, 35000 bytes")
+	require.Contains(t, document.String(), "image, image/png, 35008 bytes")
 	var out strings.Builder
 	for _, file := range exportTo(t, st, ref, dialect.ZyHive) {
 		out.WriteString(string(file.Data))
