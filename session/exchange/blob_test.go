@@ -22,7 +22,7 @@ import (
 // Media become blobs when they are imported, are in no line, and go out again with
 // every export.
 func TestBlobsImportAndExport(t *testing.T) {
-	data := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("noise?>"), 5_000)) // has a "/"
+	data := base64.StdEncoding.EncodeToString(append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte("noise?>"), 5_000)...)) // has a "/"
 	source := fmt.Sprintf(`{"type":"session","version":3,"id":"s1","timestamp":"2026-03-01T09:00:00Z","cwd":"/x"}
 {"type":"message","id":"a","parentId":null,"timestamp":"2026-03-01T09:00:01Z","message":{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","data":%q,"mimeType":"image/png"}]}}
 {"type":"message","id":"b","parentId":"a","timestamp":"2026-03-01T09:00:02Z","message":{"role":"assistant","content":[{"type":"text","text":"I see."}]}}
