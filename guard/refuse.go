@@ -48,7 +48,7 @@ func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 		return c, c.Unread != "" && !r.tried[o.Refused]
 	case "image", "document", "media":
 		c.Left = r.unreadable(o)
-		return c, len(c.Left) > 0 && !r.tried[o.Refused+" all"] && !(o.Rule == namesMedia && r.tried[o.Refused])
+		return c, len(c.Left) > 0 && !r.tried[o.Refused+" all"] && (o.Rule != namesMedia || !r.tried[o.Refused])
 	}
 	c.Without = without[o.Refused]
 	return c, c.Without != nil && !r.tried[o.Refused]
