@@ -33,15 +33,20 @@ func Classify(err error) Overflow { return (*Guard)(nil).Classify(err) }
 // before every rule but those for a cancellation and a timeout; the first that
 // knows the error decides.
 func (g *Guard) Classify(err error) Overflow {
+	_, o := g.evidence(err)
+	return o
+}
+
+func (g *Guard) evidence(err error) (evidence, Overflow) {
 	w := walk{left: maxErrors}
 	if g != nil {
 		w.patterns = g.Patterns
 	}
-	_, o := w.chain(err)
+	ev, o := w.chain(err)
 	if w.stopped != "" {
-		return Overflow{Rule: w.stopped}
+		o = Overflow{Rule: w.stopped}
 	}
-	return o
+	return ev, o
 }
 
 // A Pattern is a rule that an application adds to [Classify] by [Guard].Patterns,
@@ -49,6 +54,8 @@ func (g *Guard) Classify(err error) Overflow {
 type Pattern struct {
 	// Name is the Rule of what the pattern decides.
 	Name string
+	// Refused is the Refused of what the pattern decides, if that is a [Part].
+	Refused string
 	// Match judges the evidence of an error: the HTTP status or 0; its types
 	// and codes in lower case; its texts, one per line, without the JSON around
 	// them. It returns the part that was too large, or [NotOverflow] for an
@@ -73,11 +80,11 @@ const emptyBody = "empty body"
 
 // Names of rules that the code asks for, and of the sizes that take more care.
 const (
-	none        = "none"
-	rateLimit   = "rate_limit"
-	tooLongText = "long_text"
-	mediaCount  = "media_count"
-	tokenSizes  = "tokens"
+	none       = "none"
+	rateLimit  = "rate_limit"
+	planWindow = "plan_window"
+	manySides  = "many_sides"
+	tokenSizes = "tokens"
 )
 
 // maxErrors bounds the errors examined in a tree, in case that one wraps
@@ -154,7 +161,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 			continue
 		}
 		if k, ok := p.Match(ev.status, slices.Clone(ev.codes), text); ok {
-			return ev.found(k, cmp.Or(p.Name, "pattern"))
+			return ev.found(k, p.Refused, cmp.Or(p.Name, "pattern"))
 		}
 	}
 	var signs []string
@@ -168,7 +175,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 		case name == rateLimit:
 			return ev.rateLimited(text)
 		default:
-			return ev.found(r.kind, name)
+			return ev.found(r.kind, r.refused, name)
 		}
 	}
 	return Overflow{Rule: none}
@@ -177,7 +184,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 // rateLimited tells a request that no wait will let through from one that has
 // to wait.
 func (ev *evidence) rateLimited(text string) Overflow {
-	o := ev.found(RateLimit, "single_request")
+	o := ev.found(RateLimit, "", "single_request")
 	single := o.Prompt > o.Limit
 	if o.Prompt == 0 || o.Limit == 0 {
 		single = find("single_request").MatchString(text)
@@ -188,13 +195,19 @@ func (ev *evidence) rateLimited(text string) Overflow {
 	return o
 }
 
-// sizeSorts are the sorts of sizes that errors of a kind name.
-var sizeSorts = map[Kind]string{Tokens: tokenSizes, TokensPlusOutput: tokenSizes, Bytes: "bytes", Item: "bytes", RateLimit: "allowance"}
+// sizeSorts are the sorts of sizes that errors of a kind, or about a part, name.
+var sizeSorts = map[string]string{
+	string(Tokens): tokenSizes, string(TokensPlusOutput): tokenSizes, string(Bytes): "bytes", string(RateLimit): "allowance",
+	string(Messages): "count", "count": "count", "side": "side", "size": "bytes", "text": "bytes",
+}
 
 // found adds sizes to the result of a rule, and lets them correct it.
-func (ev *evidence) found(k Kind, rule string) Overflow {
+func (ev *evidence) found(k Kind, refused, rule string) Overflow {
 	o := Overflow{Kind: k, Rule: rule}
-	sort := sizeSorts[k]
+	if k == Part {
+		o.Refused, o.Path = refused, find("path").FindString(strings.Join(ev.texts, "\n"))
+	}
+	sort := sizeSorts[cmp.Or(o.Refused, string(k))]
 	if sort == "" {
 		return o
 	}
@@ -210,8 +223,6 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 	}
 	o.Prompt, o.Limit, o.Output, o.AtLeast = f.prompt, f.limit, f.output, f.atLeast
 	switch {
-	case k == Item:
-		o.Path = find("path").FindString(strings.Join(ev.texts, "\n"))
 	case sort != tokenSizes || f.prompt == 0 || f.limit == 0:
 	case f.prompt > f.limit:
 		o.Kind = Tokens

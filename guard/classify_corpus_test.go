@@ -35,8 +35,8 @@ type refusalRow struct {
 // want returns the kind that the row's own name for it means.
 func (r refusalRow) want() guard.Kind {
 	switch {
-	case r.Kind == "media":
-		return guard.Item
+	case r.Kind == "media", r.Kind == "part":
+		return guard.Part
 	case r.Kind == string(guard.RateLimit):
 		return guard.RateLimit
 	case !r.Overflow:

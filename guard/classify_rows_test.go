@@ -18,6 +18,7 @@ import (
 // expected result.
 type row struct {
 	From, Type, Code, Text string
+	Refused                string
 	Status                 int
 	Kind                   guard.Kind
 	Prompt, Limit, Output  int
@@ -41,7 +42,7 @@ func TestClassifyRows(t *testing.T) {
 	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); seen++ {
 		var r row
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
-		want := guard.Overflow{Kind: r.Kind, Prompt: r.Prompt, Limit: r.Limit, Output: r.Output, AtLeast: r.AtLeast, Path: r.Path}
+		want := guard.Overflow{Kind: r.Kind, Refused: r.Refused, Prompt: r.Prompt, Limit: r.Limit, Output: r.Output, AtLeast: r.AtLeast, Path: r.Path}
 		got := map[string]guard.Overflow{
 			"parts": guard.Classify(parts{r.Status, r.Type, r.Code, r.Text}),
 		}

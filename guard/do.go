@@ -28,10 +28,16 @@ import (
 //
 // After an overflow the remaining stages run, with the sizes of the error, and the model
 // is called again; if the prompt alone fits, the output limit is lowered to the room in
-// the window, if that is enough for an answer. A refused image, document or text ([Item])
-// is replaced by the stages that can do that, once. Reasoning that is refused where it
-// stands ([Reasoning]) is left out of this request and, as its answer records, of all
-// later ones. Other errors are returned unchanged, before any stage runs.
+// the window, if that is enough for an answer. Media and texts that are too many or too
+// large are replaced by the stages that can do that, once.
+//
+// Of the other refused parts ([Part]) one is left out, or sent in another form, and the
+// model is called again. If the next call is answered, or refused for something else,
+// the cure is proven: a [Calibrated] history keeps it for this model and endpoint. If
+// the same refusal comes back, the cure is dropped and Do returns the first error. A
+// failed connection, a rate limit or an error of the server proves nothing. Texts and
+// calls are never left out. Other errors are returned unchanged. A Do calls the model
+// four times at most.
 //
 // An answer is returned at once, even one cut by a full window: the next Do
 // makes room, if the usage shows the size of the window. An empty answer whose
@@ -66,17 +72,21 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 		setMade(&answer, r.made)
 		var o Overflow
 		if err == nil {
+			r.prove(ctx)
 			if o = r.look(ctx, answer); o.Kind == NotOverflow {
 				return answer, nil
 			}
-		} else if o = g.Classify(err); ctx.Err() != nil || !r.curable(o) {
-			return answer, err
+		} else {
+			var failed error
+			if o, failed = r.judge(ctx, err); failed != nil {
+				return answer, failed
+			}
 		}
-		again, cause := r.cure(ctx, o)
+		again, cause := r.cure(ctx, o, err)
 		switch {
 		case cause != nil:
 			return answer, errors.Join(cause, err)
-		case !again && (err == nil || o.Kind == Item):
+		case !again && (err == nil || o.Kind == Part):
 			return answer, err
 		case !again:
 			return answer, r.fail(ctx, o, err)
@@ -122,7 +132,8 @@ type run struct {
 	cleared int                    // tokens that the provider leaves out of the prompt by itself
 	refused bool                   // whether it has refused one: its own clearing is not enough
 	again   bool                   // whether the call after an empty answer was made
-	bare    bool                   // whether the reasoning was refused
+	trial   *trial                 // the cure that the next call proves
+	tried   map[string]bool        // refused parts that had a cure
 }
 
 func (r *run) read(ctx context.Context) error {
@@ -130,7 +141,11 @@ func (r *run) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.request, r.made = r.g.request(h, r.bare)
+	known := r.known
+	if r.trial != nil {
+		known = known.Merge(r.trial.cure)
+	}
+	r.request, r.made = r.g.request(h, known)
 	r.cleared = 0
 	if !r.refused && (h.Answered == "" || strings.HasPrefix(h.Answered, r.g.Model)) {
 		r.cleared = h.Cleared // another model clears nothing, or something else
@@ -171,16 +186,28 @@ func (r *run) expected() int { return max(r.sent()-r.cleared, 0) }
 // sent is expected with what the provider clears.
 func (r *run) sent() int { return int(float64(r.size) * cmp.Or(r.counted, r.factor)) }
 
-// curable reports whether a stage or a lower output limit can help.
+// curable reports whether another call can help.
 func (r *run) curable(o Overflow) bool {
 	if o.Rule == emptyBody && r.window > 0 && r.expected() < r.window*4/5 {
 		return false
 	}
-	if o.Kind == Reasoning {
-		return !r.bare
+	if r.attempt == maxCalls-1 && !o.Kind.IsOverflow() || o.Rule == planWindow && r.expected() <= planTokens {
+		return false
 	}
-	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Item) })
+	if o.Kind == Part {
+		_, ok := r.remedy(o)
+		return ok || isStaged(o) && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Part) })
+	}
+	return o.Kind != NotOverflow
 }
+
+const (
+	// maxCalls is how many calls a Do makes.
+	maxCalls = 4
+	// planTokens is the size up to which an error that names the window of a plan
+	// is not believed: there are such errors about requests of a few thousand.
+	planTokens = 40_000
+)
 
 // preflight makes the first request, and makes it smaller if it is too long by
 // estimate.
@@ -188,12 +215,15 @@ func (r *run) preflight(ctx context.Context) error {
 	if err := r.recall(ctx); err != nil {
 		return err
 	}
-	if err := r.read(ctx); err != nil || r.fits() {
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	if err := r.count(ctx); err != nil || r.fits() {
 		return err
 	}
 	_, err := r.cure(ctx, Overflow{
 		Kind: Tokens, Prompt: r.size, Limit: r.window, Output: r.g.MaxOutput, Rule: estimated,
-	})
+	}, nil)
 	return err
 }
 
@@ -226,14 +256,12 @@ const usualOutput = 8192
 // cure does what the overflow asks for and reports whether it is worth another
 // call. An error is not about the overflow: the history cannot be read, or ctx
 // is done.
-func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
-	if o.Kind == Reasoning {
-		r.bare = true
-		if err := r.read(ctx); err != nil {
-			return false, err
-		}
-		r.tell(ctx, Event{Kind: EventBare, Overflow: o, Before: r.size})
-		return true, nil
+func (r *run) cure(ctx context.Context, o Overflow, of error) (again bool, err error) {
+	if o.Kind == Part && !isStaged(o) {
+		return true, r.try(ctx, o, of)
+	}
+	if r.attempt == maxCalls-1 {
+		return false, nil
 	}
 	r.tell(ctx, Event{Kind: EventOverflow, Overflow: o, Before: r.size})
 	if o.Rule != estimated {
@@ -268,10 +296,13 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 			r.left = append(r.left, st) // the provider may know better
 		}
 		r.tell(ctx, Event{Kind: EventStage, Overflow: o, Stage: st.Name, Changed: changed, Err: err, Before: before})
-		if changed && (o.Kind == Item || r.fits()) {
+		if changed && (o.Kind == Part || o.Kind == Messages || r.fits()) {
 			r.left = append(r.left, stages[i+1:]...)
 			break
 		}
+	}
+	if o.Kind == Messages && again && o.Rule != estimated {
+		r.commit(ctx, transcript.Calibration{Messages: o.Limit}) // a compaction forgets it
 	}
 	return again, nil
 }
@@ -297,7 +328,9 @@ func (r *run) need(o Overflow) Need {
 	n := Need{Overflow: o, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == recalltool.Read })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
-	if r.window > 0 {
+	if o.Kind == Messages && o.Prompt > 0 {
+		n.Room = max(int(float64(history)*float64(o.Limit)/float64(o.Prompt)*4/5), 1)
+	} else if r.window > 0 {
 		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)
 		n.Room = max(int(room)-(r.size-history), 1)
 		if n.Refused && n.Room >= history {

@@ -18,15 +18,17 @@
 // entry with the whole content, so an application can offer a tool that reads it.
 //
 // Every change is committed to the history before the next call, so a restart sends
-// the same request. Other errors and all answers are returned unchanged.
+// the same request. If the provider refuses a [Part] of a request, Do calls again
+// without it, and commits that once it is proven. Other errors and all answers are
+// returned unchanged.
 //
 // Set the window of a model in three places, each of which works without the others:
 // the Guard, which then checks requests before it sends them; the trigger of a
 // session's compactions, so that they happen after a turn and not inside one; and the
 // summarizing model, which may be another one.
 //
-// If the history is [Calibrated], Do also commits the window that it learns from errors
-// and the error of its token estimates.
+// If the history is [Calibrated], Do also commits the window that it learns from errors,
+// the error of its token estimates, and the parts that a model refuses.
 //
 // [Classify] decides whether an error is an overflow, of which limit, and by which
 // rule. The package imports no provider SDK and no storage.
@@ -46,8 +48,12 @@ package guard
 // between an answer and its append. The next Do makes room. Only an empty answer causes
 // a second call, once.
 //
-// Media are replaced only after errors about bytes, or about one image or document; the
-// window never causes it.
+// Media are replaced only after errors about bytes or about media, or above a number in
+// Guard.Takes; the window never causes it.
+//
+// A refused part changes no history: a note in one model's request must not hide an image
+// from another model. What is left out is a part of the hash of the prompt in an answer, so
+// signed reasoning never crosses between requests that leave out different things.
 //
 // OverflowError unwraps to the provider's error alone: a summarizer that timed out must
 // not look like the caller's deadline.

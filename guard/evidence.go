@@ -129,7 +129,9 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 	case "nprompttokens":
 		ev.sizes.merge(figures{prompt: parseNumber(number)})
 	case "nctx":
-		ev.sizes.merge(figures{limit: parseNumber(number)})
+		if n := parseNumber(number); n >= minLimit {
+			ev.sizes.merge(figures{limit: n})
+		}
 	case "error", "errors", "err", "message", "msg", "errormessage", "errormsg", "errmsg", "statusmsg", "title",
 		"description", "errordescription", "detail", "details", "cause", "body", "rawbody", "responsebody", "raw", "rawjson":
 		ev.addText(text, level)

@@ -115,7 +115,10 @@ func (f *figures) read(re *regexp.Regexp, text string) {
 	for i, name := range re.SubexpNames() {
 		sizes[name] = cmp.Or(sizes[name], parseNumber(m[i]))
 	}
-	f.merge(figures{prompt: sizes["p"], limit: sizes["l"], output: sizes["o"], total: sizes["t"]})
+	if sizes["l"] < minLimit {
+		sizes["l"] = 0
+	}
+	f.merge(figures{prompt: sizes["p"], limit: cmp.Or(sizes["l"], sizes["n"]), output: sizes["o"], total: sizes["t"]})
 }
 
 // minLimit is the smallest limit that is believed. No model has such a window,
@@ -126,10 +129,7 @@ func (f *figures) merge(g figures) {
 	if f.prompt == 0 {
 		f.prompt, f.atLeast = g.prompt, g.atLeast
 	}
-	if f.limit == 0 && g.limit >= minLimit {
-		f.limit = g.limit
-	}
-	f.output, f.total = cmp.Or(f.output, g.output), cmp.Or(f.total, g.total)
+	f.limit, f.output, f.total = cmp.Or(f.limit, g.limit), cmp.Or(f.output, g.output), cmp.Or(f.total, g.total)
 }
 
 // maxSize bounds a size, so that sums fit an int everywhere. No window and no

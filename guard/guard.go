@@ -26,6 +26,15 @@ type Guard struct {
 	System    string
 	Tools     []transcript.Tool
 	MaxOutput int
+	// Endpoint names the service and the account that calls go to: a base URL, a
+	// deployment, the name of a key. What the [Guard] learns of a model counts for
+	// this endpoint, and reasoning that only its maker can read goes to no other.
+	// Empty: not known.
+	Endpoint string
+	// Takes are the limits of the service, such as TakesOf of package wire returns.
+	// With the limits in a [Calibrated] history it goes into every call. Media and
+	// messages above its numbers make room before the call.
+	Takes transcript.Takes
 	// Window is the context window of the model in tokens; 0: not known. If it
 	// is known, requests too long by estimate are made smaller before they are
 	// sent. A [Calibrated] history may have a smaller one.
@@ -86,16 +95,17 @@ type Event struct {
 	// Unsent is set if nothing was sent, because it could not fit by estimate.
 	Unsent  bool
 	Stage   string // of EventStage
-	Changed bool   // of EventStage: whether it changed the history
+	Changed bool   // whether the history has changed
 	// Before and After are the size of the prompt in tokens, by estimate.
 	Before, After int
 	MaxOutput     int // of the next attempt
-	// Learned is the calibration that an EventLearned committed.
+	// Learned is the calibration that an EventLearned committed. In an EventRefused
+	// it is the cure of a refused part: tried, or proven if Changed is set.
 	Learned transcript.Calibration
 	// Dropped is the provider's report of an EventDropped, as JSON.
 	Dropped json.RawMessage
 	// Err is the error of a stage or of committing a calibration; of
-	// EventFailed: the error of Do.
+	// EventFailed: the error of Do; of an EventRefused that tries: the refusal.
 	Err error
 }
 
@@ -110,19 +120,18 @@ const (
 	EventRetry    EventKind = "retry"    // the model is called again
 	EventFailed   EventKind = "failed"   // nothing is left to be done
 	EventLearned  EventKind = "learned"  // the window or the factor of the estimate was committed
-	EventBare     EventKind = "bare"     // the reasoning was refused: the model is called again without any
+	EventRefused  EventKind = "refused"  // a part was refused: it is left out or changed
 	EventDropped  EventKind = "dropped"  // the provider has answered and left out reasoning of the request
 )
 
-// request makes the request for a history, bare without any reasoning.
-func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
-	req := transcript.Request{Model: g.Model, System: h.SystemPrompt(g.System), Tools: g.Tools, MaxOutput: g.MaxOutput}
-	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools)}
-	if bare {
-		req.Messages = rebuild.WithoutReasoning(h.Messages)
-	} else {
-		req.Messages, made.Thought = rebuild.Reasoned(h.Messages, made.PromptHash)
-	}
+// request makes the request for a history, as the model of a calibration takes it.
+func (g *Guard) request(h rebuild.History, c transcript.Calibration) (transcript.Request, transcript.Made) {
+	c.Endpoint = g.Endpoint
+	req := transcript.Request{Model: g.Model, System: h.SystemPrompt(g.System), Tools: g.Tools, MaxOutput: g.MaxOutput, Takes: c.Takes().And(g.Takes)}
+	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools), Endpoint: g.Endpoint}
+	messages, mark := rebuild.For(h.Messages, c)
+	req.Messages, made.Thought = rebuild.Reasoned(messages, made.PromptHash)
+	made.PromptHash += mark
 	return req, made
 }
 
@@ -176,9 +185,9 @@ type History interface {
 // the method on. With any other history Do appends none.
 type Calibrated interface {
 	History
-	// Calibration returns the findings about a model in the entries so far; the
-	// zero value without any.
-	Calibration(ctx context.Context, model string) (transcript.Calibration, error)
+	// Calibration returns the findings about a model at an endpoint in the entries
+	// so far; the zero value without any.
+	Calibration(ctx context.Context, model, endpoint string) (transcript.Calibration, error)
 }
 
 // Compactor is a [History] whose older part can be replaced by a summary. A

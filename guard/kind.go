@@ -24,17 +24,15 @@ const (
 	// of the text may not help.
 	Bytes Kind = "bytes"
 
-	// Item is one image, document or text that is larger than the provider
-	// takes, however short the rest is. Only that item can be replaced; giving
-	// up other history does not help. It is not an overflow of the window. A
-	// limit on anything but content (the length of an ID, the number of tools)
-	// is [NotOverflow].
-	Item Kind = "item"
+	// Messages is a request with more messages or items than the provider takes.
+	// Only a shorter history helps.
+	Messages Kind = "messages"
 
-	// Reasoning is a request whose reasoning the provider refuses where it stands,
-	// as bound to a different conversation or as altered. Only leaving reasoning
-	// out helps. It is not an overflow.
-	Reasoning Kind = "reasoning"
+	// Part is a request of which the provider refuses a part, however short the
+	// rest is; see [Overflow].Refused. Only leaving out or changing that part
+	// helps. It is not an overflow of the window. A refusal of anything but
+	// content (the length of an ID, the number of tools) is [NotOverflow].
+	Part Kind = "part"
 
 	// RateLimit is a single request that is larger than what the account may
 	// send in a minute. Waiting never helps and a smaller request does, though
@@ -53,10 +51,9 @@ const (
 )
 
 // IsOverflow reports whether the request as a whole was too large for the
-// model or its endpoint: any kind except [NotOverflow], [Item], [Reasoning] and
-// [RateLimit].
+// model or its endpoint: any kind except [NotOverflow], [Part] and [RateLimit].
 func (k Kind) IsOverflow() bool {
-	return !slices.Contains([]Kind{NotOverflow, Item, Reasoning, RateLimit}, k)
+	return !slices.Contains([]Kind{NotOverflow, Part, RateLimit}, k)
 }
 
 // Overflow is what [Classify] found in an error.
@@ -65,17 +62,30 @@ type Overflow struct {
 	// request of the right sort helps.
 	Kind Kind
 
+	// Refused names the refused part. It is empty for other kinds than [Part].
+	//
+	//	reasoning           of another account, altered, or bound to another conversation
+	//	images              all images and documents, as the model takes none
+	//	image, document     media that the provider cannot read, of that kind
+	//	media               the same, of either kind
+	//	count, side, size   too many media; one with too many pixels; with too many bytes
+	//	text                one text that is too long
+	//	parts               content that is no string
+	//	signatures          answers without their unsigned reasoning
+	//	call-ids            IDs of calls
+	Refused string
+
 	// Prompt is the size of the request without the output it reserves, in
-	// tokens. For [Bytes] and [Item] it is in the unit that the provider
-	// counts, bytes or characters. If the error names only one sum of prompt
+	// tokens. For [Bytes], [Messages] and [Part] it is in the unit that the
+	// provider counts: bytes, characters, messages, images or pixels. If the error names only one sum of prompt
 	// and output, it is that sum. Zero means that the error does not say.
 	Prompt int
 
 	// Limit is what the provider allows, in the unit of Prompt: for tokens the
 	// window or the maximum prompt, for a [RateLimit] the tokens per minute.
 	// Of a figure such as "200K" it is the smaller reading, 200,000. Zero means
-	// that the error does not say, or that it says less than 256: no model has
-	// such a window.
+	// that the error does not say, or that it says less than 256 tokens or bytes:
+	// no model has such a window.
 	Limit int
 
 	// Output is the number of tokens that the request reserved for the answer.
@@ -89,7 +99,7 @@ type Overflow struct {
 
 	// Path is where in the request the thing is that was refused, as the error
 	// writes it: "messages.3.content.1" for example. Empty means that the
-	// error does not say; only an [Item] has one.
+	// error does not say; only a [Part] has one.
 	Path string
 
 	// Rule is the name of the rule that decided, for logs and tests: also of

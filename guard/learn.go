@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"math"
 
@@ -30,7 +29,7 @@ func (r *run) recall(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	c, err := h.Calibration(ctx, r.g.Model)
+	c, err := h.Calibration(ctx, r.g.Model, r.g.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -47,27 +46,42 @@ func (r *run) recall(ctx context.Context) error {
 // commit appends a calibration if the history keeps them. A failure must not
 // lose an answer or refuse a request.
 func (r *run) commit(ctx context.Context, c transcript.Calibration) {
-	if _, keeps := r.h.(Calibrated); !keeps || c == (transcript.Calibration{}) {
+	if _, keeps := r.h.(Calibrated); !keeps || c.IsZero() {
 		return
 	}
-	c.Model = r.g.Model
-	_, err := r.h.Append(context.WithoutCancel(ctx), c)
-	if err == nil {
-		r.known.Window = cmp.Or(c.Window, r.known.Window)
-		if c.Factor > 0 {
-			r.known.Factor, r.known.Prompt = c.Factor, c.Prompt
-		}
-	}
+	c, err := r.append(ctx, c)
 	r.tell(ctx, Event{Kind: EventLearned, Learned: c, Before: r.size, Err: err})
+}
+
+func (r *run) append(ctx context.Context, c transcript.Calibration) (appended transcript.Calibration, err error) {
+	c.Model, c.Endpoint = r.g.Model, r.g.Endpoint
+	if _, err = r.h.Append(context.WithoutCancel(ctx), c); err == nil {
+		r.known = r.known.Merge(c)
+	}
+	return c, err
 }
 
 // learn derives the window, and the ratio of the provider's count to the
 // estimate, from a refusal.
 func (r *run) learn(ctx context.Context, o Overflow) {
-	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Rule == estimated {
+	switch {
+	case o.Rule == manySides:
+		r.commit(ctx, transcript.Calibration{Images: manyImages})
+	case o.Refused == "count":
+		r.commit(ctx, transcript.Calibration{Images: o.Limit})
+	case o.Refused == "side":
+		r.commit(ctx, transcript.Calibration{Side: o.Limit})
+	}
+	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Kind == Messages || o.Rule == estimated {
 		return // its limit is not a window
 	}
 	var c transcript.Calibration
+	if o.Rule == planWindow {
+		if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
+			r.window = o.Limit // for now: plans change
+		}
+		return
+	}
 	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
 		if r.believes(o) {
 			c.Window = o.Limit

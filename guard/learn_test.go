@@ -17,9 +17,9 @@ import (
 // remembering is a conversation that keeps calibrations.
 type remembering struct{ *conversation }
 
-func (r remembering) Calibration(_ context.Context, model string) (c transcript.Calibration, err error) {
+func (r remembering) Calibration(_ context.Context, model, endpoint string) (c transcript.Calibration, err error) {
 	for _, known := range r.fold.Standing().Calibrations {
-		if known.Model == model {
+		if known.Model == model && known.Endpoint == endpoint {
 			c = known
 		}
 	}
@@ -27,7 +27,7 @@ func (r remembering) Calibration(_ context.Context, model string) (c transcript.
 }
 
 func (r remembering) known(model string) transcript.Calibration {
-	c, _ := r.Calibration(r.t.Context(), model)
+	c, _ := r.Calibration(r.t.Context(), model, "")
 	return c
 }
 
@@ -75,7 +75,7 @@ func TestFactor(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := talked(t, 40_000)
-		if tt.before != (transcript.Calibration{}) {
+		if !tt.before.IsZero() {
 			tt.before.Model = "m"
 			_, err := c.Append(t.Context(), tt.before, transcript.Calibration{Model: "other", Factor: 2})
 			require.NoError(t, err)
@@ -324,7 +324,7 @@ func TestClearedIsCounted(t *testing.T) {
 		g := &guard.Guard{Model: "m", CutsSilently: true}
 		_, err := guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*transcript.Response, error) { return answer, nil })
 		require.NoError(t, err)
-		if got := c.known("m"); got != (transcript.Calibration{}) {
+		if got := c.known("m"); !got.IsZero() {
 			t.Errorf("learned %+v", got)
 		}
 	}

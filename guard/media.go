@@ -2,109 +2,226 @@ package guard
 
 import (
 	"cmp"
-	"fmt"
+	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/internal/imagesize"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Media is the stage "media", that replaces images and documents by notes when
-// a request has too many bytes, or when one thing in it is refused ([Bytes],
-// [Item]). A note names the kind, the size and the entry of the original.
+// Media is the stage "media", that replaces images and documents by notes when a
+// request has too many bytes, or too many media, or one that is too large ([Bytes],
+// [Part]). A note names the kind, the size and the entry of the original.
 //
 // Of a request with too many bytes the oldest go, until the excess and a tenth
 // of the limit are saved, or half of the bytes if the error has no figures. Of
-// refused media it replaces the one that the error names, or the largest, or the
-// older half if there are too many. A tool result that is refused as too long is
+// too many media the oldest go, some more than needed, or the older half if the
+// limit is not known. Of media that are too large those above the limit go, or the
+// largest. Where a limit on the side holds for requests with many images, the
+// oldest go if they are fewer. A tool result that is refused as too long is
 // shortened to the allowed length.
-func Media() Stage { return editing("media", []Kind{Bytes, Item}, media) }
+func Media() Stage { return editing("media", []Kind{Bytes, Part}, media) }
 
-// medium is an image or a document in a history.
+// medium is an image or a document in a history, or all of one tool result.
 type medium struct {
 	message int
 	size    int // bytes
-	clip    transcript.Clipping
+	blocks  []transcript.Block
+	from    transcript.Origin
+	text    string // of the result
 }
 
 func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
-	all := findMedia(h)
+	all, o := findMedia(h.Messages), n.Overflow
+	above := func(size func(medium) int) []medium {
+		if over := slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return size(m) <= o.Limit }); o.Limit > 0 && len(over) > 0 {
+			return over
+		}
+		return []medium{slices.MaxFunc(all, func(a, b medium) int { return a.size - b.size })}
+	}
 	switch {
-	case n.Overflow.Kind == Bytes:
-		all = oldestMedia(all, n.Overflow)
-	case n.Overflow.Rule == tooLongText:
+	case o.Refused == "text":
 		const usual = 1 << 20
 		runes := func(b transcript.Block) int { // as providers count one text
 			r, _ := b.(transcript.ToolResultBlock)
 			return utf8.RuneCountInString(r.Text())
 		}
-		return shortened(h, n, runes, func(int) int { return cmp.Or(n.Overflow.Limit, usual) })
-	case n.Overflow.Rule == mediaCount:
-		all = all[:(len(all)+1)/2]
-	case len(all) > 0:
-		all = []medium{refusedMedium(all, n.Overflow.Path)}
+		return shortened(h, n, runes, func(int) int { return cmp.Or(o.Limit, usual) })
+	case len(all) == 0:
+	case o.Kind == Bytes:
+		all = oldestMedia(all, o)
+	case o.Refused == "count":
+		all = oldest(all, o.Limit)
+	case o.Refused == "side":
+		if all = above(medium.side); o.Rule == manySides {
+			all = fewer(oldest(findMedia(h.Messages), manyImages), all)
+		}
+	default:
+		all = above(func(m medium) int { return m.size * 3 / 4 }) // of base64
 	}
 	for _, m := range all {
-		clips = append(clips, m.clip)
+		clips = append(clips, m.clip())
 	}
 	return clips
+}
+
+// manyImages is the number of images above which the Messages API takes only
+// smaller ones.
+const manyImages = 20
+
+// oldest returns the media that are too many, in steps of ten or of half of a small
+// limit, so that the next ones change nothing before them.
+func oldest(all []medium, limit int) []medium {
+	if limit <= 0 {
+		return all[:(len(all)+1)/2]
+	}
+	total := 0
+	for _, m := range all {
+		total += len(m.blocks)
+	}
+	step := min(10, (limit+1)/2)
+	excess := (total - limit + step - 1) / step * step
+	for i, m := range all {
+		if excess <= 0 {
+			return all[:i]
+		}
+		excess -= len(m.blocks)
+	}
+	return all
+}
+
+// fewer is the shorter one of two lists, or the other if it is empty.
+func fewer(a, b []medium) []medium {
+	if len(a) == 0 || len(b) > 0 && len(b) < len(a) {
+		return b
+	}
+	return a
+}
+
+// count replaces media before the first call, if there are more than the service takes,
+// and makes room if there are too many messages.
+func (r *run) count(ctx context.Context) error {
+	takes := r.request.Takes
+	images, documents := r.mediaOf("image"), r.mediaOf("document")
+	var all []medium
+	if takes.Images > 0 && len(images) > takes.Images {
+		all = oldest(images, takes.Images)
+	}
+	if takes.Documents > 0 && len(documents) > takes.Documents {
+		all = append(all, oldest(documents, takes.Documents)...)
+	}
+	wider := func(side int) []medium {
+		return slices.DeleteFunc(slices.Clone(images), func(m medium) bool { return side <= 0 || m.side() <= side })
+	}
+	all = append(all, wider(takes.Side)...)
+	if wide := wider(takes.ManySide); len(images) > takes.Many && len(wide) > 0 {
+		all = append(all, fewer(oldest(images, takes.Many), wide)...)
+	}
+	o := Overflow{Kind: Part, Refused: "count", Prompt: len(images) + len(documents), Rule: estimated}
+	if len(all) > 0 && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Part) }) {
+		before := r.size
+		var clips []transcript.Clipping
+		for _, m := range all {
+			if c := m.clip(); !slices.ContainsFunc(clips, func(d transcript.Clipping) bool { return d.Content == c.Content }) {
+				clips = append(clips, c)
+			}
+		}
+		if _, err := r.h.Append(ctx, transcript.Clip{Clips: clips}); err != nil {
+			return err
+		}
+		if err := r.read(ctx); err != nil {
+			return err
+		}
+		r.tell(ctx, Event{Kind: EventStage, Overflow: o, Stage: "media", Changed: true, Before: before})
+	}
+	if n := messagesIn(r.request.Messages); takes.Messages > 0 && n > takes.Messages {
+		_, err := r.cure(ctx, Overflow{Kind: Messages, Prompt: n, Limit: takes.Messages, Rule: estimated}, nil)
+		return err
+	}
+	return nil
+}
+
+// mediaOf lists the media of a kind in the request, oldest first.
+func (r *run) mediaOf(kind string) []medium {
+	return slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
+		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return b.BlockType() == kind })
+	})
+}
+
+// messagesIn counts messages as services do that take each result as a message.
+func messagesIn(messages []transcript.Message) (n int) {
+	for _, m := range messages {
+		results := 0
+		for _, b := range m.Content {
+			if _, ok := b.(transcript.ToolResultBlock); ok {
+				results++
+			}
+		}
+		if n += results; results < len(m.Content) {
+			n++
+		}
+	}
+	return n
+}
+
+// side is the longest side of an image in pixels.
+func (m medium) side() (most int) {
+	for _, b := range m.blocks {
+		if i, ok := b.(transcript.ImageBlock); ok {
+			w, h := imagesize.Of(&i.Source)
+			most = max(most, w, h)
+		}
+	}
+	return most
 }
 
 // findMedia lists the images and documents that entries hold, oldest first. Media
 // of one tool result count as one: its text stays, and the notes come after it.
 // Blocks of a result cannot be addressed, as the fold may have left out others.
-func findMedia(h rebuild.History) (all []medium) {
-	for i, m := range h.Messages {
-		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
-			blocks := mediaOf(m.Content[j])
+func findMedia(messages []transcript.Message) (all []medium) {
+	for i, msg := range messages {
+		for j, o := range msg.Origins[:min(len(msg.Origins), len(msg.Content))] {
+			blocks := mediaOf(msg.Content[j])
 			if o.Entry == "" || len(blocks) == 0 {
 				continue
 			}
-			var parts []string
-			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok && r.Text() != "" {
-				parts = append(parts, r.Text())
+			m := medium{message: i, blocks: blocks, from: o}
+			if r, ok := msg.Content[j].(transcript.ToolResultBlock); ok {
+				m.text = r.Text()
 			}
-			total := 0
 			for _, b := range blocks {
-				size := len(transcript.MarshalBlock(b))
-				total += size
-				parts = append(parts, fmt.Sprintf("[%s of %d bytes left out; it is in entry %s]", kindOf(b), size, o.Entry))
+				m.size += len(transcript.MarshalBlock(b))
 			}
-			all = append(all, medium{i, total, clipping(o, strings.Join(parts, "\n"))})
+			all = append(all, m)
 		}
 	}
 	return all
 }
 
-// mediaOf returns a block, or those in a tool result, that are images or documents.
-func mediaOf(b transcript.Block) (found []transcript.Block) {
-	switch b := b.(type) {
-	case transcript.ImageBlock, transcript.DocumentBlock:
-		return []transcript.Block{b}
-	case transcript.ToolResultBlock:
-		for _, b := range b.Content {
-			found = append(found, mediaOf(b)...)
-		}
+func (m medium) clip() transcript.Clipping {
+	var parts []string
+	if m.text != "" {
+		parts = append(parts, m.text)
 	}
-	return found
+	for _, b := range m.blocks {
+		parts = append(parts, rebuild.MediaNote(b, m.from.Entry, ""))
+	}
+	return clipping(m.from, strings.Join(parts, "\n"))
 }
 
-func kindOf(b transcript.Block) string {
-	var src transcript.Source
-	switch b := b.(type) {
-	case transcript.ImageBlock:
-		src = b.Source
-	case transcript.DocumentBlock:
-		src = b.Source
+// mediaOf returns a block, or those in a tool result, that are images or documents.
+func mediaOf(b transcript.Block) (found []transcript.Block) {
+	if r, ok := b.(transcript.ToolResultBlock); ok {
+		for _, b := range r.Content {
+			found = append(found, mediaOf(b)...)
+		}
+	} else if transcript.IsMedia(b) {
+		found = append(found, b)
 	}
-	if src.MediaType == "" {
-		return b.BlockType()
-	}
-	return b.BlockType() + " (" + src.MediaType + ")"
+	return found
 }
 
 // oldestMedia takes enough to save the excess and a tenth of the limit, so that
@@ -125,16 +242,4 @@ func oldestMedia(all []medium, o Overflow) []medium {
 		save -= m.size
 	}
 	return all
-}
-
-var pathNumber = lazy.New(`\d+`)
-
-// refusedMedium is the one that a path of an error names, or the largest one.
-func refusedMedium(all []medium, path string) medium {
-	if n, err := strconv.Atoi(pathNumber.Get().FindString(path)); err == nil {
-		if in := slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return m.message != n }); len(in) > 0 {
-			all = in // which of several in one message: a renderer may have moved them
-		}
-	}
-	return slices.MaxFunc(all, func(a, b medium) int { return a.size - b.size })
 }

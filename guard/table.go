@@ -29,6 +29,7 @@ var known = sync.OnceValue(func() *table { return readTable(overflowText) })
 type rule struct {
 	name                string // "-" for the kind of the deciding sign
 	kind                Kind
+	refused             string       // of the kind [Part]
 	signs               []string     // each decides: "code invalid_api_key", "status 413"
 	has                 string       // a second sign that the error must have, or ""
 	match, also, unless *lazy.Regexp // of the text; nil: nothing
@@ -64,7 +65,8 @@ func readTable(text string) *table {
 		case "let":
 			names[first] = append(names[first], second)
 		case "rule":
-			r = &rule{name: first, kind: Kind(second)}
+			kind, refused, _ := strings.Cut(second, " ")
+			r = &rule{name: first, kind: Kind(kind), refused: refused}
 			t.rules = append(t.rules, r)
 		case "code", "status":
 			r.signs = append(r.signs, line)
@@ -77,7 +79,7 @@ func readTable(text string) *table {
 		case "unless":
 			r.unless = r.unless.Or("(?i)" + rest)
 		case "size":
-			for _, slot := range []string{"p", "l", "o", "t"} {
+			for _, slot := range []string{"p", "l", "o", "t", "n"} {
 				second = strings.ReplaceAll(second, "<"+slot+">", "(?P<"+slot+">(?:"+strings.Join(names["number"], "|")+"))")
 			}
 			t.sizes[first] = append(t.sizes[first], lazy.New("(?i)"+second))

@@ -12,7 +12,7 @@ import (
 // Every line of overflow.txt is one that its head explains, every expression
 // compiles, and a rule has something to match and a kind that exists.
 func TestTable(t *testing.T) {
-	kinds := []Kind{NotOverflow, Tokens, TokensPlusOutput, Bytes, Item, Reasoning, RateLimit, StopReason, Silent}
+	kinds := []Kind{NotOverflow, Tokens, TokensPlusOutput, Bytes, Messages, Part, RateLimit, StopReason, Silent}
 	known := known()
 	names := map[string]bool{}
 	for _, r := range known.rules {
@@ -24,8 +24,10 @@ func TestTable(t *testing.T) {
 			}
 		}
 		names[r.name] = true
+		known := isStaged(Overflow{Refused: r.refused}) || isMedium(Overflow{Refused: r.refused}) || r.refused == "reasoning" || without[r.refused] != nil
+		require.Equal(t, r.kind == Part, known, "rule %s refuses %q", r.name, r.refused)
 	}
-	for _, name := range []string{rateLimit, tooLongText, mediaCount} {
+	for _, name := range []string{rateLimit, planWindow, manySides} {
 		require.True(t, names[name], "the code asks for the rule %s", name)
 	}
 	for sort, lines := range known.sizes {

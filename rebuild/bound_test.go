@@ -102,6 +102,8 @@ type talk struct {
 	edits  int     // clips, compactions, rewinds, other prompts, and answers to other requests
 	prev   *flight // the request that was answered last
 	trace  []string
+	known  [2]transcript.Calibration // of two models
+	model  int                       // that the next request goes to
 
 	compared, kept int // requests with the one before, and those that only add to it
 }
@@ -180,15 +182,53 @@ func (k *talk) request() flight {
 	h := k.fold.History()
 	req := transcript.Request{System: k.system + h.Prompt + h.System, Messages: h.Messages}
 	made := transcript.Made{After: h.After, PromptHash: PromptHash(req.System, nil)}
-	req.Messages, made.Thought = Reasoned(req.Messages, made.PromptHash)
+	if k.rng.IntN(12) == 0 {
+		k.model = 1 - k.model
+		k.edits++
+	}
+	messages, mark := For(req.Messages, k.known[k.model])
+	req.Messages, made.Thought = Reasoned(messages, made.PromptHash)
 	again, thought := Reasoned(req.Messages, made.PromptHash)
 	require.Equal(k.t, made.Thought, thought, "%s", k.trace)
 	require.Equal(k.t, req.Messages, again)
-	if k.rng.IntN(20) == 0 { // a retry after a refusal
-		req.Messages, made.Thought = WithoutReasoning(req.Messages), ""
-		k.edits++
-	}
+	made.PromptHash += mark
 	return flight{req, made, k.edits}
+}
+
+// refuse has a model refuse a part of the history.
+func (k *talk) refuse() {
+	c := &k.known[k.model]
+	h := k.fold.History().Messages
+	switch k.rng.IntN(4) {
+	case 0:
+		if len(h) > 0 {
+			m := h[k.rng.IntN(len(h))]
+			c.Unread = m.Origins[len(m.Origins)-1].Entry
+		}
+	case 1:
+		for _, m := range h {
+			for j, o := range m.Origins {
+				if holdsMedia(m.Content[j]) && k.rng.IntN(2) == 0 {
+					*c = c.Merge(transcript.Calibration{Left: []transcript.BlockRef{{Entry: o.Entry, Block: o.Block}}})
+				}
+			}
+		}
+	case 2:
+		*c = c.Merge(transcript.Calibration{Without: []transcript.Form{transcript.Images}})
+	default:
+		*c = transcript.Calibration{}
+	}
+	k.edits++
+	k.tracef("model %d refuses: %+v", k.model, *c)
+}
+
+func holdsMedia(b transcript.Block) bool {
+	r, ok := b.(transcript.ToolResultBlock)
+	return transcript.IsMedia(b) || ok && slices.ContainsFunc(r.Content, transcript.IsMedia)
+}
+
+func picture(n int) transcript.Block {
+	return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: fmt.Sprintf("%04d", n)}}
 }
 
 // compare counts the requests that only add to the one that was answered before.
@@ -217,9 +257,17 @@ func flat(req transcript.Request) (blocks []string) {
 }
 
 func (k *talk) step() {
-	switch k.rng.IntN(18) {
+	switch k.rng.IntN(19) {
+	case 18:
+		if k.rng.IntN(3) == 0 {
+			k.refuse()
+		}
 	case 0, 1:
 		k.tracef("user")
+		if k.rng.IntN(3) == 0 {
+			k.append(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: fmt.Sprint("u", k.n)}, picture(k.n)}})
+			return
+		}
 		k.append(transcript.UserText(fmt.Sprint("u", k.n)))
 	case 2, 3, 4, 5:
 		if k.rng.IntN(8) == 0 {
@@ -280,7 +328,11 @@ func (k *talk) step() {
 		i := k.rng.IntN(len(k.open))
 		id := k.open[i]
 		k.open = slices.Delete(k.open, i, i+1)
-		ids := k.append(transcript.ToolResult(id, "r"+id))
+		result := transcript.ToolResult(id, "r"+id)
+		if b, ok := result.Content[0].(transcript.ToolResultBlock); ok && k.rng.IntN(4) == 0 {
+			result.Content[0] = b.WithContent(transcript.TextBlock{Text: "r" + id}, picture(k.n))
+		}
+		ids := k.append(result)
 		k.done = append(k.done, ids[0])
 		k.tracef("result %s of %s", ids, id)
 	case 15, 16:

@@ -2,7 +2,6 @@ package rebuild_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Calibrations are merged by field and by model. They survive a rewind, and a
+// Calibrations are merged by field, by model and by endpoint. They survive a rewind, and a
 // compaction drops all of them except those in its own batch.
 func TestCalibrations(t *testing.T) {
 	f, n := rebuild.New(nil), 0
@@ -26,9 +25,7 @@ func TestCalibrations(t *testing.T) {
 	}
 	check := func(want ...transcript.Calibration) {
 		t.Helper()
-		if got := f.Standing().Calibrations; !slices.Equal(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", f.Standing().Calibrations))
 	}
 	check()
 	add(transcript.UserText("hi"))
@@ -43,7 +40,16 @@ func TestCalibrations(t *testing.T) {
 	add(transcript.Calibration{Model: "a", Factor: 1.25})
 	a.Factor, a.Prompt = 1.25, 0
 	check(b, a)
+	images := []transcript.Form{transcript.Images}
+	add(transcript.Calibration{Model: "a", Endpoint: "x", Without: images})
+	add(transcript.Calibration{Model: "a", Endpoint: "x", Left: []transcript.BlockRef{{Entry: "e1"}}, Unread: "e1"})
+	add(transcript.Calibration{Model: "a", Endpoint: "x", Left: []transcript.BlockRef{{Entry: "e2"}, {Entry: "e1"}}})
+	check(b, a, transcript.Calibration{Model: "a", Endpoint: "x", Without: images, Left: []transcript.BlockRef{{Entry: "e1"}, {Entry: "e2"}}, Unread: "e1"})
+	add(transcript.Calibration{Model: "a", Endpoint: "x", Without: []transcript.Form{}, Left: []transcript.BlockRef{}})
+	check(b, a, transcript.Calibration{Model: "a", Endpoint: "x", Unread: "e1"})
 	add(transcript.Rewind{To: "e1"})
+	check(b, a, transcript.Calibration{Model: "a", Endpoint: "x", Unread: "e1"})
+	add(transcript.Compaction{Summary: "s", CoversTo: "e1", Standing: []transcript.Entry{{Body: b}, {Body: a}}})
 	check(b, a)
 	add(transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 77, Standing: []transcript.Entry{{Body: a}}})
 	check(a)

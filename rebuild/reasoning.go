@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -36,8 +37,9 @@ func PromptHash(system string, tools []transcript.Tool) string {
 // prompt, messages and reasoning. So among answers that recorded their request,
 // reasoning stays in the last ones that are [transcript.Answer.Intact], have that
 // prompt hash, and were each made with the reasoning of all of these before it.
-// It is dropped from the others. Reasoning that is not signed in this way, and
-// reasoning of answers without a recorded request, is left to the renderer.
+// It is dropped from the others. Reasoning that is not signed in this way, or of a
+// model that [Imitates] Claude, and reasoning of answers without a recorded request,
+// is left to the renderer.
 //
 // Reasoned of its own result returns the same. The
 // messages given are not modified.
@@ -48,7 +50,7 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 	reasons := map[*transcript.Answer]bool{} // there is some
 	for _, m := range messages {
 		for j, b := range m.Content {
-			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !signs(m.Origins[j].API) {
+			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !binds(m.Origins[j]) {
 				continue
 			}
 			a := m.Origins[j].Answer
@@ -90,16 +92,16 @@ func signs(api string) bool { return api == "anthropic" || api == "bedrock" }
 // isBound reports whether a block is signed reasoning of an answer that recorded
 // its request.
 func isBound(b transcript.Block, o transcript.Origin) bool {
-	return transcript.IsReasoning(b) && o.Answer != nil && signs(o.API)
+	return transcript.IsReasoning(b) && o.Answer != nil && binds(o)
 }
 
-// WithoutReasoning returns messages without reasoning that is signed. It is for a
-// request that a provider has refused because of it. Reasoning of APIs that do
-// not bind it stays: they would miss it.
-func WithoutReasoning(messages []transcript.Message) []transcript.Message {
-	return Without(messages, func(b transcript.Block, o transcript.Origin) bool {
-		return transcript.IsReasoning(b) && (o.API == "" || signs(o.API))
-	})
+// binds reports whether the model of a block binds its reasoning to its request.
+func binds(o transcript.Origin) bool { return signs(o.API) && !Imitates(o) }
+
+// Imitates reports whether another model than Claude made a block in the Messages API.
+// Such models want their reasoning back in all turns, whether it is signed or not.
+func Imitates(o transcript.Origin) bool {
+	return o.API == "anthropic" && o.Model != "" && o.Model[0] != 0 && !strings.Contains(strings.ToLower(o.Model), "claude")
 }
 
 // Without returns messages without the blocks that drop holds for, which gets a

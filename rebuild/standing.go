@@ -19,7 +19,7 @@ type Standing struct {
 	Pins   []transcript.Carried // in the order in which they were set
 	Values []Value              // ordered by when they were set last
 
-	// Calibrations holds one per model, the last added at the end. Entries leaves
+	// Calibrations holds one per model and endpoint, the last added at the end. Entries leaves
 	// them to the caller, because a compaction may refute some.
 	Calibrations []transcript.Calibration
 	Compacted    int // TokensAfter of the last compaction, 0 if unknown
@@ -130,20 +130,13 @@ func (s *Standing) set(id string, at time.Time, v transcript.Value) {
 	}
 }
 
-// calibrate merges a calibration of a model; unset fields keep their values.
+// calibrate merges a calibration of a model and an endpoint.
 func (s *Standing) calibrate(c transcript.Calibration) {
-	ofModel := func(k transcript.Calibration) bool { return k.Model == c.Model }
-	if i := slices.IndexFunc(s.Calibrations, ofModel); i >= 0 {
-		k := s.Calibrations[i]
-		c.Window = cmp.Or(c.Window, k.Window)
-		if c.Factor == 0 {
-			c.Factor, c.Prompt = k.Factor, k.Prompt
-		}
-		if c.Failures == 0 {
-			c.Failures, c.FailedAt = k.Failures, k.FailedAt
-		}
+	same := func(k transcript.Calibration) bool { return k.Model == c.Model && k.Endpoint == c.Endpoint }
+	if i := slices.IndexFunc(s.Calibrations, same); i >= 0 {
+		c = s.Calibrations[i].Merge(c)
 	}
-	s.Calibrations = append(without(s.Calibrations, ofModel), c)
+	s.Calibrations = append(without(s.Calibrations, same), c)
 }
 
 // without returns the items of which drop is false, in an array of their own.

@@ -100,7 +100,7 @@ func TestBreaker(t *testing.T) {
 	require.NotContains(t, storetest.History(t, s), "answer 3,")
 	require.Contains(t, storetest.History(t, s), "answer 30,")
 	// Which says nothing about the summarizer.
-	c, err := s.Calibration(t.Context(), "")
+	c, err := s.Calibration(t.Context(), "", "")
 	if require.NoError(t, err); c.Failures != 5 || c.FailedAt == 0 {
 		t.Errorf("after it: %+v", c)
 	}
@@ -108,7 +108,7 @@ func TestBreaker(t *testing.T) {
 	broken = false
 	done, err = s.AfterTurn(t.Context())
 	check("in service", done, err, false, 5, "start 5 false, done 0 false")
-	if c, err = s.Calibration(t.Context(), ""); err != nil || c.Failures != 0 {
+	if c, err = s.Calibration(t.Context(), "", ""); err != nil || c.Failures != 0 {
 		t.Errorf("after a success: %+v, %v", c, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -406,7 +407,16 @@ func (v *View) complete(items []transcript.Item) ([]transcript.Item, *transcript
 	if !v.t.measure(&c) {
 		return nil, nil, fmt.Errorf("the compaction does not keep exactly the messages from entry %q on, or replaces messages that it has not read: %w", c.FirstKept, ErrConflict)
 	}
-	c.Standing = slices.Concat([]transcript.Entry{}, v.t.keys.kept(), v.t.learned().carried(c), v.Fold().Standing().Entries())
+	kept := sync.OnceValue(func() map[string]bool {
+		entries := map[string]bool{}
+		after, _ := v.Fold().Preview(c)
+		for _, p := range places(after.Messages) {
+			entries[p.entry] = true
+		}
+		return entries
+	})
+	keeps := func(entry string) bool { return kept()[entry] }
+	c.Standing = slices.Concat([]transcript.Entry{}, v.t.keys.kept(), v.t.learned().carried(c, keeps), v.Fold().Standing().Entries())
 	return slices.Concat(items[:i], v.Fold().Prompts(), []transcript.Item{c}, items[i+1:]), &c, nil
 }
 

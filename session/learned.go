@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/compact"
@@ -12,12 +13,13 @@ import (
 )
 
 // Calibration implements the Calibrated of package guard: it returns the
-// calibration of a model in the entries of the session, or the zero value.
-// Compactions of this package keep it in force.
-func (s *Session) Calibration(ctx context.Context, model string) (c transcript.Calibration, err error) {
+// calibration of a model at an endpoint in the entries of the session, or the
+// zero value. Compactions keep its window and its factor, and the refused parts
+// of entries that they keep.
+func (s *Session) Calibration(ctx context.Context, model, endpoint string) (c transcript.Calibration, err error) {
 	err = s.View(ctx, func(v *View) error {
 		for _, known := range v.Fold().Standing().Calibrations {
-			if known.Model == model {
+			if known.Model == model && known.Endpoint == endpoint {
 				c = known
 			}
 		}
@@ -158,8 +160,9 @@ func (w *work) failures(l learned) []transcript.Entry {
 }
 
 // carried returns the calibrations that stay in force after a compaction. Failures do if
-// the compaction holds how many there were.
-func (l learned) carried(done transcript.Compaction) (all []transcript.Entry) {
+// the compaction holds how many there were, and refused parts if keeps holds for
+// their entries.
+func (l learned) carried(done transcript.Compaction, keeps func(entry string) bool) (all []transcript.Entry) {
 	failures := 0
 	for _, e := range done.Standing {
 		if c, ok := e.Body.(transcript.Calibration); ok {
@@ -172,7 +175,14 @@ func (l learned) carried(done transcript.Compaction) (all []transcript.Entry) {
 		} else {
 			c.Failures, c.FailedAt = 0, 0
 		}
-		if c != (transcript.Calibration{Model: c.Model}) {
+		c.Without, c.Images, c.Side, c.Messages = nil, 0, 0, 0
+		if c.Left = slices.DeleteFunc(slices.Clone(c.Left), func(b transcript.BlockRef) bool { return !keeps(b.Entry) }); len(c.Left) == 0 {
+			c.Left = nil
+		}
+		if c.Unread != "" && !keeps(c.Unread) {
+			c.Unread = ""
+		}
+		if !c.IsZero() {
 			all = append(all, transcript.Entry{Body: c})
 		}
 	}

@@ -81,14 +81,15 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	compactions := 0
 	for i := range 60 {
 		require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
-		before, err := s.Calibration(t.Context(), "m")
+		before, err := s.Calibration(t.Context(), "m", "")
 		require.NoError(t, err)
 		want := storetest.Request(t, s)
 		storetest.Close(t, st)
 		st = storetest.Open(t, dir, opts)
 		s = storetest.Load(t, st, storetest.CLI)
-		after, err := s.Calibration(t.Context(), "m")
-		if require.NoError(t, err); after != before || storetest.Request(t, s) != want {
+		after, err := s.Calibration(t.Context(), "m", "")
+		require.Equal(t, before, after)
+		if require.NoError(t, err); storetest.Request(t, s) != want {
 			t.Fatalf("turn %d: %+v became %+v", i, before, after)
 		}
 	}
@@ -97,7 +98,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 			compactions++
 		}
 	}
-	c, err := s.Calibration(t.Context(), "m")
+	c, err := s.Calibration(t.Context(), "m", "")
 	require.NoError(t, err)
 	stats := m.Stats()
 	t.Logf("%+v, %d compactions, %+v, %d calibrations", stats, compactions, c, strings.Count(types(t, s), "calibration"))
@@ -123,7 +124,7 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		})
 		s := storetest.Load(t, st, storetest.CLI)
-		if tt.known != (transcript.Calibration{}) {
+		if !tt.known.IsZero() {
 			storetest.Add(t, s, tt.known)
 		}
 		turns := 0
@@ -137,9 +138,9 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 		if turns != tt.turns {
 			t.Errorf("%+v: compacted after %d turns, want %d", tt.known, turns, tt.turns)
 		}
-		if c, err := s.Calibration(t.Context(), tt.known.Model); err != nil || c != tt.known {
-			t.Errorf("after the compaction: %+v, %v", c, err)
-		}
+		c, err := s.Calibration(t.Context(), tt.known.Model, "")
+		require.NoError(t, err)
+		require.Equal(t, tt.known, c, "after the compaction")
 		storetest.Close(t, st)
 	}
 }
@@ -220,7 +221,7 @@ func TestLearnedDuringACommit(t *testing.T) {
 			t.Fatalf("not compacted: %s", done.Cut)
 		}
 		total = counts
-		c, err = s.Calibration(t.Context(), "m")
+		c, err = s.Calibration(t.Context(), "m", "")
 		require.NoError(t, err)
 		return total, c
 	}

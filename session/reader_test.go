@@ -258,7 +258,7 @@ func TestCalibrationBeforeTheBeginning(t *testing.T) {
 	require.NoError(t, s.Rewind(t.Context(), s.Ref().ID))
 	for range 2 {
 		for model, want := range map[string]int{"old": 0, "new": 2000} {
-			c, err := s.Calibration(t.Context(), model)
+			c, err := s.Calibration(t.Context(), model, "")
 			require.NoError(t, err)
 			require.Equal(t, want, c.Window, model)
 		}

@@ -82,7 +82,7 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	require.Equal(t, want, storetest.History(t, s))
 	require.Equal(t, 2, storetest.Turns(t, s))
 	require.Equal(t, info, storetest.Info(t, s))
-	c, err := s.Calibration(t.Context(), "m")
+	c, err := s.Calibration(t.Context(), "m", "")
 	require.NoError(t, err)
 	require.Equal(t, learned, c)
 	require.Less(t, d.Records, 30)

@@ -63,10 +63,14 @@ func (s *Session) Entries(ctx context.Context, after string) iter.Seq2[transcrip
 	}
 }
 
-// Health is the damage in a transcript and the repairs that its history needs.
+// Health is the damage in a transcript, the repairs that its history needs, and the
+// parts of requests that a service has refused.
 type Health struct {
 	Repairs rebuild.Report      `json:"repairs"`
 	Damage  []transcript.Damage `json:"damage"`
+	// Refused has an entry for each model and endpoint whose requests lack
+	// something: its Without, Left and Unread.
+	Refused []transcript.Calibration `json:"refused,omitempty"`
 }
 
 // Health returns the state of the transcript. It reads all of it.
@@ -77,6 +81,11 @@ func (s *Session) Health(ctx context.Context) (h Health, err error) {
 		}
 		h.Repairs = v.Fold().Report()
 		h.Damage = append(h.Damage, v.t.damage...)
+		for _, c := range v.Fold().Standing().Calibrations {
+			if len(c.Without)+len(c.Left) > 0 || c.Unread != "" {
+				h.Refused = append(h.Refused, c)
+			}
+		}
 		return nil
 	})
 	return h, err

@@ -123,6 +123,15 @@ type RedactedThinkingBlock struct {
 	Extra Extra
 }
 
+// IsMedia reports whether a block is an image or a document.
+func IsMedia(b Block) bool {
+	switch b.(type) {
+	case ImageBlock, DocumentBlock:
+		return true
+	}
+	return false
+}
+
 // IsReasoning reports whether a block is reasoning, to read or encrypted.
 func IsReasoning(b Block) bool {
 	switch b.(type) {

@@ -1,7 +1,10 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
+	"reflect"
+	"slices"
 	"time"
 )
 
@@ -203,22 +206,81 @@ type Current struct {
 	Gen int64
 }
 
-// Calibration records findings about a model, or about the summarizer of the
-// session. A zero field is unset: of several entries for one model the last
-// value of a field holds, Prompt together with Factor and FailedAt with
-// Failures. An append with a [Compaction] resets all of them; calibrations that
-// stay in force are repeated in it, before the compaction.
+// Calibration records findings about a model at an endpoint, or about the
+// summarizer of the session. A zero field is unset: [Calibration.Merge] has the
+// rule for several entries. A [Compaction] resets all of them but those in its
+// Standing.
 type Calibration struct {
-	Model  string  `json:"model,omitempty"`  // as requests name it; empty if they do not
-	Window int     `json:"window,omitempty"` // tokens; below 0: an earlier value was wrong, and the window is unknown
-	Factor float64 `json:"factor,omitempty"` // reported / estimated tokens
-	Prompt int     `json:"prompt,omitempty"` // reported tokens of the request that Factor was taken from
+	Model string `json:"model,omitempty"` // as requests name it; empty if they do not
+	// Endpoint is the service or the account, as the application names it; empty
+	// if it names none.
+	Endpoint string  `json:"endpoint,omitempty"`
+	Window   int     `json:"window,omitempty"` // tokens; below 0: an earlier value was wrong, and the window is unknown
+	Factor   float64 `json:"factor,omitempty"` // reported / estimated tokens
+	Prompt   int     `json:"prompt,omitempty"` // reported tokens of the request that Factor was taken from
 
 	// Failures is how many summaries in a row the summarizer has failed to
 	// write, or was not asked for because of that. FailedAt is the size of the
 	// history at the last of them, in tokens by estimate.
 	Failures int `json:"failures,omitempty"`
 	FailedAt int `json:"failedAt,omitempty"`
+
+	// Without are the forms that the service refused. Images, Side and Messages
+	// are the limits of the same names in [Takes]; a number below 0 takes an
+	// earlier one back. Left are refused media, or results with such. An empty list
+	// takes back all of an earlier list; nil leaves it.
+	Without  []Form     `json:"without,omitempty"`
+	Images   int        `json:"images,omitempty"`
+	Side     int        `json:"side,omitempty"`
+	Messages int        `json:"messages,omitempty"`
+	Left     []BlockRef `json:"left,omitempty"`
+	// Unread is an entry of an answer. The service refused the reasoning, and the
+	// opaque data of the provider, of answers up to this one.
+	Unread string `json:"unread,omitempty"`
+}
+
+// BlockRef names a block of an entry.
+type BlockRef struct {
+	Entry string `json:"entry"`
+	Block int    `json:"block"` // as in [Origin]
+}
+
+// IsZero reports whether c holds no finding.
+func (c Calibration) IsZero() bool {
+	c.Model, c.Endpoint = "", ""
+	return reflect.ValueOf(c).IsZero()
+}
+
+// Merge returns the findings of c and of a later calibration of the same model
+// and endpoint: of a number the later value, Prompt together with Factor and
+// FailedAt with Failures; of a list the union.
+func (c Calibration) Merge(later Calibration) Calibration {
+	if later.Factor == 0 {
+		later.Factor, later.Prompt = c.Factor, c.Prompt
+	}
+	if later.Failures == 0 {
+		later.Failures, later.FailedAt = c.Failures, c.FailedAt
+	}
+	later.Window = cmp.Or(later.Window, c.Window)
+	later.Images, later.Side = cmp.Or(later.Images, c.Images), cmp.Or(later.Side, c.Side)
+	later.Messages, later.Unread = cmp.Or(later.Messages, c.Messages), cmp.Or(later.Unread, c.Unread)
+	later.Without, later.Left = union(c.Without, later.Without), union(c.Left, later.Left)
+	return later
+}
+
+// union returns the items of both lists; later ones that are empty and not nil
+// take back the earlier ones.
+func union[T comparable](earlier, later []T) []T {
+	if later != nil && len(later) == 0 {
+		return nil
+	}
+	all := slices.Clip(earlier)
+	for _, item := range later {
+		if !slices.Contains(all, item) {
+			all = append(all, item)
+		}
+	}
+	return all
 }
 
 // ToolStatus reports on a call that is still running. The status of a call goes

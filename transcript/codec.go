@@ -188,29 +188,29 @@ func (c *codec) optRaw(name string, p *json.RawMessage) {
 }
 
 // optStrs tells an empty list from none.
-func (c *codec) optStrs(name string, p *[]string) {
+func optStrs[S ~string](c *codec, name string, p *[]S) {
 	if c.encoding {
 		if *p != nil {
 			c.out.Func(name, func(dst []byte) []byte { return appendStrings(dst, *p) })
 		}
 	} else if c.takes(name) {
 		c.require(jsontext.IsArray(c.value))
-		*p = []string{}
+		*p = []S{}
 		for v := range jsontext.Elements(c.value) {
 			s, ok := jsontext.String(v)
-			*p = append(*p, s)
+			*p = append(*p, S(s))
 			c.require(ok)
 		}
 	}
 }
 
-func appendStrings(dst []byte, list []string) []byte {
+func appendStrings[S ~string](dst []byte, list []S) []byte {
 	dst = append(dst, '[')
 	for i, s := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = jsontext.AppendString(dst, s)
+		dst = jsontext.AppendString(dst, string(s))
 	}
 	return append(dst, ']')
 }

@@ -80,6 +80,14 @@ var lines = []struct {
 	{`{"type":"meta"` + lead + `}`, transcript.Meta{}},
 	{`{"type":"current"` + lead + `,"gen":2}`, transcript.Current{Gen: 2}},
 	{`{"type":"calibration"` + lead + `,"model":"m","window":200000,"factor":1.12}`, transcript.Calibration{Model: "m", Window: 200000, Factor: 1.12}},
+	{
+		`{"type":"calibration"` + lead + `,"model":"m","endpoint":"a","without":["images","parts"],"images":20,"side":2000,"messages":2048,"left":[{"entry":"e","block":0},{"entry":"f","block":-1}],"unread":"g"}`,
+		transcript.Calibration{
+			Model: "m", Endpoint: "a", Without: []transcript.Form{transcript.Images, transcript.Parts}, Images: 20, Side: 2000, Messages: 2048,
+			Left: []transcript.BlockRef{{Entry: "e"}, {Entry: "f", Block: transcript.WholeEntry}}, Unread: "g",
+		},
+	},
+	{`{"type":"calibration"` + lead + `,"model":"m","without":[],"left":[]}`, transcript.Calibration{Model: "m", Without: []transcript.Form{}, Left: []transcript.BlockRef{}}},
 	{`{"type":"calibration"` + lead + `,"model":"m","window":-1}`, transcript.Calibration{Model: "m", Window: -1}},
 	{`{"type":"calibration"` + lead + `,"model":"","factor":0.9,"prompt":1800,"failures":3,"failedAt":150000}`, transcript.Calibration{Factor: .9, Prompt: 1800, Failures: 3, FailedAt: 150000}},
 	{`{"type":"tool_status"` + lead + `,"tool_use_id":"t1","status":"running"}`, transcript.ToolStatus{CallID: "t1", Status: "running"}},

@@ -87,7 +87,7 @@ func (b *Compaction) members(c *codec) {
 	c.str("summary", &b.Summary)
 	c.optStr("firstKeptEntryId", &b.FirstKept)
 	c.optStr("coversTo", &b.CoversTo)
-	c.optStrs("read", &b.Read)
+	optStrs(c, "read", &b.Read)
 	c.optNum("turnsBefore", &b.TurnsBefore)
 	c.optNum("tokensBefore", &b.TokensBefore)
 	c.optNum("tokensAfter", &b.TokensAfter)
@@ -121,7 +121,7 @@ func (b *Rewind) members(c *codec) { c.str("to", &b.To) }
 
 func (b *System) members(c *codec) { c.str("text", &b.Text) }
 
-func (b *Tools) members(c *codec) { c.optStrs("tool_names", &b.Names) }
+func (b *Tools) members(c *codec) { optStrs(c, "tool_names", &b.Names) }
 
 // members also writes the members that a header shares.
 func (b *Meta) members(c *codec) {
@@ -129,7 +129,7 @@ func (b *Meta) members(c *codec) {
 		c.str("title", b.Title)
 	}
 	c.optStr("titleBy", &b.TitleBy)
-	c.optStrs("labels", &b.Labels)
+	optStrs(c, "labels", &b.Labels)
 	if present(c, "ttl", &b.TTL) {
 		c.num64("ttl", b.TTL)
 	}
@@ -147,6 +147,21 @@ func (b *Calibration) members(c *codec) {
 	c.optNum("prompt", &b.Prompt)
 	c.optNum("failures", &b.Failures)
 	c.optNum("failedAt", &b.FailedAt)
+	c.optStr("endpoint", &b.Endpoint)
+	optStrs(c, "without", &b.Without)
+	c.optNum("images", &b.Images)
+	c.optNum("side", &b.Side)
+	c.optNum("messages", &b.Messages)
+	if c.encoding && b.Left != nil || c.name == "left" {
+		list(c, "left", &b.Left, (*BlockRef).members)
+		b.Left = append([]BlockRef{}, b.Left...) // an empty list is not nil
+	}
+	c.optStr("unread", &b.Unread)
+}
+
+func (p *BlockRef) members(c *codec) {
+	c.str("entry", &p.Entry)
+	c.num("block", &p.Block)
 }
 
 func (b *ToolStatus) members(c *codec) {
@@ -155,7 +170,7 @@ func (b *ToolStatus) members(c *codec) {
 }
 
 func (b *Used) members(c *codec) {
-	c.optStrs("contexts", &b.Contexts)
+	optStrs(c, "contexts", &b.Contexts)
 	b.skill(c)
 }
 
@@ -197,7 +212,7 @@ func (b *Commit) members(c *codec) {
 	c.optStr("abstract", &b.Abstract)
 	c.optStr("overview", &b.Overview)
 	optObject(c, "stats", &b.Stats, (*CommitStats).members)
-	c.optStrs("open", &b.Open)
+	optStrs(c, "open", &b.Open)
 	c.optStr("owner", &b.Owner)
 }
 
@@ -299,6 +314,7 @@ func (m *Made) members(c *codec) {
 	c.optStr("after", &m.After)
 	c.optStr("thought", &m.Thought)
 	c.optStr("promptHash", &m.PromptHash)
+	c.optStr("endpoint", &m.Endpoint)
 }
 
 func (b *Pin) members(c *codec) {
@@ -312,12 +328,12 @@ func (b *Value) members(c *codec) {
 	c.optRaw("value", &b.Value)
 }
 
-func (b *Erasure) members(c *codec) { c.optStrs("entries", &b.Entries) }
+func (b *Erasure) members(c *codec) { optStrs(c, "entries", &b.Entries) }
 
 func (b *Custom) members(c *codec) {
 	c.str("name", &b.Name)
 	c.optRaw("data", &b.Data)
-	c.optStrs("covers", &b.Covers)
+	optStrs(c, "covers", &b.Covers)
 }
 
 func (b *Unknown) members(c *codec) { c.optTrue("critical", &b.Critical) }

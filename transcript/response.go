@@ -35,7 +35,10 @@ type Made struct {
 	// held; or empty.
 	Thought string `json:"thought,omitempty"`
 	// PromptHash is the hash of the system prompt and the tools.
+	// It ends with the mark of [rebuild.For].
 	PromptHash string `json:"promptHash,omitempty"`
+	// Endpoint is the service or the account, as the application names it.
+	Endpoint string `json:"endpoint,omitempty"`
 }
 
 // StopReason is the reason why a model stopped. Values of a provider that are

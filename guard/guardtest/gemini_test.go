@@ -236,8 +236,8 @@ func TestProviderLimits(t *testing.T) {
 
 // A model sees a request in blocks, and answers with any blocks.
 func TestOtherBlocks(t *testing.T) {
-	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}}
-	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "AAAA"}}
+	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "iVBORw0KGgo="}}
+	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERi0x"}}
 	said := []transcript.Block{
 		transcript.ThinkingBlock{Thinking: "Hm.", Signature: "c2ln"},
 		transcript.RedactedThinkingBlock{Data: "ZGF0YQ=="},

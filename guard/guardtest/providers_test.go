@@ -217,11 +217,11 @@ func odd(model, id string) transcript.Block {
 
 // shown are images and documents, of which no provider takes all.
 var shown = []transcript.Block{
-	transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}},
+	transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "iVBORw0KGgo="}},
 	transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/heic", Data: "AAAA"}},
 	transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "https://x.example/a.png"}},
 	transcript.ImageBlock{Source: transcript.Source{Type: "file", FileID: "file-1"}},
-	transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "AAAA"}, Title: "Q4"},
+	transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERi0x"}, Title: "Q4"},
 	transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "text/csv", Data: "AAAA"}},
 	transcript.DocumentBlock{Source: transcript.Source{Type: "text", MediaType: "text/plain", Data: "All of it."}, Context: "C"},
 	transcript.DocumentBlock{Source: transcript.Source{Type: "url", URL: "https://x.example/a.pdf"}},

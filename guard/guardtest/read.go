@@ -15,7 +15,7 @@ import (
 // readable part. An error means that the client went away while it sent.
 func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	m := x.m
-	req = Request{Header: x.r.Header.Clone()}
+	req = Request{Host: cmp.Or(x.r.Host, x.r.URL.Host), Header: x.r.Header.Clone()}
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.maxBody()))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return req, x.worded(wiretest.TooLarge()), nil

@@ -38,7 +38,7 @@ func TestInvalid(t *testing.T) {
 		image   = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`
 		enabled = `"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":3000`
 	)
-	large := image + strings.Repeat("A", 5<<20+4) + `"}}`
+	large := image + "iVBORw0KGgo" + strings.Repeat("A", 5<<20+4-11) + `"}}`
 	tests := []struct{ name, body, want string }{
 		{"image", body(`"messages":[{"role":"user","content":[` + large + `]}]`), "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum: 5242884 bytes > 5242880 bytes"},
 		{

@@ -28,6 +28,8 @@ type Request struct {
 	Dropped []Dropped
 	// Body is the body as sent, or nil if it was too large.
 	Body []byte
+	// Host is the host that the request was sent to.
+	Host string
 	// Header is the header as sent.
 	Header http.Header
 }

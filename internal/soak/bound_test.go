@@ -49,8 +49,10 @@ func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
 	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says("What was done so far."))}}
 	b.g = &guard.Guard{Model: "claude-opus-5-5", System: "You are an agent.", Window: window, Observe: func(_ context.Context, e guard.Event) {
 		switch e.Kind { //nolint:exhaustive // the others edit nothing
-		case guard.EventBare:
-			b.bare++
+		case guard.EventRefused:
+			if !e.Changed {
+				b.bare++
+			}
 		case guard.EventStage:
 			b.edited++
 		}
@@ -234,7 +236,7 @@ func TestRefusedReasoning(t *testing.T) {
 			require.NotEmpty(t, c.Made.Thought)
 			return nil, errors.New("messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.")
 		}
-		require.Equal(t, guard.Reasoning, c.Overflow.Kind)
+		require.Equal(t, "reasoning", c.Overflow.Refused)
 		require.Empty(t, c.Made.Thought)
 		refuse = false
 		resp, err := storetest.Client{Model: b.model}.Complete(ctx, c.Request)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -14,6 +15,9 @@ type Anthropic struct {
 	// Counting is set for requests that only count tokens.
 	Counting bool
 }
+
+// imitators are models of other makers with the Messages API. They sign no reasoning.
+var imitators = lazy.New(`(?i)deepseek|kimi|glm|minimax`)
 
 // anthropicMembers are the members a request may have, true for those that it
 // may have when it only asks for a count.

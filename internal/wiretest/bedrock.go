@@ -216,7 +216,9 @@ func (c *bedrockCheck) data(i, j int, at string, b map[string]any) {
 		c.media[kind]++
 		formats, format := bedrockFormats[kind], text(object(v)["format"])
 		c.want(slices.Contains(formats, format), "media", i, j, "1 validation error detected: Value '%s' at '%s.%s.format' failed to satisfy constraint: Member must satisfy enum value set: %v", format, at, kind, formats)
-		c.want(isPadded(text(object(object(v)["source"])["bytes"])), "media", i, j, "The value at %s.%s.source.bytes is not valid base64.", at, kind)
+		data := text(object(object(v)["source"])["bytes"])
+		_ = c.want(isPadded(data), "media", i, j, "The value at %s.%s.source.bytes is not valid base64.", at, kind) &&
+			c.want(begins(map[string]string{"document": "application/", "image": "image/"}[kind]+format, data), "media", i, j, "Could not process %s", kind)
 		if name := text(object(v)["name"]); kind == "document" {
 			c.want(len(name) <= 200 && bedrockDocument.Get().MatchString(name), "document-name", i, j, "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and square brackets. The name can't contain more than one consecutive whitespace character.")
 			c.want(c.fresh(kind, name), "document-name", i, j, "Messages can't contain duplicate document names. Rename the document and retry your request.")

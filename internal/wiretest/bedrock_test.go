@@ -15,7 +15,7 @@ func TestBedrockValidate(t *testing.T) {
 	const tools = `],"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{}}}}]},"promptVariables":[`
 	content := func(blocks string) string { return `{"role":"user","content":[` + blocks + `]}` }
 	document := func(name string) string {
-		return `{"document":{"format":"pdf","name":"` + name + `","source":{"bytes":"AAAA"}}}`
+		return `{"document":{"format":"pdf","name":"` + name + `","source":{"bytes":"JVBERi0x"}}}`
 	}
 	tests := []struct{ body, want string }{
 		{user + "," + call + "," + result + tools, ""},

@@ -119,7 +119,7 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 		rest = b.Extra
 	case transcript.ThinkingBlock:
 		// Its text may be empty: newer models hide it and sign it all the same.
-		r.wantAt(b.Signature != "", p, "thinking", "thinking.signature", "Field required")
+		r.wantAt(b.Signature != "" || imitators.Get().MatchString(r.req.Model), p, "thinking", "thinking.signature", "Field required")
 		rest = b.Extra
 	case transcript.RedactedThinkingBlock:
 		r.wantAt(b.Data != "", p, "thinking", "redacted_thinking.data", "Field required")
@@ -233,7 +233,7 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 	case types != "":
 		r.wantAt(strings.Contains(types, "'"+s.MediaType+"'") && strings.Contains(s.MediaType, "/"), p, "source", at+".media_type", "Input should be %s", types)
 		if r.wantAt(s.Data != "", p, "source", at+".data", "%s cannot be empty", kind) && s.Type == "base64" {
-			r.wantAt(isPadded(s.Data), p, "source", at, "invalid base64 data")
+			_ = r.wantAt(isPadded(s.Data), p, "source", at, "invalid base64 data") && r.wantAt(begins(s.MediaType, s.Data), p, "source", at+".data", "Could not process %s", kind)
 		}
 		if n := len(s.Data); kind == "image" && r.maxImage > 0 {
 			r.wantAt(n <= r.maxImage, p, "image", at, "image exceeds 5 MB maximum: %d bytes > %d bytes", n, r.maxImage)

@@ -28,13 +28,13 @@ const valid = `{
 {"role":"user","content":[
 	{"type":"tool_result","tool_use_id":"toolu_1","content":[
 		{"type":"text","text":"package a","cache_control":{"type":"ephemeral"}},
-		{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},
+		{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},
 		{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}],"citations":{"enabled":true}}]},
 	{"type":"tool_result","tool_use_id":"toolu_2","is_error":true},
 	{"type":"text","text":"And this:","cache_control":{"type":"ephemeral","ttl":"1h"}},
 	{"type":"document","source":{"type":"text","media_type":"text/plain","data":"plain"},"title":"T","context":"C","citations":{"enabled":true}},
 	{"type":"document","source":{"type":"content","content":[{"type":"text","text":"part"}]},"title":null},
-	{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AAA="}},
+	{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}},
 	{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}},
 	{"type":"image","source":{"type":"file","file_id":"file_1"}}]},
 {"role":"assistant","content":[
@@ -288,9 +288,9 @@ func TestValidateMutations(t *testing.T) {
 		{`"caller":{"type":"direct"}`, `"caller":"direct"`, "member"},
 		{`"text":"package a"`, `"text":"\t"`, "text"},
 		{`"media_type":"image/png"`, `"media_type":"image/svg+xml"`, "source"},
-		{`"data":"AAAA"`, `"data":"AAA"`, "source"},
-		{`"data":"AAAA"`, `"data":"AAA\n"`, "source"},
-		{`"data":"AAA="`, `"url":"https://x.example"`, "member"},
+		{`"data":"iVBORw0KGgo="`, `"data":"iVBORw0KGgo"`, "source"},
+		{`"data":"iVBORw0KGgo="`, `"data":"iVBORw0KG\n"`, "source"},
+		{`"data":"JVBERi0="`, `"url":"https://x.example"`, "member"},
 		{`"data":"plain"`, `"data":""`, "source"},
 		{`"media_type":"text/plain"`, `"media_type":"text/html"`, "source"},
 		{`"text":"part"`, `"text":""`, "source"},

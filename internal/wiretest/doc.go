@@ -50,7 +50,8 @@
 //	                            and digits with ShortIDs
 //	name             all        names of tools are 1 to 64 of them; with C and R also
 //	                            name-length and name-pattern
-//	input            A C R B    the input of a call is an object; args with G
+//	input            A C R B    the input of a call is an object, in a string with C and
+//	                            R, without halves of characters; args with G
 //	calls            C          an answer has at most 128 calls
 //	server-tool      A          a call that the provider runs and its result are in one
 //	                            message, in this order
@@ -63,8 +64,9 @@
 //	                            unless the provider stores it
 //	signature        G          the first call of an answer of the running turn is
 //	                            signed, or another part; signatures are base64
-//	source           A C R      an image or a file says where its bytes are; media with
-//	                            G and B; image with A: at most 5 MB
+//	source           A C R      an image or a file names its source, and its bytes begin
+//	                            as its media type does; media with G and B; image with A:
+//	                            at most 5 MB
 //	document-name    B          names are 1 to 200 of A-Z a-z 0-9 - ( ) [ ] and single
 //	                            spaces, and unique in the request
 //	document-text    B          there is a text beside a document

@@ -261,7 +261,8 @@ func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 		blob, mime := object(blob), text(object(blob)["mimeType"])
 		c.members(blob, "mimeType data displayName", at+".inline_data", i, j)
 		c.want(geminiMedia.Get().MatchString(mime), "media", i, j, "Unable to submit request because it has a mimeType parameter with value %s, which is not supported. Update the mimeType and try again.", mime)
-		c.want(isBytes(text(blob["data"])), "media", i, j, "Invalid value at '%s.inline_data.data' (TYPE_BYTES), Base64 decoding failed", at)
+		_ = c.want(isBytes(text(blob["data"])), "media", i, j, "Invalid value at '%s.inline_data.data' (TYPE_BYTES), Base64 decoding failed", at) &&
+			c.want(begins(mime, text(blob["data"])), "media", i, j, "Unable to process input image. Please retry or report in the troubleshooting guide")
 	}
 	if file, ok := part["fileData"]; ok {
 		file := object(file)

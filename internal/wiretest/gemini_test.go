@@ -35,7 +35,7 @@ func TestGeminiValidate(t *testing.T) {
 		{`{"role":"user","parts":[{"text":"\ud83d"}]}`, "surrogate"},
 		{`{"role":"user","parts":[{"text":"x","type":"text"}]}`, "member"},
 		{`{"role":"system","parts":[{"text":"x"}]}`, "role"},
-		{`{"role":"user","parts":[{"inlineData":{"mimeType":"image/gif","data":"AAAA"}}]}`, "media"},
+		{`{"role":"user","parts":[{"inlineData":{"mimeType":"image/gif","data":"R0lGODlh"}}]}`, "media"},
 		{`{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"?"}}]}`, "media"},
 		{user + `],"generationConfig":{"maxOutputTokens":0},"labels":[`, "max-tokens"},
 		{user + `],"tools":[{"functionDeclarations":[{"name":"a"},{"name":"a"},{"name":"1"}]}],"labels":[`, "tools name"},

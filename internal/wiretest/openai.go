@@ -136,6 +136,8 @@ func (r *openAIReferee) arguments(param string, v any, message, block int) json.
 	_ = r.want(v != nil, "input", message, block, "Missing required parameter: '%s'.", param) &&
 		r.want(ok, "input", message, block, "Invalid type for '%s': expected a string, but got %s instead.", param, jsonType(v)) &&
 		r.want(tree([]byte(input)) != nil, "input", message, block, "Invalid '%s': the arguments are not a JSON object.", param)
+	at, half := halfSurrogate([]byte(input))
+	r.want(at < 0, "input", message, block, "Invalid '%s': %s", param, half)
 	return json.RawMessage(input)
 }
 
@@ -244,7 +246,7 @@ func isHTTPS(url string) bool { return strings.HasPrefix(strings.ToLower(url), "
 // isDataURL reports whether url holds base64 of one of these media types.
 func isDataURL(url string, types ...string) bool {
 	kind, data, _ := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
-	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && isPadded(data)
+	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && isPadded(data) && begins(kind, data)
 }
 
 func openAISource(url, fileID string) transcript.Source {

@@ -15,8 +15,8 @@ var bedrockBlocks = strings.Split(strings.TrimSpace(`
 {"type":"bedrock_block","block":{"hologram":1}}
 {"type":"redacted_thinking","data":"AAAA"}
 {"type":"document","source":{"type":"base64","media_type":"text/csv","data":"AAAA"},"title":"a  b"}
-{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"},"title":"日本"}
-{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}}
+{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0x"},"title":"日本"}
+{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}}
 {"type":"document","source":{"type":"text","media_type":"text/plain","data":" "}}
 {"type":"text","text":"cited","ext":{"citations":[]}}`), "\n")
 

@@ -40,7 +40,7 @@ func TestBedrockRequest(t *testing.T) {
 	body, report := renderBedrock(t, b, req)
 	const head = `{"requestMetadata":{"a":"b"},"additionalModelRequestFields":{"thinking":{"type":"adaptive"}},"inferenceConfig":{"temperature":1,"maxTokens":4000},"system":[{"text":"be <brief>"}],"toolConfig":{"tools":[{"toolSpec":{"name":"9lives","inputSchema":{"json":{"type":"object"}}}},{"toolSpec":{"name":"read","inputSchema":{"json":{"type":"object"}}}}]},"messages":[
 `
-	const want = head + `{"role":"user","content":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"image":{"format":"png","source":{"bytes":"AAAA"}}},{"text":"[image left out: not an https URL]"},{"image":{"format":"gif","source":{"bytes":"AAAA"}}},{"document":{"format":"pdf","name":"my-report v2-pdf","source":{"bytes":"AAAA"}}},{"document":{"format":"txt","name":"document","source":{"bytes":"cGxhaW4="}}},{"text":"[audio left out]"}]},
+	const want = head + `{"role":"user","content":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo="}}},{"text":"[image left out: not an https URL]"},{"image":{"format":"gif","source":{"bytes":"R0lGODlh"}}},{"document":{"format":"pdf","name":"my-report v2-pdf","source":{"bytes":"JVBERi0x"}}},{"document":{"format":"txt","name":"document","source":{"bytes":"cGxhaW4="}}},{"text":"[audio left out]"}]},
 {"role":"assistant","content":[{"text":"Two."},{"toolUse":{"toolUseId":"ID1","name":"9lives","input":{"n":1.0}}},{"toolUse":{"toolUseId":"ID2","name":"read","input":{}}}]},
 {"role":"user","content":[{"toolResult":{"toolUseId":"ID1","content":[{"text":"one"},{"text":"two"}]}},{"toolResult":{"toolUseId":"ID2","content":[{"text":"[image left out: in an error]"}],"status":"error"}},{"text":"hurry"}]}]}`
 	var sent struct {
@@ -69,10 +69,10 @@ func TestBedrockRequest(t *testing.T) {
 func TestBedrockDocuments(t *testing.T) {
 	var content []transcript.Block
 	for range 7 {
-		content = append(content, transcript.DocumentBlock{Title: "a.b\u3000c", Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "AAAA"}})
+		content = append(content, transcript.DocumentBlock{Title: "a.b\u3000c", Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERi0x"}})
 	}
 	for range 22 {
-		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}})
+		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "iVBORw0KGgo="}})
 	}
 	body, report := renderBedrock(t, bedrock.Format{}, transcript.Request{Messages: []transcript.Message{
 		{Role: transcript.RoleUser, Content: content[5:6]},

@@ -73,7 +73,7 @@ func TestUnknownBlocks(t *testing.T) {
 // The calls of tools that the Responses API defines and the client runs are calls;
 // their results go back in the form that each wants. Another model sees functions.
 func TestOpenAIResponsesClientCalls(t *testing.T) {
-	const screen = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`
+	const screen = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`
 	tests := []struct{ item, result, want string }{
 		{
 			`{"type":"shell_call","id":"sh_1","call_id":"call_1","status":"completed","action":{"commands":["ls"],"timeout_ms":1.0}}`,
@@ -88,7 +88,7 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 		{`{"type":"apply_patch_call","id":"ap_1","call_id":"call_1","status":"completed","operation":{"type":"delete_file","path":"a"}}`, `"done"`, `{"type":"apply_patch_call_output","call_id":"call_1","status":"completed","output":"done"}`},
 		{
 			`{"type":"computer_call","id":"cu_1","call_id":"call_1","status":"completed","pending_safety_checks":[],"action":{"type":"screenshot"}}`,
-			`[` + screen + `]`, `{"type":"computer_call_output","call_id":"call_1","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,AAAA"}}`,
+			`[` + screen + `]`, `{"type":"computer_call_output","call_id":"call_1","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,iVBORw0KGgo="}}`,
 		},
 	}
 	for _, tt := range tests {

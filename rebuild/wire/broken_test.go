@@ -43,7 +43,7 @@ func TestBrokenMessages(t *testing.T) {
 			openaichat.Format{},
 			"gpt-x",
 			[]transcript.Message{text, empty, text},
-			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"a"}]}]`,
+			`[{"role":"user","content":"a\n\na"}]`,
 		},
 		"call of a user, Chat":      {openaichat.Format{}, "gpt-x", []transcript.Message{call}, `[{"role":"user","content":"[tool_use left out]"}]`},
 		"call of a user, Responses": {openairesponses.Format{}, "gpt-x", []transcript.Message{call}, `[{"type":"message","role":"user","content":"[tool_use left out]"}]`},

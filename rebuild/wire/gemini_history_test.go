@@ -21,7 +21,7 @@ var geminiBlocks = strings.Split(strings.TrimSpace(`
 {"type":"thinking","thinking":"","ext":"x"}
 {"type":"tool_use","id":"z","name":"n","input":{},"ext":{"thoughtSignature":"c2ln","functionCall":{"id":"q"}}}
 {"type":"tool_use","id":"y","name":"n","input":{},"ext":{"thoughtSignature":"-","functionCall":7}}
-{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"},"ext":{"thoughtSignature":"c2ln"}}
+{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="},"ext":{"thoughtSignature":"c2ln"}}
 {"type":"gemini_part","part":{"executableCode":{"language":"PYTHON","code":"1"},"thoughtSignature":"c2ln"}}
 {"type":"gemini_part","part":{"executableCode":{"language":"PYTHON","code":"1"},"text":"x"}}
 {"type":"gemini_part","part":{"codeExecutionResult":{}}}

@@ -23,7 +23,7 @@ var geminiAnswers = map[string]string{
 		{"functionCall":{"name":"read","args":{"path":"a \"b\".go","line":1.0,"é":null},"id":"abc"},"thoughtSignature":"c2lnMQ=="},
 		{"functionCall":{"name":"list","args":{}}}],"role":"model"},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro","responseId":"r2"}`,
 	"code": `{"candidates":[{"content":{"parts":[{"executableCode":{"language":"PYTHON","code":"print(1)"}},{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}},
-		{"text":"It is 1."},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}],"role":"model"},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro","responseId":"r3"}`,
+		{"text":"It is 1."},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}],"role":"model"},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro","responseId":"r3"}`,
 	"signed end": `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"now"}},{"text":"","thoughtSignature":"c2ln"}],"role":"model"},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro"}`,
 }
 

@@ -38,9 +38,9 @@ func validGemini(t testing.TB, model, body string) {
 func everyBlock(t testing.TB) []transcript.Message {
 	claude := transcript.Origin{Entry: "a1", API: "anthropic", Model: "claude-x"}
 	return []transcript.Message{
-		message(t, `{"role":"user","content":[{"type":"text","text":"look","cache_control":{"type":"ephemeral"}},{"type":"context","uri":"u","context_type":"memory","abstract":"likes Go"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"image","source":{"type":"url","url":"https://x.example/a.jpg"}},{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"AAAA"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"},"title":"my.report  v2.pdf"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"plain"}},{"type":"audio"}]}`, transcript.Origin{Entry: "u1"}),
+		message(t, `{"role":"user","content":[{"type":"text","text":"look","cache_control":{"type":"ephemeral"}},{"type":"context","uri":"u","context_type":"memory","abstract":"likes Go"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},{"type":"image","source":{"type":"url","url":"https://x.example/a.jpg"}},{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"R0lGODlh"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0x"},"title":"my.report  v2.pdf"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"plain"}},{"type":"audio"}]}`, transcript.Origin{Entry: "u1"}),
 		message(t, `{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"Two."},{"type":"tool_use","id":"a.1","name":"9lives","input":{"n":1.0}},{"type":"tool_use","id":"a.2","name":"read","input":{}}]}`, claude),
-		message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a.1","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},{"type":"tool_result","tool_use_id":"a.2","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},{"type":"text","text":"hurry"}]}`, transcript.Origin{Entry: "u2"}),
+		message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a.1","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},{"type":"tool_result","tool_use_id":"a.2","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]},{"type":"text","text":"hurry"}]}`, transcript.Origin{Entry: "u2"}),
 	}
 }
 
@@ -54,10 +54,10 @@ func TestGeminiRequest(t *testing.T) {
 	}}
 	body, report := renderGemini(t, g, req)
 	const want = `{"generationConfig":{"temperature":1,"maxOutputTokens":100,"thinkingConfig":{"includeThoughts":true}},"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"be <brief>"}]},"tools":[{"functionDeclarations":[{"name":"_9lives","description":"d","parametersJsonSchema":{"type":"object","b":1.0}},{"name":"read"}]}],"contents":[
-{"role":"user","parts":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://x.example/a.jpg"}},{"text":"[image left out: unsupported media type]"},{"text":"[document my.report  v2.pdf]"},{"inlineData":{"mimeType":"application/pdf","data":"AAAA"}},{"inlineData":{"mimeType":"text/plain","data":"cGxhaW4="}},{"text":"[audio left out]"}]},
+{"role":"user","parts":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://x.example/a.jpg"}},{"text":"[image left out: unsupported media type]"},{"text":"[document my.report  v2.pdf]"},{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0x"}},{"inlineData":{"mimeType":"text/plain","data":"cGxhaW4="}},{"text":"[audio left out]"}]},
 {"role":"model","parts":[{"text":"Two."},{"functionCall":{"name":"_9lives","args":{"n":1.0}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"read","args":{}}}]},
 {"role":"user","parts":[{"functionResponse":{"name":"_9lives","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"error":"[image: see below]"}}}]},
-{"role":"user","parts":[{"text":"[image that read returned]"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"text":"hurry"}]}]}`
+{"role":"user","parts":[{"text":"[image that read returned]"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"text":"hurry"}]}]}`
 	require.Equal(t, want, strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`))
 	validGemini(t, geminiModel, body)
 	const rulesWant = "dropped-member replaced-block replaced-block replaced-block replaced-block dropped-thinking dropped-thinking bad-name moved-media bad-name"
@@ -86,7 +86,7 @@ func TestOddBlocks(t *testing.T) {
 			transcript.ThinkingBlock{Thinking: "x"},
 			transcript.ImageBlock{Source: transcript.Source{Type: "file", FileID: "f"}},
 			content(`"one text"`),
-			content(`[{"type":"text","text":"a text"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]`),
+			content(`[{"type":"text","text":"a text"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]`),
 		}},
 		{Role: transcript.RoleAssistant, Content: []transcript.Block{
 			nil, transcript.RawBlock{}, transcript.ImageBlock{}, transcript.ContextBlock{URI: "u"}, transcript.ToolCallBlock{ID: "a", Name: "f"},
@@ -98,7 +98,7 @@ func TestOddBlocks(t *testing.T) {
 	}}
 	body, _ := renderGemini(t, gemini.Format{}, req)
 	validGemini(t, geminiModel, body)
-	const want = `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}`
+	const want = `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}`
 	require.Contains(t, body, want)
 	require.Contains(t, body, `{"text":"[t, s]\nfound"}`)
 	body, _ = renderBedrock(t, bedrock.Format{}, req)

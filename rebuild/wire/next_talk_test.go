@@ -206,7 +206,9 @@ func (k *talk) send() {
 	f.made = transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(f.req.System, nextTools)}
 	f.req.Messages, f.made.Thought = rebuild.Reasoned(f.req.Messages, f.made.PromptHash)
 	if k.rng.IntN(20) == 0 {
-		f.req.Messages, f.made.Thought = rebuild.WithoutReasoning(f.req.Messages), ""
+		f.req.Messages, f.made.Thought = rebuild.Without(f.req.Messages, func(b transcript.Block, o transcript.Origin) bool {
+			return transcript.IsReasoning(b) && (o.API == "anthropic" || o.API == "bedrock")
+		}), ""
 		k.why("a retry without reasoning")
 	}
 	f.reasons = len(k.reasons)

@@ -87,7 +87,7 @@ var (
 {"type":"text","text":"hi"}
 {"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}
 {"type":"text","text":"hi","ext":{"a":1},"cache_control":7,"name":"x"}
-{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"},"cache_control":{"type":"ephemeral"}}
+{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="},"cache_control":{"type":"ephemeral"}}
 {"type":"image","source":{"type":"base64","media_type":"image/png","data":"not"}}
 {"type":"image","source":{"type":"nowhere","x":1}}
 {"type":"document","source":{"type":"url","url":"https://x.example/","ext":1},"title":"t","citations":true}

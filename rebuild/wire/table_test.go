@@ -17,14 +17,14 @@ import (
 // and of answers that go back to their maker.
 var blockRows = []struct{ name, role, content string }{
 	{"text", "user", `{"type":"text","text":"x"}`},
-	{"image", "user", `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`},
-	{"document (PDF)", "user", `{"type":"document","title":"x","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"}}`},
+	{"image", "user", `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`},
+	{"document (PDF)", "user", `{"type":"document","title":"x","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0x"}}`},
 	{"search_result", "user", `{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}`},
 	{"container_upload", "user", `{"type":"container_upload","file_id":"file_1"}`},
 	{"input_audio", "user", `{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`},
-	{"image in a result", "result", `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`},
+	{"image in a result", "result", `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`},
 	{"text of an answer", "assistant", `{"type":"text","text":"x"}`},
-	{"image of an answer", "assistant", `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`},
+	{"image of an answer", "assistant", `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`},
 	{"tool_use", "assistant", `{"type":"tool_use","id":"call_1","name":"f","input":{}}`},
 	{"thinking, signed", "assistant", `{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"tool_use","id":"call_1","name":"f","input":{}}`},
 	{"thinking, encrypted item", "assistant", `{"type":"thinking","thinking":"hm","ext":{"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"e"}}},` +
@@ -102,7 +102,7 @@ func becomes(t *testing.T, s speaker, role, content string, own transcript.Origi
 			said = "moved"
 		}
 	}
-	if said == "text" && strings.Contains(string(body), `"AAAA"`) {
+	if said == "text" && strings.Contains(string(body), `"JVBERi0x"`) {
 		return "yes" // with a text next to it
 	}
 	return said

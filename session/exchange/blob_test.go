@@ -22,7 +22,7 @@ import (
 // Media become blobs when they are imported, are in no line, and go out again with
 // every export.
 func TestBlobsImportAndExport(t *testing.T) {
-	data := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("noise?>"), 5_000)) // has a "/"
+	data := base64.StdEncoding.EncodeToString(append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte("noise?>"), 5_000)...)) // has a "/"
 	source := fmt.Sprintf(`{"type":"session","version":3,"id":"s1","timestamp":"2026-03-01T09:00:00Z","cwd":"/x"}
 {"type":"message","id":"a","parentId":null,"timestamp":"2026-03-01T09:00:01Z","message":{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","data":%q,"mimeType":"image/png"}]}}
 {"type":"message","id":"b","parentId":"a","timestamp":"2026-03-01T09:00:02Z","message":{"role":"assistant","content":[{"type":"text","text":"I see."}]}}
@@ -60,7 +60,7 @@ func TestBlobsImportAndExport(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, request.String(), data)
 	require.NoError(t, exchange.Markdown(t.Context(), s, &document))
-	require.Contains(t, document.String(), "image, image/png, 35000 bytes")
+	require.Contains(t, document.String(), "image, image/png, 35008 bytes")
 	var out strings.Builder
 	for _, file := range exportTo(t, st, ref, dialect.ZyHive) {
 		out.WriteString(string(file.Data))

@@ -94,6 +94,9 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 	limit := cmp.Or(req.MaxOutput, wire.DefaultMaxOutput)
 	r := messages.New(req, format.APIAnthropic)
 	r.Media, r.PlainPrompts, r.Optional = media, a.PlainPrompts, optional
+	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
+		return nil, nil, err
+	}
 	thinking := r.Ask(a.Thinking, limit)
 	rendered := r.Messages(
 		func(i int, m transcript.Message) []transcript.Block { return r.UserContent(i, m, r.UserBlocks) },

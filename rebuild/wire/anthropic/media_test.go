@@ -16,9 +16,9 @@ import (
 func TestRequestMediaBytes(t *testing.T) {
 	const mb = 1 << 20
 	image := func(n int) transcript.Block {
-		return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: strings.Repeat("A", n)}}
+		return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: ("iVBORw0KGgo" + strings.Repeat("A", n))[:n]}}
 	}
-	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: strings.Repeat("A", 10*mb)}}
+	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: ("JVBERi0" + strings.Repeat("A", 10*mb))[:10*mb]}}
 	tests := []struct {
 		name    string
 		content []transcript.Block // a message each
@@ -26,11 +26,11 @@ func TestRequestMediaBytes(t *testing.T) {
 		rules   string
 	}{
 		{"the limit", []transcript.Block{image(5 * mb)}, []bool{true}, ""},
-		{"above it", []transcript.Block{image(5*mb + 4), image(8)}, []bool{false, true}, "replaced-block"},
+		{"above it", []transcript.Block{image(5*mb + 4), image(12)}, []bool{false, true}, "replaced-block"},
 		{"together", slices.Repeat([]transcript.Block{image(5 * mb)}, 7), []bool{false, true, true, true, true, true, true}, "replaced-block"},
 		{
 			"the large one is not counted",
-			[]transcript.Block{image(6 * mb), document, document, document, image(4), image(3 * mb)},
+			[]transcript.Block{image(6 * mb), document, document, document, image(16), image(3 * mb)},
 			[]bool{false, false, true, true, true, true},
 			"replaced-block replaced-block",
 		},
@@ -75,12 +75,12 @@ func TestDocumentContent(t *testing.T) {
 	}
 	const (
 		text  = `{"type":"text","text":"x"}`
-		image = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`
+		image = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`
 	)
-	large := strings.Replace(image, "AAAA", strings.Repeat("A", 5<<20+4), 1)
+	large := strings.Replace(image, "Ggo=", "Ggo"+strings.Repeat("A", 5<<20+5), 1)
 	for _, tt := range []struct{ content, want, rules string }{
 		{text + "," + image, text + "," + image, ""},
-		{text + "," + strings.Replace(image, "png", "tiff", 1), text + `,{"type":"text","text":"[image left out: unsupported media type]"}`, "replaced-block"},
+		{text + "," + strings.NewReplacer("png", "tiff", "iVBORw0KGgo=", "AAAA").Replace(image), text + `,{"type":"text","text":"[image left out: unsupported media type]"}`, "replaced-block"},
 		{`{"type":"image","source":{"type":"url","url":"ftp://x"}}`, `{"type":"text","text":"[image left out: not an https URL]"}`, "replaced-block"},
 		{`{"type":"image","source":7}`, `{"type":"text","text":"[image left out]"}`, "replaced-block"},
 		{large, `{"type":"text","text":"[image left out: more than 5 MB]"}`, "replaced-block"},

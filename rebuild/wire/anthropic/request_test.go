@@ -266,7 +266,7 @@ func TestHalfSurrogate(t *testing.T) {
 
 // An error may have texts only; a search result becomes one.
 func TestErrorWithImage(t *testing.T) {
-	m := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}]}]}`, transcript.Origin{})
+	m := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}]}]}`, transcript.Origin{})
 	call := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{}}]}`, native)
 	req := transcript.Request{Messages: []transcript.Message{transcript.UserText("go"), call, m}}
 	v := wiretest.Validate(req)

@@ -42,6 +42,8 @@ func (r *renderer) Source(s transcript.Source, kind string) (clean transcript.So
 		return s, "more than " + strconv.Itoa(maxImages)
 	case problem != "" || s.Type != "base64":
 		return s, format.SourceProblem(s)
+	case format.IsTooWide(s):
+		return s, "more than 8,000 pixels"
 	}
 	return clean, ""
 }
@@ -63,6 +65,8 @@ func (r *renderer) Document(entry string, b transcript.DocumentBlock) []transcri
 		return r.contentBlocks(entry, b)
 	case b.Source.Type == "text" && !rebuild.IsBlank(data):
 		b.Source.MediaType, b.Source.Data = "text/plain", format.TextBase64(data)
+	case b.Source.Type == "base64" && (b.Source.MediaType == "application/pdf") != (format.MediaType(data) == "application/pdf"):
+		return format.PlainText(r.LeftOut(entry, "document", "unreadable data"))
 	case b.Source.Type != "base64" || documentFormats[b.Source.MediaType] == "" || !format.IsBase64(data):
 		return format.PlainText(r.LeftOut(entry, "document", format.SourceProblem(b.Source)))
 	}

@@ -143,7 +143,7 @@ func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answer
 		return p, false
 	case transcript.ToolCallBlock:
 		call := pendingCall{id: b.ID, name: r.format.ToolName(b.Name)}
-		if native {
+		if native && r.Req.Takes.Has(transcript.CallIDs) {
 			call.wireID = js.String(format.ExtObject(b.Extra), "functionCall", "id")
 		}
 		r.calls = append(r.calls, call)

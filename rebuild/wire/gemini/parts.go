@@ -71,8 +71,14 @@ func blobOf(s transcript.Source, kind string) (mime, data string) {
 	switch {
 	case s.Type == "text" && kind == "document" && s.Data != "":
 		return "text/plain", format.TextBase64(s.Data)
-	case s.Type == "base64" && format.IsBase64(s.Data) && slices.Contains(mediaTypes[kind], s.MediaType):
-		return s.MediaType, s.Data
+	case s.Type == "base64" && format.IsBase64(s.Data):
+		mime = s.MediaType
+		if kind == "image" && !strings.HasPrefix(mime, "image/hei") || mime == "application/pdf" {
+			mime = format.MediaType(s.Data)
+		}
+		if slices.Contains(mediaTypes[kind], mime) {
+			return mime, s.Data
+		}
 	}
 	return "", ""
 }

@@ -67,6 +67,7 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	r.IDs.Open()
 	out := format.Said{Role: "assistant"}
+	batch := -1 // of the last text
 	for j, b := range m.Content {
 		o := format.OriginOf(m, j)
 		switch b := b.(type) {
@@ -81,7 +82,12 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 				out.Audio = audio
 				continue
 			}
-			out.Parts = append(out.Parts, transcript.TextBlock{Text: b.Text})
+			between := "\n\n"
+			if batch == o.Batch {
+				between = "" // it goes on where the one before it ended
+			}
+			batch = o.Batch
+			out.Parts = appendPart(out.Parts, transcript.TextBlock{Text: b.Text}, between)
 		case transcript.ToolCallBlock:
 			b.ID = r.CallID(o.Entry, b.ID)
 			r.DropExtra(o.Entry, "tool_use", b.Extra)
@@ -155,7 +161,7 @@ func messageJSON(m format.Said) js.Written {
 	for _, r := range m.Reasoning {
 		members = append(members, r.Name, r.Value)
 	}
-	content := openai.Content(m.Parts, partJSON)
+	content := openai.Content(joined(m), partJSON)
 	if len(m.Parts) == 0 && m.Role == "assistant" {
 		content = json.RawMessage("null")
 	}
@@ -164,6 +170,30 @@ func messageJSON(m format.Said) js.Written {
 		members = append(members, "audio", js.Object("id", m.Audio))
 	}
 	return js.Object(append(members, "refusal", js.Opt(m.Refusal), "tool_calls", js.OptList(m.Calls, callJSON))...)
+}
+
+// joined returns the parts of a message with neighbouring texts as one: many services
+// take content as a string alone. Those of an answer were joined before.
+func joined(m format.Said) (parts []transcript.Block) {
+	if m.Role == "assistant" {
+		return m.Parts
+	}
+	for _, p := range m.Parts {
+		parts = appendPart(parts, p, "\n\n")
+	}
+	return parts
+}
+
+// appendPart adds a part, and a text to a text before it.
+func appendPart(parts []transcript.Block, p transcript.Block, between string) []transcript.Block {
+	text, isText := p.(transcript.TextBlock)
+	if n := len(parts); isText && n > 0 {
+		if last, ok := parts[n-1].(transcript.TextBlock); ok {
+			parts[n-1] = transcript.TextBlock{Text: last.Text + between + text.Text}
+			return parts
+		}
+	}
+	return append(parts, p)
 }
 
 func partJSON(b transcript.Block) js.Written {

@@ -111,6 +111,9 @@ func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		Renderer:  openai.Renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIOpenAIChat, ids)}},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
+	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
+		return nil, nil, err
+	}
 	if r.Req.System != "" {
 		r.Out = append(r.Out, format.Said{Role: cmp.Or(c.SystemRole, "system"), Parts: format.PlainText(req.System)})
 	}

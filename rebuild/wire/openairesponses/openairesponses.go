@@ -73,7 +73,9 @@ func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		stored:   stored, items: map[string]bool{},
 	}
 	r.Messages(&r)
-
+	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
+		return nil, nil, err
+	}
 	return r.Body(
 		s.Params, "model", js.Opt(req.Model), "prompt_cache_key", js.Opt(s.CacheKey), "max_output_tokens", js.Number(req.MaxOutput), "stream", js.When(s.Stream, "true"),
 		"store", false, "reasoning", s.Reasoning, "include", js.When(!jsontext.IsNull(s.Reasoning), `["reasoning.encrypted_content"]`),

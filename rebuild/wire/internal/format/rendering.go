@@ -168,8 +168,19 @@ type mediaForm interface {
 	Document(entry string, b transcript.DocumentBlock) []transcript.Block
 }
 
+// TakesNone is the problem with media for a model that takes none.
+const TakesNone = "the model takes none"
+
+// TakesNo reports whether the model takes no media of the kind of b.
+func (r *Rendering) TakesNo(b transcript.Block) bool {
+	return !r.Req.Takes.Has(transcript.Form(b.BlockType() + "s"))
+}
+
 // Parts returns the rendering of b in a user message or a result.
 func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []transcript.Block {
+	if transcript.IsMedia(b) && r.TakesNo(b) {
+		return PlainText(r.LeftOut(entry, b.BlockType(), TakesNone))
+	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.DropExtra(entry, "text", b.Extra)

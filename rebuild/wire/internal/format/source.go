@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/imagesize"
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -18,12 +19,13 @@ func CleanSource(s transcript.Source, kind string) (clean transcript.Source, pro
 	document := kind == "document"
 	switch {
 	case s.Type == "base64":
-		clean.MediaType, clean.Data = s.MediaType, s.Data
-		switch {
-		case !slices.Contains(mediaTypes[kind], s.MediaType):
-			return s, "unsupported media type"
-		case !IsBase64(s.Data):
+		clean.MediaType, clean.Data = MediaType(s.Data), s.Data
+		switch known := slices.Contains(mediaTypes[kind], clean.MediaType); {
+		case known && IsBase64(s.Data):
+		case known || slices.Contains(mediaTypes[kind], s.MediaType):
 			return s, "unreadable data"
+		default:
+			return s, "unsupported media type"
 		}
 	case s.Type == "url":
 		clean.URL = s.URL
@@ -60,6 +62,33 @@ var mediaTypes = map[string][]string{
 	"document": {"application/pdf"},
 }
 
+// MediaType returns the media type of bytes in base64 by their beginning, for the
+// images and documents that services read: empty for other bytes.
+func MediaType(data string) string {
+	head, _ := base64.StdEncoding.DecodeString(data[:min(len(data), 64)/4*4])
+	for _, t := range [][3]string{
+		{"\xff\xd8\xff", "", "image/jpeg"},
+		{"\x89PNG\r\n\x1a\n", "", "image/png"},
+		{"GIF8", "", "image/gif"},
+		{"RIFF", "WEBP", "image/webp"},
+		{"%PDF", "", "application/pdf"},
+	} {
+		if strings.HasPrefix(string(head), t[0]) && (t[1] == "" || len(head) > 12 && string(head[8:12]) == t[1]) {
+			return t[2]
+		}
+	}
+	return ""
+}
+
+// MaxSide is the longest side in pixels of an image that Claude takes.
+const MaxSide = 8000
+
+// IsTooWide reports whether a side of an image is longer than [MaxSide].
+func IsTooWide(s transcript.Source) bool {
+	w, h := imagesize.Of(&s)
+	return max(w, h) > MaxSide
+}
+
 // IsBase64 reports whether s is padded standard base64 of at least one byte.
 func IsBase64(s string) bool {
 	body := strings.TrimSuffix(strings.TrimSuffix(s, "="), "=")
@@ -77,7 +106,7 @@ func TextBase64(text string) string {
 func SourceProblem(s transcript.Source) string {
 	switch s.Type {
 	case "base64":
-		if IsBase64(s.Data) {
+		if IsBase64(s.Data) && (MediaType(s.Data) != "" || !slices.Contains(slices.Concat(mediaTypes["image"], mediaTypes["document"]), s.MediaType)) {
 			return "unsupported media type"
 		}
 		return "unreadable data"

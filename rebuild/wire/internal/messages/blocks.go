@@ -30,10 +30,14 @@ func (r *Renderer) UserBlocks(entry string, b transcript.Block) []transcript.Blo
 	switch media := b.(type) {
 	case transcript.TextBlock, transcript.ToolCallBlock: // a call is not repaired here
 	case transcript.ImageBlock:
-		media.Source, problem = r.source(entry, media.Source, "image")
+		if media.Source, problem = r.source(entry, media.Source, "image"); r.TakesNo(b) {
+			problem = format.TakesNone
+		}
 		b = media
 	case transcript.DocumentBlock:
-		media.Source, problem = r.source(entry, media.Source, "document")
+		if media.Source, problem = r.source(entry, media.Source, "document"); r.TakesNo(b) {
+			problem = format.TakesNone
+		}
 		b = media
 	default:
 		return format.PlainText(r.Plain(entry, b))
@@ -240,6 +244,8 @@ func (m *MediaBudget) takeBytes(source transcript.Source, kind string) string {
 	switch n := len(source.Data); {
 	case kind == "image" && n > maxImageBytes:
 		return "more than 5 MB"
+	case kind == "image" && format.IsTooWide(source):
+		return "more than 8,000 pixels"
 	case m.Bytes > 0 && n > 0:
 		m.Bytes -= n
 		return "the request has more than 32 MB"

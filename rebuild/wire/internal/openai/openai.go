@@ -3,6 +3,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -104,10 +105,15 @@ func Content(parts []transcript.Block, part func(transcript.Block) js.Written) a
 }
 
 // CallArguments returns the input of a call as these APIs write it: JSON in a
-// string. Input that is not a JSON object is not repaired here.
+// string, without halves of surrogate pairs. Input that is not a JSON object is not
+// repaired here.
 func CallArguments(input json.RawMessage) string {
 	if jsontext.IsNull(input) {
 		return "{}"
+	}
+	if jsontext.HalfSurrogate(input) >= 0 {
+		input = slices.Clone(input)
+		jsontext.MendSurrogates(input)
 	}
 	if s, ok := jsontext.String(input); ok {
 		return s

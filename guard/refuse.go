@@ -1,0 +1,199 @@
+package guard
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// A trial is a cure of a refused part that no call has proven yet.
+type trial struct {
+	cure transcript.Calibration
+	of   Overflow
+	text string // of the refusal, without its numbers and names
+	err  error  // that the caller gets if the refusal comes back
+}
+
+// namesMedia is the rule of an error that no rule knows, of which only the word for a
+// medium is known. All media are left out, once.
+const namesMedia = "names media"
+
+// isStaged reports whether stages cure a refused part: they replace media and
+// texts by size and number.
+func isStaged(o Overflow) bool {
+	return slices.Contains([]string{"count", "side", "size", "text"}, o.Refused)
+}
+
+// without are the forms that a model does not take if it refuses a part.
+var without = map[string][]transcript.Form{
+	"images":     {transcript.Images, transcript.Documents},
+	"parts":      {transcript.Parts, transcript.Images, transcript.Documents},
+	"signatures": {transcript.Signatures},
+	"call-ids":   {transcript.CallIDs},
+}
+
+// remedy returns the cure of a refused part. ok is false if there is none left in
+// this Do.
+func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
+	if r.attempt >= maxCalls-1 {
+		return c, false
+	}
+	switch o.Refused {
+	case "reasoning":
+		c.Unread = r.answered()
+		return c, c.Unread != "" && !r.tried[o.Refused]
+	case "image", "document", "media":
+		c.Left = r.unreadable(o)
+		return c, len(c.Left) > 0 && !r.tried[o.Refused+" all"] && (o.Rule != namesMedia || !r.tried[o.Refused])
+	}
+	c.Without = without[o.Refused]
+	return c, c.Without != nil && !r.tried[o.Refused]
+}
+
+// answered is an entry of the newest answer, if a part of an answer is only for its
+// maker, or "".
+func (r *run) answered() string {
+	entry, own := "", false
+	for _, m := range r.request.Messages {
+		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
+			if m.Role != transcript.RoleAssistant || o.Entry == "" {
+				continue
+			}
+			entry = o.Entry
+			own = own || isOwn(m.Content[j])
+		}
+	}
+	if !own {
+		return ""
+	}
+	return entry
+}
+
+// isOwn reports whether a block holds data only for the model that made it.
+func isOwn(b transcript.Block) bool {
+	var extra transcript.Extra
+	switch b := b.(type) {
+	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock, transcript.RawBlock:
+		return true
+	case transcript.TextBlock:
+		extra = b.Extra
+	case transcript.ToolCallBlock:
+		// A call that lacks its signature is refused like one with a bad one.
+		return true
+	}
+	return len(extra["ext"]) > 0
+}
+
+// unreadable returns the media that may be the cause of a refusal: all in the newest
+// message with any, and their equals; the second time all.
+func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
+	all := slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
+		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || b.BlockType() == o.Refused })
+	})
+	chosen := all
+	if !r.tried[o.Refused] && o.Rule != namesMedia {
+		chosen = slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return m.message != all[len(all)-1].message })
+		for _, m := range all {
+			if slices.ContainsFunc(chosen, m.equals) {
+				chosen = append(chosen, m)
+			}
+		}
+	}
+	for _, m := range chosen {
+		if ref := (transcript.BlockRef{Entry: m.from.Entry, Block: m.from.Block}); !slices.Contains(left, ref) {
+			left = append(left, ref)
+		}
+	}
+	return left
+}
+
+// equals reports whether two media share a block.
+func (m medium) equals(n medium) bool {
+	return slices.ContainsFunc(m.blocks, func(b transcript.Block) bool {
+		return slices.ContainsFunc(n.blocks, func(c transcript.Block) bool { return reflect.DeepEqual(b, c) })
+	})
+}
+
+// try prepares a call with a cure of a refused part.
+func (r *run) try(ctx context.Context, o Overflow, err error) error {
+	c, _ := r.remedy(o)
+	if r.tried == nil {
+		r.tried = map[string]bool{}
+	}
+	if r.tried[o.Refused] {
+		r.tried[o.Refused+" all"] = true
+	}
+	r.tried[o.Refused] = true
+	ev, _ := r.g.evidence(err)
+	next := &trial{c, o, saidIn(ev), err}
+	if r.trial != nil { // of the same part, and not enough
+		next.cure, next.err = r.trial.cure.Merge(c), r.trial.err
+	}
+	r.trial = next
+	before := r.size
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	r.tell(ctx, Event{Kind: EventRefused, Overflow: o, Learned: next.cure, Before: before, Err: err})
+	return nil
+}
+
+// prove records the cure that is tried, if there is one.
+func (r *run) prove(ctx context.Context) {
+	t := r.trial
+	if t == nil {
+		return
+	}
+	r.trial = nil
+	r.known = r.known.Merge(t.cure)
+	c, err := t.cure, error(nil)
+	if _, keeps := r.h.(Calibrated); keeps {
+		c, err = r.append(ctx, c)
+	}
+	r.tell(ctx, Event{Kind: EventRefused, Overflow: t.of, Learned: c, Changed: err == nil, Before: r.size, Err: err})
+}
+
+// judge classifies an error, and decides about the cure that it follows. It
+// returns the error of Do, or nil if another call may help.
+func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
+	ev, o := r.g.evidence(err)
+	if o.Rule == none && isRefusal(ev.status) && find("names_media").MatchString(strings.Join(ev.texts, "\n")) && !find("not_media").MatchString(strings.Join(ev.texts, "\n")) {
+		o = Overflow{Kind: Part, Refused: "media", Rule: namesMedia}
+	}
+	if t := r.trial; t != nil && ctx.Err() == nil {
+		switch {
+		case o.Kind == Part && o.Refused == t.of.Refused && (saidIn(ev) == t.text || !isMedium(o)):
+			if _, more := r.remedy(o); more && isMedium(o) {
+				return o, nil // try replaces the cure
+			}
+			r.trial = nil
+			return o, t.err
+		case o.Kind != NotOverflow && o.Kind != RateLimit, isRefusal(ev.status) && len(ev.texts) > 0:
+			r.prove(ctx)
+		}
+	}
+	if ctx.Err() != nil || !r.curable(o) {
+		return o, err
+	}
+	return o, nil
+}
+
+func isMedium(o Overflow) bool {
+	return o.Refused == "image" || o.Refused == "document" || o.Refused == "media"
+}
+
+// isRefusal reports whether a service that answers with a status has read the
+// request.
+func isRefusal(status int) bool {
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}, status)
+}
+
+// saidIn returns the texts of an error without their numbers and names.
+func saidIn(ev evidence) string {
+	text := strings.Join(slices.Concat(ev.texts, ev.codes), "\n")
+	return digit.Get().ReplaceAllString(find("identifier").ReplaceAllString(text, ""), "")
+}

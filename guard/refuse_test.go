@@ -1,0 +1,186 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/transcript"
+)
+
+// pictures is a conversation with an image in each of its texts, which keeps
+// calibrations.
+func pictures(t testing.TB, n int) remembering {
+	c := newConversation(t)
+	for i := range n {
+		_, err := c.Append(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "look"}, image(8 + 4*i)}})
+		require.NoError(t, err)
+		_, err = c.Append(t.Context(), transcript.Response{API: "gemini", Model: "m", Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ThinkingBlock{Thinking: "hm"}, transcript.TextBlock{Text: "nice"},
+		}}})
+		require.NoError(t, err)
+	}
+	_, err := c.Append(t.Context(), transcript.UserText("go on"))
+	require.NoError(t, err)
+	return remembering{c}
+}
+
+// imagesIn counts the images of a call.
+func imagesIn(c guard.Call) (n int) {
+	for _, m := range c.Messages {
+		for _, b := range m.Content {
+			if transcript.IsMedia(b) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A cure is recorded when the next call is answered, or refused for something else. It is
+// dropped when the same refusal comes back, and Do returns the first error; a failure of
+// the connection, a rate limit and an error of the server record nothing.
+func TestCureIsProven(t *testing.T) {
+	refused := func(text string) error { return parts{Status: 400, Message: text} }
+	unreadable, second := refused("Could not process image"), refused("Could not process image")
+	transport := errors.New("connection reset by peer")
+	tests := []struct {
+		name   string
+		errs   []error
+		images []int // of each call
+		err    error
+		left   int // recorded
+	}{
+		{"the newest", []error{unreadable}, []int{3, 2}, nil, 1},
+		{"then all", []error{unreadable, second}, []int{3, 2, 0}, nil, 3},
+		{"in vain", []error{unreadable, second, refused("Could not process image")}, []int{3, 2, 0}, unreadable, 0},
+		{"another refusal", []error{unreadable, refused("temperature: must be at most 1")}, []int{3, 2}, refused("temperature: must be at most 1"), 1},
+		{"the connection", []error{unreadable, transport}, []int{3, 2}, transport, 0},
+		{"a rate limit", []error{unreadable, parts{Status: 429, Message: "rate limit reached"}}, []int{3, 2}, parts{Status: 429, Message: "rate limit reached"}, 0},
+		{"the server", []error{unreadable, parts{Status: 500, Message: "internal error"}}, []int{3, 2}, parts{Status: 500, Message: "internal error"}, 0},
+		{"credentials", []error{unreadable, parts{Status: 401, Message: "invalid x-api-key"}}, []int{3, 2}, parts{Status: 401, Message: "invalid x-api-key"}, 0},
+		{"no images at all", []error{refused("This model does not support images.")}, []int{3, 0}, nil, 0},
+		{"a word alone", []error{refused("the image is odd")}, []int{3, 0}, nil, 3},
+		{"a word alone, in vain", []error{refused("the image is odd"), refused("the image is odd")}, []int{3, 0}, refused("the image is odd"), 0},
+		{"an unknown error", []error{refused("Invalid request.")}, []int{3}, refused("Invalid request."), 0},
+	}
+	for _, tt := range tests {
+		c := pictures(t, 3)
+		s := &script{errs: tt.errs}
+		var tried, recorded int
+		g := &guard.Guard{Model: "m", Endpoint: "a", Observe: func(_ context.Context, e guard.Event) {
+			switch {
+			case e.Kind != guard.EventRefused:
+			case e.Changed:
+				recorded++
+			default:
+				tried++
+				require.Error(t, e.Err)
+			}
+		}}
+		_, err := guard.Do(t.Context(), g, c, s.call)
+		require.Equal(t, tt.err, err, tt.name)
+		var images []int
+		for _, call := range s.calls {
+			images = append(images, imagesIn(call))
+		}
+		require.Equal(t, tt.images, images, tt.name)
+		known, err := c.Calibration(t.Context(), "m", "a")
+		require.NoError(t, err)
+		require.Len(t, known.Left, tt.left, tt.name)
+		require.Equal(t, known.IsZero(), recorded == 0, tt.name)
+		require.Equal(t, len(tt.images)-1, tried, tt.name)
+		other, err := c.Calibration(t.Context(), "m", "b")
+		require.NoError(t, err)
+		require.True(t, other.IsZero(), tt.name)
+	}
+}
+
+// Errors that only resemble a refusal of a part change nothing, and at most two of them
+// cost a call.
+func TestLookAlikesChangeNothing(t *testing.T) {
+	again := 0
+	for _, r := range partRows(t, "lookalikes.jsonl") {
+		c := pictures(t, 2)
+		before := c.n
+		s := &script{errs: slices.Repeat([]error{r.err()}, 5)}
+		_, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+		require.Equal(t, r.err(), err)
+		require.Equal(t, before, c.n, "%s: an entry was appended", r.Text)
+		if len(s.calls) > 1 {
+			again++
+			t.Logf("%d calls: %s", len(s.calls), r.Text)
+		}
+	}
+	require.LessOrEqual(t, again, 2)
+}
+
+// A Do makes four calls at most, whatever is refused, and the next one goes on from what
+// was proven.
+func TestFourCalls(t *testing.T) {
+	c := pictures(t, 3)
+	s := &script{errs: []error{
+		parts{Status: 400, Message: "Corrupted thought signature."},
+		parts{Status: 400, Message: "Could not process image"},
+		parts{Status: 400, Message: "Could not process this image"},
+		parts{Status: 400, Message: "Failed to deserialize the JSON body: invalid type: sequence, expected a string"},
+	}}
+	_, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.ErrorContains(t, err, "expected a string")
+	require.Len(t, s.calls, 4)
+	known := c.known("m")
+	require.NotEmpty(t, known.Unread)
+	require.Len(t, known.Left, 3)
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.NoError(t, err)
+	require.Zero(t, imagesIn(s.calls[4]))
+}
+
+// The window of a plan is believed of long requests alone, and is not kept.
+func TestPlanWindow(t *testing.T) {
+	err := parts{Status: 401, Type: "authentication_error", Message: "Your current plan supports only 64K context for this model."}
+	for runes, calls := range map[int]int{20_000: 1, 600_000: 2} {
+		c := talked(t, runes)
+		s := &script{errs: []error{err}}
+		_, got := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+		require.Equal(t, calls == 1, got != nil)
+		require.Len(t, s.calls, calls)
+		require.Zero(t, c.known("m").Window)
+	}
+}
+
+// Too many messages are an overflow: a compaction cures it, and the limit is kept.
+func TestTooManyMessages(t *testing.T) {
+	c := talked(t, 4_000)
+	s := &script{errs: []error{errors.New("Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 2109 instead.")}}
+	_, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 2)
+	require.Len(t, c.relief, 1)
+	require.Equal(t, 2048, c.known("m").Messages)
+}
+
+// Media above the number that a service takes go before the call, some more than needed,
+// so that the next ones change nothing before them.
+func TestMediaAreCounted(t *testing.T) {
+	c := pictures(t, 25)
+	s := &script{}
+	g := &guard.Guard{Model: "m", Takes: transcript.Takes{Images: 20}}
+	_, err := guard.Do(t.Context(), g, c, s.call)
+	require.NoError(t, err)
+	require.Equal(t, 15, imagesIn(s.calls[0]))
+	_, err = guard.Do(t.Context(), g, c, s.call)
+	require.NoError(t, err)
+	require.Equal(t, 15, imagesIn(s.calls[1]))
+
+	c = pictures(t, 25) // learned from a refusal
+	s = &script{errs: []error{errors.New("400 image count 25 exceeds the limit of 20")}}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.NoError(t, err)
+	require.Equal(t, 15, imagesIn(s.calls[1]))
+	require.Equal(t, 20, c.known("m").Images)
+}

@@ -1,0 +1,181 @@
+package rebuild
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// For returns messages of a [History] as the model and the endpoint of c take
+// them. A note replaces media that they refused, or take none of. Reasoning that
+// they refused goes if its API signs it; blocks of other APIs become those of
+// another model, so renderers leave out all that is for their maker alone. So do
+// blocks that another endpoint of Gemini or of the Responses API made, if both
+// endpoints are known. Texts and calls stay.
+//
+// The mark is a hash of all that c leaves out, and empty if that is nothing. It
+// follows the [PromptHash] in [transcript.Made], so signed reasoning never
+// crosses between requests that leave out different things. Answers in the result
+// carry no mark if it is this one, so [Reasoned] takes them with the hash alone.
+//
+// The messages given are not modified, and may be what For returns.
+func For(messages []transcript.Message, c transcript.Calibration) (out []transcript.Message, mark string) {
+	unread := answersUpTo(messages, c.Unread)
+	if len(c.Without)+len(c.Left) > 0 {
+		mark = markOf(c)
+	}
+	answers := map[*transcript.Answer]*transcript.Answer{}
+	out = slices.Clone(messages)
+	for i, m := range messages {
+		own := false // the message has slices of its own
+		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
+			b, from := shownAs(m.Content[j], o, c), o
+			if unread[o.Entry] && !signs(o.API) || isForeign(o, c.Endpoint) {
+				from.Model = otherModel
+			}
+			if mark != "" && o.Answer != nil {
+				from.Answer = marked(answers, o.Answer, mark)
+			}
+			if b == nil && from == o {
+				continue
+			}
+			if !own {
+				out[i].Content, out[i].Origins = slices.Clone(m.Content), slices.Clone(m.Origins)
+				own = true
+			}
+			if out[i].Origins[j] = from; b != nil {
+				out[i].Content[j] = b
+			}
+		}
+	}
+	if len(unread) > 0 {
+		out = Without(out, func(b transcript.Block, o transcript.Origin) bool {
+			return transcript.IsReasoning(b) && unread[o.Entry] && (o.API == "" || signs(o.API))
+		})
+	}
+	return out, mark
+}
+
+// otherModel is the name of no model.
+const otherModel = "\x00other"
+
+// isForeign reports whether another endpoint than this one made a block that only
+// its endpoint can read.
+func isForeign(o transcript.Origin, endpoint string) bool {
+	if o.Answer == nil || endpoint == "" || o.API != "gemini" && o.API != "openai-responses" {
+		return false
+	}
+	made := o.Answer.Made.Endpoint
+	return made != "" && made != endpoint
+}
+
+// answersUpTo returns the entries of answers up to the last block of an entry.
+func answersUpTo(messages []transcript.Message, entry string) map[string]bool {
+	if entry == "" {
+		return nil
+	}
+	for i, m := range slices.Backward(messages) {
+		for j, o := range slices.Backward(m.Origins) {
+			if o.Entry != entry {
+				continue
+			}
+			all := map[string]bool{}
+			for k, m := range messages[:i+1] {
+				for l, o := range m.Origins {
+					if m.Role == transcript.RoleAssistant && o.Entry != "" && (k < i || l <= j) {
+						all[o.Entry] = true
+					}
+				}
+			}
+			return all
+		}
+	}
+	return nil
+}
+
+func markOf(c transcript.Calibration) string {
+	var all []string
+	for _, f := range c.Without {
+		all = append(all, string(f))
+	}
+	for _, b := range c.Left {
+		all = append(all, fmt.Sprint(b.Entry, " ", b.Block))
+	}
+	slices.Sort(all)
+	text, _ := json.Marshal(all) // never fails
+	sum := sha256.Sum256(text)
+	return "." + base64.RawURLEncoding.EncodeToString(sum[:6])
+}
+
+// marked returns a with the hash of a request without a mark if it has this mark,
+// else with one that no request without a mark has.
+func marked(done map[*transcript.Answer]*transcript.Answer, a *transcript.Answer, mark string) *transcript.Answer {
+	if done[a] == nil {
+		is := *a
+		hash, same := strings.CutSuffix(a.Made.PromptHash, mark)
+		if !same {
+			hash += mark
+		}
+		is.Made.PromptHash = hash
+		done[a] = &is
+	}
+	return done[a]
+}
+
+// shownAs returns what replaces a block, or nil.
+func shownAs(b transcript.Block, o transcript.Origin, c transcript.Calibration) transcript.Block {
+	why := ""
+	if slices.Contains(c.Left, transcript.BlockRef{Entry: o.Entry, Block: o.Block}) {
+		why = "the service refused it"
+	}
+	switch b := b.(type) {
+	case transcript.ImageBlock, transcript.DocumentBlock:
+		if !c.Takes().Has(transcript.Form(b.BlockType() + "s")) {
+			why = "the model takes none"
+		}
+		if why != "" {
+			return transcript.TextBlock{Text: MediaNote(b, o.Entry, why)}
+		}
+	case transcript.ToolResultBlock:
+		var content []transcript.Block
+		for k, inner := range b.Content {
+			if transcript.IsMedia(inner) {
+				if shown := shownAs(inner, o, c); shown != nil {
+					if content == nil {
+						content = slices.Clone(b.Content)
+					}
+					content[k] = shown
+				}
+			}
+		}
+		if content != nil {
+			return b.WithContent(content...)
+		}
+	}
+	return nil
+}
+
+// MediaNote returns the text that a model is shown in place of an image or a
+// document of an entry, with the reason, which may be empty.
+func MediaNote(b transcript.Block, entry, why string) string {
+	var src transcript.Source
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		src = b.Source
+	case transcript.DocumentBlock:
+		src = b.Source
+	}
+	kind := b.BlockType()
+	if src.MediaType != "" {
+		kind += " (" + src.MediaType + ")"
+	}
+	if why != "" {
+		why = ", because " + why
+	}
+	return fmt.Sprintf("[%s of %d bytes left out%s; it is in entry %s]", kind, len(src.Data), why, entry)
+}
