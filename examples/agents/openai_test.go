@@ -42,7 +42,7 @@ func everyOpenAI() transcript.Request {
 			{Role: transcript.RoleUser, Content: []transcript.Block{
 				transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: image}},
 				transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "https://example.com/a.png"}},
-				transcript.DocumentBlock{Title: "a", Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERg=="}},
+				transcript.DocumentBlock{Title: "a", Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERi0="}},
 				transcript.DocumentBlock{Source: transcript.Source{Type: "file", FileID: "file-1"}},
 				transcript.DocumentBlock{Source: transcript.Source{Type: "url", URL: "https://example.com/a.pdf"}},
 				transcript.TextBlock{Text: "<look> & \u2028"},
@@ -76,7 +76,7 @@ func TestOpenAIRequestTypes(t *testing.T) {
 	var chatParams openai.ChatCompletionNewParams
 	sameJSON(t, chat, through(t, chat, &chatParams))
 	if len(chatParams.Messages) != 8 || chatParams.Messages[2].OfAssistant == nil || len(chatParams.Messages[2].OfAssistant.ToolCalls) != 2 ||
-		chatParams.Messages[1].OfUser == nil || len(chatParams.Messages[1].OfUser.Content.OfArrayOfContentParts) != 6 {
+		chatParams.Messages[1].OfUser == nil || len(chatParams.Messages[1].OfUser.Content.OfArrayOfContentParts) != 5 {
 		t.Errorf("the SDK reads %+v", chatParams.Messages)
 	}
 

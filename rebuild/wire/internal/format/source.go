@@ -69,9 +69,10 @@ func MediaType(data string) string {
 	for _, t := range [][3]string{
 		{"\xff\xd8\xff", "", "image/jpeg"},
 		{"\x89PNG\r\n\x1a\n", "", "image/png"},
-		{"GIF8", "", "image/gif"},
+		{"GIF87a", "", "image/gif"},
+		{"GIF89a", "", "image/gif"},
 		{"RIFF", "WEBP", "image/webp"},
-		{"%PDF", "", "application/pdf"},
+		{"%PDF-", "", "application/pdf"},
 	} {
 		if strings.HasPrefix(string(head), t[0]) && (t[1] == "" || len(head) > 12 && string(head[8:12]) == t[1]) {
 			return t[2]
