@@ -12,6 +12,9 @@
 // A program that does not stream appends the answer itself, and one that runs a single
 // turn at a time needs no Begin.
 //
+// After an answer that was cut, [Retry] takes it back and [Continue] keeps it: then ask the
+// model again.
+//
 // A call has a state, see [rebuild.CallState], which [session.Session.Pending] returns.
 // [Dispatch] and [Decide] change it if the state allows that: check and write are one
 // step, also against other processes. Calls are named by their entry IDs, because IDs of

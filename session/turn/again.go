@@ -1,0 +1,61 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+var errNotCut = fmt.Errorf("%w: the history does not end with an answer that was cut, or its tools may have run: nothing was written", session.ErrConflict)
+
+// Retry takes back an answer that was cut or has failed, so that the model can be asked
+// again. Its text stays in the transcript. If the history ends with anything else, or a
+// tool of the answer may have run, the error matches [session.ErrConflict].
+func Retry(ctx context.Context, s *session.Session) error {
+	_, err := s.Update(ctx, "retry", func(v *session.View) ([]transcript.Item, error) {
+		answer, err := cutAnswer(v)
+		if err != nil {
+			return nil, err
+		}
+		lines := v.Fold().InForce()
+		i := slices.Index(lines, answer)
+		if i < 1 {
+			return nil, errNotCut
+		}
+		return []transcript.Item{transcript.Rewind{To: lines[i-1]}}, nil
+	})
+	return err
+}
+
+// Continue keeps an answer that was cut and asks the model to go on from there, by a text
+// of the user. Errors are those of [Retry].
+func Continue(ctx context.Context, s *session.Session) error {
+	_, err := s.Update(ctx, "continue", func(v *session.View) ([]transcript.Item, error) {
+		if _, err := cutAnswer(v); err != nil {
+			return nil, err
+		}
+		return []transcript.Item{transcript.UserText(goOn)}, nil
+	})
+	return err
+}
+
+const goOn = "Your answer was cut off. Go on exactly where it ends, and repeat nothing."
+
+// cutAnswer returns the first line of the cut answer that the history ends with.
+func cutAnswer(v *session.View) (entry string, err error) {
+	pending := v.Fold().Pending()
+	if !pending.Cut || pending.Owed || len(pending.Calls) > 0 {
+		return "", errNotCut
+	}
+	messages := v.Fold().History().Messages
+	last := messages[len(messages)-1]
+	for _, o := range last.Origins {
+		if o.Entry != "" {
+			return o.Entry, nil
+		}
+	}
+	return "", errNotCut
+}

@@ -1,0 +1,89 @@
+package turn_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/turn"
+	"github.com/convolog/convolog/transcript"
+)
+
+func cut(text string, more ...transcript.Block) *transcript.Response {
+	m := transcript.AssistantText(text)
+	m.Content = append(m.Content, more...)
+	return &transcript.Response{Message: m, StopReason: transcript.StopAborted}
+}
+
+func texts(t *testing.T, s *session.Session) (all []string) {
+	t.Helper()
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	for _, m := range h.Messages {
+		all = append(all, m.Text())
+	}
+	return all
+}
+
+// After a cut answer the model can be asked again, or to go on.
+func TestRetryAndContinue(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
+	storetest.Add(t, s, transcript.UserText("q1"))
+	require.ErrorIs(t, turn.Continue(t.Context(), s), session.ErrConflict)
+	storetest.Add(t, s, transcript.AssistantText("a1"), transcript.UserText("q2"))
+
+	storetest.Add(t, s, cut("half"))
+	require.NoError(t, turn.Retry(t.Context(), s))
+	require.Equal(t, []string{"q1", "a1", "q2"}, texts(t, s))
+	pending, err := s.Pending(t.Context())
+	require.NoError(t, err)
+	require.True(t, pending.Owed)
+	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
+
+	// A failed compaction or another line behind the answer changes nothing.
+	storetest.Add(t, s, cut("half", transcript.ToolCallBlock{ID: "c", Name: "n", Input: []byte("{}")}))
+	require.NoError(t, turn.Retry(t.Context(), s))
+	require.Equal(t, []string{"q1", "a1", "q2"}, texts(t, s))
+
+	storetest.Add(t, s, cut("half"))
+	require.NoError(t, turn.Continue(t.Context(), s))
+	all := texts(t, s)
+	require.Equal(t, []string{"q1", "a1", "q2", "half"}, all[:4])
+	require.Contains(t, all[4], "Go on")
+	storetest.Add(t, s, transcript.AssistantText("whole"))
+	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
+}
+
+// A tool that may have run is not taken back.
+func TestRetryAfterATool(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	ids := storetest.Add(t, s, cut("half", transcript.ToolCallBlock{ID: "c", Name: "n", Input: []byte("{}")}))
+	storetest.Add(t, s, transcript.Dispatch{Call: ids[len(ids)-1], CallID: "c"})
+	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
+	require.ErrorIs(t, turn.Continue(t.Context(), s), session.ErrConflict)
+}
+
+// An answer after a compaction is taken back as well, even if nothing else is kept.
+func TestRetryBehindACompaction(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("q1"), transcript.AssistantText("a1"), transcript.UserText("q2"))
+	storetest.Add(t, s, transcript.Compaction{Summary: "s", CoversTo: ids[1], FirstKept: ids[2]})
+	storetest.Add(t, s, cut("half"))
+	before := texts(t, s)
+	require.NoError(t, turn.Retry(t.Context(), s))
+	require.Equal(t, before[:len(before)-1], texts(t, s))
+}
