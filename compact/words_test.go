@@ -1,0 +1,126 @@
+package compact_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+)
+
+// core are the kinds of facts that users are angry about when they are lost.
+var core = []string{aConstraint, aCorrection, aDeferred, aDecision}
+
+// wordsRun holds what was found of the facts that a number of compactions had
+// covered: found[kind][depth].
+type wordsRun struct {
+	found           map[string][]recalled
+	carried, filled float64 // the most and the mean, in parts of the window
+	n               int
+}
+
+// runWords runs a conversation up to the last of the compactions, by a summarizer
+// that keeps nothing.
+func runWords(t *testing.T, w *wordsWork, window, depth int) *wordsRun {
+	t.Helper()
+	run := &wordsRun{found: map[string][]recalled{}}
+	nothing := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		return "They went on with what had been asked, and most of it is finished by now, as the messages below show. " + strings.Repeat("It went well. ", 20), nil
+	})
+	opts := &compact.Options{Trigger: compact.Trigger{Window: window, Overhead: 2_000}, Summarizer: nothing}
+	opts.Room = opts.Trigger.Room()
+	f, tally := rebuild.New(nil), &rebuild.Tally{Counter: estimate}
+	covered := map[int]int{} // fact -> the compaction that covered it
+	for i := 0; run.n < depth; i++ {
+		for j, item := range w.next() {
+			add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
+		}
+		if !opts.Trigger.Due(tally.Count(f)) {
+			continue
+		}
+		h := f.History()
+		c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
+		require.NoError(t, err, "compaction %d", run.n+1)
+		add(t, f, fmt.Sprint("compaction", run.n), c)
+		run.n++
+		h = f.History()
+		verbatim := compact.Document{Results: -1}.Text(h.Messages[1:])
+		shown := rebuild.CarriedText(c)
+		for k, fact := range w.facts {
+			if w.stale[k] || covered[k] == 0 && strings.Contains(verbatim, fact.text) {
+				continue
+			}
+			if covered[k] == 0 {
+				covered[k] = run.n
+			}
+			kind := run.found[fact.kind]
+			if kind == nil {
+				kind = make([]recalled, depth+1)
+				run.found[fact.kind] = kind
+			}
+			at := run.n - covered[k] + 1
+			kind[at].asked++
+			if strings.Contains(shown, fact.text) || strings.Contains(verbatim, fact.text) {
+				kind[at].found++
+			}
+		}
+		run.carried = max(run.carried, float64(sizeOf(shown))/float64(window))
+		run.filled += float64(estimate.Count("", nil, h.Messages)) / float64(window)
+	}
+	return run
+}
+
+// of returns how many facts of the kinds were found at the depths from one to
+// another.
+func (r *wordsRun) of(from, to int, kinds ...string) (all recalled) {
+	for _, kind := range kinds {
+		for depth, one := range r.found[kind] {
+			if depth >= from && depth <= to {
+				all.asked, all.found = all.asked+one.asked, all.found+one.found
+			}
+		}
+	}
+	return all
+}
+
+// What the user said is there after any number of compactions, in every
+// language, though the summarizer keeps nothing of it.
+func TestUserWords(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		share float64
+		coder bool
+	}{{"talk", .08, false}, {"coder", .05, true}} {
+		for _, lang := range amount([]string{"en", "zh"}, []string{"en", "de", "zh", "ja"}) {
+			for _, window := range amount([]int{32_000}, []int{16_000, 32_000, 64_000, 200_000}) {
+				t.Run(fmt.Sprintf("%s/%s/%dk", tt.name, lang, window/1000), func(t *testing.T) {
+					t.Parallel()
+					depth := amount(6, 20)
+					r := runWords(t, newWordsWork(wordsSeed, lang, tt.share, tt.coder), window, depth)
+					var line strings.Builder
+					show := func(name string, kinds ...string) {
+						fmt.Fprintf(&line, "%s", name)
+						for _, at := range []int{1, 3, 6, 10, 15, 20} {
+							if at <= depth {
+								got := r.of(at, at, kinds...)
+								fmt.Fprintf(&line, " %.0f%%(%d)", 100*got.share(), got.asked)
+							}
+						}
+						line.WriteString("; ")
+					}
+					show("core", core...)
+					for _, kind := range slices.Concat(core, []string{inPaste, inFile, anOption}) {
+						show(kind, kind)
+					}
+					t.Logf("%scarried <= %.1f %%; filled %.1f %%", line.String(), 100*r.carried, 100*r.filled/float64(r.n))
+				})
+			}
+		}
+	}
+}
