@@ -58,7 +58,7 @@ var imports = map[string][]string{
 	"rebuild/wire/gemini":            {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "transcript"},
 	"rebuild/wire/openaichat":        {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
 	"rebuild/wire/openairesponses":   {"internal/jsontext", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
-	"compact":                        {"internal/lazy", "internal/recalltool", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
+	"compact":                        {"internal/lazy", "internal/words", "internal/recalltool", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
 	"guard":                          {"internal/imagesize", "internal/lazy", "internal/recalltool", "rebuild", "transcript", "transcript/tokens"},
 	"guard/guardtest":                {"internal/lazy", "internal/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":                 {"transcript"},

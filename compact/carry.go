@@ -15,7 +15,13 @@ import (
 
 // carried holds the items that code hands on because a summary may lose them:
 // items of the last compaction and of the summarised messages, the oldest first.
-type carried struct{ said, files, errors, ids []transcript.Carried }
+type carried struct {
+	said, rules, files, errors, ids []transcript.Carried
+
+	// What said and rules become: texts, those of the turn that goes on, and files
+	// of instructions.
+	texts, open, instructions []rated
+}
 
 func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) transcript.Message {
 	kept := map[string]bool{} // entries that are shown
@@ -36,7 +42,7 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) tr
 			return shown(done)
 		}
 	}
-	done.Said, done.Files, done.Errors, done.IDs = nil, nil, nil, nil
+	done.Said, done.Rules, done.Files, done.Errors, done.IDs = nil, nil, nil, nil, nil
 	return shown(done)
 }
 
@@ -49,40 +55,59 @@ func shown(done *transcript.Compaction) transcript.Message {
 	return m
 }
 
-func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried {
-	var all carried
+func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) *carried {
+	all := &carried{}
 	covered := rebuild.History{Messages: h.Messages[:c.At]}
 	open := openFrom(covered, c.Split)
 	if last := h.Compaction; last != nil {
-		all = carried{slices.Clone(last.Said), slices.Clone(last.Files), slices.Clone(last.Errors), slices.Clone(last.IDs)}
+		all.said, all.rules, all.files = slices.Clone(last.Said), slices.Clone(last.Rules), slices.Clone(last.Files)
+		all.errors, all.ids = slices.Clone(last.Errors), slices.Clone(last.IDs)
 	}
 	for i := range all.said {
 		all.said[i].Open = all.said[i].Open && open < 0
 	}
-	for i, m := range covered.Messages {
-		switch m.Role {
-		case transcript.RoleUser:
+	var answers []string
+	for i, m := range h.Messages {
+		next := h.Messages[i+1 : min(i+2, len(h.Messages))]
+		switch {
+		case i >= c.At && m.Role == transcript.RoleAssistant:
+			(&carried{}).note(m, next, o, &all.rules) // a newer version is shown
+		case m.Role == transcript.RoleUser && i < c.At:
 			for _, line := range userLines(m) {
 				text := masked(line.Text)
 				line.Text, line.Open = clip(text, mostSaid), i >= open
 				if line.Text != text {
 					all.name(line.Entry, text)
 				}
+				if i > 0 && isShort(line.Text) {
+					line.To, line.ToEntry = questionOf(h.Messages[i-1])
+				}
 				all.said = append(all.said, line)
 			}
-		case transcript.RoleAssistant:
-			all.note(m, h.Messages[i+1:min(i+2, len(h.Messages))], o.Files)
+		case m.Role == transcript.RoleAssistant:
+			all.note(m, next, o, &all.rules)
+			answers = append(answers, m.Text())
 		}
 	}
 	modified := map[string]bool{}
 	for _, f := range all.files {
 		modified[f.Text] = modified[f.Text] || f.Modified
 	}
-	for _, list := range []*[]transcript.Carried{&all.said, &all.files, &all.errors, &all.ids} {
+	for _, list := range []*[]transcript.Carried{&all.said, &all.rules, &all.files, &all.errors, &all.ids} {
 		*list = newestOf(*list, shown)
 	}
 	for i, f := range all.files {
 		all.files[i].Modified = modified[f.Text]
+	}
+	for _, t := range rate(slices.Concat(all.rules, all.said), answers) {
+		list := &all.texts
+		switch {
+		case t.Path != "":
+			list = &all.instructions
+		case t.Open:
+			list = &all.open
+		}
+		*list = append(*list, t)
 	}
 	return all
 }
@@ -106,9 +131,9 @@ func openFrom(covered rebuild.History, split bool) int {
 // newestOf returns the items whose entries are neither shown nor erased. Of equal
 // items it keeps the last.
 func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcript.Carried) {
-	known := map[[2]string]bool{}
+	known := map[[3]string]bool{}
 	for _, i := range slices.Backward(items) {
-		if key := [2]string{i.Tool, i.Text}; !shown[i.Entry] && !known[key] && i.Text != transcript.ErasedText {
+		if key := [3]string{i.Tool, i.Text, i.To}; !shown[i.Entry] && !known[key] && i.Text != transcript.ErasedText {
 			known[key] = true
 			list = append(list, i)
 		}
@@ -164,8 +189,9 @@ func unanswered(msgs []transcript.Message) bool {
 }
 
 // note collects the calls of an answer and their results, which are in the next
-// message if there is one.
-func (all *carried) note(m transcript.Message, next []transcript.Message, files func(transcript.ToolCallBlock) (read, modified []string)) {
+// message if there is one. Of the files of instructions it keeps the text that
+// was read last, unless the file was modified since.
+func (all *carried) note(m transcript.Message, next []transcript.Message, o Options, rules *[]transcript.Carried) {
 	results := map[string]transcript.ToolResultBlock{}
 	entries := map[string]string{}
 	for _, n := range next {
@@ -180,46 +206,53 @@ func (all *carried) note(m transcript.Message, next []transcript.Message, files 
 		if !ok || i >= len(m.Origins) {
 			continue
 		}
-		if r := results[call.ID]; r.IsError {
+		r, answered := results[call.ID]
+		if r.IsError {
 			text := clip(masked(plain(r.Text())), defaultResults)
 			all.errors = append(all.errors, transcript.Carried{Entry: entries[call.ID], Text: text, Tool: label(call.Name)})
 			continue
 		}
-		read, modified := files(call)
+		read, modified := o.Files(call)
 		for n, path := range slices.Concat(read, modified) {
 			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: masked(path), Modified: n >= len(read)})
+			if !o.Instructions(path) {
+				continue
+			}
+			*rules = slices.DeleteFunc(*rules, func(r transcript.Carried) bool { return r.Path == path })
+			if answered && len(read) == 1 && len(modified) == 0 {
+				*rules = append(*rules, transcript.Carried{Entry: entries[call.ID], Text: clip(masked(plain(r.Text())), mostSaid), Path: path})
+			}
 		}
 	}
 }
 
 // The most tokens of one item: as many as leave room for all, and the fewest if
 // not all fit.
-var (
-	saidSizes  = []int{300, 150, 75}
-	errorSizes = []int{100, 70, 50}
-)
+var errorSizes = []int{100, 70, 50}
 
 // mostSaid limits the runes read of a text of the user, except for its
 // identifiers.
 const mostSaid = 32_000
 
-// fit fills a compaction up to the tokens allowed: three fifths for texts of the user, of
-// which the unfinished turn comes first and may take half of the tokens; two thirds of
-// the rest for files, a quarter of the remainder for identifiers, the others for errors.
+// fit fills a compaction up to the tokens allowed: four fifths for texts of the
+// user and for instructions, of which the turn that goes on may take half of the
+// tokens, and files of instructions a quarter; half of them at most for the rest,
+// two thirds of which for files, a quarter of the remainder for identifiers, the
+// others for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
-	b := budget{counter: counter, empty: countText(counter, "-")}
-	isOpen := func(i transcript.Carried) bool { return i.Open }
-	isModified := func(i transcript.Carried) bool { return i.Modified }
-	share := most * 3 / 5
-	open, used := b.newest(all.said, isOpen, most/2, []int{most / 2})
-	before, more := b.newest(all.said, not(isOpen), share-used, saidSizes)
-	done.Said = slices.Concat(before, open)
-	left := most - used - more
+	open, used := choose(all.open, most/2, true)
+	share := most*4/5 - used
+	rules, n := choose(all.instructions, min(most/4, share), true)
+	said, more := choose(all.texts, share-n, false)
+	done.Said, done.Rules = slices.Concat(said, open), rules
+	left := min(most-used-n-more, most/2)
 
+	b := budget{counter: counter, empty: countText(counter, "-")}
+	isModified := func(i transcript.Carried) bool { return i.Modified }
 	room := left * 2 / 3 // of which the newest that were read have a quarter, if they need it
-	_, more = b.newest(all.files, not(isModified), room/4, nil)
-	changed, used := b.newest(all.files, isModified, room-more, nil)
-	read, more := b.newest(all.files, not(isModified), room-used, nil)
+	_, more = b.files(all.files, not(isModified), room/4)
+	changed, used := b.files(all.files, isModified, room-more)
+	read, more := b.files(all.files, not(isModified), room-used)
 	done.Files = slices.Concat(changed, read)
 	left -= used + more
 
@@ -258,6 +291,30 @@ func every(transcript.Carried) bool { return true }
 
 func not(ok func(transcript.Carried) bool) func(transcript.Carried) bool {
 	return func(i transcript.Carried) bool { return !ok(i) }
+}
+
+// files returns the newest of those paths for which ok holds that fit into most
+// tokens together, and how many tokens they have. A folder counts once.
+func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bool, most int) (list []transcript.Carried, used int) {
+	known := map[string]bool{}
+	for _, i := range slices.Backward(items) {
+		if !ok(i) {
+			continue
+		}
+		dir, name := rebuild.SplitPath(i.Text)
+		size := b.size(strconv.Quote(name))
+		if !known[dir] {
+			size += b.size(strconv.Quote(dir))
+		}
+		if used+size > most {
+			break
+		}
+		known[dir] = true
+		used += size
+		list = append(list, i)
+	}
+	slices.Reverse(list)
+	return list, used
 }
 
 // newest returns the newest of those items for which ok holds that fit into most

@@ -72,3 +72,19 @@ func legalCuts(msgs []transcript.Message) []bool {
 	}
 	return legal
 }
+
+// apart returns legal cuts without those between a question and a short answer to
+// it, which would be shown alone; all of them if no other is left.
+func apart(msgs []transcript.Message, legal []bool) []bool {
+	list := slices.Clone(legal)
+	for i := 1; i < len(msgs); i++ {
+		if lines := userLines(msgs[i]); list[i] && len(lines) > 0 && isShort(lines[0].Text) {
+			text, _ := questionOf(msgs[i-1])
+			list[i] = text == ""
+		}
+	}
+	if !slices.Contains(list, true) {
+		return legal
+	}
+	return list
+}

@@ -39,9 +39,10 @@ type Options struct {
 	// summarised part, or a fifth of Room.
 	MaxSummary int
 	// MaxCarried limits the tokens of items that Run carries in addition to the
-	// summary; 0 means a twelfth of Window, less than 0, here, nothing. It never
-	// exceeds an eighth of Room, and not the greatest of a quarter of the
-	// summarised part, 256, and twice the size carried last.
+	// summary; 0 means a quarter of Window, or what MaxSummary leaves of a third,
+	// less than 0, here, nothing. It never exceeds a third of Room, and not the
+	// greatest of a quarter of the summarised part, 256, and twice the size carried
+	// last. What it takes, the messages that stay verbatim give.
 	MaxCarried int
 	// Pins are texts that are carried whole, except texts of entries that stay
 	// visible. They come on top of MaxCarried.
@@ -50,6 +51,11 @@ type Options struct {
 	// to carry. Nil goes by the names that tools and their arguments usually
 	// have.
 	Files func(call transcript.ToolCallBlock) (read, modified []string)
+	// Instructions reports whether a path is one of a file with instructions for
+	// the model. What a call has read of one is carried as a whole, if it fits into
+	// a quarter of MaxCarried, until a call modifies the file. Nil goes by the usual
+	// names: AGENTS.md, CLAUDE.md, .cursorrules and the like.
+	Instructions func(path string) bool
 	// Recall is set if the model is offered the tools of search.RecallTools; the last
 	// line of the summary then mentions them. A guard that offers them sets it for
 	// the compactions that it asks for.
@@ -68,6 +74,10 @@ type Options struct {
 	// false. A caller with the fold can see entries that the history does not
 	// show; a session always does. Nil accepts every cut.
 	Check func(c Cut) bool
+
+	// yields is set if Keep is the default: it gives what is carried, down to least.
+	yields bool
+	least  int
 }
 
 // Keep is the part of a history that stays verbatim. One field is set; the zero
@@ -145,20 +155,26 @@ func (o *Options) filled() Options {
 	}
 	window = cmp.Or(window, max(f.Room, 0)*4/3, usualWindow)
 	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), min(max(window/32, defaultSummary), mostSummary))
-	f.MaxCarried = max(cmp.Or(f.MaxCarried, window/12), 0)
 	filled := window * 42 / 100
 	if f.Room > 0 {
 		f.MaxSummary = max(1, min(f.MaxSummary, f.Room/5))
-		f.MaxCarried = min(f.MaxCarried, f.Room/8)
 		filled = min(filled, f.Room*2/3)
 	}
+	f.MaxCarried = max(cmp.Or(f.MaxCarried, min(window/4, window/3-f.MaxSummary)), 0)
+	if f.Room > 0 {
+		f.MaxCarried = min(f.MaxCarried, f.Room/3)
+	}
 	if f.Keep.Tokens <= 0 && f.Keep.Turns <= 0 && f.Keep.Fraction <= 0 {
-		f.Keep = Keep{Tokens: max(filled-f.MaxSummary-f.MaxCarried, 1)}
+		f.Keep = Keep{Tokens: max(filled-f.MaxSummary, 1)}
+		f.yields, f.least = true, min(window/8, filled*2/5)
 	}
 	f.Counter = tokens.Or(f.Counter)
 	f.Summarizer = cmp.Or[Summarizer](f.Summarizer, Extractive{Counter: f.Counter})
 	if f.Files == nil {
 		f.Files = filesOf
+	}
+	if f.Instructions == nil {
+		f.Instructions = isInstructions
 	}
 	f.Timeout = cmp.Or(f.Timeout, defaultTimeout)
 	return f

@@ -161,7 +161,7 @@ type planner struct {
 }
 
 func newPlanner(h rebuild.History, o Options) *planner {
-	p := &planner{h: h, o: o, sums: make([]int, len(h.Messages)+1), legal: legalCuts(h.Messages)}
+	p := &planner{h: h, o: o, sums: make([]int, len(h.Messages)+1), legal: apart(h.Messages, legalCuts(h.Messages))}
 	for i := range h.Messages {
 		p.sums[i+1] = p.sums[i] + o.Counter.Count("", nil, h.Messages[i:i+1])
 	}
@@ -171,9 +171,24 @@ func newPlanner(h rebuild.History, o Options) *planner {
 			p.listed = countText(o.Counter, text)
 		}
 	}
-	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system + p.prompt, Keep: o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.Limit()}
+	if o.yields {
+		p.o.Keep.Tokens = max(o.Keep.Tokens-p.expected(), o.least, 1)
+	}
+	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system + p.prompt, Keep: p.o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.Limit()}
 	p.none.Overhead = max(o.Trigger.Overhead, 0) + p.prompt
 	return p
+}
+
+// expected estimates what will be carried: the last items, and of each new text
+// of the user as much as one that is reduced may have.
+func (p *planner) expected() int {
+	sum := p.listed + p.o.MaxCarried/12
+	for i, m := range p.h.Messages {
+		if m.Role == transcript.RoleUser && len(userLines(m)) > 0 {
+			sum += min(p.size(i, i+1), mostOfText)
+		}
+	}
+	return min(sum, p.o.MaxCarried)
 }
 
 func (p *planner) size(i, j int) int { return p.sums[j] - p.sums[i] }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
 )
 
 // core are the kinds of facts that users are angry about when they are lost.
@@ -49,7 +50,7 @@ func runWords(t *testing.T, w *wordsWork, window, depth int) *wordsRun {
 		add(t, f, fmt.Sprint("compaction", run.n), c)
 		run.n++
 		h = f.History()
-		verbatim := compact.Document{Results: -1}.Text(h.Messages[1:])
+		verbatim := compact.Document{Results: -1}.Text(rebuild.Without(h.Messages, func(_ transcript.Block, at transcript.Origin) bool { return at.Batch == 0 }))
 		shown := rebuild.CarriedText(c)
 		for k, fact := range w.facts {
 			if w.stale[k] || covered[k] == 0 && strings.Contains(verbatim, fact.text) {
@@ -67,6 +68,8 @@ func runWords(t *testing.T, w *wordsWork, window, depth int) *wordsRun {
 			kind[at].asked++
 			if strings.Contains(shown, fact.text) || strings.Contains(verbatim, fact.text) {
 				kind[at].found++
+			} else if debugWords {
+				t.Logf("%d/%d missing %s %q in\n%s", run.n, at, fact.kind, fact.text, shown)
 			}
 		}
 		run.carried = max(run.carried, float64(sizeOf(shown))/float64(window))
@@ -124,3 +127,5 @@ func TestUserWords(t *testing.T) {
 		}
 	}
 }
+
+var debugWords = false

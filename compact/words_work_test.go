@@ -68,29 +68,29 @@ var tongues = map[string]tongue{
 	"zh": {
 		things: strings.Split("发票 账本 港口 水壶 果园 护照 镜子 马鞍 小提琴 灯笼 指南针 船锚 毯子 烟囱 橱柜 窗帘 抽屉 发动机 喷泉 车库 锤子 铰链 外套 厨房 梯子 磁铁 针线 烤箱 枕头 丝带 书架 隧道 雨伞 花瓶 马车 院子 拉链 桥梁 蜡烛 盘子 电梯 篱笆 手套 墨水 箱子", " "),
 		chat: []string{
-			"你能再看一下%s,告诉我缺什么吗?", "请写一段关于%s的短文。", "如果两个人做,%s要多久?", "我昨天和其他人谈了%s。", "谢谢,有帮助。继续做%s。",
-			"到目前为止你觉得%s怎么样?", "把属于%s的东西都列出来。", "我看%s现在没问题了。", "%s能不能换个做法?", "我们一步一步看%s吧。",
+			"你能再看一下%s，告诉我缺什么吗？", "请写一段关于%s的短文。", "如果两个人做，%s要多久？", "我昨天和其他人谈了%s。", "谢谢，有帮助。继续做%s。",
+			"到目前为止你觉得%s怎么样？", "把属于%s的东西都列出来。", "我看%s现在没问题了。", "%s能不能换个做法？", "我们一步一步看%s吧。",
 		},
-		constraint: []string{"在%s签字之前绝对不要移动%s。", "%s的费用不得超过%s。", "不管怎样,除了小林谁也不能打开%s%s。", "%s始终不能放进%s号房间。"},
-		correction: []string{"不对,%s的编号是%s,我之前说错了。", "更正:%s属于%s批。", "抱歉,%s是%s,不是别的。"},
-		deferred:   []string{"其余的做完以后,把%s送到%s号柜台。", "最后提醒我称一下%s,订单%s。", "以后我们还要重新油漆%s,在%s号厅。"},
-		decision:   []string{"我们已经同意用%s,供应商是%s。", "定了:%s在第%s天运往里斯本。", "我选%s,型号%s。"},
-		question:   "我该选哪一种:A)%s,B)%s,C)%s,还是D)%s?",
-		answer:     []string{"我看过%s了,差不多完成了。", "关于%s有两种意见,都说得通。", "%s比计划需要更多时间。", "这是我查到的关于%s的情况。"},
+		constraint: []string{"在%s签字之前绝对不要移动%s。", "%s的费用不得超过%s。", "不管怎样，除了小林谁也不能打开%s%s。", "%s始终不能放进%s号房间。"},
+		correction: []string{"不对，%s的编号是%s，我之前说错了。", "更正：%s属于%s批。", "抱歉，%s是%s，不是别的。"},
+		deferred:   []string{"其余的做完以后，把%s送到%s号柜台。", "最后提醒我称一下%s，订单%s。", "以后我们还要重新油漆%s，在%s号厅。"},
+		decision:   []string{"我们已经同意用%s，供应商是%s。", "定了：%s在第%s天运往里斯本。", "我选%s，型号%s。"},
+		question:   "我该选哪一种：A）%s，B）%s，C）%s，还是D）%s？",
+		answer:     []string{"我看过%s了，差不多完成了。", "关于%s有两种意见，都说得通。", "%s比计划需要更多时间。", "这是我查到的关于%s的情况。"},
 		report:     []string{"%s检查了两遍。", "没有人抱怨%s。", "%s完好地送回来了。"},
 		paste:      []string{"关于%s的会议记录。", "大家讨论了很久%s。", "有人觉得%s太重。", "谈到%s时已经很晚了。", "关于%s的报告随后送来。"},
 	},
 	"ja": {
 		things: strings.Split("請求書 帳簿 港 やかん 果樹園 旅券 鏡 鞍 バイオリン 提灯 羅針盤 錨 毛布 煙突 食器棚 カーテン 引き出し エンジン 噴水 車庫 金槌 蝶番 上着 台所 梯子 磁石 縫い針 オーブン 枕 リボン 本棚 トンネル 傘 花瓶 馬車 中庭 ファスナー 橋 ろうそく 皿 昇降機 垣根 手袋 インク 鞄", " "),
 		chat: []string{
-			"%sをもう一度見て、足りないものを教えてくれますか?", "%sについて短い文章を書いてください。", "二人でやると%sはどのくらいかかりますか?", "昨日みんなと%sの話をしました。", "ありがとう、助かります。%sを続けてください。",
-			"今のところ%sをどう思いますか?", "%sに関係するものを全部並べてください。", "%sはもう大丈夫だと思います。", "%sは別のやり方でできますか?", "%sを一つずつ見ていきましょう。",
+			"%sをもう一度見て、足りないものを教えてくれますか？", "%sについて短い文章を書いてください。", "二人でやると%sはどのくらいかかりますか？", "昨日みんなと%sの話をしました。", "ありがとう、助かります。%sを続けてください。",
+			"今のところ%sをどう思いますか？", "%sに関係するものを全部並べてください。", "%sはもう大丈夫だと思います。", "%sは別のやり方でできますか？", "%sを一つずつ見ていきましょう。",
 		},
 		constraint: []string{"%sは%sの署名が済むまで絶対に動かさないでください。", "%sの費用は%sを超えてはいけません。", "何があっても、林さん以外は%s%sを開けないこと。", "%sはいつも%s号室から離しておくこと。"},
-		correction: []string{"いいえ、%sの番号は%sです。前のは間違いでした。", "訂正します、%sは%s番の組です。", "すみません、%sは%sで、ほかではありません。"},
+		correction: []string{"いいえ、前のは間違いで、%sの番号は%sです。", "訂正します、%sは%s番の組です。", "すみません、%sは%sで、ほかではありません。"},
 		deferred:   []string{"残りが終わったら、%sを%s番の窓口に送ってください。", "最後に%sの重さを量ることを思い出させて、注文%sです。", "あとで%sを塗り直す必要があります、%s番の部屋です。"},
 		decision:   []string{"%sは仕入先%sに決めました。", "決まりです、%sは%s日目にリスボンへ送ります。", "%sの型番%sを選びます。"},
-		question:   "どれにしますか:A)%s、B)%s、C)%s、それともD)%sですか?",
+		question:   "どれにしますか：A）%s、B）%s、C）%s、それともD）%sですか？",
 		answer:     []string{"%sを見ましたが、ほぼ完成しています。", "%sについては二つの意見があり、どちらも成り立ちます。", "%sは予定より少し時間がかかります。", "%sについて分かったことです。"},
 		report:     []string{"%sは二回確認しました。", "%sに苦情はありませんでした。", "%sは無事に戻りました。"},
 		paste:      []string{"%sについての会議の記録です。", "%sは長く話し合われました。", "%sは重すぎるという人もいました。", "%sの話になったときは遅い時間でした。", "%sの報告は後で届きます。"},
@@ -150,25 +150,24 @@ func (w *wordsWork) next() (items []transcript.Item) {
 	case w.due == 0:
 		w.due--
 		text := w.many(1+w.IntN(4), w.answer)
+		if w.talks() {
+			text += "\n" + w.many(40, w.answer)
+		}
 		if w.one(8) {
 			options := []any{w.of(w.things), w.of(w.things) + " " + w.number(), w.of(w.things), w.of(w.things)}
-			ask := fmt.Sprintf(w.question, options...)
-			w.told(anOption, strings.TrimSpace(fmt.Sprint(options[1])))
-			text, w.options = text+"\n\n"+ask, true
+			w.told(anOption, fmt.Sprint(options[1]))
+			text, w.options = text+"\n\n"+fmt.Sprintf(w.question, options...), true
 		}
 		items = []transcript.Item{transcript.AssistantText(text)}
-	case w.share*float64(w.all) < float64(w.user) && w.user > 0: // the assistant goes on
-		if w.coder {
-			items = w.step()
-		} else {
-			items = []transcript.Item{transcript.AssistantText(w.many(20, w.answer)), transcript.UserText(w.say(w.chat))}
-			w.due = 0
-		}
+	case !w.options && w.talks():
+		text := w.say(w.chat)
+		w.user += sizeOf(text)
+		w.due, items = 0, []transcript.Item{transcript.UserText(text)}
 	default:
 		text := w.request()
 		w.user += sizeOf(text)
-		if w.due = 0; w.coder {
-			w.due = 1 + w.IntN(4)
+		if w.due = 0; w.coder { // as many calls as it takes
+			w.due = 1 + max(0, int((float64(w.user)/w.share-float64(w.all))/900))
 		}
 		items = []transcript.Item{transcript.UserText(text)}
 	}
@@ -178,6 +177,12 @@ func (w *wordsWork) next() (items []transcript.Item) {
 		}
 	}
 	return items
+}
+
+// talks reports whether the assistant must write more for the user's words to be
+// no more than their share.
+func (w *wordsWork) talks() bool {
+	return !w.coder && w.share*float64(w.all) < float64(w.user)
 }
 
 // request is a text of the user that begins a turn.

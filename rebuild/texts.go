@@ -57,33 +57,96 @@ func promptText(b transcript.Body) string {
 }
 
 // CarriedText is the text after the summary of a compaction; empty if it carries
-// nothing. Tool output is quoted as JSON strings, so that it cannot pass for
-// anything else.
+// nothing. Paths, output of tools and files are quoted as JSON strings; the lines
+// of a text of the user are indented, except for its first. So no text can pass
+// for another one, or for a heading.
 func CarriedText(c transcript.Compaction) string {
 	var sb strings.Builder
-	section := func(heading string, items []transcript.Carried, which func(transcript.Carried) bool, write func(transcript.Carried) string) {
-		heading = "\n" + heading
-		for _, item := range items {
-			if which(item) {
-				sb.WriteString(heading + write(item))
-				heading = ""
+	section := func(heading string, items []transcript.Carried, write func(transcript.Carried) string) {
+		for i, item := range items {
+			if i == 0 {
+				sb.WriteString("\n" + heading)
 			}
+			sb.WriteString(write(item))
 		}
 	}
-	path := func(i transcript.Carried) string { return " " + quoted(i.Text) }
-	said := func(i transcript.Carried) string { return "\n- " + i.Text }
-	every := func(transcript.Carried) bool { return true }
-	section("Pinned:", c.Pins, every, said)
-	section("Files modified:", c.Files, func(i transcript.Carried) bool { return i.Modified }, path)
-	section("Files read:", c.Files, func(i transcript.Carried) bool { return !i.Modified }, path)
-	section("Errors of tools:", c.Errors, every, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
-	section("Named by the user:", c.IDs, every, func(i transcript.Carried) string { return " " + i.Text })
-	section("The user said:", c.Said, func(i transcript.Carried) bool { return !i.Open }, said)
-	section("The user said in the turn that goes on below:", c.Said, func(i transcript.Carried) bool { return i.Open }, said)
+	said := func(i transcript.Carried) string {
+		text := "\n- " + indented(i.Text)
+		if i.To != "" {
+			text += " (answer to " + quoted(i.To) + ")"
+		}
+		return text
+	}
+	read, modified := divided(c.Files, func(i transcript.Carried) bool { return i.Modified })
+	before, open := divided(c.Said, func(i transcript.Carried) bool { return i.Open })
+	section("Pinned:", c.Pins, said)
+	section("Instructions in files that were read:", c.Rules, func(i transcript.Carried) string { return "\n- " + quoted(i.Path) + ": " + quoted(i.Text) })
+	paths(&sb, "Files modified:", modified)
+	paths(&sb, "Files read:", read)
+	section("Errors of tools:", c.Errors, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
+	section("Named by the user:", c.IDs, func(i transcript.Carried) string { return " " + i.Text })
+	section("The user said:", before, said)
+	section("The user said in the turn that goes on below:", open, said)
 	if sb.Len() == 0 {
 		return ""
 	}
 	return CarriedHeading + sb.String()
 }
+
+// divided returns the items for which which does not hold, and those for which it does.
+func divided(items []transcript.Carried, which func(transcript.Carried) bool) (others, those []transcript.Carried) {
+	for _, i := range items {
+		if which(i) {
+			those = append(those, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return others, those
+}
+
+// paths writes a list of files. Several files of a folder share a line.
+func paths(sb *strings.Builder, heading string, files []transcript.Carried) {
+	if len(files) == 0 {
+		return
+	}
+	sb.WriteString("\n" + heading)
+	in := map[string][]string{}
+	var dirs []string
+	for _, f := range files {
+		dir, name := SplitPath(f.Text)
+		if in[dir] == nil {
+			dirs = append(dirs, dir)
+		}
+		in[dir] = append(in[dir], name)
+	}
+	shared := func(dir string) bool { return dir != "" && len(in[dir]) > 1 }
+	for _, dir := range dirs {
+		for _, name := range in[dir] {
+			if !shared(dir) {
+				sb.WriteString(" " + quoted(dir+name))
+			}
+		}
+	}
+	for _, dir := range dirs {
+		if shared(dir) {
+			sb.WriteString("\n- in " + quoted(dir) + ":")
+			for _, name := range in[dir] {
+				sb.WriteString(" " + quoted(name))
+			}
+		}
+	}
+}
+
+// SplitPath divides a path behind its last separator, / or \.
+func SplitPath(path string) (dir, name string) {
+	at := strings.LastIndexAny(path, `/\`) + 1
+	return path[:at], path[at:]
+}
+
+// lineEnds are all characters that a reader may take for the end of a line.
+var lineEnds = strings.NewReplacer("\r\n", "\r\n  ", "\n", "\n  ", "\r", "\r  ", "\v", "\v  ", "\f", "\f  ", "\u0085", "\u0085  ", "\u2028", "\u2028  ", "\u2029", "\u2029  ")
+
+func indented(text string) string { return lineEnds.Replace(text) }
 
 func quoted(s string) string { return string(jsontext.AppendString(nil, s)) }

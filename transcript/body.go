@@ -120,6 +120,7 @@ type Compaction struct {
 	// The items that code carries over from the summarised part, the oldest
 	// first. They follow the summary.
 	Said   []Carried `json:"said,omitempty"`   // texts of the user
+	Rules  []Carried `json:"rules,omitempty"`  // files of instructions that calls have read
 	Files  []Carried `json:"files,omitempty"`  // paths that calls have read or modified
 	Errors []Carried `json:"errors,omitempty"` // of tools
 	IDs    []Carried `json:"ids,omitempty"`    // identifiers of texts of the user that Said does not have
@@ -151,6 +152,11 @@ type Carried struct {
 	Open     bool   `json:"open,omitempty"`
 	Modified bool   `json:"modified,omitempty"` // of a file
 	Tool     string `json:"tool,omitempty"`     // of an error
+	Path     string `json:"path,omitempty"`     // of a file of instructions
+	// To is the end of the question that a short text of the user answers, and
+	// ToEntry the ID of the entry that asked it.
+	To      string `json:"to,omitempty"`
+	ToEntry string `json:"toEntry,omitempty"`
 }
 
 // Clip replaces parts of the history by shorter ones.

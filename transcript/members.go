@@ -92,6 +92,7 @@ func (b *Compaction) members(c *codec) {
 	c.optNum("tokensBefore", &b.TokensBefore)
 	c.optNum("tokensAfter", &b.TokensAfter)
 	optList(c, "said", &b.Said, (*Carried).members)
+	optList(c, "rules", &b.Rules, (*Carried).members)
 	optList(c, "files", &b.Files, (*Carried).members)
 	optList(c, "errors", &b.Errors, (*Carried).members)
 	optList(c, "ids", &b.IDs, (*Carried).members)
@@ -105,6 +106,9 @@ func (i *Carried) members(c *codec) {
 	c.optFlag("open", &i.Open)
 	c.optFlag("modified", &i.Modified)
 	c.optStr("tool", &i.Tool)
+	c.optStr("path", &i.Path)
+	c.optStr("to", &i.To)
+	c.optStr("toEntry", &i.ToEntry)
 }
 
 func (b *Clip) members(c *codec) { list(c, "clips", &b.Clips, (*Clipping).members) }

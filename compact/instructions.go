@@ -1,0 +1,58 @@
+package compact
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/transcript"
+)
+
+var instructionFile = lazy.New(`(?i)(?:^|[/\\])(?:agents(?:\.\w+)?\.md|claude(?:\.\w+)?\.md|gemini\.md|copilot-instructions\.md|\.cursorrules|\.windsurfrules|\.clinerules|[^/\\]+\.mdc)$`)
+
+// isInstructions is the default of [Options].Instructions.
+func isInstructions(path string) bool { return instructionFile.Get().MatchString(path) }
+
+// A text this short may mean nothing without the question that it answers, of
+// which the end is carried with it: a question mark stands among the last
+// asksWithin runes of the answer before, and mostAsked of them are kept.
+const (
+	shortWords = 8
+	shortRunes = 48
+	asksWithin = 240
+	mostAsked  = 320
+)
+
+func isShort(text string) bool {
+	return utf8.RuneCountInString(text) < shortRunes && len(strings.Fields(text)) < shortWords
+}
+
+// questionOf returns the end of a message if it asks something, from the
+// beginning of a line or sentence on, and the ID of its entry.
+func questionOf(m transcript.Message) (text, entry string) {
+	if m.Role != transcript.RoleAssistant || len(m.ToolCalls()) > 0 || len(m.Origins) == 0 {
+		return "", ""
+	}
+	text = strings.TrimSpace(masked(plain(m.Text())))
+	if !strings.ContainsAny(lastRunes(text, asksWithin), "?\uff1f؟՞⸮") {
+		return "", ""
+	}
+	end := lastRunes(text, mostAsked)
+	if at := strings.LastIndex(end, "\n\n"); at >= 0 {
+		end = end[at:]
+	} else if at := sentenceEnd(end); len(end) < len(text) && at < len(end) {
+		end = end[at:]
+	}
+	return strings.TrimSpace(end), m.Origins[len(m.Origins)-1].Entry
+}
+
+func lastRunes(s string, n int) string {
+	for i := len(s); i > 0; n-- {
+		if n == 0 {
+			return s[i:]
+		}
+		_, size := utf8.DecodeLastRuneInString(s[:i])
+		i -= size
+	}
+	return s
+}

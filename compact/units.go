@@ -1,0 +1,170 @@
+package compact
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Where a text is divided, in tokens: a line that is longer than mostLine into
+// sentences, a sentence that is longer than mostSentence into pieces of about
+// onePiece.
+const (
+	mostLine     = 20
+	mostSentence = 48
+	onePiece     = 16
+)
+
+// A unit is carried whole or not at all: a line of a text, a sentence of a long
+// line, or a piece of a long sentence.
+type unit struct {
+	from, to int      // where it is in the text, in bytes
+	size     int      // estimated tokens
+	terms    []string // its different words, sorted
+	line     bool     // it is a whole line
+	piece    bool     // it continues the sentence of the unit before
+	note     bool     // it says what an earlier compaction has left out
+	gone     int      // of a note: how many runes
+	worth    float64  // for each token
+}
+
+// size is the estimate that units are measured with. The counter of the options
+// measures the outcome.
+func size(text string) int { return max(tokens.Estimator{}.Text(text), 1) }
+
+// divide returns the units of a text, in order. Blank lines are in none.
+func divide(text string) (list []unit) {
+	at := 0
+	for line := range strings.Lines(text) {
+		from := at
+		at += len(line)
+		shown := strings.TrimRightFunc(line, unicode.IsSpace)
+		if strings.TrimSpace(shown) == "" {
+			continue
+		}
+		if gone, ok := leftOut(shown); ok {
+			list = append(list, unit{from: from, to: from + len(shown), note: true, gone: gone, size: size(shown)})
+			continue
+		}
+		if n := size(shown); n <= mostLine {
+			list = append(list, unit{from: from, to: from + len(shown), size: n, line: true, terms: termsOf(shown)})
+			continue
+		}
+		for len(shown) > 0 {
+			end := sentenceEnd(shown)
+			list = append(list, divided(shown[:end], from)...)
+			from, shown = from+end, shown[end:]
+		}
+	}
+	return list
+}
+
+// divided returns a sentence as one unit or in pieces.
+func divided(sentence string, from int) (list []unit) {
+	n := size(sentence)
+	if n <= mostSentence {
+		return []unit{{from: from, to: from + len(sentence), size: n, terms: termsOf(sentence)}}
+	}
+	step := len(sentence) / (n/onePiece + 1)
+	for len(sentence) > 0 {
+		end := len(sentence)
+		if end > step*3/2 {
+			end = runeEnd(sentence, step)
+			if space := strings.IndexFunc(sentence[end:], unicode.IsSpace); space >= 0 && space < step/2 {
+				end += space
+			}
+		}
+		part := sentence[:end]
+		list = append(list, unit{from: from, to: from + end, size: size(part), terms: termsOf(part), piece: len(list) > 0})
+		from, sentence = from+end, sentence[end:]
+	}
+	return list
+}
+
+// sentenceEnd returns where the first sentence of a line ends.
+func sentenceEnd(line string) int {
+	for i, r := range line {
+		after := line[i+utf8.RuneLen(r):]
+		switch r {
+		case '.', '!', '?', '…':
+			if next, _ := utf8.DecodeRuneInString(after); unicode.IsSpace(next) {
+				return len(line) - len(after)
+			}
+		case '。', '\uff01', '\uff1f', '।', '؟', '۔':
+			return len(line) - len(after)
+		}
+	}
+	return len(line)
+}
+
+func termsOf(text string) []string {
+	list := words.Terms(text)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// shortGap is how many runes are left out without a number.
+const shortGap = 400
+
+var noteOfGap = lazy.New(`^\[(?:…|\.\.\. (\d+) runes left out(?: of entry [^ \]]+)? \.\.\.)\]$`)
+
+// leftOut reads the note of a gap. A text of the user that looks like one only
+// counts as longer than it is.
+func leftOut(line string) (runes int, ok bool) {
+	m := noteOfGap.Get().FindStringSubmatch(strings.TrimSpace(line))
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.Atoi(m[1])
+	return n, m[1] == "" || err == nil
+}
+
+// reduced returns a text with the chosen units alone. A note on a line of its own
+// says what is missing; of a long part it names the entry, if that has an ID.
+func reduced(text, entry string, units []unit, chosen []bool) string {
+	var sb strings.Builder
+	gap, noted := 0, false
+	begin := func() {
+		if sb.Len() > 0 {
+			sb.WriteByte('\n')
+		}
+	}
+	note := func() {
+		if gap == 0 && !noted {
+			return
+		}
+		begin()
+		switch {
+		case gap < shortGap:
+			sb.WriteString("[…]")
+		case entry == "":
+			fmt.Fprintf(&sb, "[... %d runes left out ...]", gap)
+		default:
+			fmt.Fprintf(&sb, "[... %d runes left out of entry %s ...]", gap, entry)
+		}
+		gap, noted = 0, false
+	}
+	for i, u := range units {
+		switch {
+		case u.note:
+			gap, noted = gap+u.gone, true
+		case !chosen[i]:
+			gap += utf8.RuneCountInString(text[u.from:u.to])
+		case i > 0 && chosen[i-1]:
+			sb.WriteString(text[units[i-1].to:u.to])
+		default:
+			note()
+			begin()
+			sb.WriteString(strings.TrimLeftFunc(text[u.from:u.to], unicode.IsSpace))
+		}
+	}
+	note()
+	return sb.String()
+}

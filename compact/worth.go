@@ -1,0 +1,204 @@
+package compact
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// The worth of a unit for each of its tokens is the sum over its different words
+// of ln(1 + N/n) squared, where n of all N units have the word: what is said in
+// every turn is worth little, what was said once is worth much, in any language
+// and without a list of words. docs/BENCHMARKS.md says what the figures gave; the
+// outcome hangs on none of them alone.
+const (
+	unitCost    = 3    // tokens that a unit costs beside its own
+	fullText    = 60   // tokens; units of a longer text are worth less, by the root
+	oddLine     = .7   // of that at least, for a line unlike both its neighbours
+	unlike      = .25  // share of its words that such a line has in common with one
+	question    = .5   // times, for a unit that ends with a question mark
+	saidAgain   = .1   // times, for a unit whose words a newer text has
+	answered    = 2.   // times, for a short answer with its question
+	newness     = .5   // texts after which the newest has lost half of its lead
+	oldest      = 2.   // times at least, for the units of the oldest text
+	fromBehind  = .8   // of the worth of its neighbours, for a piece of a sentence
+	fromBefore  = .7   // because pieces go together
+	mostOfReply = 4000 // runes of an answer whose words count
+)
+
+// rated is a text with its units.
+type rated struct {
+	transcript.Carried
+	size  int // tokens, with those that were left out earlier
+	units []unit
+}
+
+// rate divides texts, the oldest first, and gives each unit its worth. Answers
+// count for how rare a word is.
+func rate(items []transcript.Carried, answers []string) []rated {
+	texts := make([]rated, len(items))
+	with := map[string]int{} // word -> units that have it
+	n := 0
+	count := func(units []unit) {
+		n += len(units)
+		for _, u := range units {
+			for _, term := range u.terms {
+				with[term]++
+			}
+		}
+	}
+	for i, item := range items {
+		texts[i] = rated{Carried: item, units: divide(item.Text)}
+		if item.To != "" { // one unit, which has the words of the question
+			terms := termsOf(item.To + " " + item.Text)
+			texts[i].units = []unit{{to: len(item.Text), size: size(item.To) + size(item.Text), line: true, terms: terms}}
+		}
+		for _, u := range texts[i].units {
+			texts[i].size += u.size + u.gone/4
+		}
+		count(texts[i].units)
+	}
+	for _, answer := range answers {
+		count(divide(firstRunes(answer, mostOfReply)))
+	}
+	known := map[string]bool{} // the words of units of newer texts
+	for i, t := range slices.Backward(texts) {
+		t.rate(with, n)
+		age := len(texts) - 1 - i
+		times := 1 + 1/(1+float64(age)/newness)
+		if i == 0 {
+			times = max(times, oldest)
+		}
+		own := make([]string, len(t.units))
+		for k := range t.units {
+			u := &t.units[k]
+			own[k] = strings.Join(u.terms, " ")
+			if known[own[k]] {
+				u.worth *= saidAgain
+			}
+			u.worth *= times
+			if t.To != "" {
+				u.worth *= answered
+			}
+		}
+		for _, key := range own {
+			known[key] = true
+		}
+	}
+	return texts
+}
+
+// rate gives the units of one text their worth, where with says how many of n
+// units have a word.
+func (t rated) rate(with map[string]int, n int) {
+	long := min(math.Sqrt(fullText/float64(max(t.size, 1))), 1)
+	for i := range t.units {
+		u := &t.units[i]
+		for _, term := range u.terms {
+			rare := math.Log1p(float64(n) / float64(with[term]))
+			u.worth += rare * rare * rare
+		}
+		u.worth /= float64(u.size + unitCost)
+		switch {
+		case i == 0 || i == len(t.units)-1: // the edges of a paste say what it is for
+		case u.line && !alike(*u, t.units[i-1]) && !alike(*u, t.units[i+1]):
+			u.worth *= max(long, oddLine)
+		default:
+			u.worth *= long
+		}
+		if last, _ := utf8.DecodeLastRuneInString(strings.TrimRightFunc(t.Text[u.from:u.to], unicode.IsSpace)); strings.ContainsRune("?\uff1f؟՞⸮", last) {
+			u.worth *= question
+		}
+	}
+	for i := range t.units { // left to right, then back
+		if u := &t.units[i]; u.piece {
+			u.worth = max(u.worth, fromBefore*t.units[i-1].worth)
+		}
+	}
+	for i := len(t.units) - 2; i >= 0; i-- {
+		if t.units[i+1].piece {
+			t.units[i].worth = max(t.units[i].worth, fromBehind*t.units[i+1].worth)
+		}
+	}
+}
+
+// alike reports whether two units have words in common.
+func alike(a, b unit) bool {
+	same := 0
+	for _, term := range a.terms {
+		if _, ok := slices.BinarySearch(b.terms, term); ok {
+			same++
+		}
+	}
+	return float64(same) > unlike*float64(len(a.terms))
+}
+
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+const (
+	mostOfText = 300 // tokens of one text that is reduced, or
+	partOfText = 32  // that part of all, if it is more
+	itemCost   = 3   // tokens of a text beside its units
+)
+
+// choose returns the texts with their units of greatest worth that fit into most
+// tokens together, of one text no more than a share, and the tokens they take.
+// Texts stay in their order. whole texts have no share of their own.
+func choose(texts []rated, most int, whole bool) (list []transcript.Carried, used int) {
+	type place struct{ text, unit int }
+	var order []place
+	for i, t := range texts {
+		for k, u := range t.units {
+			if !u.note {
+				order = append(order, place{i, k})
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b place) int { // the newer of equal ones first
+		x, y := texts[a.text].units[a.unit].worth, texts[b.text].units[b.unit].worth
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return b.text - a.text
+	})
+	share := max(mostOfText, most/partOfText)
+	taken := make([]int, len(texts))
+	chosen := make([][]bool, len(texts))
+	for _, at := range order {
+		t := texts[at.text]
+		cost := t.units[at.unit].size
+		if taken[at.text] == 0 {
+			cost += itemCost
+		}
+		if used+cost > most || !whole && taken[at.text]+cost > share {
+			continue
+		}
+		if chosen[at.text] == nil {
+			chosen[at.text] = make([]bool, len(t.units))
+		}
+		chosen[at.text][at.unit] = true
+		taken[at.text] += cost
+		used += cost
+	}
+	for i, t := range texts {
+		if chosen[i] != nil {
+			t.Text = reduced(t.Text, t.Entry, t.units, chosen[i])
+			list = append(list, t.Carried)
+		}
+	}
+	return list, used
+}
