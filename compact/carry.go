@@ -99,7 +99,7 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) *carrie
 	for i, f := range all.files {
 		all.files[i].Modified = modified[f.Text]
 	}
-	for _, t := range rate(slices.Concat(all.rules, all.said), answers) {
+	for _, t := range rate(slices.Concat(all.rules, all.said), answers, o.Counter) {
 		list := &all.texts
 		switch {
 		case t.Path != "":
@@ -240,7 +240,7 @@ const mostSaid = 32_000
 // two thirds of which for files, a quarter of the remainder for identifiers, the
 // others for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
-	open, used := choose(all.open, most/2, true)
+	open, used := newestWhole(all.open, most/2)
 	share := most*4/5 - used
 	rules, n := choose(all.instructions, min(most/4, share), true)
 	said, more := choose(all.texts, share-n, false)

@@ -116,7 +116,7 @@ func Plan(h rebuild.History, opts *Options) Cut {
 			return c
 		}
 		cut := p.cut(at)
-		if c.Room > 0 && c.Before > c.Room && cut.Before-cut.After < margin(c.Before) {
+		if c.Room > 0 && c.Before > c.Room && cut.Before-(cut.After-cut.MaxCarried+min(cut.MaxCarried, p.expected())) < margin(c.Before) {
 			c.Nothing = NoGain
 			return c
 		}

@@ -111,7 +111,7 @@ func TestNoGain(t *testing.T) {
 			if c.Nothing != "" {
 				t.Fatalf("room %d, %+v: %s", room, keep, c)
 			}
-			most := room * 3 / 5
+			most := room * 2 / 3
 			if keep.Tokens == 0 && keep != (compact.Keep{}) {
 				most = room*6/10 + c.MaxCarried
 			}

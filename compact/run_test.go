@@ -69,12 +69,12 @@ func TestInput(t *testing.T) {
 // happens, until the turn is over.
 func TestRequestIsCarried(t *testing.T) {
 	opts := &compact.Options{
-		Keep: compact.Keep{Tokens: 45}, Counter: flat{},
+		Keep: compact.Keep{Tokens: 450},
 		Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
 			if strings.Contains(in.Previous, "WISH") {
 				t.Errorf("the summarizer is given what is carried: %q", in.Previous)
 			}
-			return "something", nil
+			return nthSummary(1), nil
 		}),
 	}
 	f := rebuild.New(nil)
@@ -89,7 +89,7 @@ func TestRequestIsCarried(t *testing.T) {
 		say(transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 			transcript.ToolCallBlock{ID: id, Name: "f", Input: []byte("{}")},
 		}})
-		say(append([]transcript.Item{transcript.ToolResult(id, "out")}, extra...)...)
+		say(append([]transcript.Item{transcript.ToolResult(id, facts(10))}, extra...)...)
 	}
 	say(transcript.UserText("an older wish"), transcript.AssistantText("granted"))
 	say(transcript.UserText("WISH one\nwith a second line"))
@@ -107,7 +107,7 @@ func TestRequestIsCarried(t *testing.T) {
 		carried += strings.Count(rebuild.CarriedText(c), "WISH")
 		var shown strings.Builder
 		for _, m := range f.History().Messages {
-			shown.WriteString(m.Text() + "\n")
+			shown.WriteString(strings.ReplaceAll(m.Text(), "\n  ", "\n") + "\n") // carried lines are indented
 		}
 		want := map[string]int{"WISH one\nwith a second line": 1, "STEER to the left": 0, "goes on below:\n- WISH": strings.Count(rebuild.CarriedText(c), "WISH")}
 		if i >= 4 {
@@ -125,7 +125,7 @@ func TestRequestIsCarried(t *testing.T) {
 	// Turns later it is one of the texts of the user.
 	say(transcript.AssistantText("done"))
 	for i := range 4 {
-		say(transcript.UserText(fmt.Sprint("next ", i)), transcript.AssistantText("yes"))
+		say(transcript.UserText(fmt.Sprint("next ", i)), transcript.AssistantText(facts(20)))
 	}
 	c, err := compactOnce(t, f, opts)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // The worth of a unit for each of its tokens is the sum over its different words
@@ -38,9 +39,15 @@ type rated struct {
 }
 
 // rate divides texts, the oldest first, and gives each unit its worth. Answers
-// count for how rare a word is.
-func rate(items []transcript.Carried, answers []string) []rated {
+// count for how rare a word is. Sizes are estimates, moved to what the counter
+// says of all texts together.
+func rate(items []transcript.Carried, answers []string, counter tokens.Counter) []rated {
 	texts := make([]rated, len(items))
+	var all strings.Builder
+	for _, item := range items {
+		all.WriteString(item.Text + "\n")
+	}
+	ratio := float64(countText(counter, all.String())) / float64(size(all.String()))
 	with := map[string]int{} // word -> units that have it
 	n := 0
 	count := func(units []unit) {
@@ -57,7 +64,9 @@ func rate(items []transcript.Carried, answers []string) []rated {
 			terms := termsOf(item.To + " " + item.Text)
 			texts[i].units = []unit{{to: len(item.Text), size: size(item.To) + size(item.Text), line: true, terms: terms}}
 		}
-		for _, u := range texts[i].units {
+		for k := range texts[i].units {
+			u := &texts[i].units[k]
+			u.size = int(math.Ceil(float64(u.size)*ratio - .5))
 			texts[i].size += u.size + u.gone/4
 		}
 		count(texts[i].units)
@@ -151,6 +160,19 @@ const (
 	partOfText = 32  // that part of all, if it is more
 	itemCost   = 3   // tokens of a text beside its units
 )
+
+// newestWhole returns the newest of the texts that fit into most tokens together,
+// and the best units of the next one, with the tokens they take.
+func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) {
+	for _, t := range slices.Backward(texts) {
+		part, n := choose([]rated{t}, most-used, true)
+		if list, used = append(list, part...), used+n; n == 0 {
+			break
+		}
+	}
+	slices.Reverse(list)
+	return list, used
+}
 
 // choose returns the texts with their units of greatest worth that fit into most
 // tokens together, of one text no more than a share, and the tokens they take.

@@ -184,7 +184,7 @@ func (d *dice) item() transcript.Item {
 	case 6:
 		return transcript.Compaction{
 			Summary: d.text(), FirstKept: d.text(), CoversTo: d.text(), TurnsBefore: d.roll(3), TokensAfter: -d.roll(3),
-			Files: []transcript.Carried{{Entry: d.text(), Text: d.text(), Open: d.roll(2) == 0, Modified: d.roll(2) == 0, Tool: d.text()}},
+			Files: []transcript.Carried{{Entry: d.text(), Text: d.text(), Open: d.roll(2) == 0, Modified: d.roll(2) == 0, Tool: d.text(), Path: d.text(), To: d.text(), ToEntry: d.text()}},
 		}
 	case 7:
 		clip := transcript.Clip{Clips: []transcript.Clipping{}}

@@ -62,7 +62,8 @@ var lines = []struct {
 			`"files":[{"entry":"e3","text":"a.go","modified":true}],"errors":[{"entry":"e4","text":"exit 1","tool":"run"}],"ids":[{"entry":"e1","text":"OPS-1"}]}`,
 		transcript.Compaction{
 			Summary: "S",
-			Said:    []transcript.Carried{{Entry: "e1", Text: "use b"}, {Entry: "e2", Text: "now", Open: true}},
+			Said:    []transcript.Carried{{Entry: "e1", Text: "use b"}, {Entry: "e2", Text: "now", Open: true, To: "Now or later?", ToEntry: "e0"}},
+			Rules:   []transcript.Carried{{Entry: "e3", Text: "Write tests.", Path: "AGENTS.md"}},
 			Files:   []transcript.Carried{{Entry: "e3", Text: "a.go", Modified: true}},
 			Errors:  []transcript.Carried{{Entry: "e4", Text: "exit 1", Tool: "run"}},
 			IDs:     []transcript.Carried{{Entry: "e1", Text: "OPS-1"}},

@@ -40,7 +40,7 @@ func erasedBody(body Body) Body {
 		return b.WithContent(erasedBlocks(b.Content)...)
 	case Compaction:
 		b.Summary = ErasedText
-		b.Said, b.Files, b.Errors, b.IDs, b.Pins = nil, nil, nil, nil, nil
+		b.Said, b.Rules, b.Files, b.Errors, b.IDs, b.Pins = nil, nil, nil, nil, nil, nil
 		return b
 	case Clip:
 		clips := make([]Clipping, len(b.Clips))

@@ -143,6 +143,26 @@ func TestEraseCarriedAlone(t *testing.T) {
 	}
 }
 
+// A short answer that is carried loses the question if that goes, and stays.
+func TestEraseCarriedQuestion(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("one"), transcript.AssistantText("Red or blue?"), transcript.UserText("blue"), transcript.AssistantText("yes"))
+	storetest.Add(t, s, transcript.Compaction{
+		Summary: "They talked.", CoversTo: ids[0],
+		Said:  []transcript.Carried{{Entry: ids[2], Text: "blue", To: "Red or blue?", ToEntry: ids[1]}},
+		Rules: []transcript.Carried{{Entry: ids[1], Text: "Never red.", Path: "AGENTS.md"}},
+	})
+	plan, _ := carryOut(t, st, chosen(s, ids[1]))
+	require.Equal(t, []string{"assistant", "carried"}, kinds(plan.Places))
+	lines := storetest.Lines(t, s)
+	require.NotContains(t, strings.Join(lines, ""), "Red or blue?")
+	require.NotContains(t, lines[len(lines)-1], "Never red.")
+	require.Contains(t, lines[len(lines)-1], `"text":"blue"`)
+}
+
 // A summary that goes takes no items with it.
 func TestEraseSummaryAlone(t *testing.T) {
 	t.Parallel()

@@ -73,5 +73,5 @@ func readAbsent(ctx context.Context, s *source) (map[string]bool, error) {
 }
 
 func carriedItems(c transcript.Compaction) []transcript.Carried {
-	return slices.Concat(c.Said, c.Errors, c.Files, c.IDs)
+	return slices.Concat(c.Said, c.Rules, c.Errors, c.Files, c.IDs)
 }
