@@ -267,6 +267,9 @@ func (x *index) decode(lines []line, p piece) []line {
 // decodeLine decodes the line at an offset.
 func (x *index) decodeLine(text []byte, at int64) line {
 	l, ok := peek(text)
+	if !ok {
+		l, ok = peekMark(text)
+	}
 	switch {
 	case !ok && len(text) > 0:
 		l = decodeJSON(text)
