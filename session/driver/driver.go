@@ -36,10 +36,10 @@ type Driver interface {
 
 	// Update appends the lines that decide returns. With none it only ends an unfinished
 	// write of a dead process. Decide is called with the cursor at which the session ends.
-	// Until Update returns, no other call, in any process, can append to the session or delete it. An error of decide
-	// fails the update. Decide may scan the session and get its row; it must not call
-	// another method of the driver on it. It may be called again if the driver repeats the
-	// update.
+	// Until Update returns, no other call, in any process, can append to the session or
+	// delete it. An error of decide fails the update. Decide may scan the session and get
+	// its row; it must not call another method of the driver on it. It may be called again
+	// if the driver repeats the update.
 	Update(ctx context.Context, ref Ref, decide func(ctx context.Context, end Cursor) ([]Line, error)) (Result, error)
 
 	// Scan yields the records of a session in the given direction. Forward it
