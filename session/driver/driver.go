@@ -267,19 +267,6 @@ func (r Row) Ref() Ref { return Ref{Agent: r.Agent, ID: r.ID} }
 // KeyRef returns the name of the key of the session.
 func (r Row) KeyRef() KeyRef { return KeyRef{Agent: r.Agent, Owner: r.Owner, Key: r.Key} }
 
-// Newer reports whether r and not s is the current session of their key: the
-// one with the greater gen. Equal gens are possible after an index was lost;
-// then a session with entries beats an empty one, and the greater ID decides.
-func (r Row) Newer(s Row) bool {
-	if r.Gen != s.Gen {
-		return r.Gen > s.Gen
-	}
-	if (r.LastID != "") != (s.LastID != "") {
-		return r.LastID != ""
-	}
-	return r.ID > s.ID
-}
-
 // Errors that callers branch on. None of them means that anything was written.
 var (
 	ErrClosed   = errors.New("the store is closed")
