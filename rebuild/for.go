@@ -23,7 +23,7 @@ import (
 // crosses between requests that leave out different things. Answers in the result
 // carry no mark if it is this one, so [Reasoned] takes them with the hash alone.
 //
-// The messages given are not modified, and may be what For returns.
+// The messages given are not modified, and may be a result of For.
 func For(messages []transcript.Message, c transcript.Calibration) (out []transcript.Message, mark string) {
 	unread := answersUpTo(messages, c.Unread)
 	if len(c.Without)+len(c.Left) > 0 {
