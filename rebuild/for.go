@@ -135,7 +135,7 @@ func shownAs(b transcript.Block, o transcript.Origin, c transcript.Calibration) 
 	}
 	switch b := b.(type) {
 	case transcript.ImageBlock, transcript.DocumentBlock:
-		if !c.Takes().Has(transcript.Form(b.BlockType() + "s")) {
+		if !c.Takes().Has(transcript.Form(transcript.BlockType(b) + "s")) {
 			why = "the model takes none"
 		}
 		if why != "" {
@@ -170,7 +170,7 @@ func MediaNote(b transcript.Block, entry, why string) string {
 	case transcript.DocumentBlock:
 		src = b.Source
 	}
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	if src.MediaType != "" {
 		kind += " (" + src.MediaType + ")"
 	}
