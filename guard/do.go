@@ -51,8 +51,8 @@ import (
 // If nothing helps the error is an [*OverflowError] through which the
 // application's own error is seen. Do adds no answer to the history: append
 // what it returns. Nor does it check whether it is the model's turn: a history
-// that ends with an answer is sent as it is, see turn.Retry and turn.Continue. A cancelled ctx leaves the history
-// at the last change that was committed whole.
+// that ends with an answer is sent as it is, see turn.Retry and turn.Continue. A
+// cancelled ctx leaves the history at the last change that was committed whole.
 //
 // Do may be called by several goroutines, for different sessions.
 func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.Context, c Call) (T, error)) (T, error) {

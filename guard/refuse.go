@@ -92,7 +92,7 @@ func isOwn(b transcript.Block) bool {
 // message with any, and their equals; the second time all.
 func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
 	all := slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
-		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || b.BlockType() == o.Refused })
+		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || transcript.BlockType(b) == o.Refused })
 	})
 	chosen := all
 	if !r.tried[o.Refused] && o.Rule != namesMedia {

@@ -23,7 +23,7 @@ import (
 // crosses between requests that leave out different things. Answers in the result
 // carry no mark if it is this one, so [Reasoned] takes them with the hash alone.
 //
-// The messages given are not modified, and may be what For returns.
+// The messages given are not modified, and may be a result of For.
 func For(messages []transcript.Message, c transcript.Calibration) (out []transcript.Message, mark string) {
 	unread := answersUpTo(messages, c.Unread)
 	if len(c.Without)+len(c.Left) > 0 {
@@ -135,7 +135,7 @@ func shownAs(b transcript.Block, o transcript.Origin, c transcript.Calibration) 
 	}
 	switch b := b.(type) {
 	case transcript.ImageBlock, transcript.DocumentBlock:
-		if !c.Takes().Has(transcript.Form(b.BlockType() + "s")) {
+		if !c.Takes().Has(transcript.Form(transcript.BlockType(b) + "s")) {
 			why = "the model takes none"
 		}
 		if why != "" {
@@ -170,7 +170,7 @@ func MediaNote(b transcript.Block, entry, why string) string {
 	case transcript.DocumentBlock:
 		src = b.Source
 	}
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	if src.MediaType != "" {
 		kind += " (" + src.MediaType + ")"
 	}

@@ -242,10 +242,10 @@ type CreateOptions struct {
 	Aside bool `json:"aside,omitempty"`
 	// Header is the complete header of an imported session; the other options are
 	// ignored. Its ID, its time, its body but for version, key and gen, and its
-	// [transcript.Entry.Source] are kept. A header with a gen, or without one that is set
-	// Aside, is stored line for line, and must have the
-	// key of the session: the gen decides whether the session is current. A gen that
-	// another session of the key uses gives an error that matches [fs.ErrExist].
+	// [transcript.Entry.Source] are kept. A header with a gen, or one without a gen and
+	// with Aside set, is stored line for line, and must have the key of the session: the
+	// gen decides whether the session is current. A gen that another session of the key
+	// uses gives an error that matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
 }
 
@@ -256,7 +256,7 @@ type CreateOptions struct {
 // A key that holds at most an Agent makes a session that is found by its ID alone: its key
 // has the ID in place of a Peer and no Channel, and [Store.Load] never returns it. If the
 // name of the Agent begins with '_', the session is for data of the library outside of all
-// conversations: a [Store.List] shows it that names the Agent, and no Filter sees its
+// conversations: only a [Store.List] that names the Agent shows it, and no Filter sees its
 // entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
 	const op = "create"

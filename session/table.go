@@ -25,7 +25,7 @@ type state struct {
 	queue      queue[*job]   // of appends
 	stale      atomic.Bool   // the lines were replaced or removed: read the session again
 
-	rowDue atomic.Bool // the index lacks an append of this process, or announces one
+	rowDue atomic.Bool // the index may lack an append of this process
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader

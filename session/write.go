@@ -277,7 +277,9 @@ func (s *Session) finish(t *state, group []*job, res driver.Result, err error, t
 		}
 	}
 	if err != nil {
-		t.rowDue.Store(true) // the index may announce an append of this process
+		if mayBeWritten(err) {
+			t.rowDue.Store(true)
+		}
 		return
 	}
 	if put := t.appended(res, group); put || meta {

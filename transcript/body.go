@@ -227,7 +227,7 @@ type Calibration struct {
 
 	// Without are the forms that the service refused. Images, Side and Messages
 	// are the limits of the same names in [Takes]; a number below 0 takes an
-	// earlier one back. Left are refused media, or results with such. An empty list
+	// earlier one back. Left names refused media, and results that hold some. An empty list
 	// takes back all of an earlier list; nil leaves it.
 	Without  []Form     `json:"without,omitempty"`
 	Images   int        `json:"images,omitempty"`

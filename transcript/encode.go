@@ -116,7 +116,7 @@ func appendBlock(dst []byte, block Block) []byte {
 		return jsontext.AppendValue(dst, raw.JSON)
 	}
 	c := encoder(dst)
-	c.out.String("type", cmp.Or(block.BlockType(), "raw"))
+	c.out.String("type", cmp.Or(block.blockType(), "raw"))
 	switch b := block.(type) {
 	case TextBlock:
 		b.members(&c)

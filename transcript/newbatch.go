@@ -32,7 +32,8 @@ type annotated struct {
 // JSON: see [Entry]. It is part of the hash of an idempotency key.
 func WithApp(item Item, data json.RawMessage) Item { return annotated{Item: item, app: data} }
 
-// Repeat returns an item that repeats the entry with that ID.
+// Repeat returns an item about the entry with that ID: a [Queued] that is Off withdraws
+// that text.
 func Repeat(item Item, id string) Item { return annotated{Item: item, of: id} }
 
 // Dequeued returns a message of the user that takes over the [Queued] text with

@@ -292,7 +292,7 @@ func (r *repl) showMessages(messages []transcript.Message) {
 				}
 				r.out.say("[%s:tool_result] %s%s", m.Role, mark, cut(b.Text(), 100))
 			default:
-				r.out.say("[%s:%s]", m.Role, b.BlockType())
+				r.out.say("[%s:%s]", m.Role, transcript.BlockType(b))
 			}
 		}
 	}

@@ -103,10 +103,10 @@ func (x *index) rowToArchive(ref driver.Ref, at driver.Cursor) (driver.Row, erro
 	return row, err
 }
 
-// install gives an archive its name and removes the transcript, if that is what was
-// packed. A busy line makes every reader look at the files of the session until its row
-// is there; while there is a transcript, the archive does not count. So a kill between
-// two steps leaves the session unchanged, or archived.
+// install gives an archive its name and removes the transcript, if it still holds the
+// packed bytes. A change line in the index makes every reader look at the files of the
+// session until its row is there; while there is a transcript, the archive does not count.
+// So a kill between two steps leaves the session unchanged, or archived.
 func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	ref := p.row.Ref()
 	release, err := x.holdLog(ctx, o, (*filelog.Log).Hold)
@@ -117,7 +117,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	if size, err := o.log.Size(); err != nil || !p.holds(o.log, size) {
 		return errors.Join(err, errGrown)
 	}
-	x.a.d.at("archive: busy line")
+	x.a.d.at("archive: change line")
 	if err := x.change(ref.ID); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (x *index) restore(ref driver.Ref) error {
 	if !f.archived {
 		return x.a.removeBeside(ref.ID) // leftovers of a killed process
 	}
-	x.a.d.at("restore: busy line")
+	x.a.d.at("restore: change line")
 	if err := x.change(ref.ID); err != nil {
 		return err
 	}

@@ -406,6 +406,6 @@ func TestDeletionIsLeftToTheHolder(t *testing.T) {
 	var log strings.Builder
 	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Len(t, list(t, d), 1)
-	require.Contains(t, log.String(), "what somebody was deleting")
+	require.Contains(t, log.String(), "an interrupted deletion")
 	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
 }

@@ -25,7 +25,7 @@ func logsOf(t *testing.T, n, limit int, policy driver.SyncPolicy, observe ...fun
 	for i := range n {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("{}\n"), 0o600))
 	}
-	d := &Driver{log: slog.New(slog.DiscardHandler)}
+	d := &Driver{log: slog.New(slog.DiscardHandler), closing: t.Context()}
 	d.opts.Sync = policy
 	ls := newLogs(d, limit)
 	return ls, func(i int) *openLog {
@@ -114,7 +114,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 func TestCloseDuringEviction(t *testing.T) {
 	ls, open := logsOf(t, 2, 0, driver.SyncAlways)
 	var warnings bytes.Buffer
-	ls.log = slog.New(slog.NewTextHandler(&warnings, nil))
+	ls.d.log = slog.New(slog.NewTextHandler(&warnings, nil))
 	closed := make(chan error, 1)
 	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
 		if !ls.closed { // it is chosen, and nobody holds the lock

@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	indexName = "sessions.jsonl"
-	lockName  = "sessions.lock"
-	// indexVersion 3 has open writers instead of busy lines.
+	indexName    = "sessions.jsonl"
+	lockName     = "sessions.lock"
 	indexVersion = 3
 	// An index is rewritten when it is longer than twice its rows plus rewriteAbove bytes.
 	rewriteAbove = 64 << 10
@@ -99,7 +98,7 @@ func openIndex(a *agent) (*index, error) {
 		short, cancel := context.WithTimeout(context.Background(), busyWait)
 		defer cancel()
 		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
-			a.d.log.Warn("what somebody was deleting or erasing could not be finished; the next writer tries again", "folder", a.dir, "err", err)
+			a.d.log.Warn("an interrupted deletion or erase could not be finished; the next writer tries again", "folder", a.dir, "err", err)
 		}
 	}
 	return x, nil

@@ -48,13 +48,17 @@ func entryOf(row driver.Row) *entry {
 
 func (e *entry) place() driver.Position { return driver.Position{UpdatedAt: e.updatedAt, ID: e.id} }
 
-// standing is the part of a row that [driver.Row.Newer] compares.
-func (e *entry) standing() driver.Row {
-	row := driver.Row{ID: e.id, Gen: e.gen}
-	if e.used {
-		row.LastID = "-"
+// newer reports whether e comes before o as the current session of their key: the one
+// with the greater gen. Equal gens are possible after an index was lost; then a session
+// with entries beats an empty one, and the greater ID decides.
+func (e *entry) newer(o *entry) bool {
+	switch {
+	case e.gen != o.gen:
+		return e.gen > o.gen
+	case e.used != o.used:
+		return e.used
 	}
-	return row
+	return e.id > o.id
 }
 
 // rows are the entries of an index.
@@ -151,7 +155,7 @@ func (r *rows) page(after driver.Position, n int) []*entry {
 func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
 	for e := r.byKey[key]; e != nil; e = e.next {
 		highest = max(highest, e.gen)
-		if !e.archived && (e.gen > 0 || e.size == 0) && (cur == nil || e.standing().Newer(cur.standing())) {
+		if !e.archived && (e.gen > 0 || e.size == 0) && (cur == nil || e.newer(cur)) {
 			cur = e
 		}
 	}

@@ -139,7 +139,7 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 					if ownedKeyOf(row.KeyRef()) != key {
 						continue
 					}
-					if highest = max(highest, row.Gen); (row.Gen > 0 || row.Size == 0) && (want.ID == "" || row.Newer(want)) {
+					if highest = max(highest, row.Gen); (row.Gen > 0 || row.Size == 0) && (want.ID == "" || entryOf(row).newer(entryOf(want))) {
 						want = row
 					}
 				}

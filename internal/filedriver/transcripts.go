@@ -440,8 +440,9 @@ func wholeLines(r io.ReaderAt, size int64) int64 {
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
 	defer func() { row.Archived = f.archived }()
 	err = a.read(f, func(o *opened, scan Scan) error {
-		if o.row.ID == f.id { // of an archive
-			row = o.row
+		if o.zip != nil && o.zip.row.ID == f.id {
+			row = o.zip.row
+			row.Agent = cmp.Or(a.name, row.Agent)
 			return nil
 		}
 		e, before, err := findHeader(scan)

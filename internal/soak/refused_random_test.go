@@ -102,7 +102,7 @@ func (f *fussy) medium() transcript.Block {
 		b = transcript.DocumentBlock{Title: fmt.Sprint("report ", f.n), Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERi0xLjcA" + data}}
 	}
 	if f.rng.IntN(3) == 0 {
-		f.bad[b.BlockType()] = append(f.bad[b.BlockType()], data[48:])
+		f.bad[transcript.BlockType(b)] = append(f.bad[transcript.BlockType(b)], data[48:])
 	}
 	return b
 }

@@ -185,7 +185,7 @@ func (r *referee) demanded() {
 		}
 		if len(m.ToolCalls()) > 0 && !transcript.IsReasoning(m.Content[0]) {
 			r.flag("thinking", i, 0, "messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.",
-				i, m.Content[0].BlockType())
+				i, transcript.BlockType(m.Content[0]))
 		}
 		return
 	}

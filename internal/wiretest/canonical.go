@@ -34,7 +34,7 @@ func (r *referee) canonical() {
 		}
 		r.serverTools(i)
 		if last := len(m.Content) - 1; last >= 0 && m.Role == transcript.RoleAssistant && transcript.IsReasoning(m.Content[last]) {
-			r.flag("thinking-order", i, last, "messages.%d: The final block in an assistant message cannot be `%s`.", i, m.Content[last].BlockType())
+			r.flag("thinking-order", i, last, "messages.%d: The final block in an assistant message cannot be `%s`.", i, transcript.BlockType(m.Content[last]))
 		}
 		r.pairs(i + 1)
 	}
@@ -200,7 +200,7 @@ func (r *referee) serverTools(i int) {
 		if !ok {
 			continue
 		}
-		kind := raw.BlockType()
+		kind := transcript.BlockType(raw)
 		m, _ := members(raw.JSON)
 		switch {
 		case serverCall(kind), m["input"] != nil: // those that are newer than this too

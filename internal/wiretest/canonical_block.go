@@ -77,7 +77,7 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 	if !r.wantAt(ok, p, "block-type", "", "Input should be a valid dictionary") {
 		return
 	}
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	k, known := blockKinds[kind]
 	const unknown = "Input tag '%s' found using 'type' does not match any of the expected tags: %s"
 	switch {

@@ -203,7 +203,7 @@ func TestRenderRandomPrefix(t *testing.T) {
 		req := randomRequest(t, rnd)
 		for i, m := range req.Messages {
 			m.Content = slices.DeleteFunc(m.Content, func(b transcript.Block) bool {
-				return strings.Contains(b.BlockType(), "thinking") || strings.Contains(string(transcript.MarshalBlock(b)), "cache_control")
+				return strings.Contains(transcript.BlockType(b), "thinking") || strings.Contains(string(transcript.MarshalBlock(b)), "cache_control")
 			})
 			m.Origins = nil
 			req.Messages[i] = m

@@ -36,10 +36,10 @@ type Driver interface {
 
 	// Update appends the lines that decide returns. With none it only ends an unfinished
 	// write of a dead process. Decide is called with the cursor at which the session ends.
-	// Until Update returns, no other call, in any process, can append to the session or delete it. An error of decide
-	// fails the update. Decide may scan the session and get its row; it must not call
-	// another method of the driver on it. It may be called again if the driver repeats the
-	// update.
+	// Until Update returns, no other call, in any process, can append to the session or
+	// delete it. An error of decide fails the update. Decide may scan the session and get
+	// its row; it must not call another method of the driver on it. It may be called again
+	// if the driver repeats the update.
 	Update(ctx context.Context, ref Ref, decide func(ctx context.Context, end Cursor) ([]Line, error)) (Result, error)
 
 	// Scan yields the records of a session in the given direction. Forward it
@@ -266,19 +266,6 @@ func (r Row) Ref() Ref { return Ref{Agent: r.Agent, ID: r.ID} }
 
 // KeyRef returns the name of the key of the session.
 func (r Row) KeyRef() KeyRef { return KeyRef{Agent: r.Agent, Owner: r.Owner, Key: r.Key} }
-
-// Newer reports whether r and not s is the current session of their key: the
-// one with the greater gen. Equal gens are possible after an index was lost;
-// then a session with entries beats an empty one, and the greater ID decides.
-func (r Row) Newer(s Row) bool {
-	if r.Gen != s.Gen {
-		return r.Gen > s.Gen
-	}
-	if (r.LastID != "") != (s.LastID != "") {
-		return r.LastID != ""
-	}
-	return r.ID > s.ID
-}
 
 // Errors that callers branch on. None of them means that anything was written.
 var (

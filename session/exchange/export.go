@@ -299,7 +299,7 @@ func (c *conversed) commit(body transcript.Commit, all []spoken) transcript.Comm
 // isMessage reports whether there is more in an entry than results.
 func (s spoken) isMessage() bool {
 	f, _ := s.Body.(transcript.MessageLine)
-	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return b.BlockType() != "tool_result" })
+	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return transcript.BlockType(b) != "tool_result" })
 }
 
 // compaction makes a compaction name the first entry that has a line of the kept

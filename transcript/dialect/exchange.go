@@ -156,7 +156,7 @@ func (x *exchange) text(b transcript.Block) (string, bool) {
 	case transcript.ContextBlock:
 		return strings.TrimSpace("[" + b.Kind + " " + b.URI + "]\n" + b.Abstract), true
 	}
-	x.losses[b.BlockType()]++
+	x.losses[transcript.BlockType(b)]++
 	return "", false
 }
 

@@ -126,7 +126,7 @@ func (v *view) block(block transcript.Block) {
 	case transcript.ContextBlock:
 		line("@", b.URI+" "+b.Abstract)
 	default:
-		line("*", block.BlockType())
+		line("*", transcript.BlockType(block))
 	}
 }
 

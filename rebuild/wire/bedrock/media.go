@@ -89,7 +89,7 @@ func (r *renderer) contentBlocks(entry string, b transcript.DocumentBlock) (out 
 	for _, part := range format.BlocksOfDocument(b.Source.Extra["content"]) {
 		if image, ok := part.(transcript.ImageBlock); ok {
 			// It is not in the count of images, so it does not go out.
-			out = append(out, format.PlainText(r.LeftOut(entry, image.BlockType(), "in a document"))...)
+			out = append(out, format.PlainText(r.LeftOut(entry, transcript.BlockType(image), "in a document"))...)
 		} else {
 			out = append(out, r.Parts(r, entry, part)...)
 		}

@@ -61,10 +61,10 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 		case transcript.ContextBlock, transcript.RawBlock:
 			texts = append(texts, r.Plain(entry, c))
 		case transcript.ImageBlock, transcript.DocumentBlock:
-			moved = append(moved, format.PlainText("["+c.BlockType()+" that "+call.name+" returned]")...)
+			moved = append(moved, format.PlainText("["+transcript.BlockType(c)+" that "+call.name+" returned]")...)
 			moved = append(moved, r.Parts(r, entry, c)...)
-			texts = append(texts, "["+c.BlockType()+": see below]")
-			r.Note("moved-media", entry, c.BlockType()+" of a result of "+call.name)
+			texts = append(texts, "["+transcript.BlockType(c)+": see below]")
+			r.Note("moved-media", entry, transcript.BlockType(c)+" of a result of "+call.name)
 		default:
 			texts = append(texts, r.LeftOut(entry, format.BlockType(c), "inside a result"))
 		}

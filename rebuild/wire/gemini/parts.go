@@ -124,7 +124,7 @@ func signatureOf(extra transcript.Extra) string {
 // take it back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {
 	part := js.Get(b.JSON, "part")
-	if b.BlockType() != format.OpaqueGemini || !jsontext.Valid(b.JSON) || !js.HasEachOnce(part) {
+	if transcript.BlockType(b) != format.OpaqueGemini || !jsontext.Valid(b.JSON) || !js.HasEachOnce(part) {
 		return nil
 	}
 	ok, known, others := true, 0, 0

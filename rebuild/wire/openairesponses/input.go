@@ -46,7 +46,7 @@ func (r *renderer) item(item js.Written) {
 // knows. Parts of messages have no ID. An item that wants an output or an approval of
 // the client's, which a transcript cannot hold, is not given back.
 func isOwnItem(b transcript.RawBlock, answer []transcript.Block) bool {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	if !jsontext.Valid(b.JSON) || !js.HasEachOnce(b.JSON) || !hasEnded(b.JSON) || clientCalls[kind] != "" || slices.Contains(notAsTheyCame, kind) ||
 		js.String(b.JSON, "id")+js.String(b.JSON, "encrypted_content") == "" {
 		return false
@@ -54,7 +54,7 @@ func isOwnItem(b transcript.RawBlock, answer []transcript.Block) bool {
 	call := js.String(b.JSON, "call_id")
 	return call == "" || slices.ContainsFunc(answer, func(other transcript.Block) bool {
 		raw, ok := other.(transcript.RawBlock)
-		return ok && js.String(raw.JSON, "call_id") == call && raw.BlockType() != kind && hasEnded(raw.JSON)
+		return ok && js.String(raw.JSON, "call_id") == call && transcript.BlockType(raw) != kind && hasEnded(raw.JSON)
 	})
 }
 
@@ -179,7 +179,7 @@ func (r *renderer) follow(items []outputItem) []outputItem {
 		again := r.items[id] && (len(out) == 0 || !out[len(out)-1].continues(it))
 		it.bare = it.bare || again || behind
 		if _, opaque := it.block.(transcript.RawBlock); opaque && it.bare {
-			r.Note("dropped-block", it.origin.Entry, it.block.BlockType()+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
+			r.Note("dropped-block", it.origin.Entry, transcript.BlockType(it.block)+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
 			missed = it.origin.Batch
 			continue
 		}

@@ -173,13 +173,13 @@ const TakesNone = "the model takes none"
 
 // TakesNo reports whether the model takes no media of the kind of b.
 func (r *Rendering) TakesNo(b transcript.Block) bool {
-	return !r.Req.Takes.Has(transcript.Form(b.BlockType() + "s"))
+	return !r.Req.Takes.Has(transcript.Form(transcript.BlockType(b) + "s"))
 }
 
 // Parts returns the rendering of b in a user message or a result.
 func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []transcript.Block {
 	if transcript.IsMedia(b) && r.TakesNo(b) {
-		return PlainText(r.LeftOut(entry, b.BlockType(), TakesNone))
+		return PlainText(r.LeftOut(entry, transcript.BlockType(b), TakesNone))
 	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -201,7 +201,7 @@ func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []trans
 		return m.Document(entry, b)
 	case transcript.RawBlock:
 		audio := js.Get(b.JSON, "input_audio")
-		if r.API == APIOpenAIChat && b.BlockType() == "input_audio" && jsontext.Valid(b.JSON) && js.String(audio, "data") != "" && js.String(audio, "format") != "" {
+		if r.API == APIOpenAIChat && transcript.BlockType(b) == "input_audio" && jsontext.Valid(b.JSON) && js.String(audio, "data") != "" && js.String(audio, "format") != "" {
 			return []transcript.Block{b}
 		}
 	}
@@ -280,12 +280,12 @@ func printable(kind string) string {
 	return kind
 }
 
-// BlockType is BlockType for a block that may be nil.
+// BlockType is [transcript.BlockType] for a block that may be nil.
 func BlockType(b transcript.Block) string {
 	if b == nil {
 		return "block"
 	}
-	return b.BlockType()
+	return transcript.BlockType(b)
 }
 
 // searchText returns the title, the source and the texts of a search result.

@@ -43,7 +43,7 @@ func (r *Renderer) UserBlocks(entry string, b transcript.Block) []transcript.Blo
 		return format.PlainText(r.Plain(entry, b))
 	}
 	if problem != "" {
-		return format.PlainText(r.LeftOut(entry, b.BlockType(), problem))
+		return format.PlainText(r.LeftOut(entry, transcript.BlockType(b), problem))
 	}
 	return []transcript.Block{r.Known(entry, b, true)}
 }
@@ -55,11 +55,11 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 		text := ""
 		switch c.(type) {
 		case transcript.ToolResultBlock, transcript.ToolCallBlock:
-			text = r.LeftOut(entry, c.BlockType(), "inside a result")
+			text = r.LeftOut(entry, transcript.BlockType(c), "inside a result")
 		case transcript.ImageBlock, transcript.DocumentBlock:
 			if b.IsError {
-				r.Media.Take(c.BlockType())
-				text = r.LeftOut(entry, c.BlockType(), "in an error")
+				r.Media.Take(transcript.BlockType(c))
+				text = r.LeftOut(entry, transcript.BlockType(c), "in an error")
 			}
 		case transcript.RawBlock:
 			if b.IsError {
@@ -90,7 +90,7 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 // Members that refer to the provider's own state stay only in a native block.
 // Dropping ext is not reported: it means nothing to another provider.
 func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcript.Block {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	text, isText := b.(transcript.TextBlock)
 	markable := !isText || !rebuild.IsBlank(text.Text)
 	b, _ = WithExtra(b, func(extra transcript.Extra) (out transcript.Extra) {

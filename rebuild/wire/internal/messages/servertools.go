@@ -36,7 +36,7 @@ var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
 // isUnknown reports whether a block of an answer is of a type that only its maker
 // knows, and whole: that goes back as it came, byte for byte.
 func isUnknown(b transcript.RawBlock) bool {
-	switch kind := b.BlockType(); kind {
+	switch kind := transcript.BlockType(b); kind {
 	case "", "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "context",
 		format.OpaqueGemini, format.OpaqueBedrock:
 		return false // without a member that the type has, or not of this API
@@ -48,7 +48,7 @@ func isUnknown(b transcript.RawBlock) bool {
 // isUpload reports whether a block announces a file in the container of the
 // provider's code execution. A user or an answer may have it.
 func isUpload(b transcript.RawBlock) bool {
-	return b.BlockType() == "container_upload" && jsontext.Valid(b.JSON) && js.String(b.JSON, "file_id") != ""
+	return transcript.BlockType(b) == "container_upload" && jsontext.Valid(b.JSON) && js.String(b.JSON, "file_id") != ""
 }
 
 var serverResult = []string{"tool_use_id", "content", CacheControl, "caller"}
@@ -59,13 +59,13 @@ var ServerIDs = map[string]string{"server_tool_use": "srvtoolu_", "mcp_tool_use"
 // isServerTool reports whether b is a call of a provider's own tool or a result.
 func isServerTool(b transcript.Block) bool {
 	raw, ok := b.(transcript.RawBlock)
-	return ok && (ServerIDs[raw.BlockType()] != "" || isServerResult(raw) || isUnknownCall(raw))
+	return ok && (ServerIDs[transcript.BlockType(raw)] != "" || isServerResult(raw) || isUnknownCall(raw))
 }
 
 // isServerResult reports whether b is the result of such a call, even of an
 // unknown tool.
 func isServerResult(b transcript.RawBlock) bool {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	return (isUnknown(b) || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil) && js.String(b.JSON, "tool_use_id") != ""
 }
 
@@ -118,7 +118,7 @@ func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
 		case isServerCall(b), isUnknownCall(b):
 			return Half{ID: js.String(b.JSON, "id"), Call: true}
 		case !isServerResult(b):
-			must := standAlone[b.BlockType()]
+			must := standAlone[transcript.BlockType(b)]
 			return Half{Alone: must != "" && js.Get(b.JSON, must) != nil || isUpload(b) || isUnknown(b)}
 		case isUnknown(b) || !jsontext.IsNull(js.Get(b.JSON, "content")):
 			return Half{ID: js.String(b.JSON, "tool_use_id")}
@@ -138,7 +138,7 @@ func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
 
 // isServerCall reports whether b is a whole call of a provider's own tool.
 func isServerCall(b transcript.RawBlock) bool {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	rest, ok := strings.CutPrefix(js.String(b.JSON, "id"), ServerIDs[kind])
 	return ServerIDs[kind] != "" && ok && format.IsID(rest) && format.IsID(js.String(b.JSON, "name")) && jsontext.IsObject(js.Get(b.JSON, "input")) &&
 		(kind != "mcp_tool_use" || js.String(b.JSON, "server_name") != "")
@@ -146,7 +146,7 @@ func isServerCall(b transcript.RawBlock) bool {
 
 // rawBlock returns b without members that the API does not know, if they are known.
 func (r *Renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Block {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	if rawMembers[kind] == nil {
 		return b
 	}
