@@ -13,7 +13,7 @@ import (
 
 // For returns messages of a [History] as the model and the endpoint of c take
 // them. A note replaces media that they refused, or take none of. Reasoning that
-// they refused goes if its API signs it; blocks of other APIs become those of
+// they refused goes if its API signs it. All blocks of refused answers become those of
 // another model, so renderers leave out all that is for their maker alone. So do
 // blocks that another endpoint of Gemini or of the Responses API made, if both
 // endpoints are known. Texts and calls stay.
@@ -35,7 +35,7 @@ func For(messages []transcript.Message, c transcript.Calibration) (out []transcr
 		own := false // the message has slices of its own
 		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
 			b, from := shownAs(m.Content[j], o, c), o
-			if unread[o.Entry] && !signs(o.API) || isForeign(o, c.Endpoint) {
+			if unread[o.Entry] || isForeign(o, c.Endpoint) {
 				from.Model = otherModel
 			}
 			if mark != "" && o.Answer != nil {

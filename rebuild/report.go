@@ -59,6 +59,7 @@ func (r Repair) String() string {
 //	moved-media          an image or a document of a result was moved behind the results: the target takes texts in them
 //	split-answer         an answer with more calls than the target takes became several, each with its results
 //	added-answer         a short answer was put in front of a user message
+//	added-text           a short text of the user was put after an answer at the end
 //	added-tools          a request with calls and without tools got definitions of the names alone
 //	half-surrogate       half a character in the JSON of a call or a block became U+FFFD
 //	thinking-off         thinking was not asked for: the running turn's reasoning is not there, or there is no room

@@ -102,6 +102,7 @@ func (c *bedrockCheck) config(req map[string]any, tools, messages []any) {
 			continue // a tool of the provider, or a cache point
 		}
 		name := text(spec["name"])
+		c.members(spec, "name description inputSchema strict", fmt.Sprintf("toolConfig.tools.%d.toolSpec", i), -1, -1)
 		c.pattern("name", -1, -1, name, word, fmt.Sprintf("toolConfig.tools.%d.member.toolSpec.name", i+1))
 		c.want(c.fresh("tool", name), "tools", -1, -1, "The tool names in toolConfig must be unique: %s", name)
 		schema := object(object(spec["inputSchema"])["json"])

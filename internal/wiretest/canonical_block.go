@@ -43,6 +43,9 @@ var blockKinds = map[string]blockKind{
 		raw: true, role: ofUser, may: "cache_control citations",
 		needs: []need{{"source", isText}, {"title", isText}, {"content", func(v json.RawMessage) bool { return isList(v, "text") }}},
 	},
+	// In results alone, and of a tool that the request defines
+	// (platform.claude.com/docs: tool-search-tool).
+	"tool_reference":   {raw: true, role: ofUser, may: "cache_control", needs: []need{{"tool_name", isText}}},
 	"container_upload": {raw: true, may: "cache_control", needs: []need{{"file_id", isText}}},
 	"fallback":         {raw: true, role: ofAssistant, may: "trigger from", needs: []need{{"to", isGiven}}},
 	"compaction": {
@@ -80,9 +83,10 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 	kind := transcript.BlockType(b)
 	k, known := blockKinds[kind]
 	const unknown = "Input tag '%s' found using 'type' does not match any of the expected tags: %s"
+	inResult := kind == "tool_reference"
 	switch {
-	case p.inner >= 0 && (k.role == ofAssistant || isRaw != (kind == "search_result") || !known || kind == "tool_result"):
-		r.wantAt(false, p, "block-type", "", unknown, kind, "'document', 'image', 'search_result', 'text'")
+	case p.inner >= 0 && (k.role == ofAssistant || isRaw != (kind == "search_result" || inResult) || !known || kind == "tool_result"), p.inner < 0 && inResult:
+		r.wantAt(false, p, "block-type", "", unknown, kind, "'document', 'image', 'search_result', 'text', 'tool_reference'")
 		return
 	case !known: // blocks of an answer may be of types that are newer than this
 		r.wantAt(role == ofAssistant && kind != "" && kind != "context", p, "block-type", "", unknown, kind,
@@ -125,6 +129,8 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 		r.wantAt(b.Data != "", p, "thinking", "redacted_thinking.data", "Field required")
 		rest = b.Extra
 	case transcript.RawBlock:
+		name := jsonText(rest["tool_name"])
+		r.want(!inResult || r.defined[name], "tools", p.message, p.block, "Tool reference '%s' has no corresponding tool definition", name)
 		delete(rest, "type")
 		for _, n := range k.needs {
 			r.wantAt(n.is(rest[n.name]), p, "block-type", kind+"."+n.name, "Field required")

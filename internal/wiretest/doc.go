@@ -54,7 +54,9 @@
 //	                            R, without halves of characters; args with G
 //	calls            C          an answer has at most 128 calls
 //	server-tool      A          a call that the provider runs and its result are in one
-//	                            message, in this order
+//	                            message, in this order, or code waits in between for
+//	                            results of the client, which are alone
+//	container        A          the request names the container of code that waits
 //	thinking         A B        reasoning is signed, or has data
 //	thinking-order   A B        it is not the end of a message, nor with B behind calls,
 //	                            and is the start of the last answer with calls if the

@@ -86,7 +86,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 			r.called = append(r.called, name)
 		}
 	case transcript.ToolResultBlock:
-		r.Drop(o.Entry, b)
+		_, _ = r.Instead(o.Entry, b)
 		return nil
 	}
 	return r.AnswerBlock(o, b, paired)

@@ -53,7 +53,7 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 	content := make([]transcript.Block, 0, len(b.Content))
 	for _, c := range b.Content {
 		text := ""
-		switch c.(type) {
+		switch raw := c.(type) {
 		case transcript.ToolResultBlock, transcript.ToolCallBlock:
 			text = r.LeftOut(entry, transcript.BlockType(c), "inside a result")
 		case transcript.ImageBlock, transcript.DocumentBlock:
@@ -62,7 +62,12 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 				text = r.LeftOut(entry, transcript.BlockType(c), "in an error")
 			}
 		case transcript.RawBlock:
-			if b.IsError {
+			name := rebuild.ToolName(js.String(raw.JSON, "tool_name"))
+			switch known := transcript.BlockType(c) == "tool_reference" && r.Tools[name]; {
+			case known && !b.IsError:
+				content = append(content, transcript.RawBlock{JSON: js.Object("type", "tool_reference", "tool_name", name).Bytes()})
+				continue
+			case b.IsError, isUpload(raw):
 				text = r.Plain(entry, c)
 			}
 		}
@@ -102,6 +107,7 @@ func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcri
 			switch {
 			case name == "ext":
 			case !slices.Contains(r.Optional[kind], name) || !shaped(kind, name, value),
+				name == "caller" && !r.isCaller(value),
 				name == CacheControl && !markable,
 				(name == "citations" || name == "caller" || name == ToolsetName) && !native:
 				r.Note("dropped-member", entry, name+" of a "+kind+" block")
