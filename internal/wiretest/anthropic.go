@@ -32,11 +32,12 @@ var anthropicMembers = map[string]bool{
 // Decode reads the body of a request and judges it. Violations of the body as a whole
 // hide all others.
 func (a Anthropic) Decode(body []byte) (Request, []Violation) {
-	r := referee{maxImage: 5 << 20}
+	r := referee{}
 	r.req.Messages = []transcript.Message{}
 	if r.body(body, a.Counting); len(r.found) == 0 {
 		r.canonical()
 		r.demanded()
+		r.vision()
 	}
 	return r.req, r.found
 }
@@ -189,6 +190,32 @@ func (r *referee) demanded() {
 		}
 		return
 	}
+}
+
+// small matches the models with a window of 200,000 tokens.
+var small = lazy.New(`claude-(?:\d|haiku|(?:opus|sonnet)-4(?:-[0-5]\b|-\d{8}|@|$))`)
+
+// vision checks the numbers on the page about images: of bytes in base64, of pixels, and
+// in a request.
+func (r *referee) vision() {
+	const maxBytes, many = 5 << 20, 20
+	side, what := 8000, ""
+	n := 0
+	for range r.images() {
+		n++
+	}
+	if n > many {
+		side, what = 2000, " for many-image requests"
+	}
+	for p, data := range r.images() {
+		r.wantAt(len(data) <= maxBytes, p, "image", "image.source.base64", "image exceeds 5 MB maximum: %d bytes > %d bytes", len(data), maxBytes)
+		r.wantAt(sideOf(data) <= side, p, "image", "image.source.base64.data", "At least one of the image dimensions exceed max allowed size%s: %d pixels", what, side)
+	}
+	most := 600
+	if small.Get().MatchString(r.req.Model) {
+		most = 100
+	}
+	r.count(most, "Too much media: 0 document pages + %d images > %d")
 }
 
 const (

@@ -49,10 +49,9 @@ func (r *referee) canonical() {
 // A referee holds the state of a request while it is read.
 type referee struct {
 	judge
-	ids      map[string]bool // of every call so far
-	think    thinking
-	marks    int
-	maxImage int // bytes of base64; 0 means unlimited
+	ids   map[string]bool // of every call so far
+	think thinking
+	marks int
 }
 
 // wantAt flags a block, or a member of it if path is not empty, unless it is ok.
