@@ -46,9 +46,9 @@ func (r *run) placeOf(path string) (found place) {
 				b = res.WithContent(slices.DeleteFunc(slices.Clone(res.Content), transcript.IsMedia)...)
 			}
 			_, opaque := b.(transcript.RawBlock)
-			switch own := opaque || transcript.IsReasoning(b); {
+			switch {
 			case transcript.IsMedia(b) || !holds(b):
-			case own && len(found.media) == 0:
+			case opaque || transcript.IsReasoning(b):
 				found.own = true
 			default:
 				return place{}
