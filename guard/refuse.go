@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -113,6 +114,51 @@ func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
 		}
 	}
 	return left
+}
+
+// A place is the part of a request that an error points to.
+type place struct {
+	media []medium
+	own   bool // data for its maker alone
+}
+
+// placeOf finds the blocks at a path such as "messages.3.content.1". It finds none if
+// they are of several kinds, or a text or a call is among them.
+func (r *run) placeOf(path string) (found place) {
+	if path == "" || r.g.Format == nil {
+		return place{}
+	}
+	body, _, err := r.g.Format.Request(r.request)
+	var doc any
+	if err != nil || json.Unmarshal(body, &doc) != nil {
+		return place{}
+	}
+	part := data(partAt(doc, path))
+	if len(part) == 0 {
+		return place{}
+	}
+	holds := func(b transcript.Block) bool { return isIn(part, b) }
+	for _, m := range findMedia(r.request.Messages) {
+		if slices.ContainsFunc(m.blocks, holds) {
+			found.media = append(found.media, m)
+		}
+	}
+	for _, m := range r.request.Messages {
+		for _, b := range m.Content {
+			if res, ok := b.(transcript.ToolResultBlock); ok {
+				b = res.WithContent(slices.DeleteFunc(slices.Clone(res.Content), transcript.IsMedia)...)
+			}
+			_, opaque := b.(transcript.RawBlock)
+			switch {
+			case transcript.IsMedia(b) || !holds(b):
+			case opaque || transcript.IsReasoning(b):
+				found.own = true
+			default:
+				return place{}
+			}
+		}
+	}
+	return found
 }
 
 // equals reports whether two media share a block.
