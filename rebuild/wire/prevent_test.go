@@ -37,10 +37,24 @@ func TestBytesDecide(t *testing.T) {
 			require.Empty(t, wiretest.Check(s.service, body), s.name)
 		}
 	}
-	wide := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x23\x28\x00\x00\x00\x10") // 9,000 pixels
-	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(wide)}}
-	body, _ := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{image}}}})
-	require.Contains(t, body, "[image left out: more than 8,000 pixels]")
+}
+
+// An image above the numbers of Claude goes to neither of its APIs.
+func TestLargeImages(t *testing.T) {
+	large := "iVBORw0KGgo" + strings.Repeat("A", 5<<20+4-11)
+	wide := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x23\x28\x00\x00\x00\x10\x08\x02")) // 9,000 pixels
+	for _, s := range speakers {
+		if s.name != "anthropic" && s.name != "bedrock" {
+			continue
+		}
+		for data, note := range map[string]string{large: "[image left out: more than 5 MB]", wide: "[image left out: more than 8,000 pixels]"} {
+			image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: data}}
+			body, _, err := s.request(transcript.Request{Model: s.model, Messages: []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{image}}}})
+			require.NoError(t, err)
+			require.Contains(t, string(body), note, s.name)
+			require.Empty(t, wiretest.Check(s.service, body), s.name)
+		}
+	}
 }
 
 // No format sends half of a character, not in the arguments of a call either, and each
