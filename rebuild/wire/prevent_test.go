@@ -121,7 +121,10 @@ func TestImitators(t *testing.T) {
 func TestTakesOf(t *testing.T) {
 	require.Equal(t, transcript.Takes{}, wire.TakesOf("", ""))
 	require.Equal(t, 20, wire.TakesOf("us.anthropic.claude-opus-5-5-v1:0", "").Images)
-	require.Equal(t, 2000, wire.TakesOf("claude-opus-5-5", "https://api.anthropic.com").ManySide)
+	require.Equal(t, transcript.Takes{Images: 600, Side: 8000, Many: 20, ManySide: 2000}, wire.TakesOf("claude-opus-5-5", "https://api.anthropic.com"))
+	for _, model := range []string{"claude-3-7-sonnet-latest", "claude-haiku-4-5", "claude-sonnet-4-5-20250929"} {
+		require.Equal(t, transcript.Takes{Images: 100, Side: 8000, Many: 20, ManySide: 2000}, wire.TakesOf(model, ""))
+	}
 	require.False(t, wire.TakesOf("deepseek-chat", "https://api.deepseek.com").Has(transcript.Parts))
 	require.False(t, wire.TakesOf("deepseek-chat", "https://api.deepseek.com/anthropic").Has(transcript.Signatures))
 	require.True(t, wire.TakesOf("deepseek-v4.1", "https://api.deepseek.com").Has(transcript.Images))
