@@ -134,6 +134,7 @@ type run struct {
 	again   bool                   // whether the call after an empty answer was made
 	trial   *trial                 // the cure that the next call proves
 	tried   map[string]bool        // refused parts that had a cure
+	there   place                  // where the last error points
 }
 
 func (r *run) read(ctx context.Context) error {

@@ -177,10 +177,30 @@ func TestMediaAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 15, imagesIn(s.calls[1]))
 
-	c = pictures(t, 25) // learned from a refusal
-	s = &script{errs: []error{errors.New("400 image count 25 exceeds the limit of 20")}}
-	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
-	require.NoError(t, err)
-	require.Equal(t, 15, imagesIn(s.calls[1]))
-	require.Equal(t, 20, c.known("m").Images)
+	for _, text := range []string{ // learned from a refusal
+		"image count 25 exceeds the limit of 20", "Too much media: 0 document pages + 25 images > 20",
+		"too many images and documents: 25 + 0 > 20", "Please use fewer than 20 images in your request to models/m",
+	} {
+		c = pictures(t, 25)
+		s = &script{errs: []error{parts{Status: 400, Message: text}}}
+		_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+		require.NoError(t, err)
+		require.Equal(t, 15, imagesIn(s.calls[1]), text)
+		require.Equal(t, 20, c.known("m").Images, text)
+	}
+}
+
+// A form that the guard knows not to be taken is left out as if it were learned: the note
+// names the entry, and answers record that their request lacked something.
+func TestFormsOfTheService(t *testing.T) {
+	c := pictures(t, 2)
+	s := &script{}
+	for _, takes := range []transcript.Takes{{}, {Without: []transcript.Form{transcript.Images}}} {
+		_, err := guard.Do(t.Context(), &guard.Guard{Model: "m", Takes: takes}, c, s.call)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, imagesIn(s.calls[0]))
+	require.Zero(t, imagesIn(s.calls[1]))
+	require.Contains(t, s.calls[1].Messages[0].Text(), "because the model takes none; it is in entry e1]")
+	require.NotEqual(t, s.calls[0].Made.PromptHash, s.calls[1].Made.PromptHash)
 }

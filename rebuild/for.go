@@ -38,7 +38,11 @@ func For(messages []transcript.Message, c transcript.Calibration) (out []transcr
 			if unread[o.Entry] || isForeign(o, c.Endpoint) {
 				from.Model = otherModel
 			}
-			if mark != "" && o.Answer != nil {
+			switch {
+			case mark == "" || o.Answer == nil:
+			case !c.Takes().Has(transcript.Signatures):
+				from.Answer = nil // nothing is bound there
+			default:
 				from.Answer = marked(answers, o.Answer, mark)
 			}
 			if b == nil && from == o {

@@ -55,7 +55,6 @@ type referee struct {
 	ids       map[string]bool // of every call so far
 	think     thinking
 	marks     int
-	maxImage  int             // bytes of base64; 0 means unlimited
 	open      []serverUse     // of the provider's own tools
 	contained bool            // the request names a container
 	defined   map[string]bool // names of tools, the provider's included

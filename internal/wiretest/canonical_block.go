@@ -241,9 +241,6 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 		if r.wantAt(s.Data != "", p, "source", at+".data", "%s cannot be empty", kind) && s.Type == "base64" {
 			_ = r.wantAt(isPadded(s.Data), p, "source", at, "invalid base64 data") && r.wantAt(begins(s.MediaType, s.Data), p, "source", at+".data", "Could not process %s", kind)
 		}
-		if n := len(s.Data); kind == "image" && r.maxImage > 0 {
-			r.wantAt(n <= r.maxImage, p, "image", at, "image exceeds 5 MB maximum: %d bytes > %d bytes", n, r.maxImage)
-		}
 	case s.Type == "url":
 		used = []string{"url"}
 		r.wantAt(isHTTPS(s.URL) && len(s.URL) > len("https://"), p, "source", at+".url", "Only HTTPS URLs are supported.")

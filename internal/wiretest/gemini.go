@@ -88,6 +88,7 @@ func (c *geminiCheck) body(body []byte) {
 	}
 	c.want(before != "model", "prefill", len(contents)-1, -1, "Requests ending with a model turn are not supported.")
 	c.pair(len(contents)-1, nil)
+	c.count(3600, "Too many images: %d. Please use fewer than %d images in your request.")
 }
 
 // members reports the members of obj that are not known.

@@ -69,6 +69,7 @@ func (r *openAIReferee) envelope(m map[string]any, known, unknownText string, li
 	for _, name := range unknown(m, strings.Fields(known)...) {
 		r.flag("member", -1, -1, unknownText, name)
 	}
+	r.count(1500, "Too many images: %d, but at most %d images are allowed.")
 	r.req.Stream, _ = m["stream"].(bool)
 	r.typed(m, "stream", "a boolean")
 	for _, name := range limits {

@@ -42,10 +42,8 @@ func (r *renderer) Source(s transcript.Source, kind string) (clean transcript.So
 		return s, "more than " + strconv.Itoa(maxImages)
 	case problem != "" || s.Type != "base64":
 		return s, format.SourceProblem(s)
-	case format.IsTooWide(s):
-		return s, "more than 8,000 pixels"
 	}
-	return clean, ""
+	return clean, format.ImageProblem(s)
 }
 
 // documentFormats holds the formats of documents by media type.

@@ -225,10 +225,6 @@ func (r *Renderer) documentContent(entry string, content json.RawMessage) json.R
 	}).Bytes()
 }
 
-// maxImageBytes is how many bytes of JSON an image may have: the Messages API counts
-// the base64 that it gets.
-const maxImageBytes = 5 << 20
-
 // A MediaBudget is the amount still to be left out, from the beginning.
 type MediaBudget struct {
 	Blocks map[string]int // by their type
@@ -247,11 +243,13 @@ func (m *MediaBudget) Take(kind string) bool {
 // takeBytes returns the problem with the bytes of the next image or document,
 // or "".
 func (m *MediaBudget) takeBytes(source transcript.Source, kind string) string {
+	problem := ""
+	if kind == "image" {
+		problem = format.ImageProblem(source)
+	}
 	switch n := len(source.Data); {
-	case kind == "image" && n > maxImageBytes:
-		return "more than 5 MB"
-	case kind == "image" && format.IsTooWide(source):
-		return "more than 8,000 pixels"
+	case problem != "":
+		return problem
 	case m.Bytes > 0 && n > 0:
 		m.Bytes -= n
 		return "the request has more than 32 MB"
