@@ -329,8 +329,8 @@ func (r *run) need(o Overflow) Need {
 	n := Need{Overflow: o, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == recalltool.Read })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
-	if o.Kind == Messages && o.Prompt > 0 {
-		n.Room = max(int(float64(history)*float64(o.Limit)/float64(o.Prompt)*4/5), 1)
+	if o.Kind == Messages && o.Limit > 0 {
+		n.Room = max(int(float64(history)*float64(o.Limit)/float64(max(o.Prompt, len(r.request.Messages), o.Limit))*4/5), 1)
 	} else if r.window > 0 {
 		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)
 		n.Room = max(int(room)-(r.size-history), 1)

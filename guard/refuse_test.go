@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // pictures is a conversation with an image in each of its texts, which keeps
@@ -162,6 +163,19 @@ func TestTooManyMessages(t *testing.T) {
 	require.Len(t, s.calls, 2)
 	require.Len(t, c.relief, 1)
 	require.Equal(t, 2048, c.known("m").Messages)
+
+	// Without a number in the error the messages of the request are counted.
+	c = talked(t, 4_000)
+	for range 147 {
+		_, err = c.Append(t.Context(), transcript.AssistantText("yes"), transcript.UserText("and"))
+		require.NoError(t, err)
+	}
+	s = &script{errs: []error{parts{Status: 400, Code: "messages_too_long", Message: "messages may contain at most 148 entries"}}}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m", Window: 1_000_000}, c, s.call)
+	require.NoError(t, err)
+	size := tokens.Estimator{}.Count("", nil, s.calls[0].Messages)
+	require.Len(t, s.calls[0].Messages, 297)
+	require.InDelta(t, size*148/297*4/5, c.relief[0], 5)
 }
 
 // Media above the number that a service takes go before the call, some more than needed,
