@@ -18,6 +18,8 @@ type Where struct {
 	// shorter content. An entry that is rewound or superseded is neither.
 	Compacted bool `json:"compacted,omitempty"`
 	Clipped   bool `json:"clipped,omitempty"`
+	// Hidden: a [transcript.Hide] leaves the entry out.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // Where returns where an entry stands, and whether the entry was added. It does not
@@ -39,12 +41,14 @@ func (f *Fold) Where(id string) (w Where, ok bool) {
 		w.Rewound = true
 	default:
 		w.Compacted, w.Clipped = tip < p.kept || p.compacted[id], p.clipped[id]
+		h, ok := p.hides[id]
+		w.Hidden = ok && !h.off
 	}
 	return w, true
 }
 
 func (f *Fold) place() *placing {
-	p := &placing{live: make([]bool, len(f.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
+	p := &placing{live: make([]bool, len(f.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, hides: f.hides(), superseded: map[string]bool{}, rewound: map[string]bool{}}
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
 		p.live[i] = true
 	}
