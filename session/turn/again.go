@@ -51,10 +51,11 @@ func cutAnswer(v *session.View) (entry string, err error) {
 		return "", errNotCut
 	}
 	for _, m := range slices.Backward(v.Fold().History().Messages) {
-		if m.Role != transcript.RoleAssistant {
-			continue // the note that the turn has ended
+		for _, o := range m.Origins {
+			if m.Role == transcript.RoleAssistant && o.Entry != "" { // else the note that the turn has ended
+				return o.Entry, nil
+			}
 		}
-		return m.Origins[0].Entry, nil
 	}
 	return "", errNotCut
 }
