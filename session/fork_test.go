@@ -29,7 +29,7 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 	pick := func(list []string) string { return list[rnd.IntN(len(list))] }
 	for n := range steps {
 		var items []transcript.Item
-		switch k := rnd.IntN(20); {
+		switch k := rnd.IntN(22); {
 		case k < 5:
 			items = append(items, transcript.UserText(fmt.Sprint("user ", n)))
 		case k < 9:
@@ -46,6 +46,10 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 			open = slices.Delete(open, i, i+1)
 		case k == 13 && len(all) > 0:
 			items = append(items, transcript.Clip{Clips: []transcript.Clipping{{Entry: pick(all), Content: "clipped"}}})
+		case k == 20 && len(all) > 0:
+			items = append(items, transcript.Hide{Entries: []string{pick(all)}, Off: rnd.IntN(3) == 0})
+		case k == 21:
+			items = append(items, transcript.Interrupt{Ended: "failed"})
 		case k == 14 && len(all) > 4:
 			live := liveLines(t, s)
 			if len(live) < 2 {
