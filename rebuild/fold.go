@@ -98,7 +98,7 @@ type placing struct {
 	kept       int             // the first node that the last live compaction keeps
 	compacted  map[string]bool // before kept, in the same batch
 	clipped    map[string]bool
-	hides      map[string]hiding
+	hidden     map[string]bool
 	superseded map[string]bool
 	rewound    map[string]bool // nodes; a rewind may be in the same batch
 }

@@ -188,6 +188,7 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 	live := setOf(r.fold.InForce())
 	compacted := r.fold.History().Compaction != nil
 	own := []string{"custom", "tool_status"}
+	hidden := func(id string) bool { w, _ := r.fold.Where(id); return w.Hidden }
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {
 		if err != nil {
 			return nil, err
@@ -200,7 +201,7 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 			continue
 		}
 		for _, e := range b.Entries {
-			if w, _ := r.fold.Where(e.ID); w.Hidden {
+			if hidden(e.ID) {
 				e = st.withChecksum(e.Erase())
 			}
 			if c, ok := e.Body.(transcript.Compaction); ok && c.Standing != nil {

@@ -143,7 +143,8 @@ func TestForkHistory(t *testing.T) {
 	})
 }
 
-// checkCopies checks that a fork's lines are those of its base, in order.
+// checkCopies checks that a fork's lines are those of its base, in order, and hidden ones
+// without words.
 func checkCopies(t *testing.T, base, fork *session.Session) {
 	t.Helper()
 	lines := map[string][]byte{}
@@ -158,7 +159,13 @@ func checkCopies(t *testing.T, base, fork *session.Session) {
 		if _, ok := e.Body.(transcript.Header); ok {
 			continue
 		}
-		require.Equal(t, string(lines[e.ID]), string(e.Line()))
+		where, err := fork.Where(t.Context(), e.ID)
+		require.NoError(t, err)
+		_, isMessage := e.Body.(transcript.MessageLine)
+		require.Equal(t, isMessage && where[e.ID].Hidden, e.Erased)
+		if !e.Erased {
+			require.Equal(t, string(lines[e.ID]), string(e.Line()))
+		}
 		require.Greater(t, place[e.ID], last)
 		last = place[e.ID]
 	}
