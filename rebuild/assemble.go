@@ -182,6 +182,21 @@ func (a *assembler) add(n *node) {
 	}
 }
 
+// hide leaves a line out. Without a call, the reasoning of its answer is not what the
+// model wrote, so it goes too.
+func (a *assembler) hide(n *node) {
+	a.edited = max(a.edited, n.hidden)
+	a.note("hidden-entry", n.id, "")
+	f, _ := n.body.(transcript.MessageLine)
+	if f.Kind != transcript.TypeToolUse {
+		return
+	}
+	if ans := a.answerOf(&f); ans != nil {
+		ans.bare, ans.since = true, max(ans.since, n.hidden)
+		ans.parts = slices.DeleteFunc(ans.parts, func(p part) bool { return transcript.IsReasoning(p.block) })
+	}
+}
+
 func (n *node) source(f *transcript.MessageLine, i int) source {
 	if f.Kind == transcript.TypeToolUse || f.Kind == transcript.TypeToolResult {
 		i = transcript.WholeEntry

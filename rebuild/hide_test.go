@@ -32,8 +32,8 @@ func said(h rebuild.History) (texts []string) {
 				texts = append(texts, "call "+b.ID)
 			case transcript.ToolResultBlock:
 				texts = append(texts, "result "+b.Text())
-			default:
-				texts = append(texts, b.BlockType())
+			case transcript.ThinkingBlock:
+				texts = append(texts, "thinking")
 			}
 		}
 	}
