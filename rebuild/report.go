@@ -46,6 +46,7 @@ func (r Repair) String() string {
 //	unresolved-rewind    a rewind to an entry that is not there was ignored
 //	unresolved-boundary  a compaction's first kept entry is not there
 //	unresolved-clip      a clip of something that is not there was ignored
+//	hidden-entry         a hidden entry was left out
 //	unknown-entry        an entry of an unknown type was ignored
 //	over-budget          of Fit: the newest turn alone is too long
 //

@@ -57,9 +57,10 @@ func entriesOf(pins []transcript.Carried) (entryIDs []string) {
 	return entryIDs
 }
 
-// unrewound returns the pins except of entries that a rewind has taken back.
-func unrewound(pins []transcript.Carried, where map[string]rebuild.Where) []transcript.Carried {
-	return slices.DeleteFunc(pins, func(p transcript.Carried) bool { return where[p.Entry].Rewound })
+// inForce returns the pins except of entries that a rewind has taken back or a hide
+// leaves out.
+func inForce(pins []transcript.Carried, where map[string]rebuild.Where) []transcript.Carried {
+	return slices.DeleteFunc(pins, func(p transcript.Carried) bool { w := where[p.Entry]; return w.Rewound || w.Hidden })
 }
 
 // placesIn asks a fold for the places of entries, and reports whether it holds all
@@ -144,7 +145,7 @@ func plainPlaces(sift sifting, entryIDs []string) (where map[string]rebuild.Wher
 	where, plain, began := make(map[string]rebuild.Where, len(wanted)), true, false
 	see := func(e transcript.Entry, ok bool) {
 		switch e.Body.(type) {
-		case transcript.Rewind, transcript.Compaction, transcript.Clip:
+		case transcript.Rewind, transcript.Compaction, transcript.Clip, transcript.Hide:
 			ok = false
 		}
 		if e.Idem != "" { // a key that occurs again may supersede an append
@@ -187,7 +188,7 @@ func plainPlaces(sift sifting, entryIDs []string) (where map[string]rebuild.Wher
 }
 
 // placing is in the lines that may place others.
-var placing = words.NewLiterals(`"rewind"`, `"compaction"`, `"clip"`, `"idem"`)
+var placing = words.NewLiterals(`"rewind"`, `"compaction"`, `"clip"`, `"hide"`, `"idem"`)
 
 // linesBackward yields the lines of a text at a place, each with its own.
 func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {

@@ -20,7 +20,7 @@ const (
 	TypeRewind     = "rewind"
 )
 
-// Body is the content of an entry. The set is closed: Header, MessageLine, Compaction, Clip,
+// Body is the content of an entry. The set is closed: Header, MessageLine, Compaction, Clip, Hide,
 // Rewind, System, Tools, Meta, Current, Calibration, ToolStatus, Used, Commit, Extracted,
 // Dispatch, Decision, Interrupt, Queued, Draft, Pin, Value, Erasure, Custom and Unknown.
 // All are values.
@@ -165,6 +165,13 @@ type Clipping struct {
 	// from 0. Nil means the whole content of a tool_result entry.
 	Block   *int
 	Content string // what the model is shown instead, verbatim
+}
+
+// Hide leaves entries out of the history, whole: messages, calls and results. With Off
+// they are shown again. Of several for one entry the last counts.
+type Hide struct {
+	Entries []string
+	Off     bool
 }
 
 // Rewind takes the history back to its state right after the entry To.
@@ -317,7 +324,8 @@ const (
 )
 
 // Interrupt asks the process that answers to stop, or records that a turn ended
-// without an answer. Neither shapes a history.
+// without an answer. The record is a short note in the history, unless a whole answer
+// precedes it.
 type Interrupt struct {
 	By string // who asks; empty if Ended is set
 	// Ended is the reason why earlier texts get no answer: a code, such as
@@ -388,6 +396,7 @@ func (Header) kind() string        { return "session" }
 func (f MessageLine) kind() string { return f.Kind }
 func (Compaction) kind() string    { return TypeCompaction }
 func (Clip) kind() string          { return "clip" }
+func (Hide) kind() string          { return "hide" }
 func (Rewind) kind() string        { return TypeRewind }
 func (System) kind() string        { return "system" }
 func (Tools) kind() string         { return "tools" }

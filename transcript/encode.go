@@ -46,6 +46,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case Clip:
 		b.members(c)
+	case Hide:
+		b.members(c)
 	case Rewind:
 		b.members(c)
 	case System:

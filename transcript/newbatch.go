@@ -15,8 +15,8 @@ import (
 )
 
 // Item is a value that can be appended to a session: a [Message], a [Response],
-// a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
-// [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
+// a pointer to either, or one of the bodies [Compaction], [Clip], [Hide],
+// [Rewind], [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
 // [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp],
 // [Repeat] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
@@ -44,6 +44,7 @@ func (Message) isItem()     {}
 func (Response) isItem()    {}
 func (Compaction) isItem()  {}
 func (Clip) isItem()        {}
+func (Hide) isItem()        {}
 func (Rewind) isItem()      {}
 func (System) isItem()      {}
 func (Tools) isItem()       {}
@@ -242,7 +243,7 @@ func addItem(add func(Body) string, item Item) error {
 	case Used:
 		add(it)
 		return it.check()
-	case Compaction, Clip, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, Value, Custom:
+	case Compaction, Clip, Hide, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, Value, Custom:
 		add(it.(Body))
 		return nil
 	case annotated:

@@ -192,6 +192,9 @@ func searchWords(ctx context.Context, r *repl, words string) error {
 		if hit.Compacted {
 			marks = append(marks, "compacted")
 		}
+		if hit.Hidden {
+			marks = append(marks, "hidden")
+		}
 		if hit.Clipped {
 			marks = append(marks, "clipped")
 		}
