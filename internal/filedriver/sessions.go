@@ -362,7 +362,11 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 		}
 	}
 	for a, ids := range of {
-		errs = append(errs, a.idx.hold(ctx, func() error {
+		errs = append(errs, a.idx.locked(ctx, func() error {
+			// An erase that a full disk keeps from its end keeps no session from being deleted.
+			if err := a.idx.finish(ctx); err != nil && len(a.idx.erases) == 0 {
+				return err
+			}
 			if at >= 0 {
 				return a.idx.deleteAt(ctx, ids, at)
 			}
