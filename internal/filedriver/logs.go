@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -242,7 +243,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	}
 	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
 	if err == nil && !a.d.identify(ref, l) {
-		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())
+		err = errors.Join(madeAgain(ref.ID), l.Close())
 	}
 	if err != nil {
 		return nil, err
@@ -274,18 +275,42 @@ const maxIdentity = 4 << 10 // examined bytes of a first line
 // notices by itself that its file was replaced; this is for one that was closed
 // in between.
 func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
-	head := make([]byte, maxIdentity)
-	n, _ := l.ReadAt(head, 0) // what cannot be read now fails where it is needed
-	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
-	if !whole && n < maxIdentity {
+	id, whole := identity(l)
+	if !whole {
 		return true // not even the first line is finished
 	}
-	h := fnv.New64a()
-	_, _ = h.Write(line) // never fails
-	id := h.Sum64()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	was, known := d.ids[ref]
 	d.ids[ref] = id
 	return !known || was == id
+}
+
+// identity returns the hash of the first line of a transcript, if that is there.
+func identity(r io.ReaderAt) (id uint64, whole bool) {
+	head := make([]byte, maxIdentity)
+	n, _ := r.ReadAt(head, 0) // what cannot be read now fails where it is needed
+	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+	h := fnv.New64a()
+	_, _ = h.Write(line) // never fails
+	return h.Sum64(), whole || n == maxIdentity
+}
+
+// isAnother reports whether a transcript is not the one that this driver last opened: the
+// next call that opens it returns the error.
+func (a *agent) isAnother(f found) bool {
+	o, err := a.open(f)
+	if err != nil {
+		return false
+	}
+	defer o.close()
+	id, whole := identity(o)
+	a.d.mu.Lock()
+	defer a.d.mu.Unlock()
+	was, known := a.d.ids[driver.Ref{Agent: a.name, ID: f.id}]
+	return whole && known && was != id
+}
+
+func madeAgain(id string) error {
+	return fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, id)
 }

@@ -307,6 +307,8 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 			if e = x.find(row.ID); e == nil || row.Rev < e.rev {
 				return x.a.d.notFound(ref)
 			}
+		} else if row.Rev == e.rev && x.a.isAnother(f) {
+			return madeAgain(row.ID)
 		}
 		row.Gen, row.Owner, row.Key, row.Archived = e.gen, e.owner, e.key, false
 		return x.putRow(row)
