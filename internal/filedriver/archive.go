@@ -39,7 +39,7 @@ var errGrown = fmt.Errorf("%w: it was changed while it was archived", driver.Err
 // read back and compared before the archive is removed.
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return d.on(ctx, ref, func(a *agent) error {
-		return a.idx.hold(ctx, func() error { return a.idx.restore(ref) })
+		return a.idx.hold(ctx, func() error { return a.idx.restore(ctx, ref) })
 	})
 }
 

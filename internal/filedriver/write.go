@@ -38,7 +38,7 @@ func (x *index) hold(ctx context.Context, f func() error) error {
 // locked calls f under the lock of the index and x.mu, with everything applied
 // that others wrote, when a line can be added.
 func (x *index) locked(ctx context.Context, f func() error) error {
-	if x.lock == nil {
+	if x.a.d.opts.ReadOnly {
 		return x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
 	}
 	began := time.Now()
