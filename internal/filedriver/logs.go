@@ -1,13 +1,10 @@
 package filedriver
 
 import (
-	"bytes"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -267,8 +264,6 @@ func (d *Driver) forgetIdentity(ref driver.Ref) {
 	delete(d.ids, ref)
 }
 
-const maxIdentity = 4 << 10 // examined bytes of a first line
-
 // identify reports whether a transcript is the one that had its name when this
 // driver last opened it: whether its first line, which holds the time at which
 // it was made, is the same. The new identity is remembered. An open log
@@ -284,33 +279,4 @@ func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
 	was, known := d.ids[ref]
 	d.ids[ref] = id
 	return !known || was == id
-}
-
-// identity returns the hash of the first line of a transcript, if that is there.
-func identity(r io.ReaderAt) (id uint64, whole bool) {
-	head := make([]byte, maxIdentity)
-	n, _ := r.ReadAt(head, 0) // what cannot be read now fails where it is needed
-	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
-	h := fnv.New64a()
-	_, _ = h.Write(line) // never fails
-	return h.Sum64(), whole || n == maxIdentity
-}
-
-// isAnother reports whether a transcript is not the one that this driver last opened: the
-// next call that opens it returns the error.
-func (a *agent) isAnother(f found) bool {
-	o, err := a.open(f)
-	if err != nil {
-		return false
-	}
-	defer o.close()
-	id, whole := identity(o)
-	a.d.mu.Lock()
-	defer a.d.mu.Unlock()
-	was, known := a.d.ids[driver.Ref{Agent: a.name, ID: f.id}]
-	return whole && known && was != id
-}
-
-func madeAgain(id string) error {
-	return fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, id)
 }
