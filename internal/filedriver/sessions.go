@@ -389,14 +389,25 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err e
 	return row, err
 }
 
-func (x *index) get(ref driver.Ref) (driver.Row, error) {
-	if err := x.refresh(); err != nil {
-		return driver.Row{}, err
+func (x *index) get(ref driver.Ref) (row driver.Row, err error) {
+	for range tries {
+		if err = x.refresh(); err != nil {
+			return row, err
+		}
+		f, statErr := x.stat(ref.ID)
+		if statErr != nil {
+			return row, statErr
+		}
+		x.a.d.at("get: found")
+		if row, err = x.rowOf(ref, f); !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+			break
+		}
 	}
-	f, err := x.stat(ref.ID)
-	if err != nil {
-		return driver.Row{}, err
-	}
+	return row, err
+}
+
+// rowOf returns the row of a session that was found.
+func (x *index) rowOf(ref driver.Ref, f found) (driver.Row, error) {
 	if e := x.find(ref.ID); e != nil && e.archived == f.archived && (f.archived || e.size > 0 && e.size <= f.size) {
 		if row, ok := x.stored(e); ok {
 			return row, nil

@@ -50,9 +50,17 @@ func (x *index) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.a.d.at("compare: archives")
 	transcripts, err := x.a.files(false)
 	if err != nil {
 		return err
+	}
+	if now, err := x.a.changed(); err != nil || now[1] != at[1] { // a session may have gone from one folder to the other
+		again, againErr := x.a.files(true)
+		if err = cmp.Or(err, againErr); err != nil {
+			return err
+		}
+		archives = append(archives, again...)
 	}
 	there := make(map[string]bool, len(transcripts)+len(archives))
 	for _, f := range append(transcripts, archives...) {
@@ -90,7 +98,7 @@ func (x *index) compare(ctx context.Context) error {
 	}
 	for id := range x.byID {
 		if !there[id] {
-			x.drop(id)
+			x.check(id) // it may have gone to and fro
 		}
 	}
 	x.lost, x.listed, x.looked = false, at, at
