@@ -31,9 +31,9 @@ type state struct {
 	reader
 	wrote   driver.Cursor // the end of the last append of this process
 	wroteAt time.Time     // the time of its entries
-	rowAt   time.Time     // wroteAt when this process put a row last; before that, the last message that it found
+	rowAt   time.Time     // wroteAt when this process put a row last; before that, the last message in the row that it found
 	fresh   []fresh       // appends of this process that the reader was not given yet
-	known   driver.Cursor // the end as the reader and fresh show it
+	known   driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
 }
 
 // fresh is one or more batches that this process has appended.
@@ -136,6 +136,9 @@ func (s *state) start(ctx context.Context, whole bool) error {
 		return err
 	}
 	row.ID, row.Agent = s.ref.ID, s.ref.Agent
+	if s.rowAt.IsZero() {
+		s.rowAt = row.UpdatedAt
+	}
 	if err := s.begin(s.scan(ctx), row, whole); err != nil || s.counted <= s.next {
 		return err
 	}

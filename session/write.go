@@ -409,9 +409,6 @@ func (s *state) appended(res driver.Result, group []*job) (put bool) {
 	}
 	s.wrote = max(s.wrote, res.End)
 	s.wroteAt = group[0].at
-	if s.rowAt.IsZero() {
-		s.rowAt = s.row.UpdatedAt // as the index has it, but for rows that other processes owe
-	}
 	s.rowDue.Store(true)
 	return s.wroteAt.Sub(s.rowAt) >= rowAge
 }

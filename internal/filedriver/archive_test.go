@@ -545,3 +545,39 @@ func TestDeadWriterOfADamagedArchive(t *testing.T) {
 	require.NotContains(t, indexText(t, dir), `"id":""`)
 	require.NoError(t, d.Close())
 }
+
+// A session that another process archives or restores while this one lists it or looks
+// it up is there.
+func TestListedWhileItMoves(t *testing.T) {
+	for _, step := range []string{"compare: archives", "get: found"} {
+		dir := t.TempDir()
+		d, other := open(t, dir, nil), open(t, dir, nil)
+		ref := create(t, d, "a", "k").Ref()
+		moves := 0
+		d.SetStep(func(name string) {
+			if name == step && moves == 0 {
+				moves++
+				require.NoError(t, other.Archive(t.Context(), ref, driver.Anywhere))
+			}
+		})
+		create(t, other, "b", "other key")
+		loseIndex(t, dir)
+		_, err := d.Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Len(t, list(t, d), 2)
+		require.Equal(t, 1, moves)
+		if step == "get: found" {
+			d.SetStep(func(name string) {
+				if name == step && moves == 1 {
+					moves++
+					require.NoError(t, other.Restore(t.Context(), ref))
+				}
+			})
+			loseIndex(t, dir)
+			_, err = d.Get(t.Context(), ref)
+			require.NoError(t, err)
+			require.Equal(t, 2, moves)
+		}
+		require.NoError(t, errors.Join(other.Close(), d.Close()))
+	}
+}

@@ -409,3 +409,22 @@ func TestDeletionIsLeftToTheHolder(t *testing.T) {
 	require.Contains(t, log.String(), "an interrupted deletion")
 	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
 }
+
+// An erase that cannot be finished, on a full disk for example, keeps no session from being
+// deleted. It is finished once there is room.
+func TestDeleteBesideAnUnfinishedErase(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	wordy(t, d, "erased")
+	addLine(t, dir, `{"erase":"erased"}`)
+	inTheWay := filepath.Join(dir, "agents/main/sessions.jsonl.tmp-0123456789abcdef")
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref), "its row is still there")
+	require.NoFileExists(t, d.Path(ref))
+	require.NoError(t, os.Remove(inTheWay))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
+	require.NotContains(t, indexText(t, dir), `{"erase":`)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+}

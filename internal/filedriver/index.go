@@ -58,7 +58,7 @@ type record struct {
 // into a new file when more than half of it is of no use.
 type index struct {
 	a    *agent
-	lock *filelog.LockFile // nil in a store that is read-only
+	lock *filelog.LockFile // a store that is read-only only looks at its bytes; nil if it may not
 
 	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
@@ -79,20 +79,20 @@ type index struct {
 
 func openIndex(a *agent) (*index, error) {
 	x := &index{a: a}
-	if !a.d.opts.ReadOnly {
-		var err error
-		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil {
+	_, err := a.root.Lstat(lockName)
+	if err == nil || !a.d.opts.ReadOnly {
+		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil && !a.d.opts.ReadOnly {
 			return nil, err
 		}
 	}
 	x.mu.Lock()
-	err := x.refresh()
+	err = x.refresh()
 	pending := len(x.deletes)+len(x.erases) > 0
 	x.mu.Unlock()
 	if err != nil {
 		return nil, errors.Join(err, x.close())
 	}
-	if pending && x.lock != nil {
+	if pending && !a.d.opts.ReadOnly {
 		// The words of a session to be deleted are still there. The holder of the
 		// lock may be deleting it, and may have been stopped.
 		short, cancel := context.WithTimeout(context.Background(), busyWait)

@@ -196,3 +196,40 @@ func TestOwnChangesAreListed(t *testing.T) {
 	listed("after one was deleted")
 	require.NoError(t, d.Close())
 }
+
+// A transcript that somebody puts back while this process deletes, archives or restores
+// another session is listed, and Load makes no second one.
+func TestPutBackDuringAChange(t *testing.T) {
+	ref := driver.Ref{Agent: "main", ID: "a"}
+	deleted := func(t *testing.T, d *filedriver.Driver) error { return d.Delete(t.Context(), driver.Anywhere, ref) }
+	archived := func(t *testing.T, d *filedriver.Driver) error { return d.Archive(t.Context(), ref, driver.Anywhere) }
+	restored := func(t *testing.T, d *filedriver.Driver) error { return d.Restore(t.Context(), ref) }
+	for step, change := range map[string]func(t *testing.T, d *filedriver.Driver) error{
+		"delete: remove": deleted, "archive: rename": archived, "restore: written": restored,
+	} {
+		t.Run(step, func(t *testing.T) {
+			d := open(t, t.TempDir(), nil)
+			create(t, d, ref.ID, "k")
+			back := d.Path(create(t, d, "back", "other key").Ref())
+			if step == "restore: written" {
+				require.NoError(t, archived(t, d))
+			}
+			data, err := os.ReadFile(back)
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(back))
+			require.Len(t, list(t, d), 1)
+			d.SetStep(func(name string) {
+				if name == step {
+					require.NoError(t, os.WriteFile(back, data, 0o600))
+				}
+			})
+			require.NoError(t, change(t, d))
+			require.FileExists(t, back)
+			row, made, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("second", "other key"))
+			require.NoError(t, err)
+			require.False(t, made)
+			require.Equal(t, "back", row.ID)
+			require.NoError(t, d.Close())
+		})
+	}
+}

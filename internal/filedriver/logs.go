@@ -1,12 +1,10 @@
 package filedriver
 
 import (
-	"bytes"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"maps"
 	"math"
@@ -242,7 +240,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	}
 	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
 	if err == nil && !a.d.identify(ref, l) {
-		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())
+		err = errors.Join(madeAgain(ref.ID), l.Close())
 	}
 	if err != nil {
 		return nil, err
@@ -266,23 +264,16 @@ func (d *Driver) forgetIdentity(ref driver.Ref) {
 	delete(d.ids, ref)
 }
 
-const maxIdentity = 4 << 10 // examined bytes of a first line
-
 // identify reports whether a transcript is the one that had its name when this
 // driver last opened it: whether its first line, which holds the time at which
 // it was made, is the same. The new identity is remembered. An open log
 // notices by itself that its file was replaced; this is for one that was closed
 // in between.
 func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
-	head := make([]byte, maxIdentity)
-	n, _ := l.ReadAt(head, 0) // what cannot be read now fails where it is needed
-	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
-	if !whole && n < maxIdentity {
+	id, whole := identity(l)
+	if !whole {
 		return true // not even the first line is finished
 	}
-	h := fnv.New64a()
-	_, _ = h.Write(line) // never fails
-	id := h.Sum64()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	was, known := d.ids[ref]

@@ -441,3 +441,26 @@ func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	add(t, d, ref, "2")
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
 }
+
+// A row of a deleted session, which another process puts when the session was made again,
+// is refused: its words would come back.
+func TestPutOfASessionMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = "gone"
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NoError(t, other.Delete(t.Context(), driver.Anywhere, row.Ref()))
+	create(t, other, "a", "another key")
+	require.ErrorIs(t, d.Put(t.Context(), row), driver.ErrReplaced)
+	require.NotContains(t, indexText(t, dir), "gone")
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere)
+	require.ErrorIs(t, err, driver.ErrReplaced)
+	row = list(t, d)[0]
+	row.Title = "new"
+	row.Size = int64(add(t, d, row.Ref(), "2").End)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, "new", list(t, other)[0].Title)
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
+}

@@ -356,7 +356,11 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 		}
 	}
 	for a, ids := range of {
-		errs = append(errs, a.idx.hold(ctx, func() error {
+		errs = append(errs, a.idx.locked(ctx, func() error {
+			// An erase that a full disk keeps from its end keeps no session from being deleted.
+			if err := a.idx.finish(ctx); err != nil && len(a.idx.erases) == 0 {
+				return err
+			}
 			if at >= 0 {
 				return a.idx.deleteAt(ctx, ids, at)
 			}
@@ -379,14 +383,25 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err e
 	return row, err
 }
 
-func (x *index) get(ref driver.Ref) (driver.Row, error) {
-	if err := x.refresh(); err != nil {
-		return driver.Row{}, err
+func (x *index) get(ref driver.Ref) (row driver.Row, err error) {
+	for range tries {
+		if err = x.refresh(); err != nil {
+			return row, err
+		}
+		f, statErr := x.stat(ref.ID)
+		if statErr != nil {
+			return row, statErr
+		}
+		x.a.d.at("get: found")
+		if row, err = x.rowOf(ref, f); !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+			break
+		}
 	}
-	f, err := x.stat(ref.ID)
-	if err != nil {
-		return driver.Row{}, err
-	}
+	return row, err
+}
+
+// rowOf returns the row of a session that was found.
+func (x *index) rowOf(ref driver.Ref, f found) (driver.Row, error) {
 	if e := x.find(ref.ID); e != nil && e.archived == f.archived && (f.archived || e.size > 0 && e.size <= f.size) {
 		if row, ok := x.stored(e); ok {
 			return row, nil
