@@ -224,8 +224,8 @@ type panicking struct {
 	now *bool
 }
 
-func (p panicking) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	res, err := p.Driver.Append(ctx, ref, lines, at)
+func (p panicking) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	res, err := p.Driver.Append(ctx, ref, lines, at, decide)
 	if *p.now {
 		panic("no append")
 	}

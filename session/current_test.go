@@ -13,15 +13,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// lookups counts the calls of Current.
+// lookups counts the calls that look the current session up.
 type lookups struct {
 	driver.Driver
 	n int
 }
 
-func (d *lookups) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-	d.n++
-	return d.Driver.Current(ctx, key)
+func (d *lookups) Load(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	if header == nil {
+		d.n++
+	}
+	return d.Driver.Load(ctx, key, header)
 }
 
 // Info asks the index for the current session only after a call of this process

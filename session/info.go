@@ -88,7 +88,7 @@ func (s *state) look(ctx context.Context) {
 	if s.looks == seen {
 		return
 	}
-	cur, err := s.store.drv.Current(ctx, driver.KeyRef{Agent: s.ref.Agent, Owner: s.row.Owner, Key: s.row.Key})
+	cur, err := s.store.drv.Load(ctx, driver.KeyRef{Agent: s.ref.Agent, Owner: s.row.Owner, Key: s.row.Key}, nil)
 	s.current, s.archived = err == nil && cur.ID == s.ref.ID, false
 	if !s.current {
 		row, err := s.store.drv.Get(ctx, s.ref)

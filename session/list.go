@@ -149,7 +149,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 // currentRow returns the row of the current session of a key as the session stands, or
 // if it cannot be read as the index has it.
 func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.Row, err error) {
-	known, err := st.drv.Current(ctx, key)
+	known, err := st.drv.Load(ctx, key, nil)
 	if err != nil {
 		return row, err
 	}

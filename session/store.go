@@ -169,7 +169,7 @@ func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err
 	}
 	header := []transcript.Entry{st.header(key.in(), key.String(), CreateOptions{})}
 	if header, err = st.filterWrite(ctx, Ref{Agent: key.in(), ID: header[0].ID}, header); err == nil {
-		row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.in(), Owner: st.owner, Key: key.String()}, st.first(header[0]))
+		row, err = st.drv.Load(ctx, driver.KeyRef{Agent: key.in(), Owner: st.owner, Key: key.String()}, st.first(header[0]))
 	}
 	return row, err
 }

@@ -36,7 +36,7 @@ type state struct {
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last; before that, the last message that it found
 	fresh    []fresh       // appends of this process that the reader was not given yet
-	known    driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
+	known    driver.Cursor // the end as the reader and fresh show it
 }
 
 // fresh is one or more batches that this process has appended.

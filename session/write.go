@@ -24,7 +24,7 @@ type write struct {
 	idem, hash string
 	// foreign marks entries that were made elsewhere. They may be several batches or a
 	// part of one, so the next read takes them from the transcript. They are written
-	// if the session ends at the cursor after.
+	// if all lines after the cursor after only make the session current.
 	foreign bool
 	after   driver.Cursor
 }
@@ -168,9 +168,6 @@ func mayBeWritten(err error) bool {
 	return ok && !failed.Refused || errors.Is(err, ErrFragment)
 }
 
-// freeTries is how often jobs are tried while other processes may append, without a lock.
-const freeTries = 3
-
 // append stores the lines of jobs, the first of which leads.
 func (s *Session) append(ctx context.Context, t *state, group []*job) (res driver.Result, err error) {
 	pooled, _ := linePool.Get().(*[]driver.Line)
@@ -183,26 +180,15 @@ func (s *Session) append(ctx context.Context, t *state, group []*job) (res drive
 			t.stale.Store(true)
 		}
 	}()
-	for range freeTries {
-		at, err := s.prepare(ctx, t, group, false)
-		if lines = linesOf(lines[:0], group); err != nil || len(lines) == 0 {
-			return res, err
-		}
-		res, err = t.store.drv.Append(ctx, s.ref, lines, at)
-		if !errors.Is(err, ErrConflict) || group[0].foreign {
-			return res, err
-		}
-		t.mu.Lock()
-		t.known = driver.Anywhere
-		t.mu.Unlock()
+	at, err := s.prepare(ctx, t, group, false)
+	if lines = linesOf(lines[:0], group); err != nil || len(lines) == 0 {
+		return res, err
 	}
-	return s.appendHeld(ctx, t, group)
-}
-
-// appendHeld is append with the log of the session locked: it succeeds however much other
-// processes append.
-func (s *Session) appendHeld(ctx context.Context, t *state, group []*job) (driver.Result, error) {
-	return t.store.drv.Update(ctx, s.ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+	if at == driver.Anywhere {
+		return t.store.drv.Append(ctx, s.ref, lines, at, nil)
+	}
+	// If other processes have appended, they wait now, so that every writer succeeds.
+	return t.store.drv.Append(ctx, s.ref, lines, at, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 		_, err := s.prepare(ctx, t, group, true)
 		return linesOf(nil, group), err
 	})
@@ -227,7 +213,7 @@ func (s *Session) prepare(ctx context.Context, t *state, group []*job, held bool
 func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool) (driver.Cursor, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if group[0].decide != nil || held || t.known == driver.Anywhere || t.stale.Load() {
+	if group[0].decide != nil || held || t.stale.Load() {
 		if err := t.sync(ctx); err != nil {
 			return 0, err
 		}
@@ -241,6 +227,9 @@ func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool)
 			return 0, err
 		}
 		if j.foreign {
+			if held {
+				return 0, s.unchanged(ctx, j.after)
+			}
 			return j.after, nil
 		}
 		if j.idem != "" || j.decide != nil {

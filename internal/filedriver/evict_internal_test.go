@@ -56,7 +56,7 @@ func TestEvictAtTheSameTime(t *testing.T) {
 		all.Go(func() {
 			for i := range next {
 				o := open(i)
-				_, _, err := o.log.Append(t.Context(), []byte("{}\n"), -1)
+				_, _, err := o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 				require.NoError(t, ls.release(o, err))
 			}
 		})
@@ -80,7 +80,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 	flushed := func(context.Context, filelog.Event) {
 		once.Do(func() {
 			o := open(0)
-			_, _, err := o.log.Append(context.Background(), []byte("{}\n"), -1)
+			_, _, err := o.log.Append(context.Background(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 			ls.mu.Lock()
 			second = true
 			ls.mu.Unlock()
@@ -102,7 +102,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 		return l.Failed()
 	}
 	o := open(0)
-	_, _, err := o.log.Append(t.Context(), []byte("{}\n"), -1)
+	_, _, err := o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 	require.NoError(t, ls.release(o, err))
 	require.Same(t, o, ls.open[o.ref])
 	close(goOn)

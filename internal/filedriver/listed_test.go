@@ -111,9 +111,8 @@ func expectBoth(t *testing.T, dir string) {
 	for _, readOnly := range []bool{true, false} {
 		d := open(t, dir, &filedriver.Options{ReadOnly: readOnly})
 		require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
-		row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
+		row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
 		require.NoError(t, err)
-		require.False(t, created)
 		require.Equal(t, "b", row.ID)
 		require.NoError(t, d.Close())
 	}
@@ -165,9 +164,8 @@ func TestLoadLooksAtNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(strings.Replace(text, listed, now, 1)), 0o600))
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 1)
-	row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
 	require.NoError(t, err)
-	require.False(t, created)
 	require.Equal(t, "b", row.ID)
 	require.Len(t, list(t, d), 2)
 	require.NoError(t, d.Close())

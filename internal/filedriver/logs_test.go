@@ -95,7 +95,7 @@ func TestDropEndsWaits(t *testing.T) {
 	release, err := other.Hold(t.Context())
 	require.NoError(t, err)
 	ls.drop(o.ref)
-	_, _, err = o.log.Append(t.Context(), []byte("{}\n"), -1)
+	_, _, err = o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 	require.ErrorIs(t, ls.release(o, err), filelog.ErrReplaced)
 	if len(ls.open) > 0 || !errors.Is(o.log.Flush(t.Context()), filelog.ErrClosed) {
 		t.Errorf("still open: %v, or the dropped log", ls.open)
@@ -117,7 +117,7 @@ func TestLateLogs(t *testing.T) {
 	ls.d.close()
 	ls.interrupt()
 	o := use("a")
-	_, _, err = o.log.Append(t.Context(), []byte("{}\n"), -1)
+	_, _, err = o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 	require.ErrorIs(t, ls.release(o, err), driver.ErrClosed)
 	release()
 	require.NoError(t, ls.close())

@@ -39,15 +39,16 @@ func (e extent) cover(o extent) extent {
 	return extent{min(e.start, o.start), max(e.end, o.end)}
 }
 
-// Append adds lines to the end of the file as one write, and returns the
-// offsets of their first byte and after their last. Lines must be one or more
-// lines, each ended by '\n'; Append does not retain the slice.
+// Append adds the lines that decide returns to the end of the file as one write, and
+// returns the offsets of their first byte and after their last. Each line ends with '\n'.
+// Append does not retain the slice. Without lines it writes nothing, and both offsets are
+// the end.
 //
-// First Append ends an unterminated tail: if the file does not end in '\n', it adds one,
-// and calls [Options.Observe]. A whole record that had lost its '\n' becomes readable that
-// way, and a torn one cannot run into the next. If the file then does not end at the
-// offset at, Append writes nothing else and the error matches [driver.ErrConflict], unless
-// at is negative. No other Log can append in between.
+// First Append ends an unterminated tail: if the file does not end in '\n', a '\n' is
+// added after any last line, and [Options.Observe] is called. A whole record that had lost
+// its '\n' becomes readable that way, and a torn one cannot run into the next. Then Append
+// calls decide with the end of the file; decide may read the lines before it and must not
+// append. An error of decide is returned as it is. Until the write no other Log can append.
 //
 // If another Log's sync of the file has failed, Append cures the file first, as
 // [Log.Recover] does.
@@ -60,23 +61,7 @@ func (e extent) cover(o extent) extent {
 //
 // The context is honoured, while waiting for the locks too, until the write
 // begins and ignored from then on.
-func (l *Log) Append(ctx context.Context, lines []byte, at int64) (start, end int64, err error) {
-	if len(lines) == 0 {
-		return 0, 0, l.fail("append", errNotLines)
-	}
-	return l.AppendDecided(ctx, func(end int64) ([]byte, error) {
-		if at >= 0 && at != end {
-			return nil, l.fail("append", driver.ErrConflict)
-		}
-		return lines, nil
-	})
-}
-
-// AppendDecided is [Log.Append] of the lines that decide returns, which it may make of
-// the lines before end. If it returns none, nothing but the end of a tail is written, and
-// both offsets are end.
-// An error of decide is returned as it is. Decide must not append.
-func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
+func (l *Log) Append(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
 	const op = "append"
 	if err := l.begin(op); err != nil {
 		return 0, 0, err
@@ -121,10 +106,10 @@ func (l *Log) TrySize() (size int64, ok bool, err error) {
 	return now.size, err == nil, err
 }
 
-// Hold takes the append lock, ends an unterminated tail without syncing it, and
-// returns with the lock held: in every process, appends to the file wait until
-// release is called, once. An Append on the same Log by the holder waits for ever.
-// The observers are called by release.
+// Hold takes the append lock, ends an unterminated tail without
+// syncing it, and returns with the lock held: in every process, appends to the
+// file wait until release is called, once. An Append on the same Log by the
+// holder waits for ever. The observers are called by release.
 func (l *Log) Hold(ctx context.Context) (release func(), err error) {
 	return l.hold(ctx, "hold", func(ctx context.Context, op string) (written, error) { return l.settle(ctx, op) })
 }

@@ -28,13 +28,13 @@ func (r *crashRun) recovers() {
 	defer func() { _ = other.Close() }() // its lines are not promised to anybody
 	defer func() { _ = l.Close() }()     // Append has said how it went
 	for n := range 3 {
-		_, _, err := other.Append(context.Background(), []byte("foreign "+r.lines(1, 100)), -1)
+		_, _, err := other.Append(context.Background(), Lines([]byte("foreign "+r.lines(1, 100))))
 		require.NoError(r.t, err)
 		if n == 2 {
 			r.tear()
 		}
 		lines := r.lines(1+n%2, 150)
-		start, end, err := l.Append(context.Background(), []byte(lines), -1)
+		start, end, err := l.Append(context.Background(), Lines([]byte(lines)))
 		if err == nil {
 			r.p.ack(start, end, lines)
 			continue

@@ -42,7 +42,7 @@ func (r *crashRun) lines(n, size int) string {
 }
 
 func (r *crashRun) append(l *Log, lines string) {
-	start, end, err := l.Append(context.Background(), []byte(lines), -1)
+	start, end, err := l.Append(context.Background(), Lines([]byte(lines)))
 	if err == nil {
 		r.p.ack(start, end, lines)
 	}
@@ -187,7 +187,7 @@ func (l leftover) survive(root *os.Root, opts *Options) error {
 			err = fmt.Errorf("round %d: settled at %d, want %d", round, end, len(want))
 		}
 		if err == nil && round == 0 {
-			_, _, err = log.Append(context.Background(), []byte(probe), -1)
+			_, _, err = log.Append(context.Background(), Lines([]byte(probe)))
 			want = append(want, probe...)
 		}
 		if err := errors.Join(err, log.Close()); err != nil {

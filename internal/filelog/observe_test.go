@@ -74,7 +74,7 @@ func TestOnSync(t *testing.T) {
 		d.setOp(nil)
 		ctx := context.WithValue(t.Context(), nameKey{}, "recover")
 		require.NoError(t, l.Recover(ctx))
-		_, _, err := l.Append(ctx, []byte("fourth\n"), -1)
+		_, _, err := l.Append(ctx, Lines([]byte("fourth\n")))
 		require.NoError(t, err)
 		want := []Synced{
 			{Took: 3 * time.Millisecond, Bytes: int64(len("first\n")), Err: nil},
@@ -108,7 +108,7 @@ func TestOnWait(t *testing.T) {
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
 		short, cancel := context.WithTimeout(ctx, LongWait)
 		defer cancel()
-		_, _, err = l.Append(short, []byte("no\n"), -1)
+		_, _, err = l.Append(short, Lines([]byte("no\n")))
 		require.ErrorIs(t, err, ErrBusy)
 		done := started(l, "long\n")
 		time.Sleep(time.Second)
@@ -183,7 +183,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		require.NoError(t, err)
 		line := []byte(`{"n":1}` + "\n")
 		got := testing.AllocsPerRun(200, func() {
-			if _, _, err := l.Append(t.Context(), line, -1); err != nil {
+			if _, _, err := l.Append(t.Context(), Lines(line)); err != nil {
 				t.Error(err)
 			}
 		})
