@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -351,5 +352,30 @@ func checkReplaced(t *testing.T, shared bool, change func(root *os.Root) error) 
 	}
 	if _, err := root.Stat(name); err == nil {
 		reopen(t, root, "new\n")
+	}
+}
+
+// A Log without observers allocates nothing for them.
+func TestAppendAllocatesNothing(t *testing.T) {
+	if storetest.Brief {
+		t.Skip("the race detector allocates too")
+	}
+	for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncAlways} {
+		root, _ := folder(t)
+		folder, err := root.Open(".")
+		require.NoError(t, err)
+		l, err := filelog.Create(root, name, []byte("first\n"), &filelog.Options{Sync: policy, Folder: folder})
+		require.NoError(t, err)
+		decide := filelog.Lines([]byte(`{"n":1}` + "\n"))
+		got := testing.AllocsPerRun(200, func() {
+			if _, _, err := l.Append(t.Context(), decide); err != nil {
+				t.Error(err)
+			}
+		})
+		const most = 1 // the name that is looked up, for the kernel
+		if got > most {
+			t.Errorf("%v: %v allocations an append", policy, got)
+		}
+		require.NoError(t, errors.Join(l.Close(), folder.Close()))
 	}
 }

@@ -170,34 +170,6 @@ func TestHoldTellsAfterRelease(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// A Log without observers allocates nothing for them.
-func TestAppendAllocatesNothing(t *testing.T) {
-	if brief {
-		t.Skip("the race detector allocates too")
-	}
-	for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncAlways} {
-		root := scratch(t)
-		folder, err := root.Open(".")
-		require.NoError(t, err)
-		l, err := Create(root, workName, []byte(workFirst), &Options{Sync: policy, Folder: folder})
-		require.NoError(t, err)
-		line := []byte(`{"n":1}` + "\n")
-		got := testing.AllocsPerRun(200, func() {
-			if _, _, err := l.Append(t.Context(), Lines(line)); err != nil {
-				t.Error(err)
-			}
-		})
-		const most = 1 // the name that is looked up, for the kernel
-		if got > most {
-			t.Errorf("%v: %v allocations an append", policy, got)
-		}
-		closeAll(t, l)
-		if err := folder.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // An unreadable file is read one byte at a time at most.
 type unreadable struct{ file }
 

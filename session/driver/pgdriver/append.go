@@ -77,7 +77,8 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, 
 // an append of no lines.
 func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) error {
 	return d.transaction(ctx, func(tx pgx.Tx) error {
-		c.at, c.lines = driver.Anywhere, lines{}
+		c.at = driver.Anywhere
+		c.lines, _ = linesOf(nil)
 		if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
 			return err
 		}
