@@ -56,7 +56,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
-	j := &job{ticket: ticket{ctx: ctx}, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(max(after, 0))}}
+	j := &job{ctx: ctx, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(max(after, 0))}}
 	done := s.submit("append", t, j)
 	return int64(done.End), done.err
 }

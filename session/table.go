@@ -22,7 +22,7 @@ type state struct {
 	place *list.Element // in the table's order
 
 	compacting chan struct{} // holds a value while a compaction runs
-	queue      queue[*job]   // of appends
+	queue      queue         // of appends
 	stale      atomic.Bool   // the lines were replaced or removed: read the session again
 
 	rowDue atomic.Bool // the index may lack an append of this process
@@ -258,7 +258,7 @@ func (t *table) alone(ctx context.Context, refs []Ref, do func() error) error {
 	}
 	s := t.acquire(refs[0])
 	defer t.release(s)
-	if _, err := s.queue.join(&job{ticket: ticket{ctx: ctx, alone: true}}); err != nil {
+	if _, err := s.queue.join(&job{ctx: ctx, alone: true}); err != nil {
 		return err
 	}
 	defer func() {

@@ -54,7 +54,7 @@ func (s *Session) update(
 		made++
 		return ids[made-1]
 	}
-	j := &job{ticket: ticket{ctx: ctx}, rev: rev}
+	j := &job{ctx: ctx, rev: rev}
 	j.decide = func(v *View) error {
 		made = 0
 		items, err := f(v)

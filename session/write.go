@@ -60,9 +60,12 @@ func (w *write) ids() []string {
 	return ids
 }
 
-// A job is one append on its way.
+// A job is one append on its way, and its place in a queue.
 type job struct {
-	ticket
+	ctx   context.Context //nolint:containedctx // of the call, which waits for the job
+	alone bool            // no other job is written with it
+	leads chan bool       // ends the wait of the job: it must be written, or was written with another one
+
 	write
 	// decide, if not nil, validates or makes the write over the session as it stands.
 	decide func(v *View) error
@@ -73,11 +76,7 @@ type job struct {
 	self [1]*job // room for the group of a job that is written alone
 }
 
-var _ queueing[*job] = (*job)(nil)
-
 var jobPool = sync.Pool{New: func() any { return new(job) }}
-
-func (j *job) place() *ticket { return &j.ticket }
 
 // The most that is written together, and the size of a job over which it is written alone,
 // so that the others do not wait for a long write.
@@ -124,7 +123,7 @@ func (s *Session) submit(op string, t *state, j *job) result {
 // lead writes a job and those that wait and can be written with it.
 func (s *Session) lead(t *state, j *job) {
 	group := t.queue.take(append(j.self[:0], j))
-	defer func() { t.queue.leave(group[1:]) }()
+	defer t.queue.leave(group[1:])
 	for _, other := range group[1:] {
 		other.done.err = errors.New("an append that was written with this one panicked: this one may exist; read the session again")
 	}
@@ -132,12 +131,15 @@ func (s *Session) lead(t *state, j *job) {
 	defer cancel()
 	began := time.Now()
 	res, err := s.append(ctx, t, group)
-	if err != nil && len(group) > 1 && !mayBeWritten(err) { // it may be about one of them
-		t.queue.giveBack(group[1:])
-		group = group[:1]
-		res, err = s.append(j.ctx, t, group)
+	if err == nil || len(group) == 1 || mayBeWritten(err) {
+		s.finish(t, group, res, err, time.Since(began))
+		return
 	}
-	s.finish(t, group, res, err, time.Since(began))
+	for i, j := range group { // the error may be about one of them
+		began, alone := time.Now(), group[i:i+1]
+		res, err := s.append(j.ctx, t, alone)
+		s.finish(t, alone, res, err, time.Since(began))
+	}
 }
 
 // togetherContext returns the context of jobs that are written together: it ends when
