@@ -128,7 +128,6 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if err != nil || row.Gen >= gen {
 		return err
 	}
-	s.store.looks.Add(1)
 	_, err = s.store.drv.SetCurrent(ctx, s.ref, gen, nil)
 	return err
 }

@@ -92,7 +92,6 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 	if st.owner != "" && o.Owner != st.owner {
 		return nil, nil
 	}
-	st.looks.Add(1)
 	if opts.Current && opts.check() == nil { // the key is complete
 		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.String()})
 		switch {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -87,7 +86,6 @@ type shared struct {
 	drv      driver.Driver
 	table    *table
 	outlines outlines
-	looks    atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
 
 	mu sync.Mutex // guards the field below
 	// kept are the events that the driver reports while locks are held, each with
@@ -125,7 +123,6 @@ func newStore(opts *Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	st.looks.Add(1)
 	st.table = newTable(st)
 	return st
 }
@@ -288,7 +285,6 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 // handle returns a handle on a session. It reads nothing, so a session that exists is never
 // reported as an error.
 func (st *Store) handle(row driver.Row) *Session {
-	st.looks.Add(1)
 	return &Session{store: st, ref: row.Ref()}
 }
 
@@ -387,7 +383,6 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 		if err := st.check(ctx, refs...); err != nil {
 			return err
 		}
-		defer st.looks.Add(1)
 		return st.drv.Delete(ctx, driver.Anywhere, refs...)
 	})
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))

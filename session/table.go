@@ -29,14 +29,11 @@ type state struct {
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader
-	current  bool          // whether it was the current session of its key
-	archived bool          // whether it was archived
-	looks    uint64        // Store.looks at the lookup of both
-	wrote    driver.Cursor // the end of the last append of this process
-	wroteAt  time.Time     // the time of its entries
-	rowAt    time.Time     // wroteAt when this process put a row last; before that, the last message that it found
-	fresh    []fresh       // appends of this process that the reader was not given yet
-	known    driver.Cursor // the end as the reader and fresh show it
+	wrote   driver.Cursor // the end of the last append of this process
+	wroteAt time.Time     // the time of its entries
+	rowAt   time.Time     // wroteAt when this process put a row last; before that, the last message that it found
+	fresh   []fresh       // appends of this process that the reader was not given yet
+	known   driver.Cursor // the end as the reader and fresh show it
 }
 
 // fresh is one or more batches that this process has appended.

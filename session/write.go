@@ -246,7 +246,7 @@ func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool)
 		case j.rev != t.row.Rev:
 			return 0, fmt.Errorf("%w: something was erased from it during the call, and nothing was written", ErrReplaced)
 		}
-		if err := j.decide(&View{s: s, t: t, ctx: ctx, held: held}); err != nil {
+		if err := j.decide(&View{s: s, t: t, ctx: ctx}); err != nil {
 			return 0, err
 		}
 	}

@@ -35,10 +35,11 @@ type Driver interface {
 	// If the session ends elsewhere, or lines is empty, Append adds the lines that decide
 	// returns instead. Decide is called with the cursor at which the session ends. Until
 	// Append returns, no other call, in any process, can append to the session or delete
-	// it. An error of decide fails the append. Decide may scan the session and get its
-	// row; it must not call another method of the driver on it. It may be called again if
-	// the driver repeats the append. If decide is nil, an append at another end fails with
-	// [ErrConflict]. An append of no lines only ends an unfinished write of a dead process.
+	// it. An error of decide fails the append. Decide may scan the session, get its row
+	// and look its key up; it must not call another method of the driver on it. It may be
+	// called again if the driver repeats the append. If decide is nil, an append at another
+	// end fails with [ErrConflict]. An append of no lines only ends an unfinished write of
+	// a dead process.
 	Append(ctx context.Context, ref Ref, lines []Line, at Cursor, decide func(ctx context.Context, end Cursor) ([]Line, error)) (Result, error)
 
 	// Scan yields the records of a session in the given direction. Forward it
@@ -51,11 +52,10 @@ type Driver interface {
 
 	// Load returns the current session of a key: the one with the highest gen. A session
 	// with the gen 0 is never current. Without a current session it creates one, and
-	// header returns its first line. Callers that ask for one key
-	// at the same time, in any process, get the same session. If unreadable
-	// lines may be the session of the key, Load fails and creates
-	// nothing. Header may be called several times; the last one counts. If header is nil,
-	// Load only looks.
+	// header returns its first line. Callers that ask for one key at the same time, in any
+	// process, get the same session. If unreadable lines may be the session of the key,
+	// Load fails and creates nothing. Header may be called several times; the last one
+	// counts. If header is nil, Load only looks.
 	Load(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line)) (Row, error)
 
 	// Create makes a session and the current one of its key. Header gets a gen

@@ -133,6 +133,9 @@ func decideCalled(c *check) {
 			if _, err := d.Get(ctx, ref); err != nil {
 				c.errorf("a Get inside of decide fails: %v", err)
 			}
+			if _, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil); err != nil {
+				c.errorf("a Load inside of decide fails: %v", err)
+			}
 			return lines, nil
 		})
 		if called != 1 || r.Start != start {
