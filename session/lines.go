@@ -61,22 +61,6 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	return int64(done.End), done.err
 }
 
-// unchanged returns [ErrConflict] unless all entries after a place only make the session
-// current.
-func (s *Session) unchanged(ctx context.Context, after driver.Cursor) error {
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward, nil) {
-		if err != nil {
-			return err
-		}
-		switch rec.Entry.Body.(type) {
-		case nil, transcript.Header, transcript.Current:
-		default:
-			return ErrConflict
-		}
-	}
-	return nil
-}
-
 func checkReadable(e transcript.Entry) error {
 	if n := len(e.Line()); n > transcript.DefaultMaxLine {
 		return fmt.Errorf("a line of %d bytes is over the limit of %d", n, transcript.DefaultMaxLine)

@@ -253,6 +253,22 @@ func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool)
 	return at, nil
 }
 
+// unchanged returns [ErrConflict] unless all entries after a place only make the session
+// current.
+func (s *Session) unchanged(ctx context.Context, after driver.Cursor) error {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward, nil) {
+		if err != nil {
+			return err
+		}
+		switch rec.Entry.Body.(type) {
+		case nil, transcript.Header, transcript.Current:
+		default:
+			return ErrConflict
+		}
+	}
+	return nil
+}
+
 // finish records what became of jobs that were written together.
 func (s *Session) finish(t *state, group []*job, res driver.Result, err error, took time.Duration) {
 	meta := false

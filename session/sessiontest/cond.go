@@ -156,10 +156,10 @@ func decideElsewhere(c *check) {
 			return []driver.Line{decided}, nil
 		}
 		before := end
-		r, err := d.Append(c.ctx, ref, []driver.Line{given}, end, decide)
+		_, err := d.Append(c.ctx, ref, []driver.Line{given}, end, decide)
 		c.noErr("Append at the end", err)
 		c.errorIf(called > 0, "decide is called for an append at the end")
-		r, err = other.Append(c.ctx, ref, []driver.Line{given}, before, decide)
+		r, err := other.Append(c.ctx, ref, []driver.Line{given}, before, decide)
 		c.noErr("Append elsewhere with decide", err)
 		c.errorIf(called != 1, "decide is called %d times for an append elsewhere, want once", called)
 		end = r.End
