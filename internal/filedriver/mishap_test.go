@@ -455,7 +455,7 @@ func TestPutOfASessionMadeAgain(t *testing.T) {
 	create(t, other, "a", "another key")
 	require.ErrorIs(t, d.Put(t.Context(), row), driver.ErrReplaced)
 	require.NotContains(t, indexText(t, dir), "gone")
-	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere)
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere, nil)
 	require.ErrorIs(t, err, driver.ErrReplaced)
 	row = list(t, d)[0]
 	row.Title = "new"
