@@ -131,7 +131,7 @@ func (w *writer) block(who string, b transcript.Block) {
 	case nil:
 	default:
 		raw, _ := b.(transcript.RawBlock)
-		w.add(who+" "+label(b.BlockType()), fmt.Sprintf("%d bytes of JSON, left out", len(raw.JSON)), 0)
+		w.add(who+" "+label(transcript.BlockType(b)), fmt.Sprintf("%d bytes of JSON, left out", len(raw.JSON)), 0)
 	}
 }
 

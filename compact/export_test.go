@@ -19,6 +19,14 @@ var (
 	ErrIncomplete error = errIncomplete
 )
 
+// The reasons that no program branches on.
+const (
+	NoCut    = noCut
+	TooLarge = tooLarge
+	NoRoom   = noRoom
+	NoGain   = noGain
+)
+
 // Seams for tests.
 var LegalCuts = legalCuts
 

@@ -50,25 +50,28 @@ type Cut struct {
 // full stop.
 type Reason string
 
-// The reasons.
+// Reasons that a program may branch on. The others are sentences alone.
 const (
 	// NotDue is the reason of a trigger, which Plan does not use.
 	NotDue Reason = "the history is not long enough yet"
 	// TooShort: the whole history is kept.
 	TooShort Reason = "all of the history is to be kept"
-	// NoCut: the history is a single exchange for example, or its messages lack
+)
+
+const (
+	// noCut: the history is a single exchange for example, or its messages lack
 	// Origins.
-	NoCut Reason = "there is no place to cut"
-	// TooLarge: what cannot be summarised is larger than Room by far, so a
-	// compaction would not help.
-	TooLarge Reason = "the last exchange alone is larger than the room there is"
-	// NoRoom: the Overhead of the trigger leaves less than a tenth of its limit.
+	noCut Reason = "there is no place to cut"
+	// tooLarge: the part that cannot be summarised is larger than Room by far, so
+	// a compaction would not help.
+	tooLarge Reason = "the last exchange alone is larger than the room there is"
+	// noRoom: the Overhead of the trigger leaves less than a tenth of its limit.
 	// Every turn would need a compaction, so shorten prompt and tools or use a
 	// larger window.
-	NoRoom Reason = "the system prompt and the tools leave no room for a history"
-	// NoGain: the history is larger than Room, and would not become smaller by
+	noRoom Reason = "the system prompt and the tools leave no room for a history"
+	// noGain: the history is larger than Room, and would not become smaller by
 	// 10 % or 2,000 tokens.
-	NoGain Reason = "what could be summarised is too little to make a difference"
+	noGain Reason = "what could be summarised is too little to make a difference"
 )
 
 // String describes the plan on one line. [Cut.Detail] says more.
@@ -76,9 +79,9 @@ func (c Cut) String() string {
 	if c.Nothing != "" {
 		why := string(c.Nothing)
 		switch {
-		case c.Nothing == NoRoom && c.Limit > 0:
+		case c.Nothing == noRoom && c.Limit > 0:
 			why += fmt.Sprintf(": they have ~%d tokens, and a compaction is due at %d; shorten them or use a larger window", c.Overhead, c.Limit)
-		case c.Nothing == TooLarge && c.Room > 0:
+		case c.Nothing == tooLarge && c.Room > 0:
 			why += fmt.Sprintf(": ~%d tokens", c.Room)
 		}
 		return fmt.Sprintf("nothing to compact in ~%d tokens: %s", c.Before, why)
@@ -106,7 +109,7 @@ func Plan(h rebuild.History, opts *Options) Cut {
 	p := newPlanner(h, o)
 	c := p.none
 	if c.Limit > 0 && c.Overhead > c.Limit/10*9 {
-		c.Nothing = NoRoom
+		c.Nothing = noRoom
 		return c
 	}
 	for {
@@ -117,7 +120,7 @@ func Plan(h rebuild.History, opts *Options) Cut {
 		}
 		cut := p.cut(at)
 		if c.Room > 0 && c.Before > c.Room && cut.Before-(cut.After-cut.MaxCarried+min(cut.MaxCarried, p.expected())) < margin(c.Before) {
-			c.Nothing = NoGain
+			c.Nothing = noGain
 			return c
 		}
 		if o.Check == nil || o.Check(cut) {
@@ -221,9 +224,9 @@ func (p *planner) choose() (at int, reason Reason) {
 	at = p.earliest(max(at, 1), share)
 	switch kept := p.size(at, n); {
 	case at == 0:
-		return 0, NoCut
+		return 0, noCut
 	case p.o.Room > 0 && kept+p.prompt > p.o.Room+p.o.Room/4: // an estimate may be off by so much
-		return 0, TooLarge
+		return 0, tooLarge
 	}
 	return at, ""
 }

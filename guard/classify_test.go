@@ -37,6 +37,8 @@ var classifyTests = []struct {
 	{"The request exceeds the maximum context of a 200K token window", guard.Tokens, [3]int{0, 200000, 0}},
 	{"Token indices sequence length is longer than the specified maximum sequence length for this model (25461 > 16384)", guard.Tokens, [3]int{25461, 16384, 0}},
 	{"prompt too long: 131 073 tokens exceed the context window of 131_072 tokens", guard.Tokens, [3]int{131073, 131072, 0}},
+	{"Prompt exceeds maximum input sequence length (51200 tokens): prompt_tokens=52113", guard.Tokens, [3]int{52113, 51200, 0}},
+	{"Your current plan supports only k3 up to 256K context. 1M context is available on higher-tier plans.", guard.Tokens, [3]int{0, 256000, 0}},
 	{"input exceeds context window: 1.2M tokens > 1M tokens", guard.Tokens, [3]int{1200000, 1000000, 0}},
 
 	{"Your request exceeded model token limit : 262144", guard.Tokens, [3]int{0, 262144, 0}},
@@ -139,6 +141,7 @@ var classifyTests = []struct {
 	// Not overflows.
 	{"Rate limit reached for m on tokens per minute (TPM): Limit 6000, Used 5900, Requested 700.", guard.NotOverflow, [3]int{}},
 	{"Too many tokens, please wait before trying again.", guard.NotOverflow, [3]int{}},
+	{"You have exceeded the maximum number of tokens allowed within a given time frame.", guard.NotOverflow, [3]int{}},
 	{"Number of request tokens has exceeded your per-minute rate limit", guard.NotOverflow, [3]int{}},
 	{"Requests have exceeded token rate limit of your current pricing tier. Please retry after 60 seconds.", guard.NotOverflow, [3]int{}},
 	{"Quota exceeded for metric: generate_content_free_tier_input_token_count, limit: 250000", guard.NotOverflow, [3]int{}},

@@ -50,9 +50,9 @@ import (
 //
 // If nothing helps the error is an [*OverflowError] through which the
 // application's own error is seen. Do adds no answer to the history: append
-// what it returns. Nor does it check whether it is the model's turn: a history
-// that ends with an answer is sent as it is, see turn.Retry and turn.Continue. A cancelled ctx leaves the history
-// at the last change that was committed whole.
+// what it returns. Nor does it check whether it is the model's turn: formats
+// put a short text of the user after an answer at the end, see turn.Retry and turn.Continue. A cancelled ctx leaves the
+// history at the last change that was committed whole.
 //
 // Do may be called by several goroutines, for different sessions.
 func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.Context, c Call) (T, error)) (T, error) {
@@ -134,6 +134,7 @@ type run struct {
 	again   bool                   // whether the call after an empty answer was made
 	trial   *trial                 // the cure that the next call proves
 	tried   map[string]bool        // refused parts that had a cure
+	there   place                  // where the last error points
 }
 
 func (r *run) read(ctx context.Context) error {
@@ -328,8 +329,8 @@ func (r *run) need(o Overflow) Need {
 	n := Need{Overflow: o, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == recalltool.Read })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
-	if o.Kind == Messages && o.Prompt > 0 {
-		n.Room = max(int(float64(history)*float64(o.Limit)/float64(o.Prompt)*4/5), 1)
+	if o.Kind == Messages && o.Limit > 0 {
+		n.Room = max(int(float64(history)*float64(o.Limit)/float64(max(o.Prompt, len(r.request.Messages), o.Limit))*4/5), 1)
 	} else if r.window > 0 {
 		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)
 		n.Room = max(int(room)-(r.size-history), 1)

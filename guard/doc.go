@@ -20,7 +20,7 @@
 // Every change is committed to the history before the next call, so a restart sends
 // the same request. If the provider refuses a [Part] of a request, Do calls again
 // without it, and commits that once it is proven. Other errors and all answers are
-// returned unchanged.
+// returned unchanged. docs/REFUSALS.md lists the parts and their cures.
 //
 // Set the window of a model in three places, each of which works without the others:
 // the Guard, which then checks requests before it sends them; the trigger of a

@@ -35,6 +35,12 @@ type Guard struct {
 	// With the limits in a [Calibrated] history it goes into every call. Media and
 	// messages above its numbers make room before the call.
 	Takes transcript.Takes
+	// Format renders a request as the calls do: the Format of the API in package wire.
+	// With it Do finds the part of a request that an error names by its place, as in
+	// "messages.3.content.1". Nil: places are not followed.
+	Format interface {
+		Request(req transcript.Request) (body []byte, report rebuild.Report, err error)
+	}
 	// Window is the context window of the model in tokens; 0: not known. If it
 	// is known, requests too long by estimate are made smaller before they are
 	// sent. A [Calibrated] history may have a smaller one.
@@ -129,6 +135,7 @@ func (g *Guard) request(h rebuild.History, c transcript.Calibration) (transcript
 	c.Endpoint = g.Endpoint
 	req := transcript.Request{Model: g.Model, System: h.SystemPrompt(g.System), Tools: g.Tools, MaxOutput: g.MaxOutput, Takes: c.Takes().And(g.Takes)}
 	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools), Endpoint: g.Endpoint}
+	c.Without = req.Takes.Without
 	messages, mark := rebuild.For(h.Messages, c)
 	req.Messages, made.Thought = rebuild.Reasoned(messages, made.PromptHash)
 	made.PromptHash += mark

@@ -77,8 +77,9 @@ type Overflow struct {
 
 	// Prompt is the size of the request without the output it reserves, in
 	// tokens. For [Bytes], [Messages] and [Part] it is in the unit that the
-	// provider counts: bytes, characters, messages, images or pixels. If the error names only one sum of prompt
-	// and output, it is that sum. Zero means that the error does not say.
+	// provider counts: bytes, characters, messages, images or pixels. If the
+	// error names only one sum of prompt and output, it is that sum. Zero means
+	// that the error does not say.
 	Prompt int
 
 	// Limit is what the provider allows, in the unit of Prompt: for tokens the
@@ -97,9 +98,9 @@ type Overflow struct {
 	// for the output.
 	AtLeast bool
 
-	// Path is where in the request the thing is that was refused, as the error
-	// writes it: "messages.3.content.1" for example. Empty means that the
-	// error does not say; only a [Part] has one.
+	// Path is the place of the refused part in the request, as the error writes
+	// it: "messages.3.content.1" for example. Empty means that the error does
+	// not say; only a [Part] has one.
 	Path string
 
 	// Rule is the name of the rule that decided, for logs and tests: also of

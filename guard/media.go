@@ -147,7 +147,7 @@ func (r *run) count(ctx context.Context) error {
 // mediaOf lists the media of a kind in the request, oldest first.
 func (r *run) mediaOf(kind string) []medium {
 	return slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
-		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return b.BlockType() == kind })
+		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return transcript.BlockType(b) == kind })
 	})
 }
 

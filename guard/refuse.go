@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -21,6 +22,10 @@ type trial struct {
 // namesMedia is the rule of an error that no rule knows, of which only the word for a
 // medium is known. All media are left out, once.
 const namesMedia = "names media"
+
+// namesPlace is the rule of an error that no rule knows, of which only the place is
+// known. The part there is left out, if it is a medium or data for its maker alone.
+const namesPlace = "names place"
 
 // isStaged reports whether stages cure a refused part: they replace media and
 // texts by size and number.
@@ -48,7 +53,7 @@ func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 		return c, c.Unread != "" && !r.tried[o.Refused]
 	case "image", "document", "media":
 		c.Left = r.unreadable(o)
-		return c, len(c.Left) > 0 && !r.tried[o.Refused+" all"] && (o.Rule != namesMedia || !r.tried[o.Refused])
+		return c, len(c.Left) > 0 && (o.Rule != namesMedia || !r.tried[o.Refused])
 	}
 	c.Without = without[o.Refused]
 	return c, c.Without != nil && !r.tried[o.Refused]
@@ -88,27 +93,72 @@ func isOwn(b transcript.Block) bool {
 	return len(extra["ext"]) > 0
 }
 
-// unreadable returns the media that may be the cause of a refusal: all in the newest
-// message with any, and their equals; the second time all.
+// unreadable returns the media that may be the cause of a refusal: those at the place
+// that it names, or all in the newest message with any, and their equals. After that, and
+// in the last call, it returns all.
 func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
-	all := slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
-		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || b.BlockType() == o.Refused })
-	})
-	chosen := all
-	if !r.tried[o.Refused] && o.Rule != namesMedia {
-		chosen = slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return m.message != all[len(all)-1].message })
-		for _, m := range all {
-			if slices.ContainsFunc(chosen, m.equals) {
-				chosen = append(chosen, m)
-			}
+	all := findMedia(r.request.Messages)
+	chosen := r.there.media
+	if o.Rule != namesPlace && (len(chosen) == 0 || r.attempt == maxCalls-2) {
+		all = slices.DeleteFunc(all, func(m medium) bool {
+			return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || transcript.BlockType(b) == o.Refused })
+		})
+		chosen = slices.Clone(all)
+		if !r.tried[o.Refused] && o.Rule != namesMedia {
+			chosen = slices.DeleteFunc(chosen, func(m medium) bool { return m.message != all[len(all)-1].message })
 		}
 	}
-	for _, m := range chosen {
-		if ref := (transcript.BlockRef{Entry: m.from.Entry, Block: m.from.Block}); !slices.Contains(left, ref) {
+	for _, m := range all {
+		if ref := (transcript.BlockRef{Entry: m.from.Entry, Block: m.from.Block}); slices.ContainsFunc(chosen, m.equals) && !slices.Contains(left, ref) {
 			left = append(left, ref)
 		}
 	}
 	return left
+}
+
+// A place is the part of a request that an error points to.
+type place struct {
+	media []medium
+	own   bool // data for its maker alone
+}
+
+// placeOf finds the blocks at a path such as "messages.3.content.1". It finds none if
+// they are of several kinds, or a text or a call is among them.
+func (r *run) placeOf(path string) (found place) {
+	if path == "" || r.g.Format == nil {
+		return place{}
+	}
+	body, _, err := r.g.Format.Request(r.request)
+	var doc any
+	if err != nil || json.Unmarshal(body, &doc) != nil {
+		return place{}
+	}
+	part := data(partAt(doc, path))
+	if len(part) == 0 {
+		return place{}
+	}
+	holds := func(b transcript.Block) bool { return isIn(part, b) }
+	for _, m := range findMedia(r.request.Messages) {
+		if slices.ContainsFunc(m.blocks, holds) {
+			found.media = append(found.media, m)
+		}
+	}
+	for _, m := range r.request.Messages {
+		for _, b := range m.Content {
+			if res, ok := b.(transcript.ToolResultBlock); ok {
+				b = res.WithContent(slices.DeleteFunc(slices.Clone(res.Content), transcript.IsMedia)...)
+			}
+			_, opaque := b.(transcript.RawBlock)
+			switch {
+			case transcript.IsMedia(b) || !holds(b):
+			case opaque || transcript.IsReasoning(b):
+				found.own = true
+			default:
+				return place{}
+			}
+		}
+	}
+	return found
 }
 
 // equals reports whether two media share a block.
@@ -123,9 +173,6 @@ func (r *run) try(ctx context.Context, o Overflow, err error) error {
 	c, _ := r.remedy(o)
 	if r.tried == nil {
 		r.tried = map[string]bool{}
-	}
-	if r.tried[o.Refused] {
-		r.tried[o.Refused+" all"] = true
 	}
 	r.tried[o.Refused] = true
 	ev, _ := r.g.evidence(err)
@@ -161,12 +208,16 @@ func (r *run) prove(ctx context.Context) {
 // returns the error of Do, or nil if another call may help.
 func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 	ev, o := r.g.evidence(err)
-	if o.Rule == none && isRefusal(ev.status) && find("names_media").MatchString(strings.Join(ev.texts, "\n")) && !find("not_media").MatchString(strings.Join(ev.texts, "\n")) {
-		o = Overflow{Kind: Part, Refused: "media", Rule: namesMedia}
+	if r.there = (place{}); isMedium(o) {
+		r.there = r.placeOf(o.Path)
+	} else if o.Rule == none && isRefusal(ev.status) {
+		o = r.guess(ev)
 	}
 	if t := r.trial; t != nil && ctx.Err() == nil {
 		switch {
-		case o.Kind == Part && o.Refused == t.of.Refused && (saidIn(ev) == t.text || !isMedium(o)):
+		case t.of.Path != "" && len(r.there.media) > 0: // another place: the first is proven
+			r.prove(ctx)
+		case saidIn(ev) == t.text, o.Kind == Part && o.Refused == t.of.Refused && !isMedium(o):
 			if _, more := r.remedy(o); more && isMedium(o) {
 				return o, nil // try replaces the cure
 			}
@@ -180,6 +231,25 @@ func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 		return o, err
 	}
 	return o, nil
+}
+
+// guess names the part that an error without a rule may be about.
+func (r *run) guess(ev evidence) Overflow {
+	text := strings.Join(ev.texts, "\n")
+	o := Overflow{Kind: Part, Refused: "media", Path: find("path").FindString(text), Rule: namesPlace}
+	if ev.status == http.StatusBadRequest || ev.status == http.StatusUnprocessableEntity {
+		r.there = r.placeOf(o.Path)
+	}
+	switch {
+	case len(r.there.media) > 0:
+	case r.there.own:
+		o.Refused = "reasoning"
+	case find("names_media").MatchString(text) && !find("not_media").MatchString(text):
+		o.Rule = namesMedia
+	default:
+		return Overflow{Rule: none}
+	}
+	return o
 }
 
 func isMedium(o Overflow) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // pictures is a conversation with an image in each of its texts, which keeps
@@ -162,6 +163,19 @@ func TestTooManyMessages(t *testing.T) {
 	require.Len(t, s.calls, 2)
 	require.Len(t, c.relief, 1)
 	require.Equal(t, 2048, c.known("m").Messages)
+
+	// Without a number in the error the messages of the request are counted.
+	c = talked(t, 4_000)
+	for range 147 {
+		_, err = c.Append(t.Context(), transcript.AssistantText("yes"), transcript.UserText("and"))
+		require.NoError(t, err)
+	}
+	s = &script{errs: []error{parts{Status: 400, Code: "messages_too_long", Message: "messages may contain at most 148 entries"}}}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m", Window: 1_000_000}, c, s.call)
+	require.NoError(t, err)
+	size := tokens.Estimator{}.Count("", nil, s.calls[0].Messages)
+	require.Len(t, s.calls[0].Messages, 297)
+	require.InDelta(t, size*148/297*4/5, c.relief[0], 5)
 }
 
 // Media above the number that a service takes go before the call, some more than needed,
@@ -177,10 +191,30 @@ func TestMediaAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 15, imagesIn(s.calls[1]))
 
-	c = pictures(t, 25) // learned from a refusal
-	s = &script{errs: []error{errors.New("400 image count 25 exceeds the limit of 20")}}
-	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
-	require.NoError(t, err)
-	require.Equal(t, 15, imagesIn(s.calls[1]))
-	require.Equal(t, 20, c.known("m").Images)
+	for _, text := range []string{ // learned from a refusal
+		"image count 25 exceeds the limit of 20", "Too much media: 0 document pages + 25 images > 20",
+		"too many images and documents: 25 + 0 > 20", "Please use fewer than 20 images in your request to models/m",
+	} {
+		c = pictures(t, 25)
+		s = &script{errs: []error{parts{Status: 400, Message: text}}}
+		_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+		require.NoError(t, err)
+		require.Equal(t, 15, imagesIn(s.calls[1]), text)
+		require.Equal(t, 20, c.known("m").Images, text)
+	}
+}
+
+// A form that the guard knows not to be taken is left out as if it were learned: the note
+// names the entry, and answers record that their request lacked something.
+func TestFormsOfTheService(t *testing.T) {
+	c := pictures(t, 2)
+	s := &script{}
+	for _, takes := range []transcript.Takes{{}, {Without: []transcript.Form{transcript.Images}}} {
+		_, err := guard.Do(t.Context(), &guard.Guard{Model: "m", Takes: takes}, c, s.call)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, imagesIn(s.calls[0]))
+	require.Zero(t, imagesIn(s.calls[1]))
+	require.Contains(t, s.calls[1].Messages[0].Text(), "because the model takes none; it is in entry e1]")
+	require.NotEqual(t, s.calls[0].Made.PromptHash, s.calls[1].Made.PromptHash)
 }

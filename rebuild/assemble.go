@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/convolog/convolog/transcript"
@@ -28,6 +29,7 @@ type assembler struct {
 	now     running
 	late    []int // items that have changed, see touched, or are shown no longer
 
+	edited    int  // the ord of the last hide of a line so far
 	displaced bool // lines follow the last answer because it was made without them
 	prompted  bool // the last item is a system prompt, which stays before the next answer
 	lastUser  int  // the greatest ord of the lines since the last answer, -1 for none
@@ -81,6 +83,7 @@ type item struct {
 	after      int                // as of its node
 	cut        bool               // incomplete, aborted or failed
 	flat       bool               // its lines do not record that they belong together
+	bare       bool               // a call of it is hidden, and its reasoning goes with it
 	closed     bool               // a result came after one of its calls: a flat answer is over
 	api, model string
 	calls      []*call // one for each tool call in parts
@@ -146,6 +149,10 @@ func (a *assembler) started() int { return len(a.turns) - 1 }
 
 // add takes the next line of those that are not compactions or clips.
 func (a *assembler) add(n *node) {
+	if n.hidden > 0 {
+		a.hide(n)
+		return
+	}
 	a.lastUser = max(a.lastUser, n.ord)
 	switch b := n.body.(type) {
 	case transcript.System, transcript.Tools:
@@ -154,12 +161,15 @@ func (a *assembler) add(n *node) {
 		a.addStatus(n, b.CallID, b.Call, status{state: Dispatched})
 	case transcript.Decision:
 		a.addStatus(n, b.CallID, b.Call, status{decided[b.Verdict], b.By, b.Reason})
+	case transcript.Interrupt:
+		a.addEnd(n, b)
 	case transcript.MessageLine:
 		a.prompted = false
 		content, since := b.Content, n.ord
 		if clips := a.clips[n.id]; len(clips) > 0 {
 			content, since = a.clipped(n, &b, clips)
 		}
+		since = max(since, n.edited)
 		if !n.complete {
 			a.note("incomplete-batch", n.id, "line of type %s", b.Kind)
 		}
@@ -169,6 +179,21 @@ func (a *assembler) add(n *node) {
 		} else {
 			a.addUser(n, &b, content, since)
 		}
+	}
+}
+
+// hide leaves a line out. Without a call, the reasoning of its answer is not what the
+// model wrote, so it goes too.
+func (a *assembler) hide(n *node) {
+	a.edited = max(a.edited, n.hidden)
+	a.note("hidden-entry", n.id, "")
+	f, _ := n.body.(transcript.MessageLine)
+	if f.Kind != transcript.TypeToolUse {
+		return
+	}
+	if ans := a.answerOf(&f); ans != nil {
+		ans.bare, ans.since = true, max(ans.since, n.hidden)
+		ans.parts = slices.DeleteFunc(ans.parts, func(p part) bool { return transcript.IsReasoning(p.block) })
 	}
 }
 
@@ -188,6 +213,33 @@ func (a *assembler) addPrompt(n *node) {
 	a.prompted = true
 }
 
+// addEnd shows that a turn ended without an answer, as a text of the user: otherwise
+// its text and the next one would be one message.
+func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
+	last := len(a.items) - 1
+	if last < 0 || a.items[last].isEnd() || a.items[last].concludes() && !a.items[last].cut {
+		return
+	}
+	it := a.newItem(n, 1)
+	it.aside, it.since = true, n.ord
+	it.parts = append(it.parts, part{transcript.TextBlock{Text: endText(end)}, source{n, transcript.WholeEntry}})
+	a.items = append(a.items, it)
+}
+
+// isEnd reports whether the item is the note that a turn ended.
+func (it *item) isEnd() bool {
+	if len(it.parts) == 0 {
+		return false
+	}
+	_, ok := it.parts[0].from.node.body.(transcript.Interrupt)
+	return ok
+}
+
+// concludes reports whether the item is an answer that shows no call.
+func (it *item) concludes() bool {
+	return it.answer && it.shows() && !slices.ContainsFunc(it.calls, (*call).kept)
+}
+
 func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 	t := a.last()
 	t.repairs = append(t.repairs, repairf(rule, entry, format, args...))
@@ -196,7 +248,7 @@ func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 func (a *assembler) newItem(n *node, parts int) *item {
 	it := a.itemSlab.one()
 	it.ord = n.ord
-	it.entry, it.parts, it.before, it.after = n.id, a.partSlab.take(parts)[:0], n.edited, noAfter
+	it.entry, it.parts, it.before, it.after = n.id, a.partSlab.take(parts)[:0], max(n.edited, a.edited), noAfter
 	return it
 }
 
@@ -301,7 +353,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.MessageLine, content []tran
 			a.note("misplaced-block", n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
 		default:
-			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil {
+			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil && !(ans.bare && transcript.IsReasoning(b)) {
 				ans.parts = append(ans.parts, part{b, from})
 			}
 		}
@@ -312,18 +364,10 @@ func (a *assembler) addAnswer(n *node, f *transcript.MessageLine, content []tran
 // for a tool_use line without mid the answer it follows directly; else a new
 // one, with room for the parts of the line.
 func (a *assembler) answerFor(n *node, f *transcript.MessageLine, parts int) *item {
-	first := a.last().first
-	id := n.id
-	if f.Of != "" {
-		id = f.Of
-		if ans := a.now.byID[id]; ans != nil {
-			return ans
-		}
-	} else if f.Kind == transcript.TypeToolUse {
-		if i := len(a.items); i > first && a.items[i-1].answer && !a.items[i-1].closed {
-			return a.items[i-1]
-		}
+	if ans := a.answerOf(f); ans != nil {
+		return ans
 	}
+	id := cmp.Or(f.Of, n.id)
 	ans := a.newItem(n, parts)
 	ans.entry, ans.answer = id, true
 	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
@@ -334,6 +378,17 @@ func (a *assembler) answerFor(n *node, f *transcript.MessageLine, parts int) *it
 	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)
 	return ans
+}
+
+// answerOf returns the earlier answer that a line continues, or nil.
+func (a *assembler) answerOf(f *transcript.MessageLine) *item {
+	if f.Of != "" {
+		return a.now.byID[f.Of]
+	}
+	if i := len(a.items); f.Kind == transcript.TypeToolUse && i > a.last().first && a.items[i-1].answer && !a.items[i-1].closed {
+		return a.items[i-1]
+	}
+	return nil
 }
 
 // addCall adds a call to an answer, unless it is already recorded there.

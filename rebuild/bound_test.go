@@ -357,6 +357,12 @@ func (k *talk) step() {
 				ids := k.append(transcript.Clip{Clips: []transcript.Clipping{{Entry: e, Content: "short"}}})
 				k.tracef("clip %s of %s", ids, e)
 			}
+			if k.rng.IntN(3) == 0 {
+				k.edits++
+				e := k.log[k.rng.IntN(len(k.log))].Entries
+				hide := transcript.Hide{Entries: []string{e[len(e)-1].ID}, Off: k.rng.IntN(3) == 0}
+				k.tracef("%s %+v", k.append(hide), hide)
+			}
 		case 2:
 			if n := k.rng.IntN(4); n == 0 {
 				ids := k.append(transcript.System{Text: fmt.Sprint("prompt ", k.n)})

@@ -123,6 +123,10 @@ func TestFoldGrowsWithItsInput(t *testing.T) {
 			items := append([]transcript.Item{calls(n, own)}, results(n, own)...)
 			return append(items, repeat(n, transcript.Clip{Clips: []transcript.Clipping{{Entry: "e2", Content: "c"}}})...)
 		},
+		"hides": func(n int) []transcript.Item {
+			items := append([]transcript.Item{calls(n, own)}, results(n, own)...)
+			return append(items, repeat(n, transcript.Hide{Entries: []string{"e2"}})...)
+		},
 		"rewinds": func(n int) (items []transcript.Item) {
 			for i := range n {
 				items = append(items, transcript.UserText("a"), transcript.Rewind{To: fmt.Sprint("e", i/2+1)})

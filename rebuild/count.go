@@ -12,8 +12,8 @@ import (
 // the counts of all messages on their own. It depends on the history alone: not on the
 // time, nor on earlier counts.
 //
-// A Tally calls its Counter about once for each message. A compaction, a clip
-// and a rewind make it count the history anew; a late result makes it count anew
+// A Tally calls its Counter about once for each message. A compaction, a clip,
+// a hide and a rewind make it count the history anew; a late result makes it count anew
 // from the message with the call on. It is for one goroutine. A panic of the
 // Counter leaves it unchanged.
 type Tally struct {

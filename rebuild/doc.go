@@ -17,7 +17,8 @@
 //     result without a call is left out;
 //   - of an answer that was cut, the text stays and the unfinished calls go;
 //   - a [transcript.Rewind] takes the history back, a [transcript.Compaction]
-//     replaces its older part, a [transcript.Clip] shortens parts of it.
+//     replaces its older part, a [transcript.Clip] shortens parts of it, and a
+//     [transcript.Hide] leaves entries out.
 //
 // The packages below rebuild/wire render a history for a provider and apply
 // rules of that provider alone.

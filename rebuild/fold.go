@@ -17,7 +17,7 @@ type Options struct {
 	// Summary is where the summary of a compaction is shown.
 	Summary SummaryForm
 	// Full shows the whole conversation: compactions and clips are ignored,
-	// rewinds are not.
+	// rewinds and hides are not.
 	Full bool
 	// Tail means that the first batch is the first one that a later compaction
 	// keeps: earlier batches are missing, and needed only by a rewind to them,
@@ -39,7 +39,7 @@ const (
 // Fold makes a history of entries. Feed it the batches of a transcript in
 // order, at any pace; ask for the history at any time. Each answer costs the
 // number of messages, not the number of entries read so far; only a rewind, a
-// compaction and a clip make it start over.
+// compaction, a clip and a hide make it start over.
 //
 // A Fold keeps the IDs and bodies of added entries and does not change them. It
 // is for one goroutine; its results may be passed to others.
@@ -63,8 +63,8 @@ type Fold struct {
 	placing *placing   // for Where; nil when it must be made anew
 }
 
-// node is a message line, a system prompt, tools, a dispatch, a decision, a compaction
-// or a clip.
+// node is a message line, a system prompt, tools, a dispatch, a decision, an end of a
+// turn, a compaction, a clip or a hide.
 type node struct {
 	id       string // of its entry
 	body     transcript.Body
@@ -74,7 +74,8 @@ type node struct {
 	batch    int // ordinal of the batch
 	complete bool
 	dead     int // the ord that the retry which superseded it began with, 0 for none
-	edited   int // the dead of the superseded node right before it, 0 for none
+	edited   int // the dead of the superseded node right before it, or the ord of the hide that shows it again
+	hidden   int // the ord of the hide in force, 0 for none; path sets it and edited
 	after    int // the tip after the line of coversTo, or after the line its request was rendered from; noAfter if none
 }
 
@@ -97,8 +98,15 @@ type placing struct {
 	kept       int             // the first node that the last live compaction keeps
 	compacted  map[string]bool // before kept, in the same batch
 	clipped    map[string]bool
+	hidden     map[string]bool
 	superseded map[string]bool
 	rewound    map[string]bool // nodes; a rewind may be in the same batch
+}
+
+// hiding is the last live hide of an entry.
+type hiding struct {
+	ord int
+	off bool
 }
 
 // noAfter differs from every index of a node and from -1, which is before all
@@ -160,6 +168,15 @@ func (f *Fold) Add(b transcript.Batch) error {
 
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
+	case transcript.Interrupt:
+		if b.Ended != "" {
+			if n := f.addNode(e, complete); f.asm != nil {
+				f.asm.add(n)
+			}
+		}
+	case transcript.Hide:
+		f.addNode(e, complete)
+		f.asm = nil
 	case transcript.MessageLine, transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision:
 		n := f.addNode(e, complete)
 		if f.asm != nil && f.asm.displaces(n) {
@@ -387,10 +404,35 @@ func (f *Fold) assemble() *assembler {
 	return a
 }
 
+// hides returns the hides in force, by entry.
+func (f *Fold) hides() map[string]hiding {
+	all := map[string]hiding{}
+	for i := f.tip; i >= 0; i = f.nodes[i].parent {
+		h, _ := f.nodes[i].body.(transcript.Hide)
+		for _, id := range h.Entries {
+			if _, later := all[id]; !later && f.nodes[i].dead == 0 {
+				all[id] = hiding{i, h.Off}
+			}
+		}
+	}
+	return all
+}
+
 func (f *Fold) path() []int {
-	path := make([]int, 0, f.tip+1)
+	path, hides := make([]int, 0, f.tip+1), f.hides()
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
 		if dead := f.nodes[i].dead; dead == 0 {
+			n := f.nodes[i]
+			n.hidden, n.edited = 0, 0
+			if _, ok := n.body.(transcript.MessageLine); ok {
+				switch h := hides[n.id]; {
+				case h.ord < i: // of an earlier line with the same ID
+				case h.off:
+					n.edited = h.ord
+				default:
+					n.hidden = h.ord
+				}
+			}
 			path = append(path, i)
 		} else if len(path) > 0 {
 			next := f.nodes[path[len(path)-1]]
@@ -433,6 +475,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	if by == "" {
 		a.note("unresolved-boundary", e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
 	}
+	changed := f.hideSummarised(a, &c, path[marker:], path[start:])
 	a.summary, a.turnsBefore, a.compacted = &c, c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {
 		before := newAssembler()
@@ -442,7 +485,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	from := source{node: &node{id: e.id}} // of no batch
 	say := func(answer bool, texts ...string) {
 		it := a.newItem(from.node, len(texts))
-		it.answer = answer
+		it.answer, it.since = answer, changed
 		for _, text := range texts {
 			if text != "" {
 				it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, from})
@@ -463,4 +506,25 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 		say(true, summaryReply)
 	}
 	return start
+}
+
+// hideSummarised removes the carried items of hidden entries from a compaction, and
+// returns the ord of the last hide that concerns them. Its summary stays, which is
+// noted for each entry that a later line hides and that is not kept.
+func (f *Fold) hideSummarised(a *assembler, c *transcript.Compaction, later, kept []int) (since int) {
+	hides := f.hides()
+	*c, _ = c.WithoutCarried(func(entry string) bool {
+		h, ok := hides[entry]
+		since = max(since, h.ord)
+		return ok && !h.off
+	})
+	for _, i := range later {
+		h, _ := f.nodes[i].body.(transcript.Hide)
+		for _, id := range h.Entries {
+			if hides[id] == (hiding{ord: i}) && !slices.ContainsFunc(kept, func(n int) bool { return f.nodes[n].id == id }) {
+				a.note("hidden-entry", id, "a summary may have its words")
+			}
+		}
+	}
+	return since
 }

@@ -13,7 +13,7 @@ import (
 
 // For returns messages of a [History] as the model and the endpoint of c take
 // them. A note replaces media that they refused, or take none of. Reasoning that
-// they refused goes if its API signs it; blocks of other APIs become those of
+// they refused goes if its API signs it. All blocks of refused answers become those of
 // another model, so renderers leave out all that is for their maker alone. So do
 // blocks that another endpoint of Gemini or of the Responses API made, if both
 // endpoints are known. Texts and calls stay.
@@ -23,7 +23,7 @@ import (
 // crosses between requests that leave out different things. Answers in the result
 // carry no mark if it is this one, so [Reasoned] takes them with the hash alone.
 //
-// The messages given are not modified, and may be what For returns.
+// The messages given are not modified, and may be a result of For.
 func For(messages []transcript.Message, c transcript.Calibration) (out []transcript.Message, mark string) {
 	unread := answersUpTo(messages, c.Unread)
 	if len(c.Without)+len(c.Left) > 0 {
@@ -35,10 +35,14 @@ func For(messages []transcript.Message, c transcript.Calibration) (out []transcr
 		own := false // the message has slices of its own
 		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
 			b, from := shownAs(m.Content[j], o, c), o
-			if unread[o.Entry] && !signs(o.API) || isForeign(o, c.Endpoint) {
+			if unread[o.Entry] || isForeign(o, c.Endpoint) {
 				from.Model = otherModel
 			}
-			if mark != "" && o.Answer != nil {
+			switch {
+			case mark == "" || o.Answer == nil:
+			case !c.Takes().Has(transcript.Signatures):
+				from.Answer = nil // nothing is bound there
+			default:
 				from.Answer = marked(answers, o.Answer, mark)
 			}
 			if b == nil && from == o {
@@ -135,7 +139,7 @@ func shownAs(b transcript.Block, o transcript.Origin, c transcript.Calibration) 
 	}
 	switch b := b.(type) {
 	case transcript.ImageBlock, transcript.DocumentBlock:
-		if !c.Takes().Has(transcript.Form(b.BlockType() + "s")) {
+		if !c.Takes().Has(transcript.Form(transcript.BlockType(b) + "s")) {
 			why = "the model takes none"
 		}
 		if why != "" {
@@ -170,7 +174,7 @@ func MediaNote(b transcript.Block, entry, why string) string {
 	case transcript.DocumentBlock:
 		src = b.Source
 	}
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	if src.MediaType != "" {
 		kind += " (" + src.MediaType + ")"
 	}

@@ -33,8 +33,8 @@ func (f *Fold) InForce() (ids []string) {
 }
 
 // Since returns the IDs of the live lines that were not part of the conversation when
-// any of the given entries was its last one. It leaves out compactions and clips, and
-// ignores entries that were not added.
+// any of the given entries was its last one. It leaves out compactions, clips and hides
+// with the hidden lines, and ignores entries that were not added.
 func (f *Fold) Since(entries ...string) (ids []string) {
 	before := make([]bool, len(f.nodes))
 	for _, id := range entries {
@@ -45,9 +45,9 @@ func (f *Fold) Since(entries ...string) (ids []string) {
 	}
 	for _, n := range f.path() {
 		switch f.nodes[n].body.(type) {
-		case transcript.Compaction, transcript.Clip:
+		case transcript.Compaction, transcript.Clip, transcript.Hide:
 		default:
-			if !before[n] {
+			if !before[n] && f.nodes[n].hidden == 0 {
 				ids = append(ids, f.nodes[n].id)
 			}
 		}

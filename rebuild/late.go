@@ -47,7 +47,7 @@ func (a *assembler) addLate(r *result, c *call) {
 		case transcript.ImageBlock, transcript.DocumentBlock:
 			it.parts = append(it.parts, part{inner, r.from})
 		default:
-			a.note("misplaced-block", r.from.node.id, "a %s block in a late tool result", inner.BlockType())
+			a.note("misplaced-block", r.from.node.id, "a %s block in a late tool result", transcript.BlockType(inner))
 		}
 	}
 	a.items = append(a.items, it)

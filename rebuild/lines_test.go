@@ -72,7 +72,7 @@ func show(h rebuild.History) string {
 				}
 				fmt.Fprintf(&sb, " result%s(%s %s)", mark, b.CallID, b.Text())
 			default:
-				fmt.Fprintf(&sb, " %s", b.BlockType())
+				fmt.Fprintf(&sb, " %s", transcript.BlockType(b))
 			}
 		}
 		sb.WriteByte('\n')

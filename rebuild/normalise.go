@@ -49,7 +49,7 @@ func (a *assembler) normaliseBlock(entry, where string, b transcript.Block) tran
 	case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
 		return b
 	}
-	a.note("misplaced-block", entry, "a %s block in a %s", b.BlockType(), where)
+	a.note("misplaced-block", entry, "a %s block in a %s", transcript.BlockType(b), where)
 	return nil
 }
 

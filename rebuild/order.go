@@ -21,13 +21,17 @@ func (f *Fold) feed(a *assembler, path []int) {
 	for _, i := range path {
 		n := f.nodes[i]
 		at := len(shown)
-		switch b := n.body.(type) {
+		body := n.body
+		if n.hidden > 0 {
+			body = transcript.Hide{}
+		}
+		switch b := body.(type) {
 		case transcript.System, transcript.Tools:
 			if i < a.compacted || !begun {
 				*a.prompts.of(b) = b
 				continue
 			}
-		case transcript.Dispatch, transcript.Decision:
+		case transcript.Dispatch, transcript.Decision, transcript.Interrupt, transcript.Hide:
 		case transcript.MessageLine:
 			begun = true
 			if b.Role != transcript.RoleAssistant {

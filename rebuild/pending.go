@@ -11,7 +11,8 @@ import (
 // application resumes or closes it. The zero value means that all is finished.
 type Pending struct {
 	// Owed is set if it is the model's turn: the history ends with a user
-	// message. The fields below have details.
+	// message, apart from the note that a turn has ended. The fields below have
+	// details.
 	Owed bool `json:"owed,omitempty"`
 	// User is the text of the user that has no answer yet.
 	User string `json:"user,omitempty"`
@@ -32,8 +33,11 @@ func (f *Fold) Pending() Pending {
 	if len(a.items) == 0 || len(msgs) == 0 {
 		return p
 	}
-	p.Owed = msgs[len(msgs)-1].Role == transcript.RoleUser
 	items := a.items[a.last().first:]
+	for len(items) > 0 && items[len(items)-1].isEnd() {
+		items = items[:len(items)-1]
+	}
+	p.Owed = msgs[len(msgs)-1].Role == transcript.RoleUser && (len(items) == 0 || !items[len(items)-1].concludes())
 	spoken := len(items) // the items up to the last answer
 	for spoken > 0 && !items[spoken-1].answer {
 		spoken--

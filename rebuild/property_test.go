@@ -101,7 +101,13 @@ func script(data []byte) []transcript.Batch {
 			emit(fmt.Sprintf(`{"type":"clip",%s,"clips":[{"entry":%q,"content":"c"},{"entry":%q,"block":%d,"content":"d"}]}`, head, entryID(), entryID(), next()%3))
 		case 13:
 			emit(fmt.Sprintf(`{"type":"dispatch",%s,"call":%q,"tool_use_id":%q}`, head, entryID(), callID()))
-		case 14, 15:
+		case 15:
+			if b := next(); b%4 == 0 {
+				emit(fmt.Sprintf(`{"type":"interrupt",%s,"ended":%q}`, head, []string{"stopped", "failed", ""}[b/4%3]))
+			} else {
+				emit(fmt.Sprintf(`{"type":"hide",%s,"entries":[%q,%q],"off":%t}`, head, entryID(), entryID(), b%4 == 1))
+			}
+		case 14:
 			emit(fmt.Sprintf(`{"type":"decision",%s,"call":%q,"tool_use_id":%q,"decision":%q,"reason":"r"}`,
 				head, fmt.Sprint("e", max(0, n-1-int(next())%4)), callID(), []string{"hold", "approve", "reject", "?"}[next()%4]))
 		case 12:

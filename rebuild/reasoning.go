@@ -11,17 +11,22 @@ import (
 )
 
 // PromptHash is the hash of the system prompt and tools of a request, for
-// [transcript.Made].
+// [transcript.Made]. Cache marks do not count.
 func PromptHash(system string, tools []transcript.Tool) string {
 	type tool struct {
-		Name, Description string
-		Schema            json.RawMessage
+		Name, Description    string
+		Schema               json.RawMessage
+		Strict, DeferLoading bool            `json:",omitempty"`
+		AllowedCallers       []string        `json:",omitempty"`
+		InputExamples        json.RawMessage `json:",omitempty"`
 	}
 	list := make([]tool, len(tools))
 	for i, t := range tools {
-		list[i] = tool{t.Name, t.Description, compact(t.InputSchema)}
-		if !json.Valid(list[i].Schema) {
-			list[i].Schema = nil
+		list[i] = tool{t.Name, t.Description, compact(t.InputSchema), t.Strict, t.DeferLoading, t.AllowedCallers, compact(t.InputExamples)}
+		for _, value := range []*json.RawMessage{&list[i].Schema, &list[i].InputExamples} {
+			if !json.Valid(*value) {
+				*value = nil
+			}
 		}
 	}
 	text, _ := json.Marshal([]any{system, list}) // never fails

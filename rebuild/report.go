@@ -46,6 +46,7 @@ func (r Repair) String() string {
 //	unresolved-rewind    a rewind to an entry that is not there was ignored
 //	unresolved-boundary  a compaction's first kept entry is not there
 //	unresolved-clip      a clip of something that is not there was ignored
+//	hidden-entry         a hidden entry was left out
 //	unknown-entry        an entry of an unknown type was ignored
 //	over-budget          of Fit: the newest turn alone is too long
 //
@@ -59,6 +60,7 @@ func (r Repair) String() string {
 //	moved-media          an image or a document of a result was moved behind the results: the target takes texts in them
 //	split-answer         an answer with more calls than the target takes became several, each with its results
 //	added-answer         a short answer was put in front of a user message
+//	added-text           a short text of the user was put after an answer at the end
 //	added-tools          a request with calls and without tools got definitions of the names alone
 //	half-surrogate       half a character in the JSON of a call or a block became U+FFFD
 //	thinking-off         thinking was not asked for: the running turn's reasoning is not there, or there is no room

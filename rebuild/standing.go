@@ -19,8 +19,8 @@ type Standing struct {
 	Pins   []transcript.Carried // in the order in which they were set
 	Values []Value              // ordered by when they were set last
 
-	// Calibrations holds one per model and endpoint, the last added at the end. Entries leaves
-	// them to the caller, because a compaction may refute some.
+	// Calibrations holds one per model and endpoint, the last added at the end.
+	// Entries leaves them to the caller, because a compaction may refute some.
 	Calibrations []transcript.Calibration
 	Compacted    int // TokensAfter of the last compaction, 0 if unknown
 	Cleared      int // as in [History]

@@ -23,6 +23,10 @@ const (
 	// because a request was answered that showed the call without it; the verbs
 	// are "result" or "error", the call and its tool.
 	lateResult = "[late %s of tool call %s]"
+	// noAnswer is the note of a turn that ended without an answer, and stopped the one of
+	// a turn that was stopped on request.
+	noAnswer = "[This turn ended without an answer]"
+	stopped  = "[The user stopped this turn]"
 	// Opening is the user message put before a history that would start with an
 	// assistant message.
 	Opening = "[conversation continues]"
@@ -54,6 +58,14 @@ func promptText(b transcript.Body) string {
 		return toolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
 	}
 	return ""
+}
+
+// endText is the visible text of the end of a turn.
+func endText(end transcript.Interrupt) string {
+	if end.Ended == "stopped" {
+		return stopped
+	}
+	return noAnswer
 }
 
 // CarriedText is the text after the summary of a compaction; empty if it carries

@@ -18,6 +18,8 @@ type Where struct {
 	// shorter content. An entry that is rewound or superseded is neither.
 	Compacted bool `json:"compacted,omitempty"`
 	Clipped   bool `json:"clipped,omitempty"`
+	// Hidden: a [transcript.Hide] leaves the entry out.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // Where returns where an entry stands, and whether the entry was added. It does not
@@ -38,13 +40,13 @@ func (f *Fold) Where(id string) (w Where, ok bool) {
 	case p.rewound[id] || tip >= 0 && !p.live[tip]:
 		w.Rewound = true
 	default:
-		w.Compacted, w.Clipped = tip < p.kept || p.compacted[id], p.clipped[id]
+		w.Compacted, w.Clipped, w.Hidden = tip < p.kept || p.compacted[id], p.clipped[id], p.hidden[id]
 	}
 	return w, true
 }
 
 func (f *Fold) place() *placing {
-	p := &placing{live: make([]bool, len(f.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
+	p := &placing{live: make([]bool, len(f.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, hidden: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
 		p.live[i] = true
 	}
@@ -58,6 +60,9 @@ func (f *Fold) place() *placing {
 	}
 	path := f.path()
 	for i, n := range slices.Backward(path) {
+		if f.nodes[n].hidden > 0 {
+			p.hidden[f.nodes[n].id] = true
+		}
 		switch b := f.nodes[n].body.(type) {
 		case transcript.Compaction:
 			if p.kept < 0 {

@@ -77,7 +77,7 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items: nothing was written"))
 	}
 	j, _ := jobPool.Get().(*job)
-	*j = job{ticket: ticket{ctx: ctx}, rev: anyRev, write: write{at: s.store.opts.Now(), newID: newID, idem: cond.Idem, items: items}}
+	*j = job{ctx: ctx, rev: anyRev, write: write{at: s.store.opts.Now(), newID: newID, idem: cond.Idem, items: items}}
 	defer jobPool.Put(j)
 	if err := s.build(ctx, &j.write); err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)

@@ -33,7 +33,7 @@ type held struct {
 	fails   error // of every Put
 }
 
-func (h *held) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+func (h *held) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	var ids []string
 	for _, l := range lines {
 		if h.wrong != "" && bytes.Contains(l.Data, []byte(h.wrong)) {
@@ -41,7 +41,7 @@ func (h *held) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, 
 		}
 		ids = append(ids, l.ID)
 	}
-	res, err := h.Driver.Append(ctx, ref, lines, at)
+	res, err := h.Driver.Append(ctx, ref, lines, at, decide)
 	h.mu.Lock()
 	if err == nil {
 		h.appends = append(h.appends, ids)

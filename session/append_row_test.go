@@ -224,8 +224,8 @@ type panicking struct {
 	now *bool
 }
 
-func (p panicking) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	res, err := p.Driver.Append(ctx, ref, lines, at)
+func (p panicking) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	res, err := p.Driver.Append(ctx, ref, lines, at, decide)
 	if *p.now {
 		panic("no append")
 	}
@@ -394,4 +394,29 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, storetest.Info(t, again).Messages)
 	}
+}
+
+// The order of a list is exact to some seconds however many processes append in turn: each
+// puts a row if the one in the index is old.
+func TestRowsOfProcessesInTurn(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	mem := memdriver.New(nil)
+	open := func() *session.Store {
+		return session.OpenDriver(memdriver.Reopen(mem), &session.Options{Now: func() time.Time { return now }})
+	}
+	h := &held{Driver: memdriver.Reopen(mem)}
+	reader := session.OpenDriver(h, nil)
+	var ref session.Ref
+	for range 5 {
+		st := open()
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("q"))
+		ref = s.Ref()
+		row, err := h.Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Less(t, now.Sub(row.UpdatedAt), 5*time.Second)
+		defer storetest.Close(t, st)
+		now = now.Add(4 * time.Second)
+	}
+	storetest.Close(t, reader)
 }

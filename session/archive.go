@@ -78,7 +78,6 @@ func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 // moved ends a call that may have archived, restored or deleted a session. A running
 // turn is a conflict.
 func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error {
-	st.looks.Add(1)
 	switch {
 	case err == nil:
 		st.table.forget(ref)

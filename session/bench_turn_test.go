@@ -39,7 +39,7 @@ func BenchmarkAppendTogetherBare(b *testing.B) {
 				for range writers {
 					wg.Go(func() {
 						for range each {
-							if _, _, err := l.Append(b.Context(), line, -1); err != nil {
+							if _, _, err := l.Append(b.Context(), func(int64) ([]byte, error) { return line, nil }); err != nil {
 								b.Error(err)
 								return
 							}

@@ -372,7 +372,7 @@ func (v *View) plan(o *compact.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Pins = unrewound(pins, where)
+	o.Pins = inForce(pins, where)
 	for _, p := range o.Pins { // they are carried whole
 		if o.Room > 0 {
 			o.Room = max(o.Room-o.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)

@@ -143,9 +143,9 @@ type lateDriver struct {
 	before func(lines []driver.Line)
 }
 
-func (d *lateDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+func (d *lateDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	if d.before != nil {
 		d.before(lines)
 	}
-	return d.Driver.Append(ctx, ref, lines, at)
+	return d.Driver.Append(ctx, ref, lines, at, decide)
 }

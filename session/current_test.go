@@ -1,59 +1,12 @@
 package session_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
-	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/memdriver"
-	"github.com/convolog/convolog/transcript"
 )
-
-// lookups counts the calls of Current.
-type lookups struct {
-	driver.Driver
-	n int
-}
-
-func (d *lookups) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-	d.n++
-	return d.Driver.Current(ctx, key)
-}
-
-// Info asks the index for the current session only after a call of this process
-// that may have found or made another one current.
-func TestInfoLooksCurrentUpOnce(t *testing.T) {
-	mem := memdriver.New(nil)
-	d := &lookups{Driver: mem}
-	st := session.OpenDriver(d, nil)
-	defer storetest.Close(t, st)
-	first := storetest.Load(t, st, storetest.CLI)
-	for range 5 {
-		storetest.Add(t, first, transcript.UserText("hi"))
-		require.True(t, storetest.Info(t, first).Current)
-	}
-	require.Equal(t, 1, d.n)
-	second, err := st.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
-	require.False(t, storetest.Info(t, first).Current)
-	require.True(t, storetest.Info(t, second).Current)
-	require.NoError(t, first.MakeCurrent(t.Context()))
-	require.True(t, storetest.Info(t, first).Current)
-	require.False(t, storetest.Info(t, second).Current)
-	require.NoError(t, st.Delete(t.Context(), first.Ref()))
-	require.True(t, storetest.Info(t, second).Current)
-
-	other := session.OpenDriver(memdriver.Reopen(mem), nil)
-	defer storetest.Close(t, other)
-	third, err := other.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
-	require.Equal(t, third.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
-	require.False(t, storetest.Info(t, second).Current, "after a call has found the session of another process")
-}
 
 func TestMakeCurrent(t *testing.T) {
 	dir := t.TempDir()
@@ -85,4 +38,17 @@ func TestMakeCurrent(t *testing.T) {
 	c, err := st.Create(t.Context(), storetest.CLI, nil)
 	require.NoError(t, err)
 	require.Equal(t, c.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
+}
+
+// Info knows at once that another process has made another session current.
+func TestInfoOfASessionThatIsNoLongerCurrent(t *testing.T) {
+	dir := t.TempDir()
+	st, other := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	require.True(t, storetest.Info(t, s).Current)
+	_, err := other.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	require.False(t, storetest.Info(t, s).Current)
 }

@@ -62,7 +62,7 @@ type EventKind string
 // The kinds of events.
 const (
 	EventAppend            EventKind = "append"             // entries were appended, or not
-	EventSync              EventKind = "sync"               // a transcript or an index was put on stable storage, or not; one may be for many appends
+	EventSync              EventKind = "sync"               // a transcript was put on stable storage, or not; one may be for many appends
 	EventWait              EventKind = "lock-wait"          // a lock was waited for, for at least a millisecond, and taken, or not
 	EventRepair            EventKind = "repair"             // an unfinished line was ended, or a cut append was found to be superseded
 	EventDamage            EventKind = "damage"             // damage was found while reading
@@ -107,8 +107,8 @@ func (st *Store) report(ctx context.Context, e Event) {
 	st.opts.Observe(ctx, e)
 }
 
-// done ends a call: it tells the observer what the driver has reported, and these
-// events, and adds to an error which session it is about.
+// done ends a call: it tells the observer these events, after those of the driver, and
+// adds the session to an error.
 func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events ...Event) error {
 	st.tell(ctx, ref, events...)
 	return st.wrap(op, ref, err)

@@ -230,9 +230,7 @@ func (s *Session) sweepErased(ctx context.Context) error {
 	if !s.store.sweeps() {
 		return nil
 	}
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	_, err := s.store.drv.Update(ctx, s.ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+	_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Anywhere, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 		return nil, s.store.sweep(ctx, s.ref, func(yield func(transcript.Entry, error) bool) {
 			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward, nil) {
 				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
@@ -241,6 +239,5 @@ func (s *Session) sweepErased(ctx context.Context) error {
 			}
 		})
 	})
-	t.rowDue.Store(true) // the index may announce an append of this process
 	return err
 }

@@ -21,7 +21,8 @@ import (
 //
 // When the error is nil, the history of the new session equals this one's after
 // the entry. Its lines are copies, byte for byte, of the lines in force there:
-// the part that the last compaction keeps, the compaction, and later lines.
+// the part that the last compaction keeps, the compaction, and later lines. Only hidden
+// lines are copied without their words.
 // Rewound and summarised lines are not copied, so the cost of a fork depends on
 // its history, and a rewind cannot reach them. Metadata is not copied either.
 // Pins and values in force there are taken over, queued texts and drafts are
@@ -118,7 +119,7 @@ func (r *reader) livePins(scan scan) ([]transcript.Carried, error) {
 		}
 		where, _ = placesIn(o.fold, entriesOf(pins))
 	}
-	return unrewound(pins, where), nil
+	return inForce(pins, where), nil
 }
 
 // until returns a scan of the lines that end at a cursor or before it.
@@ -161,7 +162,8 @@ func (r *reader) openAnswer() string {
 
 // inherited returns the state that a fork with copied lines takes over: calibrations, pins,
 // values and the idempotency keys of other lines, but no queued texts, drafts and commits.
-// The fork lacks earlier rewinds, so pins of entries that they took back are left out.
+// The fork lacks earlier rewinds, so pins of entries that they took back are left out, and
+// pins of hidden entries.
 func (r *reader) inherited(scan scan, lines []transcript.Entry) (all []transcript.Entry, err error) {
 	s := r.fold.Standing()
 	if s.Pins, err = r.livePins(scan); err != nil {
@@ -186,6 +188,7 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 	live := setOf(r.fold.InForce())
 	compacted := r.fold.History().Compaction != nil
 	own := []string{"custom", "tool_status"}
+	hidden := func(id string) bool { w, _ := r.fold.Where(id); return w.Hidden }
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {
 		if err != nil {
 			return nil, err
@@ -198,6 +201,9 @@ func (st *Store) copies(r *reader, scan scan) (lines []transcript.Entry, err err
 			continue
 		}
 		for _, e := range b.Entries {
+			if hidden(e.ID) {
+				e = st.withChecksum(e.Erase())
+			}
 			if c, ok := e.Body.(transcript.Compaction); ok && c.Standing != nil {
 				c.Standing = nil
 				e.Body = c

@@ -29,7 +29,7 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 	pick := func(list []string) string { return list[rnd.IntN(len(list))] }
 	for n := range steps {
 		var items []transcript.Item
-		switch k := rnd.IntN(20); {
+		switch k := rnd.IntN(22); {
 		case k < 5:
 			items = append(items, transcript.UserText(fmt.Sprint("user ", n)))
 		case k < 9:
@@ -46,6 +46,10 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 			open = slices.Delete(open, i, i+1)
 		case k == 13 && len(all) > 0:
 			items = append(items, transcript.Clip{Clips: []transcript.Clipping{{Entry: pick(all), Content: "clipped"}}})
+		case k == 20 && len(all) > 0:
+			items = append(items, transcript.Hide{Entries: []string{pick(all)}, Off: rnd.IntN(3) == 0})
+		case k == 21:
+			items = append(items, transcript.Interrupt{Ended: "failed"})
 		case k == 14 && len(all) > 4:
 			live := liveLines(t, s)
 			if len(live) < 2 {
@@ -139,7 +143,8 @@ func TestForkHistory(t *testing.T) {
 	})
 }
 
-// checkCopies checks that a fork's lines are those of its base, in order.
+// checkCopies checks that a fork's lines are those of its base, in order, and hidden ones
+// without words.
 func checkCopies(t *testing.T, base, fork *session.Session) {
 	t.Helper()
 	lines := map[string][]byte{}
@@ -154,7 +159,13 @@ func checkCopies(t *testing.T, base, fork *session.Session) {
 		if _, ok := e.Body.(transcript.Header); ok {
 			continue
 		}
-		require.Equal(t, string(lines[e.ID]), string(e.Line()))
+		where, err := fork.Where(t.Context(), e.ID)
+		require.NoError(t, err)
+		_, isMessage := e.Body.(transcript.MessageLine)
+		require.Equal(t, isMessage && where[e.ID].Hidden, e.Erased)
+		if !e.Erased {
+			require.Equal(t, string(lines[e.ID]), string(e.Line()))
+		}
 		require.Greater(t, place[e.ID], last)
 		last = place[e.ID]
 	}

@@ -192,8 +192,8 @@ type cancelling struct {
 	cancel context.CancelFunc
 }
 
-func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	res, err := d.Driver.Append(ctx, ref, lines, at)
+func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	res, err := d.Driver.Append(ctx, ref, lines, at, decide)
 	d.cancel()
 	return res, err
 }

@@ -69,32 +69,14 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 	}
 }
 
-// Info describes the session as it stands. Current and whether it is [Archived] are as
-// of the last call on the Store that opened, listed, deleted, archived or switched
-// sessions. After an index was lost Info reads the whole transcript, once.
+// Info describes the session as it stands. After an index was lost it reads the whole
+// transcript, once.
 func (s *Session) Info(ctx context.Context) (info Info, err error) {
 	err = s.View(ctx, func(v *View) error {
 		info, err = v.Info()
 		return err
 	})
 	return info, err
-}
-
-// look finds out whether the session is the current one of its key, and whether it
-// is archived. It looks again when a call of this process may have found or made a
-// difference. The caller holds s.mu.
-func (s *state) look(ctx context.Context) {
-	seen := s.store.looks.Load()
-	if s.looks == seen {
-		return
-	}
-	cur, err := s.store.drv.Current(ctx, driver.KeyRef{Agent: s.ref.Agent, Owner: s.row.Owner, Key: s.row.Key})
-	s.current, s.archived = err == nil && cur.ID == s.ref.ID, false
-	if !s.current {
-		row, err := s.store.drv.Get(ctx, s.ref)
-		s.archived = err == nil && row.Archived
-	}
-	s.looks = seen
 }
 
 // cursorOf prints the place of a row in a list over all agents.

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -57,43 +56,9 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
-	j := &job{ticket: ticket{ctx: ctx}, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(max(after, 0))}}
-	for tries := 1; ; tries++ {
-		done := s.submit("append", t, j)
-		if !errors.Is(done.err, ErrConflict) || tries == freeTries {
-			return int64(done.End), done.err
-		}
-		if j.after, err = s.unchanged(ctx, j.after); err != nil {
-			return 0, s.store.wrap("append", s.ref, err)
-		}
-	}
-}
-
-// unchanged returns the end of the session if all entries after a place only make the
-// session current. Otherwise it returns [ErrConflict].
-func (s *Session) unchanged(ctx context.Context, after driver.Cursor) (driver.Cursor, error) {
-	end, err := s.store.settle(ctx, s.ref) // a line without an end may be the last one
-	if err != nil {
-		return 0, err
-	}
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward, nil) {
-		if err != nil {
-			return 0, err
-		}
-		switch rec.Entry.Body.(type) {
-		case nil, transcript.Header, transcript.Current:
-		default:
-			return 0, ErrConflict
-		}
-	}
-	return end, nil
-}
-
-// settle ends a line that a dead process has left without an end, and returns the end of
-// the session.
-func (st *Store) settle(ctx context.Context, ref Ref) (driver.Cursor, error) {
-	res, err := st.drv.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
-	return res.End, err
+	j := &job{ctx: ctx, write: write{at: s.store.opts.Now(), entries: entries, foreign: true, after: driver.Cursor(max(after, 0))}}
+	done := s.submit("append", t, j)
+	return int64(done.End), done.err
 }
 
 func checkReadable(e transcript.Entry) error {
@@ -147,7 +112,6 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if err != nil || row.Gen >= gen {
 		return err
 	}
-	s.store.looks.Add(1)
 	_, err = s.store.drv.SetCurrent(ctx, s.ref, gen, nil)
 	return err
 }

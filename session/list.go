@@ -92,7 +92,6 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 	if st.owner != "" && o.Owner != st.owner {
 		return nil, nil
 	}
-	st.looks.Add(1)
 	if opts.Current && opts.check() == nil { // the key is complete
 		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.String()})
 		switch {
@@ -149,7 +148,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 // currentRow returns the row of the current session of a key as the session stands, or
 // if it cannot be read as the index has it.
 func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.Row, err error) {
-	known, err := st.drv.Current(ctx, key)
+	known, err := st.drv.Load(ctx, key, nil)
 	if err != nil {
 		return row, err
 	}

@@ -43,3 +43,26 @@ func TestListCostsItsPage(t *testing.T) {
 	require.LessOrEqual(t, manyAgain, 2*fewAgain, "the same list again")
 	require.LessOrEqual(t, manyAfter, 2*fewAfter, "after an append")
 }
+
+// The first list of a process reads the whole index. A session costs it few
+// allocations, with the lines that its creation has left there.
+func TestFirstListIsCheap(t *testing.T) {
+	if storetest.Brief {
+		t.Skip("the race detector allocates too")
+	}
+	const count = 1_000
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	for i := range count {
+		storetest.Add(t, storetest.Load(t, st, session.Key{Agent: "main", Channel: "web", Peer: fmt.Sprint(i)}), transcript.UserText("Why does the build fail?"))
+	}
+	storetest.Close(t, st)
+	allocs := testing.AllocsPerRun(3, func() {
+		st := storetest.Open(t, dir, storetest.Unsynced)
+		defer storetest.Close(t, st)
+		_, err := st.List(t.Context(), &session.ListOptions{Limit: 5})
+		require.NoError(t, err)
+	})
+	t.Logf("%.1f allocations a session", allocs/count)
+	require.Less(t, allocs, 6.*count)
+}

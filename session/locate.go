@@ -7,8 +7,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A sifting yields the records of a transcript as a backward [driver.Driver.Scan] does, from the last to
-// the first.
+// A sifting yields the records of a transcript that keep accepts, from the last to the
+// first, as [driver.Driver.Scan] does.
 type sifting = func(keep driver.Keep) iter.Seq2[transcript.Record, error]
 
 // A located entry of a transcript.

@@ -197,7 +197,7 @@ func observeDamage(told *[]transcript.Damage) func(context.Context, session.Even
 // dawdling refuses to write, and takes an hour to say where.
 type dawdling struct{ driver.Driver }
 
-func (dawdling) Append(context.Context, driver.Ref, []driver.Line, driver.Cursor) (driver.Result, error) {
+func (dawdling) Append(context.Context, driver.Ref, []driver.Line, driver.Cursor, func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	return driver.Result{}, fs.ErrPermission
 }
 

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"slices"
 	"sync"
 )
@@ -9,43 +8,16 @@ import (
 // A queue orders the appends of one session in one process: one job at a time is written,
 // together with those that arrived while the one before it was written, so that one write
 // and one sync serve many. The zero value is ready to use.
-type queue[J interface {
-	comparable
-	queueing[J]
-}] struct {
+type queue struct {
 	mu      sync.Mutex
 	led     bool // a job is being written
-	waiting []J
+	waiting []*job
 }
-
-// queueing are the methods of a job.
-type queueing[J any] interface {
-	place() *ticket
-	// joins reports whether the job can be written with those before it.
-	joins(group []J) bool
-}
-
-// A ticket is the place of a job in a queue.
-type ticket struct {
-	ctx     context.Context //nolint:containedctx // of the call, which waits for the job
-	alone   bool            // the job was written with others in vain
-	signals chan signal
-}
-
-// A signal ends the wait of a job, or begins it anew.
-type signal int
-
-const (
-	jobLeads    signal = iota // write it
-	jobDone                   // another job took it along
-	jobReturned               // it was taken along in vain and waits again
-)
 
 // join waits until the job leads the queue or was written with another one. A job
 // whose context ends leaves the queue, unless it is being written.
-func (q *queue[J]) join(j J) (leads bool, err error) {
-	t := j.place()
-	if err := t.ctx.Err(); err != nil {
+func (q *queue) join(j *job) (leads bool, err error) {
+	if err := j.ctx.Err(); err != nil {
 		return false, err
 	}
 	q.mu.Lock()
@@ -54,27 +26,21 @@ func (q *queue[J]) join(j J) (leads bool, err error) {
 		q.mu.Unlock()
 		return true, nil
 	}
-	q.waiting, t.signals = append(q.waiting, j), make(chan signal, 2) // a job returns once at most
+	q.waiting, j.leads = append(q.waiting, j), make(chan bool, 1)
 	q.mu.Unlock()
-	ended := t.ctx.Done()
-	for {
-		select {
-		case s := <-t.signals:
-			if s != jobReturned {
-				return s == jobLeads, nil
-			}
-			ended = t.ctx.Done()
-		case <-ended:
-			if q.remove(j) {
-				return false, t.ctx.Err()
-			}
-			ended = nil // wait for the signal
+	select {
+	case leads := <-j.leads:
+		return leads, nil
+	case <-j.ctx.Done():
+		if q.remove(j) {
+			return false, j.ctx.Err()
 		}
+		return <-j.leads, nil
 	}
 }
 
 // remove takes a job out of the queue. It reports whether the job was waiting.
-func (q *queue[J]) remove(j J) bool {
+func (q *queue) remove(j *job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	i := slices.Index(q.waiting, j)
@@ -85,7 +51,7 @@ func (q *queue[J]) remove(j J) bool {
 }
 
 // take appends the first waiting jobs that join a group to it.
-func (q *queue[J]) take(group []J) []J {
+func (q *queue) take(group []*job) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := 0
@@ -97,27 +63,16 @@ func (q *queue[J]) take(group []J) []J {
 	return group
 }
 
-// giveBack puts jobs that were taken back, each to be written alone.
-func (q *queue[J]) giveBack(taken []J) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = slices.Insert(q.waiting, 0, taken...)
-	for _, j := range taken {
-		j.place().alone = true
-		j.place().signals <- jobReturned
-	}
-}
-
 // leave ends the lead of a job and the wait of those that it took. The next one leads.
-func (q *queue[J]) leave(taken []J) {
+func (q *queue) leave(taken []*job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, j := range taken {
-		j.place().signals <- jobDone
+		j.leads <- false
 	}
 	if q.led = len(q.waiting) > 0; q.led {
 		next := q.waiting[0]
 		q.waiting = slices.Delete(q.waiting, 0, 1)
-		next.place().signals <- jobLeads
+		next.leads <- true
 	}
 }

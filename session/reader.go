@@ -70,7 +70,6 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 		}
 	}
 	r.row = driver.Row{ID: known.ID, Agent: known.Agent, Key: known.Key, Gen: known.Gen}
-	var head []transcript.Batch // the header, if the lines to come refer to it
 	if w.from > 0 {
 		header, err := firstEntry(scan)
 		if err != nil {
@@ -88,13 +87,10 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 				return err
 			}
 		}
-		if w.cleared {
-			head = []transcript.Batch{{Entries: []transcript.Entry{header}, Complete: true}}
-		}
 	}
 	r.from = w.from
-	r.fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.from > 0 && !w.cleared})
-	err := r.add(head)
+	r.fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.from > 0})
+	var err error
 	for _, rec := range slices.Backward(w.records) {
 		if err == nil {
 			err = r.take(rec)
@@ -290,20 +286,14 @@ func (r *reader) noteStatuses(b transcript.Batch) {
 // there the walk ends. If the walk does not find that entry, or cannot rely on its
 // batch, it reaches the first line of the transcript: the records are then
 // complete, and from is 0.
-//
-// A rewind to the beginning empties the history. Before such a rewind the walk
-// keeps only calibrations and the standing state since the last compaction, which
-// a rewind does not take back.
 type walk struct {
 	id      string              // of the session, which names the beginning
 	records []transcript.Record // the last one first
 	from    driver.Cursor       // where the history begins
-	cleared bool                // with a rewind to the beginning
 
 	liveLines
 	first string // kept by the last live compaction
 	lost  bool   // all lines are needed
-	spoke bool   // an answer that may end a draft was kept
 	bare  bool   // that compaction holds no state: a fork has copied it
 }
 
@@ -323,9 +313,7 @@ func (w *walk) run(scan scan) error {
 		}
 		batch = len(w.records)
 	}
-	if !w.cleared {
-		w.from = 0
-	}
+	w.from = 0
 	return nil
 }
 
@@ -334,24 +322,6 @@ func (w *walk) run(scan scan) error {
 func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := holding(batch)
-	if w.cleared {
-		kept, compacted := batch[len(batch)-1].Entry.Idem != "", false
-		for _, rec := range batch {
-			switch b := rec.Entry.Body.(type) {
-			case transcript.MessageLine:
-				ends := b.Role == transcript.RoleAssistant && !w.spoke && isComplete(batch)
-				kept, w.spoke = kept || b.Queued != "" || ends, w.spoke || ends
-			case transcript.Calibration, transcript.Pin, transcript.Value, transcript.Queued, transcript.Draft:
-				kept = true
-			case transcript.Compaction:
-				kept, compacted = true, isComplete(batch)
-			}
-		}
-		if !kept {
-			w.records = w.records[:start]
-		}
-		return compacted
-	}
 	if !w.isLive(holds) {
 		return false
 	}
@@ -364,10 +334,7 @@ func (w *walk) passes(start int) bool {
 		switch b := rec.Entry.Body.(type) {
 		case transcript.Rewind:
 			w.follow(b)
-			w.lost = w.lost || !isComplete(batch) || b.To == w.id && w.first != ""
-			if b.To == w.id {
-				w.cleared, w.from = !w.lost, driver.Cursor(batch[len(batch)-1].Offset)
-			}
+			w.lost = w.lost || !isComplete(batch) || b.To == w.id
 			return false
 		case transcript.Compaction:
 			if w.first == "" && !w.lost {

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"errors"
+
+	"github.com/convolog/convolog/session/driver"
 )
 
 // Recover makes a session usable again after a [*NotDurableError]: until then
@@ -36,7 +38,7 @@ func (s *Session) Recover(ctx context.Context) error {
 		err = s.store.drv.Flush(ctx, s.ref, true)
 	}
 	if err == nil {
-		_, err = s.store.settle(ctx, s.ref)
+		_, err = s.store.drv.Append(ctx, s.ref, nil, driver.Anywhere, nil)
 	}
 	if err != nil && !errors.Is(err, ErrArchived) {
 		return s.store.done(ctx, op, s.ref, err)

@@ -22,11 +22,11 @@ type flaky struct {
 	fail, failed, stuck bool
 }
 
-func (f *flaky) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+func (f *flaky) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	if f.failed {
 		return driver.Result{}, &session.NotDurableError{Refused: true, Err: errors.New("no")}
 	}
-	res, err := f.Driver.Append(ctx, ref, lines, at)
+	res, err := f.Driver.Append(ctx, ref, lines, at, decide)
 	if f.fail && err == nil {
 		f.failed = true
 		return driver.Result{}, &session.NotDurableError{Err: errors.New("no")}

@@ -119,7 +119,6 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 			return lineOf(s.store.withChecksum(e))
 		})
 	}
-	s.store.looks.Add(1)
 	return s.store.done(ctx, "make current", s.ref, err)
 }
 

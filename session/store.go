@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -87,7 +86,6 @@ type shared struct {
 	drv      driver.Driver
 	table    *table
 	outlines outlines
-	looks    atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
 
 	mu sync.Mutex // guards the field below
 	// kept are the events that the driver reports while locks are held, each with
@@ -125,7 +123,6 @@ func newStore(opts *Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	st.looks.Add(1)
 	st.table = newTable(st)
 	return st
 }
@@ -169,7 +166,7 @@ func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err
 	}
 	header := []transcript.Entry{st.header(key.in(), key.String(), CreateOptions{})}
 	if header, err = st.filterWrite(ctx, Ref{Agent: key.in(), ID: header[0].ID}, header); err == nil {
-		row, _, err = st.drv.LoadOrCreate(ctx, driver.KeyRef{Agent: key.in(), Owner: st.owner, Key: key.String()}, st.first(header[0]))
+		row, err = st.drv.Load(ctx, driver.KeyRef{Agent: key.in(), Owner: st.owner, Key: key.String()}, st.first(header[0]))
 	}
 	return row, err
 }
@@ -242,10 +239,10 @@ type CreateOptions struct {
 	Aside bool `json:"aside,omitempty"`
 	// Header is the complete header of an imported session; the other options are
 	// ignored. Its ID, its time, its body but for version, key and gen, and its
-	// [transcript.Entry.Source] are kept. A header with a gen, or without one that is set
-	// Aside, is stored line for line, and must have the
-	// key of the session: the gen decides whether the session is current. A gen that
-	// another session of the key uses gives an error that matches [fs.ErrExist].
+	// [transcript.Entry.Source] are kept. A header with a gen, or one without a gen and
+	// with Aside set, is stored line for line, and must have the key of the session: the
+	// gen decides whether the session is current. A gen that another session of the key
+	// uses gives an error that matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
 }
 
@@ -256,7 +253,7 @@ type CreateOptions struct {
 // A key that holds at most an Agent makes a session that is found by its ID alone: its key
 // has the ID in place of a Peer and no Channel, and [Store.Load] never returns it. If the
 // name of the Agent begins with '_', the session is for data of the library outside of all
-// conversations: a [Store.List] shows it that names the Agent, and no Filter sees its
+// conversations: only a [Store.List] that names the Agent shows it, and no Filter sees its
 // entries.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
 	const op = "create"
@@ -288,7 +285,6 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 // handle returns a handle on a session. It reads nothing, so a session that exists is never
 // reported as an error.
 func (st *Store) handle(row driver.Row) *Session {
-	st.looks.Add(1)
 	return &Session{store: st, ref: row.Ref()}
 }
 
@@ -387,7 +383,6 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 		if err := st.check(ctx, refs...); err != nil {
 			return err
 		}
-		defer st.looks.Add(1)
 		return st.drv.Delete(ctx, driver.Anywhere, refs...)
 	})
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))

@@ -22,21 +22,18 @@ type state struct {
 	place *list.Element // in the table's order
 
 	compacting chan struct{} // holds a value while a compaction runs
-	queue      queue[*job]   // of appends
+	queue      queue         // of appends
 	stale      atomic.Bool   // the lines were replaced or removed: read the session again
 
-	rowDue atomic.Bool // the index lacks an append of this process, or announces one
+	rowDue atomic.Bool // the index may lack an append of this process
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader
-	current  bool          // whether it was the current session of its key
-	archived bool          // whether it was archived
-	looks    uint64        // Store.looks at the lookup of both
-	wrote    driver.Cursor // the end of the last append of this process
-	wroteAt  time.Time     // the time of its entries
-	rowAt    time.Time     // wroteAt when this process put a row last; before that, the last message that it found
-	fresh    []fresh       // appends of this process that the reader was not given yet
-	known    driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
+	wrote   driver.Cursor // the end of the last append of this process
+	wroteAt time.Time     // the time of its entries
+	rowAt   time.Time     // wroteAt when this process put a row last; before that, the last message in the row that it found
+	fresh   []fresh       // appends of this process that the reader was not given yet
+	known   driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
 }
 
 // fresh is one or more batches that this process has appended.
@@ -139,6 +136,9 @@ func (s *state) start(ctx context.Context, whole bool) error {
 		return err
 	}
 	row.ID, row.Agent = s.ref.ID, s.ref.Agent
+	if s.rowAt.IsZero() {
+		s.rowAt = row.UpdatedAt
+	}
 	if err := s.begin(s.scan(ctx), row, whole); err != nil || s.counted <= s.next {
 		return err
 	}
@@ -258,7 +258,7 @@ func (t *table) alone(ctx context.Context, refs []Ref, do func() error) error {
 	}
 	s := t.acquire(refs[0])
 	defer t.release(s)
-	if _, err := s.queue.join(&job{ticket: ticket{ctx: ctx, alone: true}}); err != nil {
+	if _, err := s.queue.join(&job{ctx: ctx, alone: true}); err != nil {
 		return err
 	}
 	defer func() {

@@ -15,8 +15,8 @@ import (
 const anyRev = -1
 
 // Update appends the items that f returns, if the session is still as f has seen it.
-// If another process has appended since, Update calls f again, with a new View. After
-// three such conflicts it locks the log, so that it succeeds however busy others are.
+// If another process has appended since, Update locks the log and calls f again, with a
+// new View, so that it succeeds however busy others are.
 // Update returns the IDs of the entries. If f returns no items nothing is appended.
 //
 // f runs as in [Session.View]. As it may run several times, it should only decide. An
@@ -54,7 +54,7 @@ func (s *Session) update(
 		made++
 		return ids[made-1]
 	}
-	j := &job{ticket: ticket{ctx: ctx}, rev: rev}
+	j := &job{ctx: ctx, rev: rev}
 	j.decide = func(v *View) error {
 		made = 0
 		items, err := f(v)

@@ -11,10 +11,9 @@ import (
 // It is valid inside the function that [Session.View] or [Session.Update] calls
 // with it, and only there.
 type View struct {
-	s    *Session
-	t    *state
-	ctx  context.Context //nolint:containedctx // of the call that the View belongs to
-	held bool            // the driver holds the log; only Scan and Get are allowed
+	s   *Session
+	t   *state
+	ctx context.Context //nolint:containedctx // of the call that the View belongs to
 }
 
 // View calls f with the present session and holds the lock of the session in
@@ -94,11 +93,12 @@ func (v *View) row() (driver.Row, error) {
 	if err := v.t.fill(v.t.scan(v.ctx)); err != nil {
 		return driver.Row{}, err
 	}
-	if !v.held {
-		v.t.look(v.ctx)
-	}
 	row := v.t.describe()
-	row.Current, row.Archived = v.t.current, v.t.archived
+	current, err := v.s.store.drv.Load(v.ctx, row.KeyRef(), nil)
+	if row.Current = err == nil && current.ID == row.ID; !row.Current {
+		known, err := v.s.store.drv.Get(v.ctx, row.Ref())
+		row.Archived = err == nil && known.Archived
+	}
 	return row, nil
 }
 

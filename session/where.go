@@ -10,7 +10,6 @@ import (
 
 	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -57,9 +56,10 @@ func entriesOf(pins []transcript.Carried) (entryIDs []string) {
 	return entryIDs
 }
 
-// unrewound returns the pins except of entries that a rewind has taken back.
-func unrewound(pins []transcript.Carried, where map[string]rebuild.Where) []transcript.Carried {
-	return slices.DeleteFunc(pins, func(p transcript.Carried) bool { return where[p.Entry].Rewound })
+// inForce returns the pins except of entries that a rewind has taken back or a hide
+// leaves out.
+func inForce(pins []transcript.Carried, where map[string]rebuild.Where) []transcript.Carried {
+	return slices.DeleteFunc(pins, func(p transcript.Carried) bool { w := where[p.Entry]; return w.Rewound || w.Hidden })
 }
 
 // placesIn asks a fold for the places of entries, and reports whether it holds all
@@ -86,12 +86,6 @@ func (st *Store) places(ctx context.Context, ref Ref, entryIDs []string) (map[st
 	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] {
 		return st.drv.Scan(ctx, ref, 0, driver.Backward, keep)
 	}
-	if o.passes++; o.fold == nil && o.passes <= mostPasses {
-		where, all, err := plainPlaces(sift, entryIDs)
-		if all || err != nil {
-			return where, err
-		}
-	}
 	if err := o.sync(sift); err != nil {
 		o.fold = nil
 		return nil, err
@@ -102,16 +96,11 @@ func (st *Store) places(ctx context.Context, ref Ref, entryIDs []string) (map[st
 
 // An outline is the fold of a whole transcript without the words of its lines.
 type outline struct {
-	ref    Ref
-	lock   chan struct{}     // holds a value while the fields below are in use
-	passes int               // calls of places
-	fold   *rebuild.Fold     // nil until sync
-	last   transcript.Record // of the fold
+	ref  Ref
+	lock chan struct{}     // holds a value while the fields below are in use
+	fold *rebuild.Fold     // nil until sync
+	last transcript.Record // of the fold
 }
-
-// mostPasses limits the passes over a transcript before a fold of it is made, which
-// costs about as much.
-const mostPasses = 2
 
 // mostOutlines is how many outlines are kept.
 const mostOutlines = 8
@@ -136,58 +125,6 @@ func (all *outlines) of(ref Ref) *outline {
 	all.list[0] = o
 	return o
 }
-
-// plainPlaces checks whether a transcript holds all of the entries and no line that
-// places another. Then all of them are live; otherwise their places are unknown.
-func plainPlaces(sift sifting, entryIDs []string) (where map[string]rebuild.Where, all bool, err error) {
-	wanted, keys := setOf(entryIDs), map[string]bool{}
-	where, plain, began := make(map[string]rebuild.Where, len(wanted)), true, false
-	see := func(e transcript.Entry, ok bool) {
-		switch e.Body.(type) {
-		case transcript.Rewind, transcript.Compaction, transcript.Clip:
-			ok = false
-		}
-		if e.Idem != "" { // a key that occurs again may supersede an append
-			ok = ok && !keys[e.Idem]
-			keys[e.Idem] = true
-		}
-		if wanted[e.ID] {
-			where[e.ID] = rebuild.Where{}
-		}
-		plain = plain && ok
-	}
-	keep := func(at driver.Cursor, lines []byte) bool {
-		if !began {
-			return true // until the last line that will stay
-		}
-		some := placing.In(lines)
-		for _, line := range linesBackward(at, lines) {
-			if some && placing.In(line) {
-				see(outlineOf(line))
-			} else if id := idOf(line); wanted[string(id)] {
-				if isIntact(line) || jsontext.Valid(line) {
-					where[string(id)] = rebuild.Where{}
-				} else {
-					see(outlineOf(line))
-				}
-			}
-		}
-		return !plain
-	}
-	for rec, err := range sift(keep) {
-		if err != nil {
-			return nil, false, err
-		}
-		began = true
-		if see(rec.Entry, rec.Damage == nil); !plain {
-			break
-		}
-	}
-	return where, plain && len(where) == len(wanted), nil
-}
-
-// placing is in the lines that may place others.
-var placing = words.NewLiterals(`"rewind"`, `"compaction"`, `"clip"`, `"idem"`)
 
 // linesBackward yields the lines of a text at a place, each with its own.
 func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
@@ -214,21 +151,6 @@ func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
 // isIntact reports whether a line is as it was written.
 func isIntact(line []byte) bool {
 	return checksum.Ends(line) && checksum.Intact(line)
-}
-
-// idOf returns the ID of the entry on a line.
-func idOf(line []byte) []byte {
-	for name, value := range jsontext.Members(line) {
-		if name != "id" {
-			continue
-		}
-		if bytes.IndexByte(value, '\\') < 0 {
-			return bytes.Trim(value, `"`)
-		}
-		id, _ := jsontext.String(value)
-		return []byte(id)
-	}
-	return nil
 }
 
 // sync makes sure that the fold has every line. It reads only those that the fold

@@ -23,13 +23,17 @@ func placedBatch(r *rand.Rand, ids []string) (batch []transcript.Entry) {
 	size := max(1, r.IntN(5)-1)
 	for n := range size {
 		e := transcript.Entry{ID: fmt.Sprint("e", len(ids)+n), Time: time.Unix(1_800_000_000+int64(len(ids)+n), 0)}
-		switch r.IntN(10) {
+		switch r.IntN(12) {
 		case 0:
 			e.Body = transcript.Rewind{To: pick()}
 		case 1:
 			e.Body = transcript.Compaction{Summary: `a "rewind"`, FirstKept: pick(), CoversTo: pick(), TurnsBefore: 1}
 		case 2:
 			e.Body = transcript.Clip{Clips: []transcript.Clipping{{Entry: pick(), Content: "x"}}}
+		case 10:
+			e.Body = transcript.Hide{Entries: []string{pick(), pick()}, Off: r.IntN(3) == 0}
+		case 11:
+			e.Body = transcript.Interrupt{Ended: "stopped"}
 		case 3:
 			e.Body = transcript.Meta{Title: new("title")}
 		case 4:

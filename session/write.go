@@ -24,7 +24,7 @@ type write struct {
 	idem, hash string
 	// foreign marks entries that were made elsewhere. They may be several batches or a
 	// part of one, so the next read takes them from the transcript. They are written
-	// if the session ends at the cursor after.
+	// if all lines after the cursor after only make the session current.
 	foreign bool
 	after   driver.Cursor
 }
@@ -60,9 +60,12 @@ func (w *write) ids() []string {
 	return ids
 }
 
-// A job is one append on its way.
+// A job is one append on its way, and its place in a queue.
 type job struct {
-	ticket
+	ctx   context.Context //nolint:containedctx // of the call, which waits for the job
+	alone bool            // no other job is written with it
+	leads chan bool       // ends the wait of the job: it must be written, or was written with another one
+
 	write
 	// decide, if not nil, validates or makes the write over the session as it stands.
 	decide func(v *View) error
@@ -73,11 +76,7 @@ type job struct {
 	self [1]*job // room for the group of a job that is written alone
 }
 
-var _ queueing[*job] = (*job)(nil)
-
 var jobPool = sync.Pool{New: func() any { return new(job) }}
-
-func (j *job) place() *ticket { return &j.ticket }
 
 // The most that is written together, and the size of a job over which it is written alone,
 // so that the others do not wait for a long write.
@@ -124,7 +123,7 @@ func (s *Session) submit(op string, t *state, j *job) result {
 // lead writes a job and those that wait and can be written with it.
 func (s *Session) lead(t *state, j *job) {
 	group := t.queue.take(append(j.self[:0], j))
-	defer func() { t.queue.leave(group[1:]) }()
+	defer t.queue.leave(group[1:])
 	for _, other := range group[1:] {
 		other.done.err = errors.New("an append that was written with this one panicked: this one may exist; read the session again")
 	}
@@ -132,12 +131,15 @@ func (s *Session) lead(t *state, j *job) {
 	defer cancel()
 	began := time.Now()
 	res, err := s.append(ctx, t, group)
-	if err != nil && len(group) > 1 && !mayBeWritten(err) { // it may be about one of them
-		t.queue.giveBack(group[1:])
-		group = group[:1]
-		res, err = s.append(j.ctx, t, group)
+	if err == nil || len(group) == 1 || mayBeWritten(err) {
+		s.finish(t, group, res, err, time.Since(began))
+		return
 	}
-	s.finish(t, group, res, err, time.Since(began))
+	for i, j := range group { // the error may be about one of them
+		began, alone := time.Now(), group[i:i+1]
+		res, err := s.append(j.ctx, t, alone)
+		s.finish(t, alone, res, err, time.Since(began))
+	}
 }
 
 // togetherContext returns the context of jobs that are written together: it ends when
@@ -168,9 +170,6 @@ func mayBeWritten(err error) bool {
 	return ok && !failed.Refused || errors.Is(err, ErrFragment)
 }
 
-// freeTries is how often jobs are tried while other processes may append, without a lock.
-const freeTries = 3
-
 // append stores the lines of jobs, the first of which leads.
 func (s *Session) append(ctx context.Context, t *state, group []*job) (res driver.Result, err error) {
 	pooled, _ := linePool.Get().(*[]driver.Line)
@@ -183,26 +182,15 @@ func (s *Session) append(ctx context.Context, t *state, group []*job) (res drive
 			t.stale.Store(true)
 		}
 	}()
-	for range freeTries {
-		at, err := s.prepare(ctx, t, group, false)
-		if lines = linesOf(lines[:0], group); err != nil || len(lines) == 0 {
-			return res, err
-		}
-		res, err = t.store.drv.Append(ctx, s.ref, lines, at)
-		if !errors.Is(err, ErrConflict) || group[0].foreign {
-			return res, err
-		}
-		t.mu.Lock()
-		t.known = driver.Anywhere
-		t.mu.Unlock()
+	at, err := s.prepare(ctx, t, group, false)
+	if lines = linesOf(lines[:0], group); err != nil || len(lines) == 0 {
+		return res, err
 	}
-	return s.appendHeld(ctx, t, group)
-}
-
-// appendHeld is append with the log of the session locked: it succeeds however much other
-// processes append.
-func (s *Session) appendHeld(ctx context.Context, t *state, group []*job) (driver.Result, error) {
-	return t.store.drv.Update(ctx, s.ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+	if at == driver.Anywhere {
+		return t.store.drv.Append(ctx, s.ref, lines, at, nil)
+	}
+	// If other processes have appended, they wait now, so that every writer succeeds.
+	return t.store.drv.Append(ctx, s.ref, lines, at, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 		_, err := s.prepare(ctx, t, group, true)
 		return linesOf(nil, group), err
 	})
@@ -227,7 +215,7 @@ func (s *Session) prepare(ctx context.Context, t *state, group []*job, held bool
 func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool) (driver.Cursor, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if group[0].decide != nil || held || t.known == driver.Anywhere || t.stale.Load() {
+	if group[0].decide != nil || held || t.stale.Load() {
 		if err := t.sync(ctx); err != nil {
 			return 0, err
 		}
@@ -241,6 +229,9 @@ func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool)
 			return 0, err
 		}
 		if j.foreign {
+			if held {
+				return 0, s.unchanged(ctx, j.after)
+			}
 			return j.after, nil
 		}
 		if j.idem != "" || j.decide != nil {
@@ -255,11 +246,27 @@ func (s *Session) decide(ctx context.Context, t *state, group []*job, held bool)
 		case j.rev != t.row.Rev:
 			return 0, fmt.Errorf("%w: something was erased from it during the call, and nothing was written", ErrReplaced)
 		}
-		if err := j.decide(&View{s: s, t: t, ctx: ctx, held: held}); err != nil {
+		if err := j.decide(&View{s: s, t: t, ctx: ctx}); err != nil {
 			return 0, err
 		}
 	}
 	return at, nil
+}
+
+// unchanged returns [ErrConflict] unless all entries after a place only make the session
+// current.
+func (s *Session) unchanged(ctx context.Context, after driver.Cursor) error {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, after, driver.Forward, nil) {
+		if err != nil {
+			return err
+		}
+		switch rec.Entry.Body.(type) {
+		case nil, transcript.Header, transcript.Current:
+		default:
+			return ErrConflict
+		}
+	}
+	return nil
 }
 
 // finish records what became of jobs that were written together.
@@ -277,7 +284,9 @@ func (s *Session) finish(t *state, group []*job, res driver.Result, err error, t
 		}
 	}
 	if err != nil {
-		t.rowDue.Store(true) // the index may announce an append of this process
+		if mayBeWritten(err) {
+			t.rowDue.Store(true)
+		}
 		return
 	}
 	if put := t.appended(res, group); put || meta {
@@ -400,9 +409,6 @@ func (s *state) appended(res driver.Result, group []*job) (put bool) {
 	}
 	s.wrote = max(s.wrote, res.End)
 	s.wroteAt = group[0].at
-	if s.rowAt.IsZero() {
-		s.rowAt = s.row.UpdatedAt // as the index has it, but for rows that other processes owe
-	}
 	s.rowDue.Store(true)
 	return s.wroteAt.Sub(s.rowAt) >= rowAge
 }

@@ -77,7 +77,7 @@ var texts = []string{
 	`{"a": "\u00e9\ud800",` + "\n\t" + `"a":1}`, "null", `{"type":"text","text":null}`, `{"type":"tool_use","id":"i","input":1}`, "truncated \xe2\x80",
 }
 
-const itemKinds = 25
+const itemKinds = 26
 
 // dice makes items from the choices of a fuzzer.
 type dice []byte
@@ -224,6 +224,8 @@ func (d *dice) item() transcript.Item {
 		return transcript.Dequeued(transcript.UserText(d.text()), d.text())
 	case 24:
 		return transcript.Interrupt{By: d.text(), Ended: d.text()}
+	case 25:
+		return transcript.Hide{Entries: []string{d.text(), d.text()}[:d.roll(3)], Off: d.roll(2) == 0}
 	case 13:
 		return transcript.Commit{
 			N: d.roll(3), Messages: d.roll(2), FirstEntry: d.text(), LastEntry: d.text(), Abstract: d.text(), Overview: d.text(),

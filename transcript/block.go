@@ -11,11 +11,11 @@ import (
 // ImageBlock, DocumentBlock, ToolCallBlock, ToolResultBlock, ThinkingBlock,
 // RedactedThinkingBlock, ContextBlock, and RawBlock for everything else. All
 // are values.
-type Block interface {
-	// BlockType is the "type" member of the block's JSON.
-	BlockType() string
-	isBlock()
-}
+type Block interface{ blockType() string }
+
+// BlockType returns the "type" member of a block's JSON. It is empty for a RawBlock whose
+// JSON lacks one.
+func BlockType(b Block) string { return b.blockType() }
 
 // Extra holds the members of a block's JSON that have no field of their own,
 // cache_control and citations among them. The member "ext" holds data for one
@@ -94,7 +94,7 @@ func (b *ToolCallBlock) UnmarshalJSON(data []byte) error {
 	}
 	call, ok := block.(ToolCallBlock)
 	if !ok {
-		return fmt.Errorf("transcript: a block of type %q, not tool_use", block.BlockType())
+		return fmt.Errorf("transcript: a block of type %q, not tool_use", block.blockType())
 	}
 	*b = call
 	return nil
@@ -157,32 +157,16 @@ type RawBlock struct {
 	kind string
 }
 
-// BlockType implements [Block].
-func (TextBlock) BlockType() string { return "text" }
+func (TextBlock) blockType() string             { return "text" }
+func (ImageBlock) blockType() string            { return "image" }
+func (DocumentBlock) blockType() string         { return "document" }
+func (ToolCallBlock) blockType() string         { return "tool_use" }
+func (ToolResultBlock) blockType() string       { return "tool_result" }
+func (ThinkingBlock) blockType() string         { return "thinking" }
+func (RedactedThinkingBlock) blockType() string { return "redacted_thinking" }
+func (ContextBlock) blockType() string          { return "context" }
 
-// BlockType implements [Block].
-func (ImageBlock) BlockType() string { return "image" }
-
-// BlockType implements [Block].
-func (DocumentBlock) BlockType() string { return "document" }
-
-// BlockType implements [Block].
-func (ToolCallBlock) BlockType() string { return "tool_use" }
-
-// BlockType implements [Block].
-func (ToolResultBlock) BlockType() string { return "tool_result" }
-
-// BlockType implements [Block].
-func (ThinkingBlock) BlockType() string { return "thinking" }
-
-// BlockType implements [Block].
-func (RedactedThinkingBlock) BlockType() string { return "redacted_thinking" }
-
-// BlockType implements [Block].
-func (ContextBlock) BlockType() string { return "context" }
-
-// BlockType implements [Block]. It is empty if the JSON lacks a type.
-func (b RawBlock) BlockType() string {
+func (b RawBlock) blockType() string {
 	if b.kind != "" {
 		return b.kind
 	}
@@ -191,13 +175,3 @@ func (b RawBlock) BlockType() string {
 
 // Text returns the text of the result: its text blocks, joined by newlines.
 func (b ToolResultBlock) Text() string { return joinText(b.Content, "\n") }
-
-func (TextBlock) isBlock()             {}
-func (ImageBlock) isBlock()            {}
-func (DocumentBlock) isBlock()         {}
-func (ToolCallBlock) isBlock()         {}
-func (ToolResultBlock) isBlock()       {}
-func (ThinkingBlock) isBlock()         {}
-func (RedactedThinkingBlock) isBlock() {}
-func (ContextBlock) isBlock()          {}
-func (RawBlock) isBlock()              {}

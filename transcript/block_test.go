@@ -94,7 +94,7 @@ func TestBlockJSON(t *testing.T) {
 			b, err := transcript.UnmarshalBlock([]byte(tt.json))
 			require.NoError(t, err)
 			require.Equal(t, tt.json, string(transcript.MarshalBlock(b)))
-			require.Equal(t, typeOf(tt.json), b.BlockType())
+			require.Equal(t, typeOf(tt.json), transcript.BlockType(b))
 			if tt.want == nil {
 				if r, ok := b.(transcript.RawBlock); !ok || string(r.JSON) != tt.json {
 					t.Errorf("decoded %#v, want a RawBlock", b)

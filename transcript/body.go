@@ -20,7 +20,7 @@ const (
 	TypeRewind     = "rewind"
 )
 
-// Body is the content of an entry. The set is closed: Header, MessageLine, Compaction, Clip,
+// Body is the content of an entry. The set is closed: Header, MessageLine, Compaction, Clip, Hide,
 // Rewind, System, Tools, Meta, Current, Calibration, ToolStatus, Used, Commit, Extracted,
 // Dispatch, Decision, Interrupt, Queued, Draft, Pin, Value, Erasure, Custom and Unknown.
 // All are values.
@@ -159,6 +159,23 @@ type Carried struct {
 	ToEntry string `json:"toEntry,omitempty"`
 }
 
+// WithoutCarried returns the compaction without the items of entries for which
+// gone holds, and without questions that they have asked, and reports whether that
+// changes it. Its summary stays.
+func (c Compaction) WithoutCarried(gone func(entry string) bool) (left Compaction, changed bool) {
+	for _, list := range []*[]Carried{&c.Said, &c.Rules, &c.Files, &c.Errors, &c.IDs, &c.Pins} {
+		was := len(*list)
+		*list = slices.DeleteFunc(slices.Clone(*list), func(i Carried) bool { return gone(i.Entry) })
+		changed = changed || len(*list) < was
+		for k := range *list {
+			if i := &(*list)[k]; i.ToEntry != "" && gone(i.ToEntry) {
+				i.To, i.ToEntry, changed = "", "", true
+			}
+		}
+	}
+	return c, changed
+}
+
 // Clip replaces parts of the history by shorter ones.
 type Clip struct {
 	Clips []Clipping
@@ -171,6 +188,13 @@ type Clipping struct {
 	// from 0. Nil means the whole content of a tool_result entry.
 	Block   *int
 	Content string // what the model is shown instead, verbatim
+}
+
+// Hide leaves entries out of the history, whole: messages, calls and results. With Off
+// they are shown again. Of several for one entry the last counts.
+type Hide struct {
+	Entries []string
+	Off     bool
 }
 
 // Rewind takes the history back to its state right after the entry To.
@@ -233,7 +257,7 @@ type Calibration struct {
 
 	// Without are the forms that the service refused. Images, Side and Messages
 	// are the limits of the same names in [Takes]; a number below 0 takes an
-	// earlier one back. Left are refused media, or results with such. An empty list
+	// earlier one back. Left names refused media, and results that hold some. An empty list
 	// takes back all of an earlier list; nil leaves it.
 	Without  []Form     `json:"without,omitempty"`
 	Images   int        `json:"images,omitempty"`
@@ -323,7 +347,8 @@ const (
 )
 
 // Interrupt asks the process that answers to stop, or records that a turn ended
-// without an answer. Neither shapes a history.
+// without an answer. The record is a short note in the history, unless a whole answer
+// precedes it.
 type Interrupt struct {
 	By string // who asks; empty if Ended is set
 	// Ended is the reason why earlier texts get no answer: a code, such as
@@ -394,6 +419,7 @@ func (Header) kind() string        { return "session" }
 func (f MessageLine) kind() string { return f.Kind }
 func (Compaction) kind() string    { return TypeCompaction }
 func (Clip) kind() string          { return "clip" }
+func (Hide) kind() string          { return "hide" }
 func (Rewind) kind() string        { return TypeRewind }
 func (System) kind() string        { return "system" }
 func (Tools) kind() string         { return "tools" }

@@ -121,6 +121,10 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Clip
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
+	case "hide":
+		var b Hide
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
 	case TypeRewind:
 		var b Rewind
 		c.line(kind, e, nil, func() { b.members(c) })

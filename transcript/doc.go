@@ -11,7 +11,7 @@
 // [Usage] and a [StopReason]. All of these are an [Item], which a session appends.
 //
 // An [Entry] is one line of a transcript. Entries of messages contain a [MessageLine];
-// the others change the conversation ([Compaction], [Clip], [Rewind]) or describe it
+// the others change the conversation ([Compaction], [Clip], [Hide], [Rewind]) or describe it
 // ([Header], [Meta], [Used] ...). [NewBatch] turns items into the lines of one append.
 // [Scan] and [ScanBackward] read lines from an io.ReaderAt and report all other bytes
 // as [Damage]. [Batcher] groups lines into the batches they were written in.

@@ -46,6 +46,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case Clip:
 		b.members(c)
+	case Hide:
+		b.members(c)
 	case Rewind:
 		b.members(c)
 	case System:
@@ -116,7 +118,7 @@ func appendBlock(dst []byte, block Block) []byte {
 		return jsontext.AppendValue(dst, raw.JSON)
 	}
 	c := encoder(dst)
-	c.out.String("type", cmp.Or(block.BlockType(), "raw"))
+	c.out.String("type", cmp.Or(block.blockType(), "raw"))
 	switch b := block.(type) {
 	case TextBlock:
 		b.members(&c)

@@ -73,6 +73,8 @@ var lines = []struct {
 		`{"type":"clip"` + lead + `,"clips":[{"entry":"e2","block":0,"content":"[cut]"},{"entry":"e3","content":""}]}`,
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: "e2", Block: new(int), Content: "[cut]"}, {Entry: "e3"}}},
 	},
+	{`{"type":"hide"` + lead + `,"entries":["e2","e3"]}`, transcript.Hide{Entries: []string{"e2", "e3"}}},
+	{`{"type":"hide"` + lead + `,"entries":["e2"],"off":true}`, transcript.Hide{Entries: []string{"e2"}, Off: true}},
 	{`{"type":"rewind"` + lead + `,"to":"e4"}`, transcript.Rewind{To: "e4"}},
 	{
 		`{"type":"meta"` + lead + `,"title":"","labels":[],"ttl":0,"keep":false}`,

@@ -121,6 +121,11 @@ func (b *Clipping) members(c *codec) {
 	c.str("content", &b.Content)
 }
 
+func (b *Hide) members(c *codec) {
+	optStrs(c, "entries", &b.Entries)
+	c.optFlag("off", &b.Off)
+}
+
 func (b *Rewind) members(c *codec) { c.str("to", &b.To) }
 
 func (b *System) members(c *codec) { c.str("text", &b.Text) }

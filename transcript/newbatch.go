@@ -15,8 +15,8 @@ import (
 )
 
 // Item is a value that can be appended to a session: a [Message], a [Response],
-// a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
-// [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
+// a pointer to either, or one of the bodies [Compaction], [Clip], [Hide],
+// [Rewind], [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
 // [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp],
 // [Repeat] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
@@ -32,7 +32,8 @@ type annotated struct {
 // JSON: see [Entry]. It is part of the hash of an idempotency key.
 func WithApp(item Item, data json.RawMessage) Item { return annotated{Item: item, app: data} }
 
-// Repeat returns an item that repeats the entry with that ID.
+// Repeat returns an item about the entry with that ID: a [Queued] that is Off withdraws
+// that text.
 func Repeat(item Item, id string) Item { return annotated{Item: item, of: id} }
 
 // Dequeued returns a message of the user that takes over the [Queued] text with
@@ -43,6 +44,7 @@ func (Message) isItem()     {}
 func (Response) isItem()    {}
 func (Compaction) isItem()  {}
 func (Clip) isItem()        {}
+func (Hide) isItem()        {}
 func (Rewind) isItem()      {}
 func (System) isItem()      {}
 func (Tools) isItem()       {}
@@ -241,7 +243,7 @@ func addItem(add func(Body) string, item Item) error {
 	case Used:
 		add(it)
 		return it.check()
-	case Compaction, Clip, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, Value, Custom:
+	case Compaction, Clip, Hide, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, Value, Custom:
 		add(it.(Body))
 		return nil
 	case annotated:

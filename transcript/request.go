@@ -21,4 +21,11 @@ type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"input_schema"` // a JSON Schema of type object
+
+	// Members that few APIs know. Renderers leave them out elsewhere.
+	Strict         bool            `json:"strict,omitempty"`          // inputs obey the schema
+	DeferLoading   bool            `json:"defer_loading,omitempty"`   // the model has to find the tool first
+	AllowedCallers []string        `json:"allowed_callers,omitempty"` // "direct", or code that the provider runs
+	InputExamples  json.RawMessage `json:"input_examples,omitempty"`  // a list of inputs
+	CacheControl   json.RawMessage `json:"cache_control,omitempty"`   // a cache mark
 }

@@ -34,8 +34,8 @@ type Made struct {
 	// Thought is the entry ID of the first answer whose reasoning the request
 	// held; or empty.
 	Thought string `json:"thought,omitempty"`
-	// PromptHash is the hash of the system prompt and the tools.
-	// It ends with the mark of [rebuild.For].
+	// PromptHash is the hash of the system prompt and the tools, and the mark that
+	// rebuild.For returns.
 	PromptHash string `json:"promptHash,omitempty"`
 	// Endpoint is the service or the account, as the application names it.
 	Endpoint string `json:"endpoint,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
 )
 
 // The conversation continues in a window that is far too small for it, whether
@@ -72,7 +73,7 @@ func TestSmallWindow(t *testing.T) {
 				results := 0
 				for _, msg := range full.Messages {
 					for _, b := range msg.Content {
-						if b.BlockType() == "tool_result" {
+						if transcript.BlockType(b) == "tool_result" {
 							results++
 						}
 					}

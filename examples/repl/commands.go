@@ -192,6 +192,9 @@ func searchWords(ctx context.Context, r *repl, words string) error {
 		if hit.Compacted {
 			marks = append(marks, "compacted")
 		}
+		if hit.Hidden {
+			marks = append(marks, "hidden")
+		}
 		if hit.Clipped {
 			marks = append(marks, "clipped")
 		}
@@ -292,7 +295,7 @@ func (r *repl) showMessages(messages []transcript.Message) {
 				}
 				r.out.say("[%s:tool_result] %s%s", m.Role, mark, cut(b.Text(), 100))
 			default:
-				r.out.say("[%s:%s]", m.Role, b.BlockType())
+				r.out.say("[%s:%s]", m.Role, transcript.BlockType(b))
 			}
 		}
 	}

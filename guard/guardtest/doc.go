@@ -44,6 +44,11 @@
 // pages of documents, signatures of reasoning without [Model.Bind], and rate
 // limits.
 //
+// For other refusals, of a part of a request, [Holds] is a condition of a rule, alone or
+// with the Model and the Host of a [Request]. So the scripts with which package guard
+// is tested also test a loop of your own: a session that is never stuck with a refused
+// part. docs/REFUSALS.md lists the kinds.
+//
 // # The cost of answers
 //
 // A prompt and an output have as many tokens as [Model.Counter] says. An output

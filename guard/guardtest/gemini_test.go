@@ -260,7 +260,7 @@ func TestOtherBlocks(t *testing.T) {
 		require.NoError(t, err)
 		var kinds, seen []string
 		for _, b := range resp.Message.Content {
-			kinds = append(kinds, b.BlockType())
+			kinds = append(kinds, transcript.BlockType(b))
 		}
 		calls := resp.Message.ToolCalls()
 		if got := strings.Join(kinds, " "); got != want[s.name] || resp.StopReason != transcript.StopRefusal || string(calls[0].Input) != `"[1"` {
@@ -268,7 +268,7 @@ func TestOtherBlocks(t *testing.T) {
 		}
 		for _, msg := range m.Requests()[0].Messages {
 			for _, b := range msg.Content {
-				seen = append(seen, b.BlockType())
+				seen = append(seen, transcript.BlockType(b))
 			}
 		}
 		if got := strings.Join(seen, " "); !strings.HasPrefix(got, "text image document thinking tool_use tool_result") {

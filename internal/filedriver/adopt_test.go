@@ -89,9 +89,9 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	loseIndex(t, dir)
 	for i := range 2 { // with the index lost, and with the one made in its place
 		d = open(t, dir, opts)
-		row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
-		if err != nil || created || row.ID != "a" || row.Gen != 3 || row.Key != "k" || row.Title != "" {
-			t.Errorf("LoadOrCreate = %+v, %v, %v; want session a", row, created, err)
+		row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
+		if err != nil || row.ID != "a" || row.Gen != 3 || row.Key != "k" || row.Title != "" {
+			t.Errorf("Load = %+v, %v; want session a", row, err)
 		}
 		create(t, d, fmt.Sprint("other", i), "other")
 		require.NoError(t, d.Close())
@@ -128,12 +128,12 @@ func TestUnreadableHeader(t *testing.T) {
 				require.NoError(t, place(path))
 
 				d = open(t, dir, nil)
-				if row, created, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k")); err != nil || created || row.ID != "good" {
-					t.Errorf("LoadOrCreate of a key that has a session = %+v, %v, %v", row, created, err)
+				if row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k")); err != nil || row.ID != "good" {
+					t.Errorf("Load of a key that has a session = %+v, %v", row, err)
 				}
-				_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("new", "new key"))
+				_, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("new", "new key"))
 				if e, ok := errors.AsType[*filelog.Error](err); !ok || e.Path != path || !strings.Contains(e.Fix, "delete session bad") {
-					t.Errorf("LoadOrCreate of a new key: %v", err)
+					t.Errorf("Load of a new key: %v", err)
 				}
 				t.Log(err)
 				create(t, d, "explicit", "another key")
@@ -148,17 +148,17 @@ func TestUnreadableHeader(t *testing.T) {
 				}
 				require.NoError(t, d.Close())
 				d = open(t, dir, nil)
-				if _, _, err = d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("new", "new key")); err == nil {
-					t.Error("LoadOrCreate of a new key after opening the store again: no error")
+				if _, err = d.Load(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("new", "new key")); err == nil {
+					t.Error("Load of a new key after opening the store again: no error")
 				}
 				if way == "delete" {
 					require.NoError(t, d.Delete(ctx, driver.Anywhere, bad))
 				} else {
 					require.NoError(t, os.Rename(path, path+".away"))
 				}
-				row, created, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("new", "new key"))
-				if err != nil || !created {
-					t.Errorf("LoadOrCreate afterwards = %+v, %v, %v", row, created, err)
+				row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("new", "new key"))
+				if err != nil || row.ID != "new" {
+					t.Errorf("Load afterwards = %+v, %v", row, err)
 				}
 				require.NoError(t, d.Close())
 			})
@@ -186,9 +186,8 @@ func TestHeaderWithAWrongChecksum(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Equal(t, "k", rows[0].Key)
 	require.Equal(t, int64(len(text)), rows[0].Size)
-	row, created, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
+	row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
 	require.NoError(t, err)
-	require.False(t, created)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Archive(ctx, ref, driver.Anywhere))
 	require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
@@ -206,9 +205,8 @@ func TestCopiedTranscript(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "b.jsonl"), data, 0o600))
 	d = open(t, dir, nil)
-	row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
 	require.NoError(t, err)
-	require.False(t, created)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
 }
@@ -219,8 +217,8 @@ func TestBadIDCreatesNothing(t *testing.T) {
 	d := open(t, dir, nil)
 	_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("../x", "k"))
 	require.Error(t, err, "Create: no error")
-	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("", "k"))
-	require.Error(t, err, "LoadOrCreate: no error")
+	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("", "k"))
+	require.Error(t, err, "Load: no error")
 	if entries, err := os.ReadDir(filepath.Join(dir, "agents")); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
@@ -267,9 +265,9 @@ func TestFilesThatAreNoTranscripts(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("notes"), 0o600))
 	}
 	d = open(t, dir, nil)
-	_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
 	require.NoError(t, err)
-	require.True(t, created)
+	require.Equal(t, "b", row.ID)
 	require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
 	require.NoError(t, d.Close())
 }
@@ -286,9 +284,8 @@ func TestKnownRowOutlivesItsHeader(t *testing.T) {
 		rows := list(t, d)
 		require.Len(t, rows, 1)
 		require.Equal(t, "kept", rows[0].Title)
-		got, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
+		got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
 		require.NoError(t, err)
-		require.False(t, created)
 		require.Equal(t, "a", got.ID)
 	}
 	require.NoError(t, d.Close())
@@ -317,7 +314,7 @@ func TestUnreadableHeaderOfAHashedName(t *testing.T) {
 	create(t, d, "a", "k")
 	require.NoError(t, os.WriteFile(d.Path(bad), nil, 0o600))
 	for range 3 {
-		_, _, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
+		_, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
 		require.ErrorContains(t, err, d.Path(bad))
 		require.NotContains(t, err.Error(), "delete session")
 		require.Len(t, list(t, d), 1)
@@ -328,9 +325,9 @@ func TestUnreadableHeaderOfAHashedName(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(indexText(t, dir), filepath.Base(d.Path(bad))))
 	require.NoError(t, os.Remove(d.Path(bad)))
-	_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
 	require.NoError(t, err)
-	require.True(t, created)
+	require.Equal(t, "b", row.ID)
 	require.NoError(t, d.Close())
 }
 
@@ -351,15 +348,14 @@ func TestRestoredHeader(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
 
 	d = open(t, dir, nil)
-	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
+	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
 	require.ErrorContains(t, err, d.Path(ref))
 	require.NoError(t, os.WriteFile(d.Path(ref), text, 0o600))
-	row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
 	require.NoError(t, err)
-	require.False(t, created)
 	require.Equal(t, "a", row.ID)
-	_, created, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "third key"}, header("c", "third key"))
+	row, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "third key"}, header("c", "third key"))
 	require.NoError(t, err)
-	require.True(t, created)
+	require.Equal(t, "c", row.ID)
 	require.NoError(t, d.Close())
 }

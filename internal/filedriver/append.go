@@ -66,33 +66,14 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 }
 
-// Append implements [driver.Driver].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	return d.append(ctx, ref, func(o *openLog) (driver.Result, error) { return d.appendTo(ctx, o, lines, at) })
-}
-
-// Update implements [driver.Driver].
-func (d *Driver) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	return d.append(ctx, ref, func(o *openLog) (driver.Result, error) {
-		return result(o.log.AppendDecided(ctx, func(end int64) ([]byte, error) {
-			lines, err := decide(ctx, driver.Cursor(end))
-			if err != nil {
-				return nil, err
-			}
-			return appendLines(nil, lines)
-		}))
-	})
-}
-
-// append calls add with the open log of a session, once the index names this process
-// as a writer.
-func (d *Driver) append(ctx context.Context, ref driver.Ref, add func(o *openLog) (driver.Result, error)) (res driver.Result, err error) {
+// Append implements [driver.Driver], once the index names this process as a writer.
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
 		if !a.idx.named.Load() {
 			err = a.idx.openWriter(ctx)
 		}
 		if err == nil {
-			res, err = add(o)
+			res, err = d.appendTo(ctx, o, lines, at, decide)
 		}
 		return err
 	})
@@ -103,22 +84,33 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, add func(o *openLog
 // append.
 const maxPooled = 64 << 10
 
-// appendTo appends lines to an open log, if it ends at a cursor.
-func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, at driver.Cursor) (res driver.Result, err error) {
+// appendTo is Append to an open log.
+func (d *Driver) appendTo(
+	ctx context.Context, o *openLog, lines []driver.Line, at driver.Cursor,
+	decide func(context.Context, driver.Cursor) ([]driver.Line, error),
+) (driver.Result, error) {
 	pooled, _ := buffers.Get().(*[]byte)
-	buf := (*pooled)[:0]
-	defer func() {
-		if *pooled = buf; cap(buf) <= maxPooled {
-			buffers.Put(pooled)
-		}
-	}()
-	if buf, err = appendLines(buf, lines); err != nil {
-		return res, err
+	buf, err := appendLines((*pooled)[:0], lines)
+	if *pooled = buf; cap(buf) <= maxPooled {
+		defer buffers.Put(pooled)
 	}
-	return result(o.log.Append(ctx, buf, int64(at)))
-}
-
-func result(start, end int64, err error) (driver.Result, error) {
+	if err != nil {
+		return driver.Result{}, err
+	}
+	start, end, err := o.log.Append(ctx, func(end int64) ([]byte, error) {
+		elsewhere := at >= 0 && int64(at) != end
+		switch {
+		case decide != nil && (elsewhere || len(lines) == 0):
+			decided, err := decide(ctx, driver.Cursor(end))
+			if err != nil {
+				return nil, err
+			}
+			return appendLines(nil, decided)
+		case elsewhere && len(lines) > 0:
+			return nil, driver.ErrConflict
+		}
+		return buf, nil
+	})
 	return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, err
 }
 

@@ -39,7 +39,7 @@ var errGrown = fmt.Errorf("%w: it was changed while it was archived", driver.Err
 // read back and compared before the archive is removed.
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return d.on(ctx, ref, func(a *agent) error {
-		return a.idx.hold(ctx, func() error { return a.idx.restore(ref) })
+		return a.idx.hold(ctx, func() error { return a.idx.restore(ctx, ref) })
 	})
 }
 
@@ -103,10 +103,10 @@ func (x *index) rowToArchive(ref driver.Ref, at driver.Cursor) (driver.Row, erro
 	return row, err
 }
 
-// install gives an archive its name and removes the transcript, if that is what was
-// packed. A busy line makes every reader look at the files of the session until its row
-// is there; while there is a transcript, the archive does not count. So a kill between
-// two steps leaves the session unchanged, or archived.
+// install gives an archive its name and removes the transcript, if it still holds the
+// packed bytes. A change line in the index makes every reader look at the files of the
+// session until its row is there; while there is a transcript, the archive does not count.
+// So a kill between two steps leaves the session unchanged, or archived.
 func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	ref := p.row.Ref()
 	release, err := x.holdLog(ctx, o, (*filelog.Log).Hold)
@@ -117,7 +117,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	if size, err := o.log.Size(); err != nil || !p.holds(o.log, size) {
 		return errors.Join(err, errGrown)
 	}
-	x.a.d.at("archive: busy line")
+	x.a.d.at("archive: change line")
 	if err := x.change(ref.ID); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	x.a.d.at("archive: sync folder")
 	x.a.d.logs.drop(ref)
 	err = errors.Join(filelog.RemoveTemps(x.a.sess, fileName(ref.ID)), filelog.SyncDir(x.a.sess, "."))
-	x.compared()
+	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("archive: row")
 	if rowErr := x.putRow(p.row); rowErr != nil {
 		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
@@ -151,7 +151,7 @@ func (a *agent) notArchived(ref driver.Ref, err error) error {
 }
 
 // restore is [Driver.Restore].
-func (x *index) restore(ref driver.Ref) error {
+func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 	f, err := x.stat(ref.ID)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (x *index) restore(ref driver.Ref) error {
 	if !f.archived {
 		return x.a.removeBeside(ref.ID) // leftovers of a killed process
 	}
-	x.a.d.at("restore: busy line")
+	x.a.d.at("restore: change line")
 	if err := x.change(ref.ID); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (x *index) restore(ref driver.Ref) error {
 	if err := x.a.removeArchive(ref.ID); err != nil {
 		x.a.d.log.Warn("an archive that is of no use any more could not be removed", "folder", x.a.dir, "session", ref.ID, "err", err)
 	}
-	x.compared()
+	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("restore: row")
 	if err := x.putChecked(ref); err != nil {
 		x.a.d.log.Warn("the row of a restored session was not written; readers look at its transcript", "folder", x.a.dir, "session", ref.ID, "err", err)
@@ -183,7 +183,7 @@ func (x *index) restore(ref driver.Ref) error {
 
 // takeTurn takes the turn lock of a session if it is free.
 func (x *index) takeTurn(id string) (release func(), err error) {
-	if x.lock == nil {
+	if x.a.d.opts.ReadOnly {
 		return nil, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
 	}
 	off := turnByte(id)

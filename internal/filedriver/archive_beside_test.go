@@ -35,7 +35,7 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, row.Archived)
 		require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
-		cur, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+		cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 		require.NoError(t, err)
 		require.Equal(t, "a", cur.ID)
 		create(t, d, fmt.Sprint("other", lost), "other")

@@ -168,7 +168,7 @@ func TestIndexFromArchives(t *testing.T) {
 				require.Equal(t, w.Title, got.Title)
 			}
 		}
-		_, err = d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+		_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
 		require.ErrorIs(t, err, fs.ErrExist)
@@ -201,9 +201,9 @@ func TestDamagedArchive(t *testing.T) {
 		require.Error(t, d.Restore(t.Context(), bad))
 		require.Equal(t, []string{"good"}, scanned(t, d, good))
 		id := fmt.Sprint("new", lost)
-		_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: id}, header(id, id))
+		row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: id}, header(id, id))
 		require.NoError(t, err)
-		require.True(t, created)
+		require.Equal(t, id, row.ID)
 		_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("bad", "k"))
 		require.ErrorIs(t, err, fs.ErrExist)
 		require.NoError(t, d.Close())
@@ -370,7 +370,7 @@ func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) driver.Cursor {
 	t.Helper()
 	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
 	e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
-	res, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
+	res, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	return res.End
 }
@@ -451,7 +451,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 	for i := range 200 {
 		text := strings.Repeat(fmt.Sprint("word", i, " "), 1+rnd.IntN(1000))
 		e := transcript.Entry{ID: fmt.Sprint("e", i), Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", text)}}
-		_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
+		_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
 		require.NoError(t, err)
 	}
 	read := func(from driver.Cursor, dir driver.Direction) (all []string) {
@@ -523,7 +523,7 @@ func TestAppendToAnArchived(t *testing.T) {
 	require.NoError(t, d.Put(t.Context(), row))
 	other := open(t, dir, nil)
 	require.NoError(t, other.Archive(t.Context(), row.Ref(), driver.Anywhere))
-	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere)
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere, nil)
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
 }
@@ -544,4 +544,40 @@ func TestDeadWriterOfADamagedArchive(t *testing.T) {
 	require.Contains(t, log.String(), "a transcript cannot be read")
 	require.NotContains(t, indexText(t, dir), `"id":""`)
 	require.NoError(t, d.Close())
+}
+
+// A session that another process archives or restores while this one lists it or looks
+// it up is there.
+func TestListedWhileItMoves(t *testing.T) {
+	for _, step := range []string{"compare: archives", "get: found"} {
+		dir := t.TempDir()
+		d, other := open(t, dir, nil), open(t, dir, nil)
+		ref := create(t, d, "a", "k").Ref()
+		moves := 0
+		d.SetStep(func(name string) {
+			if name == step && moves == 0 {
+				moves++
+				require.NoError(t, other.Archive(t.Context(), ref, driver.Anywhere))
+			}
+		})
+		create(t, other, "b", "other key")
+		loseIndex(t, dir)
+		_, err := d.Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Len(t, list(t, d), 2)
+		require.Equal(t, 1, moves)
+		if step == "get: found" {
+			d.SetStep(func(name string) {
+				if name == step && moves == 1 {
+					moves++
+					require.NoError(t, other.Restore(t.Context(), ref))
+				}
+			})
+			loseIndex(t, dir)
+			_, err = d.Get(t.Context(), ref)
+			require.NoError(t, err)
+			require.Equal(t, 2, moves)
+		}
+		require.NoError(t, errors.Join(other.Close(), d.Close()))
+	}
 }

@@ -33,7 +33,7 @@ func wordy(t *testing.T, d *filedriver.Driver, id string) driver.Ref {
 	})
 	require.NoError(t, err)
 	e := transcript.Entry{ID: "said", Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", words[0])}}
-	res, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: "said", Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
+	res, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: "said", Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	row.Size = int64(res.End)
 	require.NoError(t, d.Put(t.Context(), row))
@@ -76,7 +76,7 @@ func TestDeleteLeavesNoWord(t *testing.T) {
 		require.Empty(t, wordsIn(t, dir))
 
 		require.ErrorIs(t, other.Put(t.Context(), row), fs.ErrNotExist)
-		_, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Anywhere)
+		_, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Anywhere, nil)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.Len(t, list(t, other), 50)
 		require.NoError(t, other.Close())
@@ -291,7 +291,7 @@ func TestEraseInALargeIndex(t *testing.T) {
 		require.Contains(t, indexText(t, dir), `{"erase":"a"}`)
 		require.Contains(t, indexText(t, dir), head)
 		require.Len(t, list(t, other), 2)
-		_, err := other.Current(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]})
+		_, err := other.Load(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}, nil)
 		require.NoError(t, err)
 		return wordless(records, write)
 	}))
@@ -317,7 +317,7 @@ func TestListDuringAnErase(t *testing.T) {
 	require.NoError(t, d.Rewrite(t.Context(), ref, func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
 		listed := make(chan error, 1)
 		go func() {
-			_, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]})
+			_, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}, nil)
 			_, listErr := d.List(t.Context(), "main", driver.Position{}, 0)
 			listed <- errors.Join(err, listErr)
 		}()
@@ -350,7 +350,7 @@ func TestEraseOfEqualSize(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.Path(ref), bytes.ReplaceAll(text, []byte(words[3]), []byte(key)), 0o600))
 	create(t, d, "b", "k")
 	require.Empty(t, wordsIn(t, dir))
-	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: key})
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: key}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
@@ -406,6 +406,25 @@ func TestDeletionIsLeftToTheHolder(t *testing.T) {
 	var log strings.Builder
 	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Len(t, list(t, d), 1)
-	require.Contains(t, log.String(), "what somebody was deleting")
+	require.Contains(t, log.String(), "an interrupted deletion")
 	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
+}
+
+// An erase that cannot be finished, on a full disk for example, keeps no session from being
+// deleted. It is finished once there is room.
+func TestDeleteBesideAnUnfinishedErase(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	wordy(t, d, "erased")
+	addLine(t, dir, `{"erase":"erased"}`)
+	inTheWay := filepath.Join(dir, "agents/main/sessions.jsonl.tmp-0123456789abcdef")
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref), "its row is still there")
+	require.NoFileExists(t, d.Path(ref))
+	require.NoError(t, os.Remove(inTheWay))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
+	require.NotContains(t, indexText(t, dir), `{"erase":`)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
 }

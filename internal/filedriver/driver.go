@@ -331,7 +331,7 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 	}
 	// A driver of its own writes nothing, and leaves no log in d.logs whose folder is
 	// closed again. It keeps no log open.
-	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, ids: map[driver.Ref]uint64{}}
+	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, closing: d.closing, ids: map[driver.Ref]uint64{}}
 	reader.opts.ReadOnly = true
 	reader.logs = newLogs(reader, 0)
 	a, err := reader.openFolder("", folder)

@@ -25,7 +25,7 @@ func logsOf(t *testing.T, n, limit int, policy driver.SyncPolicy, observe ...fun
 	for i := range n {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("{}\n"), 0o600))
 	}
-	d := &Driver{log: slog.New(slog.DiscardHandler)}
+	d := &Driver{log: slog.New(slog.DiscardHandler), closing: t.Context()}
 	d.opts.Sync = policy
 	ls := newLogs(d, limit)
 	return ls, func(i int) *openLog {
@@ -56,7 +56,7 @@ func TestEvictAtTheSameTime(t *testing.T) {
 		all.Go(func() {
 			for i := range next {
 				o := open(i)
-				_, _, err := o.log.Append(t.Context(), []byte("{}\n"), -1)
+				_, _, err := o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 				require.NoError(t, ls.release(o, err))
 			}
 		})
@@ -80,7 +80,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 	flushed := func(context.Context, filelog.Event) {
 		once.Do(func() {
 			o := open(0)
-			_, _, err := o.log.Append(context.Background(), []byte("{}\n"), -1)
+			_, _, err := o.log.Append(context.Background(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 			ls.mu.Lock()
 			second = true
 			ls.mu.Unlock()
@@ -102,7 +102,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 		return l.Failed()
 	}
 	o := open(0)
-	_, _, err := o.log.Append(t.Context(), []byte("{}\n"), -1)
+	_, _, err := o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 	require.NoError(t, ls.release(o, err))
 	require.Same(t, o, ls.open[o.ref])
 	close(goOn)
@@ -114,7 +114,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 func TestCloseDuringEviction(t *testing.T) {
 	ls, open := logsOf(t, 2, 0, driver.SyncAlways)
 	var warnings bytes.Buffer
-	ls.log = slog.New(slog.NewTextHandler(&warnings, nil))
+	ls.d.log = slog.New(slog.NewTextHandler(&warnings, nil))
 	closed := make(chan error, 1)
 	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
 		if !ls.closed { // it is chosen, and nobody holds the lock

@@ -84,7 +84,7 @@ func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }
 	require.NoError(t, other.Archive(t.Context(), ref, driver.Anywhere))
-	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere, nil)
 	require.ErrorIs(t, err, driver.ErrArchived)
 	require.ErrorIs(t, err, failure)
 	require.NoError(t, d.Flush(t.Context(), ref, true))

@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	indexName = "sessions.jsonl"
-	lockName  = "sessions.lock"
-	// indexVersion 3 has open writers instead of busy lines.
+	indexName    = "sessions.jsonl"
+	lockName     = "sessions.lock"
 	indexVersion = 3
 	// An index is rewritten when it is longer than twice its rows plus rewriteAbove bytes.
 	rewriteAbove = 64 << 10
@@ -59,7 +58,7 @@ type record struct {
 // into a new file when more than half of it is of no use.
 type index struct {
 	a    *agent
-	lock *filelog.LockFile // nil in a store that is read-only
+	lock *filelog.LockFile // a store that is read-only only looks at its bytes; nil if it may not
 
 	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
@@ -80,26 +79,26 @@ type index struct {
 
 func openIndex(a *agent) (*index, error) {
 	x := &index{a: a}
-	if !a.d.opts.ReadOnly {
-		var err error
-		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil {
+	_, err := a.root.Lstat(lockName)
+	if err == nil || !a.d.opts.ReadOnly {
+		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil && !a.d.opts.ReadOnly {
 			return nil, err
 		}
 	}
 	x.mu.Lock()
-	err := x.refresh()
+	err = x.refresh()
 	pending := len(x.deletes)+len(x.erases) > 0
 	x.mu.Unlock()
 	if err != nil {
 		return nil, errors.Join(err, x.close())
 	}
-	if pending && x.lock != nil {
+	if pending && !a.d.opts.ReadOnly {
 		// The words of a session to be deleted are still there. The holder of the
 		// lock may be deleting it, and may have been stopped.
 		short, cancel := context.WithTimeout(context.Background(), busyWait)
 		defer cancel()
 		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
-			a.d.log.Warn("what somebody was deleting or erasing could not be finished; the next writer tries again", "folder", a.dir, "err", err)
+			a.d.log.Warn("an interrupted deletion or erase could not be finished; the next writer tries again", "folder", a.dir, "err", err)
 		}
 	}
 	return x, nil
@@ -267,6 +266,9 @@ func (x *index) decode(lines []line, p piece) []line {
 // decodeLine decodes the line at an offset.
 func (x *index) decodeLine(text []byte, at int64) line {
 	l, ok := peek(text)
+	if !ok {
+		l, ok = peekMark(text)
+	}
 	switch {
 	case !ok && len(text) > 0:
 		l = decodeJSON(text)

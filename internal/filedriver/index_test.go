@@ -35,7 +35,7 @@ func TestStaleRow(t *testing.T) {
 
 	for range 2 {
 		d = open(t, dir, nil)
-		if row, err := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"}); err != nil || row.ID != "a" || row.Gen != 7 {
+		if row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil); err != nil || row.ID != "a" || row.Gen != 7 {
 			t.Errorf("Current = %+v, %v", row, err)
 		}
 		require.NoError(t, d.Close())
@@ -62,7 +62,7 @@ func TestGenIsGivenOnce(t *testing.T) {
 			given := create(t, other, "new", "k").Gen
 			require.Equal(t, line, given == 4, given)
 			for range 2 {
-				row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+				row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 				require.NoError(t, err)
 				require.Equal(t, "new", row.ID)
 				loseIndex(t, dir)
@@ -90,7 +90,7 @@ func TestRowCoversACurrentLine(t *testing.T) {
 		require.NoError(t, d.Put(ctx, a))
 	}
 	current := func(d driver.Driver) string {
-		row, err := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"})
+		row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil)
 		require.NoError(t, err)
 		return fmt.Sprint(row.ID, row.Gen)
 	}
@@ -140,12 +140,12 @@ func TestReadersTakeNoLock(t *testing.T) {
 		ctx := t.Context()
 		_, err := d.List(ctx, "main", driver.Position{}, 0)
 		_, e2 := d.Get(ctx, ref)
-		_, e3 := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"})
-		row, created, e4 := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("x", "k"))
-		if created || row.ID != ref.ID {
-			e4 = errors.Join(e4, fmt.Errorf("session %s, created %v", row.ID, created))
+		_, e3 := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil)
+		row, e4 := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("x", "k"))
+		if row.ID != ref.ID {
+			e4 = errors.Join(e4, fmt.Errorf("session %s", row.ID))
 		}
-		_, e5 := d.Append(ctx, ref, []driver.Line{note("n")}, driver.Anywhere)
+		_, e5 := d.Append(ctx, ref, []driver.Line{note("n")}, driver.Anywhere, nil)
 		start <- errors.Join(err, e2, e3, e4, e5)
 	}()
 	select {

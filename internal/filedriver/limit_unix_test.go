@@ -91,7 +91,7 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncAlways})
 	marked := func(id string, torn int64) driver.Ref {
 		ref := create(t, d, id, "k").Ref()
-		res, err := d.Append(t.Context(), ref, notes(1000), driver.Anywhere)
+		res, err := d.Append(t.Context(), ref, notes(1000), driver.Anywhere, nil)
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(d.Path(ref), int64(res.End)-torn))
 		require.NoError(t, os.Chmod(d.Path(ref), 0o600|os.ModeSticky))
@@ -177,7 +177,7 @@ func TestCurrentWithoutRoom(t *testing.T) {
 	}
 	other := open(t, dir, nil)
 	current := func(d *filedriver.Driver) string {
-		row, err := d.Current(ctx, driver.KeyRef{Agent: "main", Key: "k"})
+		row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil)
 		require.NoError(t, err)
 		return fmt.Sprint(row.ID, row.Gen)
 	}

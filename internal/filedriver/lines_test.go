@@ -35,7 +35,7 @@ func notes(n int) []driver.Line {
 
 // settle ends a line that a dead writer has left, and returns the end of the session.
 func settle(ctx context.Context, d *filedriver.Driver, ref driver.Ref) (driver.Cursor, error) {
-	res, err := d.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
+	res, err := d.Append(ctx, ref, nil, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
 	return res.End, err
 }
 

@@ -111,9 +111,8 @@ func expectBoth(t *testing.T, dir string) {
 	for _, readOnly := range []bool{true, false} {
 		d := open(t, dir, &filedriver.Options{ReadOnly: readOnly})
 		require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
-		row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
+		row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
 		require.NoError(t, err)
-		require.False(t, created)
 		require.Equal(t, "b", row.ID)
 		require.NoError(t, d.Close())
 	}
@@ -165,9 +164,8 @@ func TestLoadLooksAtNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(strings.Replace(text, listed, now, 1)), 0o600))
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 1)
-	row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
 	require.NoError(t, err)
-	require.False(t, created)
 	require.Equal(t, "b", row.ID)
 	require.Len(t, list(t, d), 2)
 	require.NoError(t, d.Close())
@@ -197,4 +195,40 @@ func TestOwnChangesAreListed(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, b.Ref()))
 	listed("after one was deleted")
 	require.NoError(t, d.Close())
+}
+
+// A transcript that somebody puts back while this process deletes, archives or restores
+// another session is listed, and Load makes no second one.
+func TestPutBackDuringAChange(t *testing.T) {
+	ref := driver.Ref{Agent: "main", ID: "a"}
+	deleted := func(t *testing.T, d *filedriver.Driver) error { return d.Delete(t.Context(), driver.Anywhere, ref) }
+	archived := func(t *testing.T, d *filedriver.Driver) error { return d.Archive(t.Context(), ref, driver.Anywhere) }
+	restored := func(t *testing.T, d *filedriver.Driver) error { return d.Restore(t.Context(), ref) }
+	for step, change := range map[string]func(t *testing.T, d *filedriver.Driver) error{
+		"delete: remove": deleted, "archive: rename": archived, "restore: written": restored,
+	} {
+		t.Run(step, func(t *testing.T) {
+			d := open(t, t.TempDir(), nil)
+			create(t, d, ref.ID, "k")
+			back := d.Path(create(t, d, "back", "other key").Ref())
+			if step == "restore: written" {
+				require.NoError(t, archived(t, d))
+			}
+			data, err := os.ReadFile(back)
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(back))
+			require.Len(t, list(t, d), 1)
+			d.SetStep(func(name string) {
+				if name == step {
+					require.NoError(t, os.WriteFile(back, data, 0o600))
+				}
+			})
+			require.NoError(t, change(t, d))
+			require.FileExists(t, back)
+			row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("second", "other key"))
+			require.NoError(t, err)
+			require.Equal(t, "back", row.ID)
+			require.NoError(t, d.Close())
+		})
+	}
 }

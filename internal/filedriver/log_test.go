@@ -57,7 +57,7 @@ func add(t *testing.T, d driver.Driver, ref driver.Ref, ids ...string) driver.Re
 	var res driver.Result
 	for _, id := range ids {
 		var err error
-		res, err = d.Append(t.Context(), ref, []driver.Line{note(id)}, driver.Anywhere)
+		res, err = d.Append(t.Context(), ref, []driver.Line{note(id)}, driver.Anywhere, nil)
 		require.NoError(t, err)
 	}
 	return res
@@ -213,9 +213,8 @@ func TestTranscriptPutBack(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 2)
-	row, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
 	require.NoError(t, err)
-	require.False(t, created)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
 }
@@ -231,7 +230,7 @@ func TestNewerIndex(t *testing.T) {
 	d = open(t, dir, nil)
 	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.ErrorContains(t, err, "use a newer program")
-	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
+	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
 	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
 	require.NoError(t, d.Close())
@@ -250,7 +249,7 @@ func TestOlderIndex(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(old), 0o600))
 	for range 2 {
 		d = open(t, dir, nil)
-		row, err := d.Current(t.Context(), key)
+		row, err := d.Load(t.Context(), key, nil)
 		require.NoError(t, err)
 		require.Equal(t, ref.ID, row.ID)
 		create(t, d, fmt.Sprint("b", len(list(t, d))), "k")
@@ -269,12 +268,12 @@ func TestIndexBecomesNewer(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 	_, err := d.List(t.Context(), "main", driver.Position{}, 0)
 	require.ErrorContains(t, err, "use a newer program")
-	_, err = d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.ErrorContains(t, err, "use a newer program")
 	_, err = d.Get(t.Context(), row.Ref())
 	require.ErrorContains(t, err, "use a newer program")
 	require.ErrorContains(t, d.Put(t.Context(), row), "use a newer program")
-	_, err = d.Append(t.Context(), row.Ref(), []driver.Line{note("1")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), row.Ref(), []driver.Line{note("1")}, driver.Anywhere, nil)
 	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
 	require.NoError(t, d.Close())
@@ -310,7 +309,7 @@ func TestBlankIndexLine(t *testing.T) {
 	addLine(t, dir, "")
 	d = open(t, dir, nil)
 	before := indexText(t, dir)
-	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Equal(t, before, indexText(t, dir)[:len(before)], "it is not rewritten")
@@ -355,7 +354,7 @@ func TestIndexIsRewritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.Title, got.Title)
 		require.Len(t, list(t, d), 2)
-		cur, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+		cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 		require.NoError(t, err)
 		require.Equal(t, "b", cur.ID)
 	}

@@ -1,14 +1,11 @@
 package filedriver
 
 import (
-	"bytes"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -22,8 +19,8 @@ import (
 
 // logs keeps the logs that are in use open, and some that were in use lately.
 type logs struct {
+	d     *Driver
 	limit int // how many unused ones stay open
-	log   *slog.Logger
 	// failed is (*filelog.Log).Failed, but in tests.
 	failed func(*filelog.Log) *driver.NotDurableError
 
@@ -31,8 +28,7 @@ type logs struct {
 	open   map[driver.Ref]*openLog
 	order  *list.List // of *openLog: the one used last comes first
 	idle   int        // the number of idle ones that may be closed
-	ending bool       // no call may wait for a lock any more
-	closed bool
+	closed bool       // by close
 }
 
 type openLog struct {
@@ -40,13 +36,13 @@ type openLog struct {
 	log   *filelog.Log
 	users int
 	place *list.Element // in the order
-	idle  bool          // counted as such
+	idle  bool          // counted in logs.idle: unused, and no call is evicting it
 	stale bool          // its file was removed, and its last user closes it
 }
 
 func newLogs(d *Driver, limit int) *logs {
 	return &logs{
-		limit: max(limit, 0), log: d.log, failed: (*filelog.Log).Failed,
+		d: d, limit: max(limit, 0), failed: (*filelog.Log).Failed,
 		open: map[driver.Ref]*openLog{}, order: list.New(),
 	}
 }
@@ -64,7 +60,7 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 		if err != nil {
 			return nil, err
 		}
-		if ls.ending {
+		if ls.d.closing.Err() != nil {
 			l.Interrupt()
 		}
 		o = &openLog{ref: ref, log: l}
@@ -154,7 +150,7 @@ func (ls *logs) evict() {
 		// So that closing does not sync: a log opened in between would
 		// not learn of a failure.
 		if err := o.log.Sync(context.Background()); err != nil {
-			ls.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
+			ls.d.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
 		}
 	}
 	ls.mu.Lock()
@@ -172,7 +168,7 @@ func (ls *logs) evict() {
 
 func (ls *logs) shut(o *openLog) {
 	if err := o.log.Close(); err != nil {
-		ls.log.Warn("closing a transcript failed", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
+		ls.d.log.Warn("closing a transcript failed", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
 	}
 }
 
@@ -206,11 +202,10 @@ func (ls *logs) remove(o *openLog) {
 	}
 }
 
-// interrupt ends the waits for a lock, now and later.
+// interrupt ends the waits for a lock. Close has begun, so later ones end as well.
 func (ls *logs) interrupt() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.ending = true
 	for _, o := range ls.open {
 		o.log.Interrupt()
 	}
@@ -245,7 +240,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	}
 	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
 	if err == nil && !a.d.identify(ref, l) {
-		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())
+		err = errors.Join(madeAgain(ref.ID), l.Close())
 	}
 	if err != nil {
 		return nil, err
@@ -269,23 +264,16 @@ func (d *Driver) forgetIdentity(ref driver.Ref) {
 	delete(d.ids, ref)
 }
 
-const maxIdentity = 4 << 10 // examined bytes of a first line
-
 // identify reports whether a transcript is the one that had its name when this
 // driver last opened it: whether its first line, which holds the time at which
 // it was made, is the same. The new identity is remembered. An open log
 // notices by itself that its file was replaced; this is for one that was closed
 // in between.
 func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
-	head := make([]byte, maxIdentity)
-	n, _ := l.ReadAt(head, 0) // what cannot be read now fails where it is needed
-	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
-	if !whole && n < maxIdentity {
+	id, whole := identity(l)
+	if !whole {
 		return true // not even the first line is finished
 	}
-	h := fnv.New64a()
-	_, _ = h.Write(line) // never fails
-	id := h.Sum64()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	was, known := d.ids[ref]

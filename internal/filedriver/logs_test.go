@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +20,9 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog, *os.Root) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
-	ls := newLogs(&Driver{log: slog.New(slog.DiscardHandler)}, 2)
+	d := &Driver{log: slog.New(slog.DiscardHandler)}
+	d.closing, d.close = context.WithCancel(t.Context())
+	ls := newLogs(d, 2)
 	return ls, func(id string) *openLog {
 		o, err := ls.acquire(driver.Ref{Agent: "main", ID: id}, func() (*filelog.Log, error) {
 			l, err := filelog.Open(root, id, nil)
@@ -37,7 +40,7 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog, *os.Root) {
 func TestEvictionFails(t *testing.T) {
 	ls, use, _ := testLogs(t)
 	var log strings.Builder
-	ls.log = slog.New(slog.NewTextHandler(&log, nil))
+	ls.d.log = slog.New(slog.NewTextHandler(&log, nil))
 	for i := range 4 {
 		o := use(fmt.Sprint(i))
 		if i == 0 {
@@ -92,7 +95,7 @@ func TestDropEndsWaits(t *testing.T) {
 	release, err := other.Hold(t.Context())
 	require.NoError(t, err)
 	ls.drop(o.ref)
-	_, err = o.log.Settle(t.Context())
+	_, _, err = o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 	require.ErrorIs(t, ls.release(o, err), filelog.ErrReplaced)
 	if len(ls.open) > 0 || !errors.Is(o.log.Flush(t.Context()), filelog.ErrClosed) {
 		t.Errorf("still open: %v, or the dropped log", ls.open)
@@ -111,9 +114,10 @@ func TestLateLogs(t *testing.T) {
 	release, err := other.Hold(t.Context())
 	require.NoError(t, err)
 	ls.drop(driver.Ref{Agent: "main", ID: "a"})
+	ls.d.close()
 	ls.interrupt()
 	o := use("a")
-	_, err = o.log.Settle(t.Context())
+	_, _, err = o.log.Append(t.Context(), func(int64) ([]byte, error) { return []byte("{}\n"), nil })
 	require.ErrorIs(t, ls.release(o, err), driver.ErrClosed)
 	release()
 	require.NoError(t, ls.close())

@@ -34,9 +34,9 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	addLine(t, dir, "damage") // a reason to rewrite the index
 	create(t, d, "x", "k")
-	_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("y", "new key"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("y", "new key"))
 	require.NoError(t, err)
-	require.True(t, created)
+	require.Equal(t, "y", row.ID)
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "x"}))
 	require.NotContains(t, indexText(t, dir), "damage")
 	require.Contains(t, indexText(t, dir), `{"delete":"gone"}`)
@@ -237,7 +237,7 @@ func TestDamagedRow(t *testing.T) {
 	for _, opts := range []*filedriver.Options{{ReadOnly: true}, {}} {
 		d = open(t, dir, opts)
 		require.Len(t, list(t, d), 2)
-		row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]})
+		row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}, nil)
 		require.NoError(t, err)
 		require.Equal(t, ref.ID, row.ID)
 		require.NoError(t, d.Close())
@@ -257,11 +257,11 @@ func TestAppendToASessionMadeAgain(t *testing.T) {
 	ref := create(t, d, "a", "k").Ref()
 	add(t, other, ref, "1")
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
-	_, err := other.Append(t.Context(), ref, []driver.Line{note("no")}, driver.Anywhere)
+	_, err := other.Append(t.Context(), ref, []driver.Line{note("no")}, driver.Anywhere, nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	create(t, d, "a", "k")
 	for range 2 {
-		if _, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Anywhere); err == nil {
+		if _, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Anywhere, nil); err == nil {
 			break
 		}
 		require.ErrorIs(t, err, driver.ErrReplaced)
@@ -338,7 +338,7 @@ func TestTornLineMakesCurrent(t *testing.T) {
 	require.NoError(t, os.Truncate(d.Path(a.Ref()), info.Size()-1))
 
 	d = open(t, dir, nil)
-	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
@@ -362,7 +362,7 @@ func TestSetCurrentOfABusySession(t *testing.T) {
 	require.Equal(t, info.Size(), row.Size)
 	require.Equal(t, highest+1, row.Gen)
 	require.Equal(t, 3, row.Messages)
-	row, err = other.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+	row, err = other.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Close())
@@ -388,7 +388,7 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	require.NotContains(t, text, "damage")
 	require.NotContains(t, text, `"row":{"id":"bad"`)
 	require.NoError(t, os.WriteFile(d.Path(bad), []byte("garbage\n"), 0o600))
-	_, _, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "another key"}, header("new", "another key"))
+	_, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "another key"}, header("new", "another key"))
 	require.ErrorContains(t, err, "its header cannot be read; nothing was written")
 	require.NoError(t, d.Close())
 }
@@ -410,7 +410,7 @@ func TestRowsAfterABoot(t *testing.T) {
 	d = open(t, dir, described(&asked))
 	require.Len(t, list(t, d), 2)
 	require.Empty(t, asked)
-	cur, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+	cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "a", cur.ID)
 	require.NoError(t, d.Close())
@@ -435,9 +435,32 @@ func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	other := open(t, dir, nil)
 	require.NoError(t, other.Delete(t.Context(), driver.Anywhere, ref))
 	create(t, other, "a", "another key")
-	_, err := d.Append(t.Context(), ref, notes(1), driver.Anywhere)
+	_, err := d.Append(t.Context(), ref, notes(1), driver.Anywhere, nil)
 	require.ErrorIs(t, err, driver.ErrReplaced)
 	require.NotErrorIs(t, err, fs.ErrNotExist)
 	add(t, d, ref, "2")
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
+}
+
+// A row of a deleted session, which another process puts when the session was made again,
+// is refused: its words would come back.
+func TestPutOfASessionMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = "gone"
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NoError(t, other.Delete(t.Context(), driver.Anywhere, row.Ref()))
+	create(t, other, "a", "another key")
+	require.ErrorIs(t, d.Put(t.Context(), row), driver.ErrReplaced)
+	require.NotContains(t, indexText(t, dir), "gone")
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere, nil)
+	require.ErrorIs(t, err, driver.ErrReplaced)
+	row = list(t, d)[0]
+	row.Title = "new"
+	row.Size = int64(add(t, d, row.Ref(), "2").End)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, "new", list(t, other)[0].Title)
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
 }

@@ -125,9 +125,9 @@ func TestOtherFiles(t *testing.T) {
 	loseIndex(t, dir)
 	d = open(t, dir, nil)
 	require.Equal(t, []string{"a"}, ids(list(t, d)))
-	_, created, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("b", "other key"))
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("b", "other key"))
 	require.NoError(t, err)
-	require.True(t, created)
+	require.Equal(t, "b", row.ID)
 	require.NoError(t, d.Close())
 }
 
@@ -145,7 +145,7 @@ func TestSessionInTheMaking(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
 	addLine(t, dir, `{"change":"b"}`)
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
-	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "b", row.ID)
 	require.NoError(t, d.Close())

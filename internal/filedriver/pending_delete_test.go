@@ -32,7 +32,7 @@ func TestNothingFindsASessionThatIsBeingDeleted(t *testing.T) {
 	require.ErrorIs(t, d.Put(ctx, row), fs.ErrNotExist)
 	_, err = d.Get(ctx, row.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = d.Current(ctx, driver.KeyRef{Agent: "main", Key: "a key"})
+	_, err = d.Load(ctx, driver.KeyRef{Agent: "main", Key: "a key"}, nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = d.SetCurrent(ctx, row.Ref(), 0, func(int64) driver.Line { return note("n") })
 	require.ErrorIs(t, err, fs.ErrNotExist)

@@ -67,7 +67,7 @@ func TestHardLinkedTranscript(t *testing.T) {
 	d := open(t, dir, nil)
 	row := create(t, d, "a", "k")
 	require.NoError(t, os.Link(d.Path(row.Ref()), filepath.Join(dir, "backup")))
-	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere)
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Anywhere, nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 }

@@ -31,7 +31,7 @@ func TestPutRacingAppend(t *testing.T) {
 		for _, writer := range []*filedriver.Driver{d, other} {
 			wg.Go(func() {
 				for i := range 5 {
-					_, err := writer.Append(t.Context(), ref, []driver.Line{note(fmt.Sprint(round, i))}, driver.Anywhere)
+					_, err := writer.Append(t.Context(), ref, []driver.Line{note(fmt.Sprint(round, i))}, driver.Anywhere, nil)
 					require.NoError(t, err)
 				}
 			})
@@ -66,9 +66,9 @@ func TestCreateRacingDelete(t *testing.T) {
 		wg.Go(func() { errs[0] = other.Delete(t.Context(), driver.Anywhere, ref) })
 		wg.Go(func() { _, errs[1] = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k")) })
 		wg.Go(func() {
-			_, _, errs[2] = other.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
+			_, errs[2] = other.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("a", "k"))
 		})
-		wg.Go(func() { _, errs[3] = d.Append(t.Context(), ref, []driver.Line{note("1")}, driver.Anywhere) })
+		wg.Go(func() { _, errs[3] = d.Append(t.Context(), ref, []driver.Line{note("1")}, driver.Anywhere, nil) })
 		wg.Wait()
 		for i, err := range errs {
 			require.True(t, expected(err), "round %d, call %d: %v", round, i, err)
@@ -77,7 +77,7 @@ func TestCreateRacingDelete(t *testing.T) {
 		require.NoError(t, err)
 		for _, d := range []*filedriver.Driver{d, other} {
 			require.Len(t, list(t, d), len(files), "round %d: %v", round, files)
-			_, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+			_, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 			require.Equal(t, len(files) > 0, err == nil, "round %d: %v", round, err)
 		}
 	}

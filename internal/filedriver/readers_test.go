@@ -67,7 +67,7 @@ func (w *worldOfWriters) write(d *filedriver.Driver, ref driver.Ref, writer int,
 	for n := int64(1); !w.stop.Load(); n++ {
 		w.pace(n)
 		lines := batchOf(strconv.Itoa(writer), int(n), 1+rnd.IntN(3))
-		if _, err := d.Append(context.Background(), ref, lines, driver.Anywhere); err != nil {
+		if _, err := d.Append(context.Background(), ref, lines, driver.Anywhere, nil); err != nil {
 			return err
 		}
 		w.acked[writer].Store(n)

@@ -17,7 +17,7 @@ func TestRecover(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
-	_, err := d.Append(ctx, ref, notes(1), driver.Anywhere)
+	_, err := d.Append(ctx, ref, notes(1), driver.Anywhere, nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Flush(ctx, ref, true))
 
@@ -28,9 +28,9 @@ func TestRecover(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path+".copy", data, 0o600))
 	require.NoError(t, os.Rename(path+".copy", path))
-	_, err = d.Append(ctx, ref, []driver.Line{note("no")}, driver.Anywhere)
+	_, err = d.Append(ctx, ref, []driver.Line{note("no")}, driver.Anywhere, nil)
 	require.ErrorIs(t, err, driver.ErrReplaced)
-	res, err := d.Append(ctx, ref, []driver.Line{note("after")}, driver.Anywhere)
+	res, err := d.Append(ctx, ref, []driver.Line{note("after")}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, len(data), res.Start)
 
@@ -45,7 +45,7 @@ func TestMarkedTranscript(t *testing.T) {
 	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	lines := keyed("key", 2)
-	_, err := d.Append(ctx, ref, lines, driver.Anywhere)
+	_, err := d.Append(ctx, ref, lines, driver.Anywhere, nil)
 	require.NoError(t, err)
 	marked := func() bool {
 		info, err := os.Lstat(d.Path(ref))
@@ -53,7 +53,10 @@ func TestMarkedTranscript(t *testing.T) {
 		return info.Mode()&fs.ModeSticky != 0
 	}
 	for _, again := range []func() error{
-		func() error { _, err := d.Append(ctx, ref, []driver.Line{note("after")}, driver.Anywhere); return err },
+		func() error {
+			_, err := d.Append(ctx, ref, []driver.Line{note("after")}, driver.Anywhere, nil)
+			return err
+		},
 		func() error { return d.Flush(ctx, ref, false) },
 		func() error { return d.Flush(ctx, ref, true) },
 	} {

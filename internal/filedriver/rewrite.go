@@ -72,7 +72,13 @@ func (x *index) finishErases() error {
 	if len(x.erases) == 0 {
 		return nil
 	}
-	return x.rewrite(true)
+	all := x.erases
+	x.erases = map[string]bool{}
+	err := x.rewrite(true)
+	if err != nil {
+		x.erases = all
+	}
+	return err
 }
 
 // doubt makes the next look at a session make its row anew.

@@ -95,7 +95,7 @@ func TestCurrentReturnsACopy(t *testing.T) {
 	row.Labels = []string{"one"}
 	require.NoError(t, d.Put(t.Context(), row))
 	for range 3 {
-		got, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+		got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 		require.NoError(t, err)
 		require.Equal(t, []string{"one"}, got.Labels)
 		got.Labels[0] = "changed"
@@ -107,7 +107,7 @@ func TestCurrentReturnsACopy(t *testing.T) {
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}} // which another process is about to put in a row
 	addLine(t, dir, `{"change":"a"}`)
 	appendRaw(t, d.Path(row.Ref()), e.Line())
-	got, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "k"})
+	got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 9, got.Gen)
 	require.NoError(t, d.Close())

@@ -3,6 +3,7 @@ package filedriver
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -47,13 +48,17 @@ func entryOf(row driver.Row) *entry {
 
 func (e *entry) place() driver.Position { return driver.Position{UpdatedAt: e.updatedAt, ID: e.id} }
 
-// standing is the part of a row that [driver.Row.Newer] compares.
-func (e *entry) standing() driver.Row {
-	row := driver.Row{ID: e.id, Gen: e.gen}
-	if e.used {
-		row.LastID = "-"
+// newer reports whether e comes before o as the current session of their key: the one
+// with the greater gen. Equal gens are possible after an index was lost; then a session
+// with entries beats an empty one, and the greater ID decides.
+func (e *entry) newer(o *entry) bool {
+	switch {
+	case e.gen != o.gen:
+		return e.gen > o.gen
+	case e.used != o.used:
+		return e.used
 	}
-	return row
+	return e.id > o.id
 }
 
 // rows are the entries of an index.
@@ -150,7 +155,7 @@ func (r *rows) page(after driver.Position, n int) []*entry {
 func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
 	for e := r.byKey[key]; e != nil; e = e.next {
 		highest = max(highest, e.gen)
-		if !e.archived && (e.gen > 0 || e.size == 0) && (cur == nil || e.standing().Newer(cur.standing())) {
+		if !e.archived && (e.gen > 0 || e.size == 0) && (cur == nil || e.newer(cur)) {
 			cur = e
 		}
 	}
@@ -164,7 +169,9 @@ const headRow = `{"row":`
 // place in the line in the entry. It reports false for any other line.
 func peek(text []byte) (l line, ok bool) {
 	p := peeker{text, true}
-	p.skip(headRow)
+	if !p.maybe(headRow) {
+		return line{}, false
+	}
 	e := &entry{at: int64(len(text) - len(p.rest)), n: len(p.rest) - len("}")}
 	p.skip(`{"id":"`)
 	id := p.text()
@@ -200,6 +207,24 @@ func peek(text []byte) (l line, ok bool) {
 }
 
 // A peeker walks over JSON whose members have a known order.
+// peekMark reads a line with a change, or with the times of folders, as this package
+// writes it: a session that is made has one of each. It reports false for any
+// other line.
+func peekMark(text []byte) (l line, ok bool) {
+	p := peeker{text, true}
+	switch {
+	case p.maybe(`{"change":"`):
+		l.Change = string(p.text())
+		return l, p.ok && l.Change != "" && strings.IndexByte(l.Change, '\\') < 0 && string(p.rest) == "}"
+	case p.maybe(`{"listed":[`):
+		l.Listed[0] = p.number()
+		p.skip(",")
+		l.Listed[1] = p.number()
+		return l, p.ok && string(p.rest) == "]}"
+	}
+	return line{}, false
+}
+
 type peeker struct {
 	rest []byte
 	ok   bool
@@ -229,10 +254,10 @@ func (p *peeker) text() []byte {
 
 func (p *peeker) number() (n int64) {
 	i := 0
-	for ; i < len(p.rest) && '0' <= p.rest[i] && p.rest[i] <= '9' && i < 18; i++ {
+	for ; i < len(p.rest) && '0' <= p.rest[i] && p.rest[i] <= '9' && i < 19; i++ {
 		n = n*10 + int64(p.rest[i]-'0')
 	}
-	p.ok = p.ok && i > 0
+	p.ok = p.ok && i > 0 && (i < 19 || p.rest[0] < '9') // no overflow
 	p.rest = p.rest[i:]
 	return n
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -138,7 +139,7 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 					if ownedKeyOf(row.KeyRef()) != key {
 						continue
 					}
-					if highest = max(highest, row.Gen); (row.Gen > 0 || row.Size == 0) && (want.ID == "" || row.Newer(want)) {
+					if highest = max(highest, row.Gen); (row.Gen > 0 || row.Size == 0) && (want.ID == "" || entryOf(row).newer(entryOf(want))) {
 						want = row
 					}
 				}
@@ -230,6 +231,21 @@ func FuzzPeekRow(f *testing.F) {
 		decoded := entryOf(want)
 		decoded.row, decoded.at, decoded.n = nil, int64(len(headRow)), len(text)
 		require.Equal(t, decoded, l.row)
+	})
+}
+
+// The quick look at a mark gives what decoding it gives.
+func FuzzPeekMark(f *testing.F) {
+	f.Add(`{"change":"01a21bfd-5dcf-7b06-8121-74386b9c7219"}`)
+	f.Add(`{"change":"a\u0062"}`)
+	f.Add(`{"change":""}`)
+	f.Add(`{"listed":[1795765919188257074,0]}`)
+	f.Add(`{"listed":[9223372036854775808,1]}`)
+	f.Add(`{"listed":[01,1]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, ok := peekMark([]byte(text)); ok && utf8.ValidString(text) && json.Valid([]byte(text)) {
+			require.Equal(t, decodeJSON([]byte(text)), got)
+		}
 	})
 }
 

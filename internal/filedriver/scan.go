@@ -1,7 +1,6 @@
 package filedriver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,9 +120,8 @@ type source interface {
 type opened struct {
 	io.ReaderAt
 	file *os.File
-	size int64      // of the transcript, when it was opened
-	zip  *zipped    // nil if it is not an archive
-	row  driver.Row // of an archive; the ID may be empty
+	size int64   // of the transcript, when it was opened
+	zip  *zipped // nil if it is not an archive
 	a    *agent
 	found
 }
@@ -204,8 +202,7 @@ func (a *agent) open(f found) (*opened, error) {
 		o.close()
 		return nil, o.fail(err)
 	}
-	o.ReaderAt, o.size, o.row = o.zip, o.zip.size, o.zip.row
-	o.row.Agent = cmp.Or(a.name, o.row.Agent)
+	o.ReaderAt, o.size = o.zip, o.zip.size
 	return o, nil
 }
 

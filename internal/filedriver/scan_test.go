@@ -36,7 +36,7 @@ func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 	for name, scan := range scans {
 		t.Run(name, func(t *testing.T) {
 			ref := create(t, d, name, "k").Ref()
-			_, err := d.Append(ctx, ref, notes(300), driver.Anywhere)
+			_, err := d.Append(ctx, ref, notes(300), driver.Anywhere, nil)
 			require.NoError(t, err)
 			var want []string
 			for rec, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
@@ -85,7 +85,7 @@ func TestSiftThatIsEnded(t *testing.T) {
 			d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncNever})
 			ref := create(t, d, "a", "k").Ref()
 			for range 10 {
-				_, err := d.Append(ctx, ref, notes(300), driver.Anywhere)
+				_, err := d.Append(ctx, ref, notes(300), driver.Anywhere, nil)
 				require.NoError(t, err)
 			}
 			blocks := 0
@@ -167,7 +167,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	unended := note("3").Data
 	appendText(t, ro.Path(ref), unended)
 	look("with a whole line that nobody ends", "a", "1", "2", "3")
-	_, _, err = writer.Append(ctx, append(note("4").Data, '\n'), -1)
+	_, _, err = writer.Append(ctx, func(int64) ([]byte, error) { return append(note("4").Data, '\n'), nil })
 	require.NoError(t, err)
 	look("behind it", "a", "1", "2", "3", "4")
 	require.NoError(t, writer.Close())

@@ -51,22 +51,6 @@ func (d *Driver) listable(name string) (*agent, error) {
 	return a, err
 }
 
-// Current implements [driver.Driver].
-func (d *Driver) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-	if err := d.enter(ctx); err != nil {
-		return driver.Row{}, err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckKey(key); err != nil {
-		return driver.Row{}, err
-	}
-	row, ok, err := d.current(ctx, key)
-	if err == nil && !ok {
-		err = fmt.Errorf("key %q has no session: %w", key.Key, fs.ErrNotExist)
-	}
-	return row, err
-}
-
 func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row, ok bool, err error) {
 	a, err := d.listable(key.Agent)
 	if a == nil || err != nil {
@@ -103,51 +87,59 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 	}
 }
 
-// LoadOrCreate implements [driver.Driver].
-func (d *Driver) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
-	return d.create(ctx, key, header, nil, true)
-}
-
-// Create implements [driver.Driver].
-func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	row, _, err := d.create(ctx, key, header, more, false)
+// Load implements [driver.Driver].
+func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line)) (row driver.Row, err error) {
+	found := false
+	err = d.onKey(ctx, key, func() error {
+		if row, found, err = d.current(ctx, key); found || err != nil {
+			return err
+		}
+		if header == nil {
+			return fmt.Errorf("key %q has no session: %w", key.Key, fs.ErrNotExist)
+		}
+		a, err := d.writable(key.Agent, header)
+		if err != nil {
+			return err
+		}
+		return a.idx.hold(ctx, func() error {
+			if row, found = a.idx.currentRow(ownedKeyOf(key)); !found {
+				err = a.idx.certain(ctx)
+				row, found = a.idx.currentRow(ownedKeyOf(key)) // certain may have seen that it was restored
+			}
+			if !found && err == nil {
+				row, err = a.create(key, header, nil)
+			}
+			return err
+		})
+	})
 	return row, err
 }
 
-// create makes a session, unless load is set and the key has one.
-func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line, load bool) (row driver.Row, created bool, err error) {
+// Create implements [driver.Driver].
+func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (row driver.Row, err error) {
+	err = d.onKey(ctx, key, func() error {
+		a, err := d.writable(key.Agent, header)
+		if err != nil {
+			return err
+		}
+		return a.idx.hold(ctx, func() error {
+			row, err = a.create(key, header, more)
+			return err
+		})
+	})
+	return row, err
+}
+
+// onKey calls f for a call on a key.
+func (d *Driver) onKey(ctx context.Context, key driver.KeyRef, f func() error) error {
 	if err := d.enter(ctx); err != nil {
-		return row, false, err
+		return err
 	}
 	defer d.ops.Done()
 	if err := driver.CheckKey(key); err != nil {
-		return row, false, err
-	}
-	found := false
-	if load {
-		if row, found, err = d.current(ctx, key); found || err != nil {
-			return row, false, err
-		}
-	}
-	a, err := d.writable(key.Agent, header)
-	if err != nil {
-		return row, false, err
-	}
-	x, own := a.idx, ownedKeyOf(key)
-	err = x.hold(ctx, func() (err error) {
-		if load {
-			if row, found = x.currentRow(own); !found {
-				err = x.certain(ctx)
-				row, found = x.currentRow(own) // certain may have seen that it was restored
-			}
-		}
-		if !found && err == nil {
-			_, highest := x.current(own)
-			row, err = a.create(key, highest+1, header, more)
-		}
 		return err
-	})
-	return row, !found && err == nil, err
+	}
+	return f()
 }
 
 // writable returns an agent's folder for a session to be made in. The folder is
@@ -179,8 +171,10 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 // create makes a transcript. The caller holds the lock of the index, which is up to
 // date. The index gets a line about the change, then the file its name, then the index
 // its row: after a kill the next writer finishes or discards the session.
-func (a *agent) create(key driver.KeyRef, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
+func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
+	_, highest := x.current(ownedKeyOf(key))
+	gen := highest + 1
 	row, line := header(gen)
 	switch {
 	case row.Aside:
@@ -314,7 +308,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	gen := highest + 1
 	l := line(gen)
 	var res driver.Result
-	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere) })
+	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
 		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and no gen is used twice
@@ -362,7 +356,11 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 		}
 	}
 	for a, ids := range of {
-		errs = append(errs, a.idx.hold(ctx, func() error {
+		errs = append(errs, a.idx.locked(ctx, func() error {
+			// An erase that a full disk keeps from its end keeps no session from being deleted.
+			if err := a.idx.finish(ctx); err != nil && len(a.idx.erases) == 0 {
+				return err
+			}
 			if at >= 0 {
 				return a.idx.deleteAt(ctx, ids, at)
 			}
@@ -385,14 +383,25 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err e
 	return row, err
 }
 
-func (x *index) get(ref driver.Ref) (driver.Row, error) {
-	if err := x.refresh(); err != nil {
-		return driver.Row{}, err
+func (x *index) get(ref driver.Ref) (row driver.Row, err error) {
+	for range tries {
+		if err = x.refresh(); err != nil {
+			return row, err
+		}
+		f, statErr := x.stat(ref.ID)
+		if statErr != nil {
+			return row, statErr
+		}
+		x.a.d.at("get: found")
+		if row, err = x.rowOf(ref, f); !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+			break
+		}
 	}
-	f, err := x.stat(ref.ID)
-	if err != nil {
-		return driver.Row{}, err
-	}
+	return row, err
+}
+
+// rowOf returns the row of a session that was found.
+func (x *index) rowOf(ref driver.Ref, f found) (driver.Row, error) {
 	if e := x.find(ref.ID); e != nil && e.archived == f.archived && (f.archived || e.size > 0 && e.size <= f.size) {
 		if row, ok := x.stored(e); ok {
 			return row, nil

@@ -48,7 +48,7 @@ func TestAppendBesideAStoppedWriter(t *testing.T) {
 
 	appended := make(chan error, 1)
 	go func() {
-		_, err := d.Append(t.Context(), ref, []driver.Line{note("1")}, driver.Anywhere)
+		_, err := d.Append(t.Context(), ref, []driver.Line{note("1")}, driver.Anywhere, nil)
 		appended <- err
 	}()
 	select {

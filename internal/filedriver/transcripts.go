@@ -50,9 +50,17 @@ func (x *index) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.a.d.at("compare: archives")
 	transcripts, err := x.a.files(false)
 	if err != nil {
 		return err
+	}
+	if now, err := x.a.changed(); err != nil || now[1] != at[1] { // a session may have gone from one folder to the other
+		again, againErr := x.a.files(true)
+		if err = cmp.Or(err, againErr); err != nil {
+			return err
+		}
+		archives = append(archives, again...)
 	}
 	there := make(map[string]bool, len(transcripts)+len(archives))
 	for _, f := range append(transcripts, archives...) {
@@ -90,7 +98,7 @@ func (x *index) compare(ctx context.Context) error {
 	}
 	for id := range x.byID {
 		if !there[id] {
-			x.drop(id)
+			x.check(id) // it may have gone to and fro
 		}
 	}
 	x.lost, x.listed, x.looked = false, at, at
@@ -440,8 +448,9 @@ func wholeLines(r io.ReaderAt, size int64) int64 {
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
 	defer func() { row.Archived = f.archived }()
 	err = a.read(f, func(o *opened, scan Scan) error {
-		if o.row.ID == f.id { // of an archive
-			row = o.row
+		if o.zip != nil && o.zip.row.ID == f.id {
+			row = o.zip.row
+			row.Agent = cmp.Or(a.name, row.Agent)
 			return nil
 		}
 		e, before, err := findHeader(scan)
@@ -511,4 +520,19 @@ func (a *agent) path(f found) string {
 
 func (a *agent) spoilt(op string, f found, err error, fix string) error {
 	return a.d.rewrap(op, a.path(f), err, "nothing was written; "+fix)
+}
+
+// isAnother reports whether a transcript is not the one that this driver last opened: the
+// next call that opens it returns the error.
+func (a *agent) isAnother(f found) bool {
+	o, err := a.open(f)
+	if err != nil {
+		return false
+	}
+	defer o.close()
+	id, whole := identity(o)
+	a.d.mu.Lock()
+	defer a.d.mu.Unlock()
+	was, known := a.d.ids[driver.Ref{Agent: a.name, ID: f.id}]
+	return whole && known && was != id
 }

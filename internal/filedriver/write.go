@@ -38,7 +38,7 @@ func (x *index) hold(ctx context.Context, f func() error) error {
 // locked calls f under the lock of the index and x.mu, with everything applied
 // that others wrote, when a line can be added.
 func (x *index) locked(ctx context.Context, f func() error) error {
-	if x.lock == nil {
+	if x.a.d.opts.ReadOnly {
 		return x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
 	}
 	began := time.Now()
@@ -211,7 +211,7 @@ func storable(row driver.Row) driver.Row {
 }
 
 // rewrite replaces the index by a new file with the rows, and the unfinished changes,
-// open writers and deletions. With sync set it is on stable storage when the error is
+// open writers, deletions and erases. With sync set it is on stable storage when the error is
 // nil.
 func (x *index) rewrite(sync bool) error {
 	head := record{Version: indexVersion, Boot: bootID(), Agent: x.a.name}
@@ -256,6 +256,9 @@ func (x *index) rewrite(sync bool) error {
 	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
 		data = appendRecord(data, record{Delete: id})
 	}
+	for _, id := range slices.Sorted(maps.Keys(x.erases)) {
+		data = appendRecord(data, record{Erase: id})
+	}
 	if x.remake && !x.lost { // a power cut may have taken lines about files that it left
 		if err := x.a.d.sweep(filepath.Base(x.a.dir)); err != nil {
 			x.a.d.log.Warn("files that killed processes have left could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
@@ -264,7 +267,7 @@ func (x *index) rewrite(sync bool) error {
 	err := filelog.RemoveTemps(x.a.root, indexName)
 	if err == nil {
 		mode := indexMode
-		if len(x.deletes) > 0 {
+		if len(x.deletes)+len(x.erases) > 0 {
 			mode = deleteMode
 		}
 		err = filelog.WriteFileMode(x.a.root, indexName, data, mode, sync)
@@ -304,6 +307,8 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 			if e = x.find(row.ID); e == nil || row.Rev < e.rev {
 				return x.a.d.notFound(ref)
 			}
+		} else if row.Rev == e.rev && x.a.isAnother(f) {
+			return madeAgain(row.ID)
 		}
 		row.Gen, row.Owner, row.Key, row.Archived = e.gen, e.owner, e.key, false
 		return x.putRow(row)

@@ -56,13 +56,13 @@ func (x *index) closeWriter(ids []string) {
 }
 
 // isAlive reports whether a writer may still append. Where the system cannot tell, all
-// writers count as alive. A store that is read-only takes all for dead.
+// writers count as alive; a store that is read-only takes them for dead.
 func (x *index) isAlive(by int64) bool {
 	if by == x.by || x.lock == nil {
 		return by == x.by
 	}
 	held, err := x.lock.Held(by)
-	return held || err != nil
+	return held || err != nil && !x.a.d.opts.ReadOnly
 }
 
 // seekDead makes compare look at all transcripts once for each writer that has died: it

@@ -163,3 +163,35 @@ func TestWritersOfAnUnknownTranscript(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 }
+
+// A store that is read-only notices the death of a writer that lived when it was opened.
+func TestDeathBesideAReader(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))
+	require.NoError(t, err)
+	writer, err := filelog.OpenLockFile(root, "sessions.lock")
+	require.NoError(t, err)
+	require.NoError(t, writer.Lock(t.Context(), deadWriter))
+	addLine(t, dir, fmt.Sprintf(`{"open":%d}`, deadWriter))
+	var asked []string
+	opts := described(&asked)
+	opts.ReadOnly = true
+	ro := open(t, dir, opts)
+	page := func() {
+		t.Helper()
+		_, err := ro.List(t.Context(), "main", driver.Position{ID: "!"}, 1) // an empty page
+		require.NoError(t, err)
+	}
+	page()
+	require.Empty(t, asked)
+	appendRaw(t, d.Path(ref), note("1").Data)
+	require.NoError(t, writer.Close())
+	page()
+	require.Equal(t, []string{"a from 0"}, asked)
+	require.ErrorIs(t, ro.Put(t.Context(), driver.Row{ID: "a", Agent: "main"}), driver.ErrReadOnly)
+	require.NoError(t, ro.Close())
+	require.NoError(t, root.Close())
+}

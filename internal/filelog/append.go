@@ -39,13 +39,16 @@ func (e extent) cover(o extent) extent {
 	return extent{min(e.start, o.start), max(e.end, o.end)}
 }
 
-// Append adds lines to the end of the file as one write, and returns the
-// offsets of their first byte and after their last. Lines must be one or more
-// lines, each ended by '\n'; Append does not retain the slice.
+// Append adds the lines that decide returns to the end of the file as one write, and
+// returns the offsets of their first byte and after their last. Each line ends with '\n'.
+// Append does not retain the slice. Without lines it writes nothing, and both offsets are
+// the end.
 //
-// First Append ends an unterminated tail, see [Log.Settle]. If the file then does not
-// end at the offset at, Append writes nothing and the error matches
-// [driver.ErrConflict], unless at is negative. No other Log can append in between.
+// First Append ends an unterminated tail: if the file does not end in '\n', a '\n' is
+// added after any last line, and [Options.Observe] is called. A whole record that had lost
+// its '\n' becomes readable that way, and a torn one cannot run into the next. Then Append
+// calls decide with the end of the file; decide may read the lines before it and must not
+// append. An error of decide is returned as it is. Until the write no other Log can append.
 //
 // If another Log's sync of the file has failed, Append cures the file first, as
 // [Log.Recover] does.
@@ -58,55 +61,17 @@ func (e extent) cover(o extent) extent {
 //
 // The context is honoured, while waiting for the locks too, until the write
 // begins and ignored from then on.
-func (l *Log) Append(ctx context.Context, lines []byte, at int64) (start, end int64, err error) {
-	if len(lines) == 0 {
-		return 0, 0, l.fail("append", errNotLines)
-	}
-	return l.AppendDecided(ctx, func(end int64) ([]byte, error) {
-		if at >= 0 && at != end {
-			return nil, l.fail("append", driver.ErrConflict)
-		}
-		return lines, nil
-	})
-}
-
-// AppendDecided is [Log.Append] of the lines that decide returns, which it may make of
-// the lines before end. If it returns none, nothing is written and both offsets are end.
-// An error of decide is returned as it is. Decide must not append.
-func (l *Log) AppendDecided(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
+func (l *Log) Append(ctx context.Context, decide func(end int64) (lines []byte, err error)) (start, end int64, err error) {
 	const op = "append"
 	if err := l.begin(op); err != nil {
 		return 0, 0, err
 	}
 	defer l.ops.Done()
-	w, err := l.locked(ctx, op, false, func() (written, error) { return l.add(ctx, op, decide) })
+	w, err := l.locked(ctx, op, func() (written, error) { return l.add(ctx, op, decide) })
 	if err != nil {
 		return 0, 0, err
 	}
 	return w.lines.start, w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
-}
-
-// Settle waits out an append in progress and returns the offset after the last
-// byte of the file, which then is the end of a line: if the file does not end in
-// '\n', a '\n' is added after any last line, and [Options.Observe] is called. A
-// whole record that had lost its '\n' becomes readable that way, and a torn one
-// cannot run into the next. The '\n' is synced as the lines of an Append are;
-// Settle does not cover earlier bytes, so it waits for no sync of others and
-// compares nothing.
-//
-// A read-only Log waits in the same way but adds nothing, so the offset may be
-// the end of an unterminated tail.
-func (l *Log) Settle(ctx context.Context) (end int64, err error) {
-	const op = "settle"
-	if err := l.begin(op); err != nil {
-		return 0, err
-	}
-	defer l.ops.Done()
-	w, err := l.locked(ctx, op, l.opts.ReadOnly, func() (written, error) { return l.settle(ctx, op) })
-	if err != nil {
-		return 0, err
-	}
-	return w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
 // TrySize returns the size of the file at a moment when nothing is being appended: every
@@ -141,7 +106,7 @@ func (l *Log) TrySize() (size int64, ok bool, err error) {
 	return now.size, err == nil, err
 }
 
-// Hold takes the append lock, settles the tail as [Log.Settle] does without
+// Hold takes the append lock, ends an unterminated tail without
 // syncing it, and returns with the lock held: in every process, appends to the
 // file wait until release is called, once. An Append on the same Log by the
 // holder waits for ever. The observers are called by release.
@@ -149,7 +114,7 @@ func (l *Log) Hold(ctx context.Context) (release func(), err error) {
 	return l.hold(ctx, "hold", func(ctx context.Context, op string) (written, error) { return l.settle(ctx, op) })
 }
 
-// Lock is [Log.Hold] without settling anything, for a file that is about to be
+// Lock is [Log.Hold] without a look at the tail, for a file that is about to be
 // removed: it writes nothing and cures nothing, so it needs no room on the disk.
 // It fails with [ErrReplaced] when the name no longer refers to this file.
 func (l *Log) Lock(ctx context.Context) (release func(), err error) {
@@ -164,7 +129,7 @@ func (l *Log) hold(ctx context.Context, op string, do func(ctx context.Context, 
 	if err := l.begin(op); err != nil {
 		return nil, err
 	}
-	waited, err := l.lock(ctx, op, l.opts.ReadOnly)
+	waited, err := l.lock(ctx, op)
 	if err != nil {
 		l.ops.Done()
 		return nil, err
@@ -192,8 +157,8 @@ type written struct {
 
 // locked returns what do returns, which it calls with the append lock held. Then
 // it tells the observers.
-func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (written, error)) (w written, err error) {
-	waited, err := l.lock(ctx, op, shared)
+func (l *Log) locked(ctx context.Context, op string, do func() (written, error)) (w written, err error) {
+	waited, err := l.lock(ctx, op)
 	if err != nil {
 		return w, err
 	}
@@ -253,9 +218,6 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 		l.end = end
 		return w, nil
 	}
-	if l.opts.ReadOnly {
-		return w, nil
-	}
 	if n, err := l.file().Write(newline); n < 1 {
 		return w, l.fail(op, err)
 	}
@@ -276,7 +238,7 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	if err != nil {
 		return 0, l.settleDebts(ctx, err)
 	}
-	if l.opts.ReadOnly || !now.marked {
+	if !now.marked {
 		return now.size, nil
 	}
 	if *s, err = l.cure(ctx, op, false); err != nil {
@@ -313,16 +275,15 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 }
 
 // lock takes first the place within this Log, in the order of arrival, then the
-// kernel's lock, and returns the time it took. A read-only Log can only share
-// it.
-func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Duration, err error) {
-	if l.opts.ReadOnly && !shared {
+// kernel's lock, and returns the time it took.
+func (l *Log) lock(ctx context.Context, op string) (waited time.Duration, err error) {
+	if l.opts.ReadOnly {
 		return 0, l.fail(op, driver.ErrReadOnly)
 	}
 	began := time.Now()
 	err = l.takePlace(ctx)
 	if err == nil {
-		if err = poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(shared) }); err != nil {
+		if err = poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(false) }); err != nil {
 			<-l.appending
 		}
 	}

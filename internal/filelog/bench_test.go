@@ -19,7 +19,7 @@ func BenchmarkAppend(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if _, _, err := l.Append(b.Context(), line, -1); err != nil {
+					if _, _, err := l.Append(b.Context(), filelog.Lines(line)); err != nil {
 						b.Fatal(err)
 					}
 				}

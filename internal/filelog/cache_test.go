@@ -50,6 +50,23 @@ type cached struct {
 	failures int
 }
 
+// scratch returns a folder, in memory where that is possible.
+func scratch(t testing.TB) *os.Root {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "filelog") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		dir = t.TempDir()
+	}
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := errors.Join(root.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return root
+}
+
 func newCacheDisk(t *testing.T) *cacheDisk {
 	t.Helper()
 	return &cacheDisk{root: scratch(t)}

@@ -60,7 +60,7 @@ func TestGoroutines(t *testing.T) {
 			last := int64(-1)
 			for i := range n {
 				lines := batch(fmt.Sprint("w", g), i)
-				start, end, err := l.AppendDecided(t.Context(), func(end int64) ([]byte, error) {
+				start, end, err := l.Append(t.Context(), func(end int64) ([]byte, error) {
 					last = end
 					return []byte(lines), nil
 				})
@@ -98,7 +98,7 @@ func TestAppendWaits(t *testing.T) {
 	held, let := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_, _, err := holder.AppendDecided(t.Context(), func(int64) ([]byte, error) {
+		_, _, err := holder.Append(t.Context(), func(int64) ([]byte, error) {
 			close(held)
 			<-let
 			return []byte("held\n"), nil
@@ -112,7 +112,7 @@ func TestAppendWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error)
 		go func() {
-			_, _, err := l.Append(ctx, []byte("x\n"), -1)
+			_, _, err := l.Append(ctx, filelog.Lines([]byte("x\n")))
 			failed <- err
 		}()
 		go func() {
@@ -133,7 +133,7 @@ func TestAppendWaits(t *testing.T) {
 	// Close makes waiters give up too.
 	failed := make(chan error)
 	go func() {
-		_, _, err := other.Append(t.Context(), []byte("x\n"), -1)
+		_, _, err := other.Append(t.Context(), filelog.Lines([]byte("x\n")))
 		failed <- err
 	}()
 	require.NoError(t, other.Close())

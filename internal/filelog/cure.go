@@ -53,7 +53,7 @@ func (l *Log) Recover(ctx context.Context) error {
 		return err
 	}
 	defer l.ops.Done()
-	w, err := l.locked(ctx, op, false, func() (written, error) {
+	w, err := l.locked(ctx, op, func() (written, error) {
 		s, err := l.cure(ctx, op, true)
 		return written{cured: s}, err
 	})

@@ -47,7 +47,7 @@ func (r *cureRun) open(policy driver.SyncPolicy) *Log {
 
 // append appends a line and notes that it was acknowledged, if it was.
 func (r *cureRun) append(l *Log, line string) error {
-	_, _, err := l.Append(context.Background(), []byte(line), -1)
+	_, _, err := l.Append(context.Background(), Lines([]byte(line)))
 	if err == nil {
 		r.acked = append(r.acked, line)
 	}
@@ -129,7 +129,7 @@ var stories = map[string]func(r *cureRun){
 		l := r.d.create(r.t, driver.SyncAlways)
 		other := r.open(driver.SyncNever)
 		r.must("append", r.append(l, "one\n"))
-		_, _, err := other.Append(context.Background(), []byte("foreign\n"), -1)
+		_, _, err := other.Append(context.Background(), Lines([]byte("foreign\n")))
 		r.must("foreign append", err)
 		r.fail(l, "two\n")
 		r.d.evict(r.t)
@@ -188,7 +188,7 @@ var stories = map[string]func(r *cureRun){
 		if _, ok := errors.AsType[*driver.NotDurableError](err); !ok {
 			r.wrong = append(r.wrong, fmt.Sprintf("Flush = %v", err))
 		}
-		if _, _, err := other.Append(context.Background(), []byte("no\n"), -1); !isRefused(err) {
+		if _, _, err := other.Append(context.Background(), Lines([]byte("no\n"))); !isRefused(err) {
 			r.wrong = append(r.wrong, fmt.Sprintf("the next append returned %v", err))
 		}
 		if _, err := other.Size(); !isRefused(err) {

@@ -28,10 +28,10 @@ func TestMarkFails(t *testing.T) {
 			}
 			return nil
 		})
-		_, _, err := l.Append(t.Context(), []byte("two\n"), -1)
+		_, _, err := l.Append(t.Context(), Lines([]byte("two\n")))
 		require.Error(t, err)
 		d.setOp(nil)
-		_, _, err = l.Append(t.Context(), []byte("no\n"), -1)
+		_, _, err = l.Append(t.Context(), Lines([]byte("no\n")))
 		require.True(t, isRefused(err))
 		require.False(t, d.marked(t))
 		if recovers {
@@ -58,7 +58,7 @@ func TestCureMeetsAFullDisk(t *testing.T) {
 	size := len(workFirst) + len("two\n")
 	for _, cure := range []func() error{
 		func() error { return l.Recover(t.Context()) },
-		func() error { _, _, err := other.Append(t.Context(), []byte("three\n"), -1); return err },
+		func() error { _, _, err := other.Append(t.Context(), Lines([]byte("three\n"))); return err },
 	} {
 		d.setOp(failOnce("write"))
 		err := cure()
@@ -86,7 +86,7 @@ func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	mustAppend(t, l, "more\n")
 	require.NoError(t, l.file().Mark(true)) // as a third process has
 	d.setOp(failOnce("sync folder"))
-	_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
+	_, _, err := l.Append(t.Context(), Lines([]byte("no\n")))
 	require.True(t, isRefused(err), "Append = %v", err)
 	d.setOp(nil)
 	failed := l.Failed()
@@ -188,7 +188,7 @@ func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	require.NoError(t, other.Sync(t.Context()))
 	require.Nil(t, other.Failed())
 	require.Equal(t, int64(math.MaxInt64), other.Unsynced())
-	_, _, err := other.Append(t.Context(), []byte("no\n"), -1)
+	_, _, err := other.Append(t.Context(), Lines([]byte("no\n")))
 	require.ErrorIs(t, err, ErrReplaced)
 	require.Equal(t, workFirst+"interval\nagain\ntwo\nthree\n", d.inCache(t))
 	closeAll(t, l, other, third)
@@ -369,7 +369,7 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 	d.setOp(nil)
 	require.Nil(t, l.Failed())
 	require.EqualValues(t, 1, other.Copies())
-	_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
+	_, _, err := l.Append(t.Context(), Lines([]byte("no\n")))
 	require.ErrorIs(t, err, ErrReplaced)
 	wantDisk(t, d, workFirst+"two\nthree\n")
 	closeAll(t, l, other)

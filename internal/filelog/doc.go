@@ -14,7 +14,7 @@
 // next Append starts afresh: a full disk that gets room needs no restart.
 //
 // A kill or a power cut can leave a last line without its '\n'. The next
-// Append or [Log.Settle] ends that line before it does anything else, so that
+// Append ends that line before it does anything else, so that
 // no record is ever glued to a fragment. The bytes stay where they are and are
 // reported as a [Tail]. No byte that an earlier call committed is changed or
 // removed, ever.
@@ -27,7 +27,7 @@
 //
 // # Errors
 //
-// Every error but [*driver.NotDurableError] and the one a caller's own check returns
+// Every error but [*driver.NotDurableError] and the error of a caller's own function
 // is an [*Error], which names the file and the way out. The states worth
 // branching on are found with [errors.Is] and [errors.AsType]:
 //

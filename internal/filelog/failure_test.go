@@ -55,7 +55,7 @@ func TestShortWrite(t *testing.T) {
 				w.create()
 				w.append(one)
 				before := string(w.content())
-				_, _, err := w.log.Append(t.Context(), []byte(lines), -1)
+				_, _, err := w.log.Append(t.Context(), Lines([]byte(lines)))
 				after := string(w.content())
 				tried = false
 				var want string
@@ -81,7 +81,7 @@ func TestShortWrite(t *testing.T) {
 				} else {
 					want = after + "\n" + next
 				}
-				_, _, err = w.log.Append(t.Context(), []byte(next), -1)
+				_, _, err = w.log.Append(t.Context(), Lines([]byte(next)))
 				require.NoError(t, err)
 				require.Equal(t, want, string(w.content()))
 				require.NoError(t, w.log.Close())
@@ -102,7 +102,7 @@ func TestForeignBytesAreNotCutOff(t *testing.T) {
 		w.tear() // between the look at the size and the write
 	}
 	d.short = 0
-	_, _, err := w.log.Append(t.Context(), []byte("{}\n"), -1)
+	_, _, err := w.log.Append(t.Context(), Lines([]byte("{}\n")))
 	require.ErrorIs(t, err, errFault)
 	d.only = "none"
 	require.Equal(t, workFirst+workTorn+"\n", string(w.content()))
@@ -116,14 +116,14 @@ func TestFailedSync(t *testing.T) {
 	w.create()
 	d.only = "sync"
 	lines := "{\"n\":1}\n"
-	start, end, err := w.log.Append(t.Context(), []byte(lines), -1)
+	start, end, err := w.log.Append(t.Context(), Lines([]byte(lines)))
 	e, ok := errors.AsType[*driver.NotDurableError](err)
 	if !ok || e.Refused || e.Start != start || e.End != end || end != start+int64(len(lines)) || !errors.Is(err, errFault) {
 		t.Fatalf("Append = %d, %d, %#v", start, end, err)
 	}
 	syncs := d.syncs.Load()
 	for _, call := range []func() error{
-		func() error { _, _, err := w.log.Append(t.Context(), []byte("{}\n"), -1); return err },
+		func() error { _, _, err := w.log.Append(t.Context(), Lines([]byte("{}\n"))); return err },
 		func() error { _, err := w.log.Settle(t.Context()); return err },
 	} {
 		e, ok := errors.AsType[*driver.NotDurableError](call())

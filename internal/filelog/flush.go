@@ -63,7 +63,7 @@ func (l *Log) flush(ctx context.Context, op string) error {
 // vouch takes the append lock to make the file ready, and counts its content as
 // written by this Log.
 func (l *Log) vouch(ctx context.Context, op string) error {
-	_, err := l.locked(ctx, op, false, func() (w written, err error) {
+	_, err := l.locked(ctx, op, func() (w written, err error) {
 		size, err := l.ready(ctx, op, &w.cured)
 		if err == nil {
 			l.wrote(extent{0, size}, nil)

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/convolog/convolog/internal/filelog"
 )
 
 // BenchmarkAppendTogether appends from many goroutines to one log, and from
@@ -22,7 +24,7 @@ func BenchmarkAppendTogether(b *testing.B) {
 	line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
 	add := func(n int) {
 		for range n {
-			if _, _, err := l.Append(b.Context(), line, -1); err != nil {
+			if _, _, err := l.Append(b.Context(), filelog.Lines(line)); err != nil {
 				b.Error(err)
 				return
 			}

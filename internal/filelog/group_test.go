@@ -32,7 +32,7 @@ func slowSyncs(d *cacheDisk) (let chan error) {
 func started(l *Log, lines string) chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := l.Append(context.Background(), []byte(lines), -1)
+		_, _, err := l.Append(context.Background(), Lines([]byte(lines)))
 		done <- err
 	}()
 	synctest.Wait()
@@ -125,7 +125,7 @@ func TestSyncWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		second := make(chan error, 1)
 		go func() {
-			_, _, err := l.Append(ctx, []byte("second\n"), -1)
+			_, _, err := l.Append(ctx, Lines([]byte("second\n")))
 			second <- err
 		}()
 		synctest.Wait()
@@ -255,7 +255,7 @@ func TestAppendLetsOthersIn(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for !stop.Load() {
-				if _, _, err := l.Append(t.Context(), []byte("many\n"), -1); err != nil {
+				if _, _, err := l.Append(t.Context(), Lines([]byte("many\n"))); err != nil {
 					t.Error(err)
 					return
 				}

@@ -17,7 +17,7 @@ func TestInterrupt(t *testing.T) {
 		require.NoError(t, err)
 		waits := make(chan error)
 		go func() {
-			_, _, err := l.Append(t.Context(), []byte("{}\n"), -1)
+			_, _, err := l.Append(t.Context(), Lines([]byte("{}\n")))
 			waits <- err
 		}()
 		synctest.Wait()

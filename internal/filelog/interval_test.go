@@ -36,7 +36,7 @@ func TestSyncInterval(t *testing.T) {
 		}
 		add := func() {
 			t.Helper()
-			if _, _, err := l.Append(t.Context(), []byte("{}\n"), -1); err != nil {
+			if _, _, err := l.Append(t.Context(), Lines([]byte("{}\n"))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -64,9 +64,9 @@ func TestSyncIntervalFails(t *testing.T) {
 		w := newWorkload(t, d)
 		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: driver.SyncInterval(time.Second), seam: d.seam()})
 		require.NoError(t, err)
-		start, _, err := l.Append(t.Context(), []byte("{}\n"), -1)
+		start, _, err := l.Append(t.Context(), Lines([]byte("{}\n")))
 		require.NoError(t, err)
-		_, end, err := l.Append(t.Context(), []byte("{}\n"), -1)
+		_, end, err := l.Append(t.Context(), Lines([]byte("{}\n")))
 		require.NoError(t, err)
 		require.Nil(t, l.Failed())
 		time.Sleep(time.Second) // in the bubble's time
@@ -75,7 +75,7 @@ func TestSyncIntervalFails(t *testing.T) {
 		require.NotNil(t, failed)
 		require.Equal(t, start, failed.Start)
 		require.Equal(t, end, failed.End)
-		_, _, err = l.Append(t.Context(), []byte("{}\n"), -1)
+		_, _, err = l.Append(t.Context(), Lines([]byte("{}\n")))
 		if e, ok := errors.AsType[*driver.NotDurableError](err); !ok || !e.Refused || e.Start != start || e.End != end {
 			t.Errorf("the next append returned %v", err)
 		}
@@ -90,7 +90,7 @@ func TestSyncNever(t *testing.T) {
 	w := newWorkload(t, d)
 	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: driver.SyncNever, seam: d.seam()})
 	require.NoError(t, err)
-	_, _, err = l.Append(t.Context(), []byte("{}\n"), -1)
+	_, _, err = l.Append(t.Context(), Lines([]byte("{}\n")))
 	require.NoError(t, err)
 	require.Zero(t, d.syncs.Load())
 	if err := l.Flush(t.Context()); err != nil || d.syncs.Load() != 1 {

@@ -28,7 +28,7 @@ func TestFileSizeLimit(t *testing.T) {
 		size := must(l.Size())
 		for room := range len(lines) {
 			setLimit(uint64(size) + uint64(room))
-			_, _, err := l.Append(t.Context(), []byte(lines), -1)
+			_, _, err := l.Append(t.Context(), filelog.Lines([]byte(lines)))
 			after := must(l.Size())
 			setLimit(unix.RLIM_INFINITY)
 			if !errors.Is(err, syscall.EFBIG) || after != size {
@@ -76,7 +76,7 @@ func TestOpenWithoutDescriptors(t *testing.T) {
 }
 
 func appendTo(t *testing.T, l *filelog.Log, lines string) error {
-	_, _, err := l.Append(t.Context(), []byte(lines), -1)
+	_, _, err := l.Append(t.Context(), filelog.Lines([]byte(lines)))
 	return err
 }
 

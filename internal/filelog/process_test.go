@@ -74,7 +74,7 @@ func TestProcesses(t *testing.T) {
 			wg.Go(func() {
 				for i := range n {
 					must(0, func() error {
-						_, _, err := l.Append(t.Context(), []byte(batch(args[0]+"."+strconv.Itoa(g), i)), -1)
+						_, _, err := l.Append(t.Context(), filelog.Lines([]byte(batch(args[0]+"."+strconv.Itoa(g), i))))
 						return err
 					}())
 				}
@@ -119,7 +119,7 @@ func TestKill(t *testing.T) {
 		l := must(filelog.Open(root, name, never))
 		record := []byte(killRecord(run, 0))
 		for i := 0; ; i++ {
-			must(0, func() error { _, _, err := l.Append(t.Context(), record, -1); return err }())
+			must(0, func() error { _, _, err := l.Append(t.Context(), filelog.Lines(record)); return err }())
 			record = []byte(killRecord(run, i+1)) // so that the kill finds a write
 			fmt.Println(i)
 		}

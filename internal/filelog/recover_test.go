@@ -31,7 +31,7 @@ func failOnce(name string) func(string) error {
 
 func mustAppend(t *testing.T, l *Log, lines string) {
 	t.Helper()
-	_, _, err := l.Append(t.Context(), []byte(lines), -1)
+	_, _, err := l.Append(t.Context(), Lines([]byte(lines)))
 	require.NoError(t, err)
 }
 
@@ -39,7 +39,7 @@ func mustAppend(t *testing.T, l *Log, lines string) {
 func wantInDoubt(t *testing.T, d *cacheDisk, l *Log, lines string) *driver.NotDurableError {
 	t.Helper()
 	d.setOp(failOnce("sync"))
-	_, _, err := l.Append(t.Context(), []byte(lines), -1)
+	_, _, err := l.Append(t.Context(), Lines([]byte(lines)))
 	d.setOp(nil)
 	e, ok := errors.AsType[*driver.NotDurableError](err)
 	require.True(t, ok && !e.Refused, "Append with a failing sync = %v", err)
@@ -82,7 +82,7 @@ func TestRecover(t *testing.T) {
 			e := wantInDoubt(t, d, l, "two\n")
 			require.Contains(t, e.Error(), "Recover")
 			require.True(t, d.marked(t))
-			_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
+			_, _, err := l.Append(t.Context(), Lines([]byte("no\n")))
 			require.True(t, isRefused(err), "the next append returned %v", err)
 			require.ErrorContains(t, err, "Recover")
 			require.ErrorContains(t, err, "nothing was written")
@@ -100,7 +100,7 @@ func TestRecover(t *testing.T) {
 			require.NoError(t, l.Recover(t.Context())) // a sound one
 			require.EqualValues(t, 1, l.Copies())
 			wantDisk(t, d, workFirst+"one\nforeign\ntwo\nthree\n")
-			_, _, err = other.Append(t.Context(), []byte("no\n"), -1)
+			_, _, err = other.Append(t.Context(), Lines([]byte("no\n")))
 			require.ErrorIs(t, err, ErrReplaced)
 			closeAll(t, l, other)
 		})
@@ -138,7 +138,7 @@ func TestRecoverWritesOnlyWhatWasWritten(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, driver.SyncAlways)
 	d.setOp(failOnce("write"))
-	_, _, err := l.Append(t.Context(), []byte("never written\n"), -1)
+	_, _, err := l.Append(t.Context(), Lines([]byte("never written\n")))
 	require.ErrorIs(t, err, errFault)
 	_ = wantInDoubt(t, d, l, "two\n")
 	require.NoError(t, l.Recover(t.Context()))
@@ -152,7 +152,7 @@ func TestRecoverKeepsACopy(t *testing.T) {
 	l := d.create(t, driver.SyncAlways)
 	lines := []byte("two\n")
 	d.setOp(failOnce("sync"))
-	_, _, err := l.Append(t.Context(), lines, -1)
+	_, _, err := l.Append(t.Context(), Lines(lines))
 	d.setOp(nil)
 	require.Error(t, err)
 	clear(lines)
@@ -248,7 +248,7 @@ func TestRecoverFails(t *testing.T) {
 			if err != nil {
 				require.NotNil(t, l.Failed(), "%s: Recover = %v", what, err)
 				require.Equal(t, lines, d.inCache(t), what)
-				_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
+				_, _, err := l.Append(t.Context(), Lines([]byte("no\n")))
 				require.True(t, isRefused(err), "%s: then an append returned %v", what, err)
 			}
 			require.NoError(t, l.Recover(t.Context()), "%s (%q)", what, ops)
@@ -311,7 +311,7 @@ func TestRecoverRealFile(t *testing.T) {
 	big := strings.Repeat("x", 100_000) + "\n"
 	w.append(big)
 	d.only = "sync"
-	_, _, err := w.log.Append(t.Context(), []byte("two\n"+big), -1)
+	_, _, err := w.log.Append(t.Context(), Lines([]byte("two\n"+big)))
 	_, ok := errors.AsType[*driver.NotDurableError](err)
 	require.True(t, ok, "Append = %v", err)
 	require.NoError(t, w.log.Recover(t.Context()))
@@ -381,7 +381,7 @@ func TestUnlockFailsOnAReplacedFile(t *testing.T) {
 	})
 	mustAppend(t, l, "two\n")
 	for range 2 {
-		_, _, err := l.Append(t.Context(), []byte("no\n"), -1)
+		_, _, err := l.Append(t.Context(), Lines([]byte("no\n")))
 		require.ErrorIs(t, err, ErrReplaced)
 	}
 	require.Equal(t, "other\n", d.inCache(t))
@@ -414,9 +414,9 @@ func TestFailedLogAddsNothing(t *testing.T) {
 				}
 				return sync(op)
 			})
-			_, _, err := l.Append(t.Context(), []byte("two\n"), -1)
+			_, _, err := l.Append(t.Context(), Lines([]byte("two\n")))
 			require.Error(t, err)
-			_, _, err = l.Append(t.Context(), []byte("three\n"), -1)
+			_, _, err = l.Append(t.Context(), Lines([]byte("three\n")))
 			require.True(t, isRefused(err), "Append = %v", err)
 			require.Equal(t, workFirst+"two\n", d.inCache(t))
 			failed := l.Failed()

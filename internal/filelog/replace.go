@@ -32,7 +32,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 		return err
 	}
 	defer l.ops.Done()
-	_, err := l.locked(ctx, op, false, func() (written, error) {
+	_, err := l.locked(ctx, op, func() (written, error) {
 		w, err := l.settle(ctx, op)
 		if err != nil {
 			return w, err

@@ -31,7 +31,7 @@ func TestReplace(t *testing.T) {
 	require.NoError(t, err)
 	other, err := Open(root, "log", &Options{Sync: driver.SyncNever})
 	require.NoError(t, err)
-	_, _, err = other.Append(t.Context(), []byte("kept\nsecret too"+"\n"), -1)
+	_, _, err = other.Append(t.Context(), Lines([]byte("kept\nsecret too"+"\n")))
 	require.NoError(t, err)
 
 	refused := errors.New("refused")
@@ -43,12 +43,12 @@ func TestReplace(t *testing.T) {
 	require.ErrorIs(t, err, refused)
 	ctx, cancel := context.WithCancel(t.Context())
 	require.ErrorIs(t, l.Replace(ctx, func(io.Writer, int64) error { cancel(); return nil }), context.Canceled)
-	_, _, err = l.Append(t.Context(), []byte("goes on\n"), -1)
+	_, _, err = l.Append(t.Context(), Lines([]byte("goes on\n")))
 	require.NoError(t, err)
 
 	require.NoError(t, l.Replace(t.Context(), write("head 1\nkept\n")))
 	for _, old := range []*Log{l, other} {
-		_, _, err := old.Append(t.Context(), []byte("late\n"), -1)
+		_, _, err := old.Append(t.Context(), Lines([]byte("late\n")))
 		require.ErrorIs(t, err, ErrReplaced)
 		require.NoError(t, old.Close())
 	}
@@ -60,7 +60,7 @@ func TestReplace(t *testing.T) {
 	require.Equal(t, "head 1\nkept\n", string(data))
 	again, err := Open(root, "log", nil)
 	require.NoError(t, err)
-	_, _, err = again.Append(t.Context(), []byte("more\n"), -1)
+	_, _, err = again.Append(t.Context(), Lines([]byte("more\n")))
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
 }
@@ -147,7 +147,7 @@ func TestReplaceFails(t *testing.T) {
 		}
 		sound, err := Open(root, "log", nil)
 		require.NoError(t, err)
-		_, _, err = sound.Append(t.Context(), []byte("more\n"), -1)
+		_, _, err = sound.Append(t.Context(), Lines([]byte("more\n")))
 		require.NoError(t, err, "operation %d", n)
 		require.NoError(t, sound.Close())
 		names, err := os.ReadDir(root.Name())

@@ -57,7 +57,7 @@ func lookUp(t *testing.T) {
 	assert.NoError(t, os.WriteFile(filepath.Join(root.Name(), name), []byte(strings.ToUpper(workFirst)), 0o600))
 	_, err = l.file().Lookup()
 	assert.ErrorIs(t, err, ErrReplaced)
-	_, _, err = l.Append(t.Context(), []byte("late\n"), -1)
+	_, _, err = l.Append(t.Context(), Lines([]byte("late\n")))
 	assert.ErrorIs(t, err, ErrReplaced)
 	assert.NoError(t, l.Close())
 	assert.NoError(t, folder.Close())

@@ -125,7 +125,7 @@ func (w *workload) create() {
 func (w *workload) append(lines string) {
 	for try := range 2 {
 		before := w.content()
-		_, _, err := w.log.Append(context.Background(), []byte(lines), -1)
+		_, _, err := w.log.Append(context.Background(), Lines([]byte(lines)))
 		w.judge(fmt.Sprintf("Append %q", lines), lines, before, err)
 		_, notDurable := errors.AsType[*driver.NotDurableError](err)
 		if err == nil || notDurable || errors.Is(err, driver.ErrFragment) || w.d.sticky {
@@ -237,7 +237,7 @@ func (w *workload) reopen(t *testing.T) {
 	w.d.sticky = false
 	l, err := Open(w.root, workName, nil)
 	require.NoError(t, err)
-	start, _, err := l.Append(t.Context(), []byte("again\n"), -1)
+	start, _, err := l.Append(t.Context(), Lines([]byte("again\n")))
 	require.NoError(t, errors.Join(err, l.Close()))
 	after := w.content()
 	if !bytes.HasPrefix(after, before) || string(after[start:]) != "again\n" || start > 0 && after[start-1] != '\n' {

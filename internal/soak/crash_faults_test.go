@@ -256,8 +256,8 @@ type hasty struct {
 	lines map[driver.Ref][]driver.Line
 }
 
-func (h *hasty) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	res, err := h.Driver.Append(ctx, ref, lines, at)
+func (h *hasty) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	res, err := h.Driver.Append(ctx, ref, lines, at, decide)
 	if err != nil && !isUnknown(err) {
 		h.lines[ref] = append(h.lines[ref], lines...)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +74,13 @@ func (f *fussy) answer(r guardtest.Request) guardtest.Answer {
 			if row.Refused == "media" {
 				bad = slices.Concat(f.bad["image"], f.bad["document"])
 			}
-			holds = slices.ContainsFunc(bad, func(data string) bool { return bytes.Contains(r.Body, []byte(data)) })
+			at := slices.IndexFunc(bad, func(data string) bool { return bytes.Contains(r.Body, []byte(data)) })
+			if holds = at >= 0; holds {
+				path := storetest.PathIn(r.Body, bad[at], f.rng.IntN(2) == 0)
+				if row = row.at(path); f.rng.IntN(4) == 0 {
+					row = partRow{Status: http.StatusBadRequest, Text: path + ": not as it should be"}
+				}
+			}
 		}
 		if holds {
 			return row.refusal()
@@ -102,7 +109,7 @@ func (f *fussy) medium() transcript.Block {
 		b = transcript.DocumentBlock{Title: fmt.Sprint("report ", f.n), Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERi0xLjcA" + data}}
 	}
 	if f.rng.IntN(3) == 0 {
-		f.bad[b.BlockType()] = append(f.bad[b.BlockType()], data[48:])
+		f.bad[transcript.BlockType(b)] = append(f.bad[transcript.BlockType(b)], data[48:])
 	}
 	return b
 }

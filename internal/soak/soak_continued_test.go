@@ -81,8 +81,8 @@ type editDriver struct {
 	edits int
 }
 
-func (d *editDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	res, err := d.Driver.Append(ctx, ref, lines, at)
+func (d *editDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	res, err := d.Driver.Append(ctx, ref, lines, at, decide)
 	for _, l := range lines {
 		switch l.Type {
 		case "clip", "compaction", "rewind", "system":

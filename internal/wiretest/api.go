@@ -32,6 +32,7 @@ type API interface {
 // Converse.
 var (
 	pathGemini  = regexp.MustCompile(`/models/([^/:]+):(generateContent|streamGenerateContent)$`)
+	pathVertex  = regexp.MustCompile(`/models/claude[^/:]+:(rawPredict|streamRawPredict)$`)
 	pathBedrock = regexp.MustCompile(`^/model/(.+)/converse(-stream)?$`)
 )
 
@@ -46,6 +47,9 @@ func At(path string) API {
 		return OpenAIChat{asSent: true}
 	case "/v1/responses":
 		return OpenAIResponses{}
+	}
+	if pathVertex.MatchString(path) {
+		return Anthropic{}
 	}
 	if m := pathGemini.FindStringSubmatch(path); m != nil {
 		return Gemini{Model: m[1], Stream: m[2] == "streamGenerateContent"}

@@ -102,6 +102,7 @@ func (c *bedrockCheck) config(req map[string]any, tools, messages []any) {
 			continue // a tool of the provider, or a cache point
 		}
 		name := text(spec["name"])
+		c.members(spec, "name description inputSchema strict", fmt.Sprintf("toolConfig.tools.%d.toolSpec", i), -1, -1)
 		c.pattern("name", -1, -1, name, word, fmt.Sprintf("toolConfig.tools.%d.member.toolSpec.name", i+1))
 		c.want(c.fresh("tool", name), "tools", -1, -1, "The tool names in toolConfig must be unique: %s", name)
 		schema := object(object(spec["inputSchema"])["json"])
@@ -219,6 +220,10 @@ func (c *bedrockCheck) data(i, j int, at string, b map[string]any) {
 		data := text(object(object(v)["source"])["bytes"])
 		_ = c.want(isPadded(data), "media", i, j, "The value at %s.%s.source.bytes is not valid base64.", at, kind) &&
 			c.want(begins(map[string]string{"document": "application/", "image": "image/"}[kind]+format, data), "media", i, j, "Could not process %s", kind)
+		if kind == "image" { // 3.75 MB are 5 MB of base64
+			c.want(len(data) <= 5<<20, "media", i, j, modelSays+"%s.image.source.bytes: image exceeds 5 MB maximum: %d bytes > %d bytes", at, len(data), 5<<20)
+			c.want(sideOf(data) <= 8000, "media", i, j, modelSays+"%s.image.source.bytes: At least one of the image dimensions exceed max allowed size: 8000 pixels", at)
+		}
 		if name := text(object(v)["name"]); kind == "document" {
 			c.want(len(name) <= 200 && bedrockDocument.Get().MatchString(name), "document-name", i, j, "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and square brackets. The name can't contain more than one consecutive whitespace character.")
 			c.want(c.fresh(kind, name), "document-name", i, j, "Messages can't contain duplicate document names. Rename the document and retry your request.")

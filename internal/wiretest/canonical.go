@@ -21,6 +21,9 @@ func Validate(req transcript.Request) []Violation {
 }
 
 func (r *referee) canonical() {
+	if r.defined == nil {
+		r.defined = map[string]bool{}
+	}
 	r.envelope()
 	r.ids = map[string]bool{}
 	r.pairs(0)
@@ -34,7 +37,7 @@ func (r *referee) canonical() {
 		}
 		r.serverTools(i)
 		if last := len(m.Content) - 1; last >= 0 && m.Role == transcript.RoleAssistant && transcript.IsReasoning(m.Content[last]) {
-			r.flag("thinking-order", i, last, "messages.%d: The final block in an assistant message cannot be `%s`.", i, m.Content[last].BlockType())
+			r.flag("thinking-order", i, last, "messages.%d: The final block in an assistant message cannot be `%s`.", i, transcript.BlockType(m.Content[last]))
 		}
 		r.pairs(i + 1)
 	}
@@ -49,10 +52,12 @@ func (r *referee) canonical() {
 // A referee holds the state of a request while it is read.
 type referee struct {
 	judge
-	ids      map[string]bool // of every call so far
-	think    thinking
-	marks    int
-	maxImage int // bytes of base64; 0 means unlimited
+	ids       map[string]bool // of every call so far
+	think     thinking
+	marks     int
+	open      []serverUse     // of the provider's own tools
+	contained bool            // the request names a container
+	defined   map[string]bool // names of tools, the provider's included
 }
 
 // wantAt flags a block, or a member of it if path is not empty, unless it is ok.
@@ -85,7 +90,7 @@ func (r *referee) envelope() {
 	for i, t := range r.req.Tools {
 		r.want(isName(t.Name), "name", -1, -1, "tools.%d.name: "+namePattern, i)
 		r.want(!names[t.Name], "tools", -1, -1, "tools: Tool names must be unique.")
-		names[t.Name] = true
+		names[t.Name], r.defined[t.Name] = true, true
 		schema, ok := members(t.InputSchema)
 		if r.want(ok, "tools", -1, -1, "tools.%d.input_schema: Input should be a valid dictionary", i) {
 			r.want(jsonText(schema["type"]) == "object", "tools", -1, -1, "tools.%d.input_schema.type: Input should be 'object'", i)
@@ -150,10 +155,6 @@ func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 func (r *referee) pairs(i int) {
 	calls := transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}.ToolCalls()
 	content := r.content(i, transcript.RoleUser)
-	isOther := func(b transcript.Block) bool {
-		_, ok := b.(transcript.ToolResultBlock)
-		return !ok
-	}
 	result := func(id string) int { // the first of a call
 		return slices.IndexFunc(content, func(b transcript.Block) bool {
 			res, ok := b.(transcript.ToolResultBlock)
@@ -165,7 +166,7 @@ func (r *referee) pairs(i int) {
 		switch j := result(call.ID); {
 		case j < 0:
 			missing = append(missing, call.ID)
-		case slices.ContainsFunc(content[:j], isOther):
+		case slices.ContainsFunc(content[:j], isNoResult):
 			late = append(late, call.ID)
 		}
 	}
@@ -191,31 +192,65 @@ func (r *referee) pairs(i int) {
 	}
 }
 
-// serverTools checks that the provider's own tools are paired in message i.
+// A serverUse is a call that the provider runs, so far without its result.
+type serverUse struct {
+	id, name string
+	at       int  // index of its answer
+	codes    bool // it has called tools of the client
+}
+
+// serverTools checks the provider's own tools in message i: a result follows its call in
+// one answer, or, if the answer calls the client as well, in the next one. Code may call
+// the client again in the next one instead. The client's messages in between are results
+// alone (platform.claude.com/docs: programmatic-tool-calling, handle-tool-calls).
 func (r *referee) serverTools(i int) {
-	type use struct{ id, name string }
-	var open []use
-	for j, b := range r.req.Messages[i].Content {
-		raw, ok := b.(transcript.RawBlock)
-		if !ok {
+	m := r.req.Messages[i]
+	calling := map[string]bool{}
+	for j, b := range m.Content {
+		call, isCall := b.(transcript.ToolCallBlock)
+		raw, isRaw := b.(transcript.RawBlock)
+		if !isCall && !isRaw {
 			continue
 		}
-		kind := raw.BlockType()
-		m, _ := members(raw.JSON)
+		p, kind := place{i, j, -1}, transcript.BlockType(b)
+		block, _ := members(raw.JSON)
+		value := block["caller"]
+		if isCall {
+			value = call.Extra["caller"]
+		}
+		caller, _ := members(value)
+		if id := jsonText(caller["tool_id"]); id != "" {
+			k := r.opened(id)
+			if r.wantAt(k >= 0, p, "server-tool", kind+".caller", "tool_id %s does not name code that is running", id) && isCall {
+				calling[id], r.open[k].codes = true, true
+			}
+		}
 		switch {
-		case serverCall(kind), m["input"] != nil: // those that are newer than this too
-			open = append(open, use{jsonText(m["id"]), jsonText(m["name"])})
-		case m["tool_use_id"] != nil:
-			id := jsonText(m["tool_use_id"])
-			k := slices.IndexFunc(open, func(u use) bool { return u.id == id })
-			if r.wantAt(k >= 0, place{i, j, -1}, "server-tool", "", "unexpected `tool_use_id` found in `%s` blocks: %s. Each `%s` block must have a corresponding `server_tool_use` block before it.", kind, id, kind) {
-				open = slices.Delete(open, k, k+1)
+		case serverCall(kind), block["input"] != nil: // those that are newer than this too
+			r.open = append(r.open, serverUse{id: jsonText(block["id"]), name: jsonText(block["name"]), at: i})
+		case block["tool_use_id"] != nil:
+			id := jsonText(block["tool_use_id"])
+			k := r.opened(id)
+			if r.wantAt(k >= 0, p, "server-tool", "", "unexpected `tool_use_id` found in `%s` blocks: %s. Each `%s` block must have a corresponding `server_tool_use` block before it.", kind, id, kind) {
+				r.open = slices.Delete(r.open, k, k+1)
 			}
 		}
 	}
-	for _, u := range open {
-		r.want(r.paused(i), "server-tool", i, -1, "messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, u.name, u.id, u.name)
-	}
+	calls := len(m.ToolCalls()) > 0
+	r.open = slices.DeleteFunc(r.open, func(u serverUse) bool {
+		waits := r.paused(i) || m.Role == ofUser && !slices.ContainsFunc(m.Content, isNoResult) || m.Role == ofAssistant && (u.at == i && calls || calling[u.id])
+		return !r.want(waits, "server-tool", i, -1, "messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, u.name, u.id, u.name)
+	})
+}
+
+// opened returns the index of an open call, or -1.
+func (r *referee) opened(id string) int {
+	return slices.IndexFunc(r.open, func(u serverUse) bool { return u.id == id })
+}
+
+func isNoResult(b transcript.Block) bool {
+	_, ok := b.(transcript.ToolResultBlock)
+	return !ok
 }
 
 // visible reports whether s has a character that is not white space or one of

@@ -43,6 +43,9 @@ var blockKinds = map[string]blockKind{
 		raw: true, role: ofUser, may: "cache_control citations",
 		needs: []need{{"source", isText}, {"title", isText}, {"content", func(v json.RawMessage) bool { return isList(v, "text") }}},
 	},
+	// In results alone, and of a tool that the request defines
+	// (platform.claude.com/docs: tool-search-tool).
+	"tool_reference":   {raw: true, role: ofUser, may: "cache_control", needs: []need{{"tool_name", isText}}},
 	"container_upload": {raw: true, may: "cache_control", needs: []need{{"file_id", isText}}},
 	"fallback":         {raw: true, role: ofAssistant, may: "trigger from", needs: []need{{"to", isGiven}}},
 	"compaction": {
@@ -77,12 +80,13 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 	if !r.wantAt(ok, p, "block-type", "", "Input should be a valid dictionary") {
 		return
 	}
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	k, known := blockKinds[kind]
 	const unknown = "Input tag '%s' found using 'type' does not match any of the expected tags: %s"
+	inResult := kind == "tool_reference"
 	switch {
-	case p.inner >= 0 && (k.role == ofAssistant || isRaw != (kind == "search_result") || !known || kind == "tool_result"):
-		r.wantAt(false, p, "block-type", "", unknown, kind, "'document', 'image', 'search_result', 'text'")
+	case p.inner >= 0 && (k.role == ofAssistant || isRaw != (kind == "search_result" || inResult) || !known || kind == "tool_result"), p.inner < 0 && inResult:
+		r.wantAt(false, p, "block-type", "", unknown, kind, "'document', 'image', 'search_result', 'text', 'tool_reference'")
 		return
 	case !known: // blocks of an answer may be of types that are newer than this
 		r.wantAt(role == ofAssistant && kind != "" && kind != "context", p, "block-type", "", unknown, kind,
@@ -125,6 +129,8 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 		r.wantAt(b.Data != "", p, "thinking", "redacted_thinking.data", "Field required")
 		rest = b.Extra
 	case transcript.RawBlock:
+		name := jsonText(rest["tool_name"])
+		r.want(!inResult || r.defined[name], "tools", p.message, p.block, "Tool reference '%s' has no corresponding tool definition", name)
 		delete(rest, "type")
 		for _, n := range k.needs {
 			r.wantAt(n.is(rest[n.name]), p, "block-type", kind+"."+n.name, "Field required")
@@ -234,9 +240,6 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 		r.wantAt(strings.Contains(types, "'"+s.MediaType+"'") && strings.Contains(s.MediaType, "/"), p, "source", at+".media_type", "Input should be %s", types)
 		if r.wantAt(s.Data != "", p, "source", at+".data", "%s cannot be empty", kind) && s.Type == "base64" {
 			_ = r.wantAt(isPadded(s.Data), p, "source", at, "invalid base64 data") && r.wantAt(begins(s.MediaType, s.Data), p, "source", at+".data", "Could not process %s", kind)
-		}
-		if n := len(s.Data); kind == "image" && r.maxImage > 0 {
-			r.wantAt(n <= r.maxImage, p, "image", at, "image exceeds 5 MB maximum: %d bytes > %d bytes", n, r.maxImage)
 		}
 	case s.Type == "url":
 		used = []string{"url"}

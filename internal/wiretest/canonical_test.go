@@ -117,11 +117,11 @@ func TestValidateRules(t *testing.T) {
 		{"text without text", asUser(`{"type":"text"}`), "block-type", "messages.0.content.0.text: Field required"},
 		{
 			"thinking in result", inResult(thinking), "block-type",
-			"messages.2.content.0.tool_result.content.0: Input tag 'thinking' found using 'type' does not match any of the expected tags: 'document', 'image', 'search_result', 'text'",
+			"messages.2.content.0.tool_result.content.0: Input tag 'thinking' found using 'type' does not match any of the expected tags: 'document', 'image', 'search_result', 'text', 'tool_reference'",
 		},
 		{
 			"raw in result", inResult(`{"type":"audio"}`), "block-type",
-			"messages.2.content.0.tool_result.content.0: Input tag 'audio' found using 'type' does not match any of the expected tags: 'document', 'image', 'search_result', 'text'",
+			"messages.2.content.0.tool_result.content.0: Input tag 'audio' found using 'type' does not match any of the expected tags: 'document', 'image', 'search_result', 'text', 'tool_reference'",
 		},
 		{"search result without title", asUser(`{"type":"search_result","source":"s","content":[{"type":"text","text":"x"}]}`), "block-type", "messages.0.content.0.search_result.title: Field required"},
 		{"search result of blanks", asUser(`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":" "}]}`), "block-type", "messages.0.content.0.search_result.content: Field required"},

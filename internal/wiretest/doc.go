@@ -54,7 +54,9 @@
 //	                            R, without halves of characters; args with G
 //	calls            C          an answer has at most 128 calls
 //	server-tool      A          a call that the provider runs and its result are in one
-//	                            message, in this order
+//	                            message, in this order, or code waits in between for
+//	                            results of the client, which are alone
+//	container        A          the request names the container of code that waits
 //	thinking         A B        reasoning is signed, or has data
 //	thinking-order   A B        it is not the end of a message, nor with B behind calls,
 //	                            and is the start of the last answer with calls if the
@@ -65,12 +67,15 @@
 //	signature        G          the first call of an answer of the running turn is
 //	                            signed, or another part; signatures are base64
 //	source           A C R      an image or a file names its source, and its bytes begin
-//	                            as its media type does; media with G and B; image with A:
-//	                            at most 5 MB
+//	                            as its media type does; media with G and B
+//	image            A          an image has at most 5 MB of base64 and 8,000 pixels on a
+//	                            side, 2,000 with more than 20; media with B, but 2,000
 //	document-name    B          names are 1 to 200 of A-Z a-z 0-9 - ( ) [ ] and single
 //	                            spaces, and unique in the request
 //	document-text    B          there is a text beside a document
-//	media-count      B          at most 5 documents and 20 images
+//	media-count      A C R G B  at most 5 documents and 20 images with B, 100 images with
+//	                            A and a window of 200,000 tokens, else 600; 1,500 with
+//	                            C and R, 3,600 with G
 //	marks            A          at most four cache marks, none on an empty text;
 //	                            cache-points with B
 //	tools            all        definitions have unique names and a schema; with C and R

@@ -49,9 +49,12 @@ const (
 )
 
 var (
-	geminiName  = lazy.New(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
-	unsigned    = lazy.New(`gemini-(1|2|pro-vision)|gemma|learnlm`)
-	geminiMedia = lazy.New(`^(image/(png|jpeg|webp|heic|heif)|application/pdf|text/(plain|html|css|markdown|csv|xml|rtf|javascript)|audio/.*|video/.*)$`)
+	geminiName = lazy.New(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
+	unsigned   = lazy.New(`gemini-(1|2|pro-vision)|gemma|learnlm`)
+	// Of parts of responses, which models before Gemini 3 do not take
+	// (ai.google.dev/gemini-api/docs/function-calling: multimodal function responses).
+	responseMedia = lazy.New(`^(image/(png|jpeg|webp)|application/pdf|text/plain)$`)
+	geminiMedia   = lazy.New(`^(image/(png|jpeg|webp|heic|heif)|application/pdf|text/(plain|html|css|markdown|csv|xml|rtf|javascript)|audio/.*|video/.*)$`)
 )
 
 func (c *geminiCheck) body(body []byte) {
@@ -85,6 +88,7 @@ func (c *geminiCheck) body(body []byte) {
 	}
 	c.want(before != "model", "prefill", len(contents)-1, -1, "Requests ending with a model turn are not supported.")
 	c.pair(len(contents)-1, nil)
+	c.count(3600, "Too many images: %d. Please use fewer than %d images in your request.")
 }
 
 // members reports the members of obj that are not known.
@@ -257,17 +261,27 @@ func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	c.want(turn != "model" || part["functionResponse"] == nil, "part-role", i, j, "Please use a valid role: user, for function responses.")
 	c.function(i, j, at+".function_call", part["functionCall"], "args", "id name args")
 	c.function(i, j, at+".function_response", part["functionResponse"], "response", "id name response parts willContinue scheduling")
-	if blob, ok := part["inlineData"]; ok {
-		blob, mime := object(blob), text(object(blob)["mimeType"])
-		c.members(blob, "mimeType data displayName", at+".inline_data", i, j)
-		c.want(geminiMedia.Get().MatchString(mime), "media", i, j, "Unable to submit request because it has a mimeType parameter with value %s, which is not supported. Update the mimeType and try again.", mime)
-		_ = c.want(isBytes(text(blob["data"])), "media", i, j, "Invalid value at '%s.inline_data.data' (TYPE_BYTES), Base64 decoding failed", at) &&
-			c.want(begins(mime, text(blob["data"])), "media", i, j, "Unable to process input image. Please retry or report in the troubleshooting guide")
+	c.inline(i, j, at, part, geminiMedia)
+	for _, p := range list(object(part["functionResponse"])["parts"]) {
+		c.members(object(p), "inlineData", at+".function_response.parts", i, j)
+		c.want(!unsigned.Get().MatchString(c.model), "media", i, j, "Multimodal function responses are not supported by this model.")
+		c.inline(i, j, at+".function_response.parts", object(p), responseMedia)
 	}
 	if file, ok := part["fileData"]; ok {
 		file := object(file)
 		c.members(file, "mimeType fileUri displayName", at+".file_data", i, j)
 		c.want(text(file["fileUri"]) != "", "media", i, j, "* GenerateContentRequest.%s.file_data.file_uri: file_uri is not specified", at)
+	}
+}
+
+// inline checks the bytes in a part, which are of one of these media types.
+func (c *geminiCheck) inline(i, j int, at string, part map[string]any, types *lazy.Regexp) {
+	if blob, ok := part["inlineData"]; ok {
+		blob, mime := object(blob), text(object(blob)["mimeType"])
+		c.members(blob, "mimeType data displayName", at+".inline_data", i, j)
+		c.want(types.Get().MatchString(mime), "media", i, j, "Unable to submit request because it has a mimeType parameter with value %s, which is not supported. Update the mimeType and try again.", mime)
+		_ = c.want(isBytes(text(blob["data"])), "media", i, j, "Invalid value at '%s.inline_data.data' (TYPE_BYTES), Base64 decoding failed", at) &&
+			c.want(begins(mime, text(blob["data"])), "media", i, j, "Unable to process input image. Please retry or report in the troubleshooting guide")
 	}
 }
 
@@ -293,13 +307,17 @@ func geminiBlock(part map[string]any) transcript.Block {
 		}
 		return transcript.ToolCallBlock{ID: text(call["id"]), Name: text(call["name"]), Input: input}
 	case response != nil:
-		object := object(response["response"])
-		said, isText := object["output"].(string)
-		failed, isError := object["error"].(string)
+		given := object(response["response"])
+		said, isText := given["output"].(string)
+		failed, isError := given["error"].(string)
 		if !isText && !isError {
-			said = string(encode(object))
+			said = string(encode(given))
 		}
-		return transcript.ToolResultBlock{Content: []transcript.Block{transcript.TextBlock{Text: said + failed}}, IsError: isError && !isText}
+		content := []transcript.Block{transcript.TextBlock{Text: said + failed}}
+		for _, p := range list(response["parts"]) {
+			content = append(content, geminiBlock(object(p)))
+		}
+		return transcript.ToolResultBlock{Content: content, IsError: isError && !isText}
 	case blob != nil:
 		source := transcript.Source{Type: "base64", MediaType: text(blob["mimeType"]), Data: text(blob["data"])}
 		if strings.HasPrefix(source.MediaType, "image/") {

@@ -69,6 +69,7 @@ func (r *openAIReferee) envelope(m map[string]any, known, unknownText string, li
 	for _, name := range unknown(m, strings.Fields(known)...) {
 		r.flag("member", -1, -1, unknownText, name)
 	}
+	r.count(1500, "Too many images: %d, but at most %d images are allowed.")
 	r.req.Stream, _ = m["stream"].(bool)
 	r.typed(m, "stream", "a boolean")
 	for _, name := range limits {
@@ -160,9 +161,15 @@ func (r *openAIReferee) tools(v any, nested bool) {
 			continue
 		}
 		name, schema := text(f["name"]), object(f["parameters"])
+		strict, isBool := f["strict"].(bool)
+		r.want(isBool || f["strict"] == nil, "tools", -1, -1, "Invalid type for '%s.strict': expected a boolean.", param)
+		// platform.openai.com/docs/guides/function-calling, tools-tool-search.
+		for _, name := range unknown(f, strings.Fields("type name description parameters strict"+map[bool]string{false: " defer_loading"}[nested])...) {
+			r.flag("tools", -1, -1, "Unknown parameter: '%s.%s'.", param, name)
+		}
 		r.name("tools", param+".name", name, maxName, -1, -1)
 		r.want(schema["type"] == "object", "tools", -1, -1, "Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: %s'.", name, encode(schema["type"]))
-		r.req.Tools = append(r.req.Tools, transcript.Tool{Name: name, Description: text(f["description"]), InputSchema: encode(f["parameters"])})
+		r.req.Tools = append(r.req.Tools, transcript.Tool{Name: name, Description: text(f["description"]), InputSchema: encode(f["parameters"]), Strict: strict})
 	}
 }
 
@@ -208,7 +215,8 @@ func (r *openAIReferee) part(i, j int, param string, v any, kinds []string) tran
 		return transcript.ImageBlock{Source: openAISource(url, id)}
 	case "input_audio":
 		audio := object(p["input_audio"])
-		r.want(isBytes(text(audio["data"])) && text(audio["format"]) != "", "source", i, j, "Invalid '%s.input_audio'. Expected base64 data and a format.", param)
+		known := slices.Contains([]string{"wav", "mp3"}, text(audio["format"])) // platform.openai.com/docs/guides/audio
+		r.want(isBytes(text(audio["data"])) && known, "source", i, j, "Invalid '%s.input_audio'. Expected base64 data and a format, 'wav' or 'mp3'.", param)
 		return transcript.TextBlock{}
 	case "file":
 		file := object(p["file"])

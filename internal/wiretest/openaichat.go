@@ -37,7 +37,7 @@ func (c OpenAIChat) Decode(body []byte) (Request, []Violation) {
 		r.message(i, v)
 	}
 	r.close()
-	r.want(!c.ShortIDs || r.before != "assistant", "prefill", r.at, -1, "Expected last role to be one of: [tool, user] but got assistant")
+	r.want(!c.ShortIDs || r.before != "assistant" || r.prefix, "prefill", r.at, -1, "Expected last role to be one of: [tool, user] but got assistant")
 	r.tools(m["tools"], true)
 	r.envelope(m, chatRequestMembers, "Unrecognized request argument supplied: %s", "max_tokens", "max_completion_tokens")
 	r.want(m["max_tokens"] == nil || m["max_completion_tokens"] == nil, "max-tokens", -1, -1, "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
@@ -54,6 +54,7 @@ type chatReferee struct {
 	format OpenAIChat
 	before string // role of the last message
 	at     int    // index of the last answer
+	prefix bool   // it is to be continued, as Mistral, DeepSeek and Kimi say it
 }
 
 // chatRoles are the members that a message of a role may have, and the parts of its
@@ -77,8 +78,9 @@ func (r *chatReferee) message(i int, v any) {
 		return
 	}
 	reasons := role == "assistant" && r.format.Reasoning
+	r.prefix = m["prefix"] == true || m["partial"] == true
 	for _, name := range unknown(m, strings.Fields("role "+known.members)...) {
-		r.want(reasons && strings.HasPrefix(name, "reasoning"), "member", i, -1, "Additional properties are not allowed ('%s' was unexpected) - 'messages.%d'", name, i)
+		r.want(reasons && strings.HasPrefix(name, "reasoning") || r.prefix && role == "assistant", "member", i, -1, "Additional properties are not allowed ('%s' was unexpected) - 'messages.%d'", name, i)
 	}
 	if role != "tool" {
 		r.close()

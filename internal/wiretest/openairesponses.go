@@ -119,6 +119,9 @@ func (r *responsesReferee) item(i int, v any) {
 	}
 	switch {
 	case kind == "message":
+		// openai-python: types/responses/easy_input_message_param.py.
+		phased := m["phase"] == nil || role == "assistant" && slices.Contains([]string{"commentary", "final_answer"}, text(m["phase"]))
+		r.want(phased, "member", i, -1, "Invalid value: '%v'. Supported values are: 'commentary' and 'final_answer'.", m["phase"])
 		r.message(i, role, m["content"])
 	case k.output != "":
 		r.call(i, kind, callID, m)

@@ -55,7 +55,7 @@ func TestBrokenMessages(t *testing.T) {
 			`{"type":"function_call_output","call_id":"c","output":"done"}]`,
 		},
 		"a text without its text": {
-			anthropic.Format{},
+			anthropic.Format{Prefill: true},
 			model,
 			[]transcript.Message{text, unsaid},
 			`{"role":"assistant","content":[{"type":"text","text":"b"}]}]`,
@@ -78,7 +78,7 @@ func TestMuchReasoning(t *testing.T) {
 	said = append(said, `{"type":"text","text":"b","ext":{"item":{"id":"msg_1"}}}`)
 	m := message(t, `{"role":"assistant","content":[`+strings.Join(said, ",")+`]}`, responsesOrigin("e", 1))
 	start := time.Now()
-	body, report, err := openairesponses.Format{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("a"), m}})
+	body, report, err := openairesponses.Format{Prefill: true}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("a"), m}})
 	took := time.Since(start)
 	var got struct{ Input []json.RawMessage }
 	require.NoError(t, err)

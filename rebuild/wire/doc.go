@@ -20,11 +20,10 @@
 //
 //   - IDs of calls that are not unique, not in the alphabet of the target or too long
 //     are replaced by ones derived from them, in the call and in its result.
-//   - Reasoning and opaque blocks go back only to the model that made them. A model's
-//     dated name and its alias are the same model; blocks without Origins are vouched
-//     for by the caller.
-//   - Calls of tools that the provider ran go back with their results, and blocks of an
-//     answer that only its maker knows go back as they came.
+//   - Reasoning and blocks of unknown types go back only to the model that made them, by its
+//     dated name or its alias. Blocks without Origins are vouched for by the caller.
+//   - Calls of tools that the provider ran go back with their results to all of its models
+//     of the API. Other models get their text.
 //   - Other blocks that the target does not take become a short text in a user message
 //     and are left out of an answer; members that it does not take are left out. An
 //     answer that nothing is left of is left out, and the user messages around it are
@@ -35,12 +34,13 @@
 //
 // An error of a method Request means that a role or a setting of the format cannot be
 // written, or that two tools have one name. A request whose messages are a
-// rebuild.History that ends with a user message is valid once rendered. So a conversation
-// may change its provider at any request, even in the middle of a turn. A text is never
-// changed. The same request gives the same bytes, and messages that are appended to it do
-// not change the bytes of those before them, so a provider's prompt cache stays warm.
-// There are three exceptions: the end of a turn removes reasoning of answers without a
-// recorded request, cache marks move, and Bedrock limits documents.
+// rebuild.History is valid once rendered: a text of the user follows an answer at the end,
+// unless Prefill of the format is set. So a conversation may change its provider at any
+// request, even in the middle of a turn. A text is never changed. The same request gives
+// the same bytes, and messages that are appended to it do not change the bytes of those
+// before them, so a provider's prompt cache stays warm, with four exceptions: the end of a
+// turn removes reasoning of answers without a recorded request, a text of the user ends
+// code that waits, cache marks move, and Bedrock limits documents.
 //
 // The table shows how each kind of block is sent. Blocks of an answer go back to
 // the model that made it:
@@ -51,19 +51,19 @@
 //	document (PDF)                  yes        yes    yes        yes     yes
 //	search_result                   yes        text   text       text    text
 //	container_upload                yes        text   text       text    text
-//	input_audio                     text       yes    text       text    text
-//	image in a result               yes        moved  yes        moved   yes
+//	input_audio                     text       yes    text       yes     text
+//	image in a result               yes        moved  yes        yes     yes
 //	text of an answer               yes        yes    yes        yes     yes
 //	image of an answer              -          -      -          yes     -
 //	tool_use                        yes        yes    yes        yes     yes
 //	thinking, signed                yes        yes    -          yes     yes
 //	thinking, encrypted item        -          yes    yes        yes     -
 //	redacted_thinking               yes        -      -          -       yes
-//	server_tool_use and its result  yes        -      -          -       -
+//	server_tool_use and its result  yes        text   text       text    text
 //	compaction, with content        yes        -      -          -       -
 //	fallback                        yes        -      -          -       -
 //	compaction, encrypted           -          -      yes        -       -
-//	bedrock_block, a tool it ran    -          -      -          -       yes
+//	bedrock_block, a tool it ran    text       text   text       text    yes
 //	of a type not known here        yes        -      yes        yes     yes
 //
 // In the table "yes" is unchanged, "text" a text that replaces or repeats it,

@@ -33,8 +33,8 @@ var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
 
 // targets covers all five formats.
 var targets = []target{
-	{"anthropic", model, anthropic.Format{}.Request, validateAnthropic},
-	{"anthropic, thinking", model, anthropic.Format{Thinking: budget}.Request, validateAnthropic},
+	{"anthropic", model, anthropic.Format{}.Request, check(wiretest.Anthropic{})},
+	{"anthropic, thinking", model, anthropic.Format{Thinking: budget}.Request, check(wiretest.Anthropic{})},
 	{"chat", "gpt-x", openaichat.Format{}.Request, check(wiretest.OpenAIChat{})},
 	{"chat, reasoning", "gpt-x", openaichat.Format{Reasoning: true, MaxTokens: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})},
 	{"chat, short", "gpt-x", openaichat.Format{ShortIDs: true, SystemRole: "developer"}.Request, check(wiretest.OpenAIChat{ShortIDs: true})},
@@ -53,18 +53,16 @@ func check(service wiretest.API) func([]byte) []wiretest.Violation {
 	return func(body []byte) []wiretest.Violation { return wiretest.Check(service, body) }
 }
 
-func validateAnthropic(body []byte) []wiretest.Violation {
-	var req transcript.Request
-	if json.Unmarshal(body, &req) != nil {
-		return []wiretest.Violation{{Rule: "json"}}
-	}
-	return wiretest.Validate(req)
+// memberTools are definitions with members that some APIs take.
+var memberTools = []transcript.Tool{
+	{Name: "n", InputSchema: json.RawMessage(`{"type":"object"}`), Strict: true, AllowedCallers: []string{"direct", "code_execution_20260120"}},
+	{Name: "m", InputSchema: json.RawMessage(`{"type":"object"}`), DeferLoading: true, InputExamples: json.RawMessage(`[{}]`), CacheControl: json.RawMessage(`{"type":"ephemeral"}`)},
 }
 
 // body renders a history, which must be valid then and the same bytes again.
 func (g target) body(t testing.TB, h rebuild.History) string {
 	t.Helper()
-	req := transcript.Request{Model: g.model, System: h.System, Messages: h.Messages}
+	req := transcript.Request{Model: g.model, System: h.System, Messages: h.Messages, Tools: memberTools}
 	body, report, err := g.request(req)
 	require.NoError(t, err, "%s", g.name)
 	if found := g.validate(body); len(found) > 0 || !json.Valid(body) {
@@ -74,6 +72,14 @@ func (g target) body(t testing.TB, h rebuild.History) string {
 		t.Fatalf("%s: the same request gives other bytes: %v\n%s\n%s", g.name, err, body, again)
 	}
 	return string(body)
+}
+
+// searches are blocks that a random choice rarely puts together.
+var searches = []string{
+	`{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"x"}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}`,
+	`{"type":"server_tool_use","id":"srvtoolu_3","name":"code_execution","input":{"code":"x"}}`,
+	`{"type":"code_execution_tool_result","tool_use_id":"srvtoolu_3","content":{"type":"code_execution_result","stdout":"x"}}`,
+	`{"type":"redacted_thinking","data":"ZGF0YQ=="},{"type":"text","text":"ok"}`,
 }
 
 // randomLines are lines of a transcript: a conversation that changes its api and
@@ -100,12 +106,13 @@ func randomLines(rnd *rand.Rand, apis, models, more []string) (lines []string) {
 			add(`"type":"user","content":%s`, some(3, userBlocks, userBlocks, answerBlocks, more))
 		case 1, 2:
 			add(`"type":"assistant","api":%q,"model":%q,"stop_reason":%q,"content":%s`,
-				one(apis), one(models), one([]string{"end_turn", "tool_use", "aborted"}), some(5, answerBlocks, more, more, userBlocks))
+				one(apis), one(models), one([]string{"end_turn", "tool_use", "aborted"}), some(5, answerBlocks, more, more, userBlocks, searches))
 		case 3:
 			add(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":%q,"input":%s`, len(lines)-1, id, id, one([]string{"{}", `"{"`}))
 		case 4:
 			add(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":"n","input":{"a":"\ud83d"},"ext":%s`, len(lines)-1, id, one([]string{
 				`{"type":"custom_tool_call","item":{"id":"fc_1"}}`, `{"item":{"id":"fc_2"}}`, `{"thoughtSignature":"c2ln","functionCall":{"id":"q"}}`, `7`,
+				`{},"caller":{"type":"code_execution_20260120","tool_id":"srvtoolu_1"}`, `{"container":"c"},"caller":{"type":"code_execution_20260120","tool_id":"srvtoolu_3"}`,
 			}))
 		case 5:
 			add(`"type":"tool_use","tool_use_id":%q,"name":"n","input":{}`, id)

@@ -60,5 +60,5 @@ func TestGeminiRandomPrefix(t *testing.T) {
 }
 
 func hasThoughts(m transcript.Message) bool {
-	return slices.ContainsFunc(m.Content, func(b transcript.Block) bool { return strings.Contains(b.BlockType(), "thinking") })
+	return slices.ContainsFunc(m.Content, func(b transcript.Block) bool { return strings.Contains(transcript.BlockType(b), "thinking") })
 }

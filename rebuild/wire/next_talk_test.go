@@ -327,8 +327,14 @@ func (k *talk) edit() {
 		k.why("a rewind")
 		k.append(transcript.Rewind{To: k.entries[k.rng.IntN(len(k.entries))]})
 	case 4:
-		if k.rng.IntN(2) == 0 {
+		switch k.rng.IntN(8) {
+		case 0, 1, 2, 3:
 			k.compact()
+		case 4:
+			k.why("a hide")
+			k.append(transcript.Hide{Entries: []string{k.entries[k.rng.IntN(len(k.entries))]}, Off: k.rng.IntN(3) == 0})
+		case 5:
+			k.append(transcript.Interrupt{Ended: "stopped"})
 		}
 	}
 }

@@ -37,10 +37,24 @@ func TestBytesDecide(t *testing.T) {
 			require.Empty(t, wiretest.Check(s.service, body), s.name)
 		}
 	}
-	wide := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x23\x28\x00\x00\x00\x10") // 9,000 pixels
-	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(wide)}}
-	body, _ := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{image}}}})
-	require.Contains(t, body, "[image left out: more than 8,000 pixels]")
+}
+
+// An image above the numbers of Claude goes to neither of its APIs.
+func TestLargeImages(t *testing.T) {
+	large := "iVBORw0KGgo" + strings.Repeat("A", 5<<20+4-11)
+	wide := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x23\x28\x00\x00\x00\x10\x08\x02")) // 9,000 pixels
+	for _, s := range speakers {
+		if s.name != "anthropic" && s.name != "bedrock" {
+			continue
+		}
+		for data, note := range map[string]string{large: "[image left out: more than 5 MB]", wide: "[image left out: more than 8,000 pixels]"} {
+			image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: data}}
+			body, _, err := s.request(transcript.Request{Model: s.model, Messages: []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{image}}}})
+			require.NoError(t, err)
+			require.Contains(t, string(body), note, s.name)
+			require.Empty(t, wiretest.Check(s.service, body), s.name)
+		}
+	}
 }
 
 // No format sends half of a character, not in the arguments of a call either, and each
@@ -107,7 +121,10 @@ func TestImitators(t *testing.T) {
 func TestTakesOf(t *testing.T) {
 	require.Equal(t, transcript.Takes{}, wire.TakesOf("", ""))
 	require.Equal(t, 20, wire.TakesOf("us.anthropic.claude-opus-5-5-v1:0", "").Images)
-	require.Equal(t, 2000, wire.TakesOf("claude-opus-5-5", "https://api.anthropic.com").ManySide)
+	require.Equal(t, transcript.Takes{Images: 600, Side: 8000, Many: 20, ManySide: 2000}, wire.TakesOf("claude-opus-5-5", "https://api.anthropic.com"))
+	for _, model := range []string{"claude-3-7-sonnet-latest", "claude-haiku-4-5", "claude-sonnet-4-5-20250929"} {
+		require.Equal(t, transcript.Takes{Images: 100, Side: 8000, Many: 20, ManySide: 2000}, wire.TakesOf(model, ""))
+	}
 	require.False(t, wire.TakesOf("deepseek-chat", "https://api.deepseek.com").Has(transcript.Parts))
 	require.False(t, wire.TakesOf("deepseek-chat", "https://api.deepseek.com/anthropic").Has(transcript.Signatures))
 	require.True(t, wire.TakesOf("deepseek-v4.1", "https://api.deepseek.com").Has(transcript.Images))

@@ -30,12 +30,12 @@ var blockRows = []struct{ name, role, content string }{
 	{"thinking, encrypted item", "assistant", `{"type":"thinking","thinking":"hm","ext":{"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"e"}}},` +
 		`{"type":"text","text":"x","ext":{"item":{"id":"msg_1"}}}`},
 	{"redacted_thinking", "assistant", `{"type":"redacted_thinking","data":"AAAA"},{"type":"tool_use","id":"call_1","name":"f","input":{}}`},
-	{"server_tool_use and its result", "assistant", `{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]},{"type":"text","text":"x"}`},
+	{"server_tool_use and its result", "assistant", `{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","title":"t"}]},{"type":"text","text":"x"}`},
 	{"compaction, with content", "assistant", `{"type":"compaction","content":"x"},{"type":"text","text":"x"}`},
 	{"fallback", "assistant", `{"type":"fallback","to":"m"},{"type":"text","text":"x"}`},
 	{"compaction, encrypted", "assistant", `{"type":"compaction","id":"cmp_1","encrypted_content":"e"},{"type":"text","text":"x"}`},
 	{"bedrock_block, a tool it ran", "assistant", `{"type":"bedrock_block","block":{"toolUse":{"toolUseId":"t","name":"n","type":"server_tool_use","input":{}}}},` +
-		`{"type":"bedrock_block","block":{"toolResult":{"toolUseId":"t","type":"r","content":[]}}},{"type":"text","text":"x"}`},
+		`{"type":"bedrock_block","block":{"toolResult":{"toolUseId":"t","type":"r","content":[{"text":"x"}]}}},{"type":"text","text":"x"}`},
 	// Each API has a different one; Chat Completions has none.
 	{
 		"of a type not known here", "assistant", `{"type":"new_block","x":1},{"type":"text","text":"x"}

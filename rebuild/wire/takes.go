@@ -16,7 +16,8 @@ var (
 	noMedia  = []transcript.Form{transcript.Images, transcript.Documents}
 	unsigned = transcript.Takes{Without: []transcript.Form{transcript.Signatures}}
 	blind    = transcript.Takes{Without: noMedia}
-	claude   = transcript.Takes{Images: 100, Side: 8000, Many: 20, ManySide: 2000}
+	claude   = transcript.Takes{Images: 600, Side: 8000, Many: 20, ManySide: 2000}
+	claude3  = transcript.Takes{Images: 100, Side: 8000, Many: 20, ManySide: 2000} // and others with a window of 200,000 tokens
 )
 
 // limits are limits that every session would meet and that do not move, with the
@@ -35,6 +36,10 @@ var limits = []limit{
 	{"groq.com", "", transcript.Takes{Images: 5}},
 	{"githubcopilot.com", "", transcript.Takes{Images: 10}},
 	{"", "anthropic.claude", transcript.Takes{Images: 20, Documents: 5, Side: 8000}}, // a name of Bedrock
+	{"", "claude-3", claude3},
+	{"", "claude-haiku", claude3},
+	{"", "claude-opus-4-5", claude3},
+	{"", "claude-sonnet-4-5", claude3},
 	{"", "claude", claude},
 	{"openai.com", "", transcript.Takes{Images: 1500, Messages: 2048}},
 	{"", "devstral-2", blind},

@@ -49,7 +49,7 @@ func (l *loader) block(b transcript.Block) (transcript.Block, bool) {
 		if !ok {
 			return v
 		}
-		data, ok := l.load(b.BlockType(), blob)
+		data, ok := l.load(transcript.BlockType(b), blob)
 		if !ok {
 			return v
 		}

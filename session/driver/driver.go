@@ -29,18 +29,18 @@ import (
 // [ErrClosed].
 type Driver interface {
 	// Append adds lines, one or more, all or none and with nothing in between, if the
-	// session ends at the cursor at, or anywhere if at is negative. Otherwise it fails
-	// with [ErrConflict]. The condition and the write are one step, in all processes.
-	// Append does not retain lines.
-	Append(ctx context.Context, ref Ref, lines []Line, at Cursor) (Result, error)
-
-	// Update appends the lines that decide returns. With none it only ends an unfinished
-	// write of a dead process. Decide is called with the cursor at which the session ends.
-	// Until Update returns, no other call, in any process, can append to the session or delete it. An error of decide
-	// fails the update. Decide may scan the session and get its row; it must not call
-	// another method of the driver on it. It may be called again if the driver repeats the
-	// update.
-	Update(ctx context.Context, ref Ref, decide func(ctx context.Context, end Cursor) ([]Line, error)) (Result, error)
+	// session ends at the cursor at, or anywhere if at is negative. The condition and the
+	// write are one step, in all processes. Append does not retain lines.
+	//
+	// If the session ends elsewhere, or lines is empty, Append adds the lines that decide
+	// returns instead. Decide is called with the cursor at which the session ends. Until
+	// Append returns, no other call, in any process, can append to the session or delete
+	// it. An error of decide fails the append. Decide may scan the session, get its row
+	// and look its key up; it must not call another method of the driver on it. It may be
+	// called again if the driver repeats the append. If decide is nil, an append at another
+	// end fails with [ErrConflict]. An append of no lines only ends an unfinished write of
+	// a dead process.
+	Append(ctx context.Context, ref Ref, lines []Line, at Cursor, decide func(ctx context.Context, end Cursor) ([]Line, error)) (Result, error)
 
 	// Scan yields the records of a session in the given direction. Forward it
 	// starts at the cursor from, backward it ends there; 0 is the beginning.
@@ -50,12 +50,13 @@ type Driver interface {
 	// Records on lines that keep refuses are left out; nil keeps all.
 	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction, keep Keep) iter.Seq2[transcript.Record, error]
 
-	// LoadOrCreate returns the current session of a key. Without one it creates
-	// a session, and header returns its first line. Callers that ask for one key
-	// at the same time, in any process, get the same session. If unreadable
-	// lines may be the session of the key, LoadOrCreate fails and creates
-	// nothing. Header may be called several times; the last one counts.
-	LoadOrCreate(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line)) (row Row, created bool, err error)
+	// Load returns the current session of a key: the one with the highest gen. A session
+	// with the gen 0 is never current. Without a current session it creates one, and
+	// header returns its first line. Callers that ask for one key at the same time, in any
+	// process, get the same session. If unreadable lines may be the session of the key,
+	// Load fails and creates nothing. Header may be called several times; the last one
+	// counts. If header is nil, Load only looks.
+	Load(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line)) (Row, error)
 
 	// Create makes a session and the current one of its key. Header gets a gen
 	// above all of the key. The lines in more follow the header: the session
@@ -89,10 +90,6 @@ type Driver interface {
 	// so after an index was lost and before a List, the row has ID, Owner, Key and Gen,
 	// and Size is 0.
 	Get(ctx context.Context, ref Ref) (Row, error)
-
-	// Current returns the row of the current session of a key. It is the one with the
-	// highest gen. A session with the gen 0 is never current.
-	Current(ctx context.Context, key KeyRef) (Row, error)
 
 	// Put replaces the row of a session. It may be lost in a crash: a row repeats
 	// facts of the lines. Gen, Owner and Key are kept as they are.
@@ -266,19 +263,6 @@ func (r Row) Ref() Ref { return Ref{Agent: r.Agent, ID: r.ID} }
 
 // KeyRef returns the name of the key of the session.
 func (r Row) KeyRef() KeyRef { return KeyRef{Agent: r.Agent, Owner: r.Owner, Key: r.Key} }
-
-// Newer reports whether r and not s is the current session of their key: the
-// one with the greater gen. Equal gens are possible after an index was lost;
-// then a session with entries beats an empty one, and the greater ID decides.
-func (r Row) Newer(s Row) bool {
-	if r.Gen != s.Gen {
-		return r.Gen > s.Gen
-	}
-	if (r.LastID != "") != (s.LastID != "") {
-		return r.LastID != ""
-	}
-	return r.ID > s.ID
-}
 
 // Errors that callers branch on. None of them means that anything was written.
 var (

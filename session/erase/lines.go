@@ -341,17 +341,7 @@ func unsignedBlock(b transcript.Block, role transcript.Role) (changed bool, stay
 // recompacted returns a compaction without the carried items that go. If its
 // summary has read something that goes, it gets another one, made of the remaining text.
 func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int) transcript.Entry {
-	dropped := false
-	for _, list := range []*[]transcript.Carried{&c.Said, &c.Rules, &c.Files, &c.Errors, &c.IDs, &c.Pins} {
-		was := len(*list)
-		*list = slices.DeleteFunc(slices.Clone(*list), func(i transcript.Carried) bool { return x.gone[i.Entry] || i.Entry == "" && n > x.first })
-		dropped = dropped || len(*list) < was
-		for k := range *list {
-			if i := &(*list)[k]; x.gone[i.ToEntry] {
-				i.To, i.ToEntry, dropped = "", "", true
-			}
-		}
-	}
+	c, dropped := c.WithoutCarried(func(entry string) bool { return x.gone[entry] || entry == "" && n > x.first })
 	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.summarizes(c, n))
 	if !dropped && !summed {
 		return e

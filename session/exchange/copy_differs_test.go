@@ -396,7 +396,7 @@ func TestCopyTornInUse(t *testing.T) {
 	copied(t, from, others)
 	say(t, s, "three")
 	torn := []driver.Line{{Data: []byte(`{"type":"us`)}}
-	_, err := under.Append(t.Context(), s.Ref(), torn, driver.Anywhere)
+	_, err := under.Append(t.Context(), s.Ref(), torn, driver.Anywhere, nil)
 	require.NoError(t, err)
 	to := session.OpenDriver(&busy{able: under.(able), beforeDelete: func() {
 		theirs, err := others.Get(t.Context(), s.Ref())
@@ -416,7 +416,7 @@ func TestCopyToItself(t *testing.T) {
 	say(t, s, "one", "two")
 	copied(t, from, from)
 	to := session.OpenDriver(&busy{able: under.(able), beforeScan: func() {
-		_, err := under.Append(t.Context(), s.Ref(), []driver.Line{{Data: []byte(`{"type":"us`)}}, driver.Anywhere)
+		_, err := under.Append(t.Context(), s.Ref(), []driver.Line{{Data: []byte(`{"type":"us`)}}, driver.Anywhere, nil)
 		require.NoError(t, err)
 	}}, nil)
 	copied(t, from, to)

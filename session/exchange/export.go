@@ -109,7 +109,8 @@ func failed(s *session.Session, err error) error {
 // one entry, user texts and tool results as they were recorded, with the contexts
 // they refer to; compactions, commits, used contexts, the status of calls, system
 // prompts and which tools may be called where they were recorded. The result that the fold has made up for a call without one
-// is in an entry without an ID. Lost counts damage and entries of unknown types.
+// is in an entry without an ID. Lost counts damage, hidden entries, which are
+// left out, and entries of unknown types.
 func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, dialect.Losses, error) {
 	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}}
 	lost := dialect.Losses{}
@@ -145,6 +146,11 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 			default:
 			}
 			c.lines[e.ID] = place{len(c.lines) + 1, e.Time}
+		}
+	}
+	for id := range c.lines {
+		if w, _ := c.fold.Where(id); w.Hidden {
+			lost["hidden"]++
 		}
 	}
 	return c.entries(), lost, nil
@@ -299,7 +305,7 @@ func (c *conversed) commit(body transcript.Commit, all []spoken) transcript.Comm
 // isMessage reports whether there is more in an entry than results.
 func (s spoken) isMessage() bool {
 	f, _ := s.Body.(transcript.MessageLine)
-	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return b.BlockType() != "tool_result" })
+	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return transcript.BlockType(b) != "tool_result" })
 }
 
 // compaction makes a compaction name the first entry that has a line of the kept

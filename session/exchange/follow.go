@@ -122,7 +122,7 @@ func (f *followed) last() string { return f.ids[len(f.ids)-1] }
 func makesHistory(b transcript.Batch) bool {
 	for _, e := range b.Entries {
 		switch e.Body.(type) {
-		case transcript.MessageLine, transcript.Compaction, transcript.Clip, transcript.Rewind:
+		case transcript.MessageLine, transcript.Compaction, transcript.Clip, transcript.Hide, transcript.Interrupt, transcript.Rewind:
 			return true
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // FullHistory returns the history of a session as if nothing had ever been compacted or
-// clipped, as the filters of the store give it to a model. It reads the whole transcript.
+// clipped, as the filters of the store give it to a model. Hidden entries are left out. It
+// reads the whole transcript.
 func FullHistory(ctx context.Context, s *session.Session) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true})
 	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{})) {

@@ -53,7 +53,7 @@ type Imported struct {
 	// Lost counts content that was not carried over unchanged:
 	//   - "damage": places in the source that are not a record;
 	//   - "time": entries without a time, which got the time before theirs;
-	//   - "reference": compactions, clips and rewinds that name entries that are
+	//   - "reference": compactions, clips, hides and rewinds that name entries that are
 	//     not there;
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;

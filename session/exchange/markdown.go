@@ -20,13 +20,13 @@ import (
 
 // Markdown writes the session for people to read: as CommonMark with the
 // details element of HTML. It contains the whole conversation, repaired and
-// without rewound entries, each summary where it was made. Texts are block
+// without rewound and hidden entries, each summary where it was made. Texts are block
 // quotes, which close open constructs, and HTML in them is shown as text.
 // Calls, results and reasoning are folded away, in fences longer than any in
 // their content. Images and documents are named with their type and size.
 // Control characters are shown as their pictures.
 func Markdown(ctx context.Context, s *session.Session, w io.Writer) error {
-	entries, _, err := conversation(ctx, s)
+	entries, lost, err := conversation(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -41,6 +41,9 @@ func Markdown(ctx context.Context, s *session.Session, w io.Writer) error {
 	m.line("- Key: " + inline(info.Key))
 	if !info.CreatedAt.IsZero() {
 		m.line("- Created: " + info.CreatedAt.UTC().Format(time.RFC3339))
+	}
+	if n := lost["hidden"]; n > 0 {
+		m.line(fmt.Sprintf("- Hidden entries: %d", n))
 	}
 	for i, label := range info.Labels {
 		if i == 0 {

@@ -51,7 +51,7 @@ func TestImportRedacts(t *testing.T) {
 			}
 			if f, ok := e.Body.(transcript.MessageLine); ok {
 				for _, b := range f.Content {
-					require.NotEqual(t, "thinking", b.BlockType())
+					require.NotEqual(t, "thinking", transcript.BlockType(b))
 				}
 			}
 		}

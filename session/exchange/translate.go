@@ -64,6 +64,12 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 			b.Clips[i].Entry = w.id(b.Clips[i].Entry)
 		}
 		return b, nil
+	case transcript.Hide:
+		b.Entries = slices.Clone(b.Entries)
+		for i := range b.Entries {
+			b.Entries[i] = w.id(b.Entries[i])
+		}
+		return b, nil
 	case transcript.Rewind:
 		b.To = w.id(b.To)
 		return b, nil

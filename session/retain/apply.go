@@ -46,12 +46,12 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // running, or if it is no longer too old because a clock was corrected. The store checks
 // under its locks that nothing was appended, so no acknowledged message is lost.
 //
-// A plan for more than a quarter of the sessions is refused with [ErrForce] unless
-// its Force is set, and so is any plan if the clock went back: if the
-// plan or the newest message of the store is more than an hour later. If a session fails, Apply continues with the others, and the error
-// joins all failures. The same plan may be applied again, for example after a crash.
-// If the driver cannot archive, the first session to archive gives an error
-// that matches [errors.ErrUnsupported].
+// A plan for more than a quarter of the sessions is refused with [ErrForce] unless its
+// Force is set. So is any plan if the clock went back: if the plan or the newest message
+// of the store is more than an hour later than now. If a session fails, Apply continues
+// with the others, and the error joins all failures. The same plan may be applied again,
+// for example after a crash. If the driver cannot archive, the first session to archive
+// gives an error that matches [errors.ErrUnsupported].
 func Apply(ctx context.Context, st *session.Store, plan Plan) (Report, error) {
 	a := application{st: st, plan: plan, report: Report{Items: []Result{}}}
 	if err := a.run(ctx); err != nil {

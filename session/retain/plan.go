@@ -94,9 +94,10 @@ const recentAge = time.Hour
 // changes nothing.
 //
 // A wrong clock should not cost sessions. Therefore a plan for more than a quarter of the
-// sessions is not applied, nor one of a clock that went back, unless Force is set. A clock
-// that is fast by less costs sessions that would have been too old by the time it shows,
-// and sessions that were written to while the clock was slow look too old once it is right.
+// sessions is not applied, nor one of a clock that went back, unless Force is set. Two
+// wrong clocks go unnoticed. A fast one costs the sessions that will be too old at the
+// time it shows, if they are a quarter or less. Sessions that were written to while the
+// clock was slow look too old once it is right.
 //
 // A negative limit gives an error that matches [fs.ErrInvalid].
 func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {

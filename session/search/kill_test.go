@@ -65,7 +65,7 @@ func docsOf(t *testing.T, s *session.Session) (docs []*searchDoc) {
 			continue
 		}
 		for _, b := range f.Content {
-			d := &searchDoc{ref: s.Ref(), id: rec.Entry.ID, role: string(f.Role), kind: b.BlockType(), acked: true}
+			d := &searchDoc{ref: s.Ref(), id: rec.Entry.ID, role: string(f.Role), kind: transcript.BlockType(b), acked: true}
 			switch b := b.(type) {
 			case transcript.TextBlock:
 				d.text = b.Text

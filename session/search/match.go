@@ -72,7 +72,7 @@ func (r *reading) read(ctx context.Context, most int, found func(*match) error) 
 	return give()
 }
 
-// mark sets Rewound, Compacted and Clipped of hits of one session, which
+// mark sets Rewound, Compacted, Clipped and Hidden of hits of one session, which
 // [session.Session.Where] knows.
 func mark(ctx context.Context, hits []match) error {
 	if len(hits) == 0 {
@@ -90,7 +90,7 @@ func mark(ctx context.Context, hits []match) error {
 	for i := range hits {
 		m := &hits[i]
 		w := where[m.Entry]
-		m.Rewound, m.Compacted, m.Clipped = w.Rewound || w.Superseded, w.Compacted, w.Clipped
+		m.Rewound, m.Compacted, m.Clipped, m.Hidden = w.Rewound || w.Superseded, w.Compacted, w.Clipped, w.Hidden
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 // order, or if n is negative up to -n that come before it. An empty entry ID means
 // either end: the first ones, or the last ones. A page holds the entries that
 // people want to see: messages, calls, results and compactions, with their IDs and
-// times. It omits rewound entries and includes compacted ones. The next page begins
+// times. It omits rewound and hidden entries and includes compacted ones. The next page begins
 // with the ID of the last entry, or of the first.
 //
 // An ID that is not there gives an error that matches [session.ErrNoEntry].
@@ -31,7 +31,7 @@ func Page(ctx context.Context, s *session.Session, entryID string, n int) ([]tra
 	return near(ctx, s, from, n, func(e transcript.Entry, w rebuild.Where) bool {
 		switch e.Body.(type) {
 		case transcript.MessageLine, transcript.Compaction: // what people want to see
-			return !w.Rewound && !w.Superseded
+			return !w.Rewound && !w.Superseded && !w.Hidden
 		}
 		return false
 	})
@@ -40,7 +40,7 @@ func Page(ctx context.Context, s *session.Session, entryID string, n int) ([]tra
 // Window returns an entry and the messages around it in the transcript, in order:
 // at most before earlier and after later ones, each an entry of one message line.
 // Compacted entries are included, and clipped texts are whole; entries that a
-// rewind has taken back are left out unless the entry itself is one. An unknown ID
+// rewind has taken back or that are hidden are left out unless the entry itself is one. An unknown ID
 // gives an error that matches [session.ErrNoEntry].
 func Window(ctx context.Context, s *session.Session, entryID string, before, after int) ([]transcript.Entry, error) {
 	rec, err := find(ctx, s, entryID)
@@ -54,7 +54,7 @@ func Window(ctx context.Context, s *session.Session, entryID string, before, aft
 	own := where[entryID]
 	shows := func(e transcript.Entry, w rebuild.Where) bool {
 		f, ok := e.Body.(transcript.MessageLine)
-		return ok && len(f.Content) > 0 && (own.Rewound || !w.Rewound) && (own.Superseded || !w.Superseded)
+		return ok && len(f.Content) > 0 && (own.Rewound || !w.Rewound) && (own.Superseded || !w.Superseded) && (own.Hidden || !w.Hidden)
 	}
 	list, err := near(ctx, s, rec, -max(before, 0), shows)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/recalltool"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -49,8 +50,8 @@ const (
 // session; with a nil s they are definitions only, and calls fail.
 //
 // Of s they show entries missing from its history because of a compaction or a
-// clip. Entries that a rewind has taken back are left out, and so are the results
-// of these tools.
+// clip. Entries that a rewind has taken back or that are hidden are left out, and so
+// are the results of these tools.
 //
 // For clips and summaries to mention the tools, offer them in the Tools of a
 // guard.Guard, and set Recall in [session.Options].Compact for the compactions that no
@@ -128,7 +129,7 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	}
 	run.shown, run.said = recallShown, true
 	run.only = func(h Hit) bool {
-		return !h.Rewound && (h.Session != r.s.Ref() || h.Compacted || h.Clipped)
+		return !h.Rewound && !h.Hidden && (h.Session != r.s.Ref() || h.Compacted || h.Clipped)
 	}
 	for _, s := range r.all {
 		run.all = append(run.all, &source{ref: s.Ref(), s: s})
@@ -199,7 +200,7 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 		return "", err
 	}
 	var entries []transcript.Entry
-	err := r.find(func(s *session.Session) (err error) {
+	err := r.find(ctx, args.Entry, func(s *session.Session) (err error) {
 		entries, err = Window(ctx, s, args.Entry, min(max(args.Before, 0), 20), min(max(args.After, 0), 20))
 		return err
 	})
@@ -222,10 +223,18 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 	return out.String(), nil
 }
 
-// find calls f for each session until one has the entry.
-func (r *recall) find(f func(s *session.Session) error) (err error) {
+// find calls f for each session until one has the entry, not hidden.
+func (r *recall) find(ctx context.Context, entry string, f func(s *session.Session) error) (err error) {
 	for _, s := range r.all {
-		if err = f(s); !errors.Is(err, session.ErrNoEntry) {
+		var where map[string]rebuild.Where
+		switch where, err = s.Where(ctx, entry); {
+		case err != nil:
+		case where[entry].Hidden:
+			err = noEntry(s, entry)
+		default:
+			err = f(s)
+		}
+		if !errors.Is(err, session.ErrNoEntry) {
 			return err
 		}
 	}
@@ -242,7 +251,7 @@ func (r *recall) read(ctx context.Context, input json.RawMessage) (string, error
 	}
 	args.Max = recallMost
 	var p Part
-	err := r.find(func(s *session.Session) (err error) {
+	err := r.find(ctx, args.Entry, func(s *session.Session) (err error) {
 		p, err = Read(ctx, s, args.Entry, args.Slice)
 		return err
 	})

@@ -74,10 +74,12 @@ type Hit struct {
 	Tool  string `json:"tool,omitempty"` // of a call or of a result whose call is there
 
 	// The place of the entry: Rewound, it left the history; Compacted, a summary
-	// replaces it; Clipped, the history shows a shorter content.
+	// replaces it; Clipped, the history shows a shorter content; Hidden, it was taken
+	// out of the history.
 	Rewound   bool `json:"rewound,omitempty"`
 	Compacted bool `json:"compacted,omitempty"`
 	Clipped   bool `json:"clipped,omitempty"`
+	Hidden    bool `json:"hidden,omitempty"`
 
 	Score float64 `json:"score,omitempty"` // of a Ranked search; more is better
 	// Excerpt is an unaltered part of the block's text. Start and End are the byte
@@ -95,7 +97,7 @@ var ErrQuery = errors.New("the query cannot be used")
 const rankedLimit = 20
 
 // Store yields the entries that fit a query, of whole transcripts: compacted,
-// clipped and rewound places are found and marked. Hits come from the session with
+// clipped, hidden and rewound places are found and marked. Hits come from the session with
 // the newest message first, and in a session the newest entry first; a Ranked
 // search yields the best one first.
 //

@@ -54,7 +54,7 @@ func passages(e transcript.Entry) []passage {
 func contentPassages(f transcript.MessageLine) []passage {
 	list := make([]passage, 0, len(f.Content))
 	for i, b := range f.Content {
-		p := passage{role: string(f.Role), block: i, kind: b.BlockType()}
+		p := passage{role: string(f.Role), block: i, kind: transcript.BlockType(b)}
 		switch b := b.(type) {
 		case transcript.ToolCallBlock:
 			p.tool, p.text = b.Name, scalars(b.Input)

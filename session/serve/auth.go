@@ -23,8 +23,8 @@ type Principal struct {
 	Admin bool
 }
 
-// May reports whether the principal may use an agent. Agents whose
-// names begin with '_' belong to the library: no principal may use them.
+// May reports whether the principal may use an agent. Agents whose names begin with '_'
+// belong to the library: no principal may use them.
 func (p Principal) May(agent string) bool {
 	return !strings.HasPrefix(agent, "_") && (len(p.Agents) == 0 || slices.Contains(p.Agents, agent))
 }

@@ -49,7 +49,7 @@ func careful(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 	if err != nil {
 		return err
 	}
-	if len(pending.Calls) > 0 || slices.ContainsFunc(last.Content, func(b transcript.Block) bool { return b.BlockType() == "tool_result" }) {
+	if len(pending.Calls) > 0 || slices.ContainsFunc(last.Content, func(b transcript.Block) bool { return transcript.BlockType(b) == "tool_result" }) {
 		if err := turn.RunTools(ctx, s, 1, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 			return transcript.ToolResult(c.Call.ID, "dropped"), nil
 		}); err != nil {

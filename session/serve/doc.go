@@ -16,7 +16,7 @@
 //
 // The routes below /v1/store take and answer the JSON forms of the types of package
 // session: lists with their filters and cursors, pages of a conversation, search as
-// lines of JSON, forks, rewinds, pins, exports, and for administrators imports,
+// lines of JSON, forks, rewinds, hides, pins, exports, and for administrators imports,
 // retention and erasing, each of which is a plan that is sent back to be carried out.
 // Entries can be followed as events with the IDs of the entries, and so can the
 // changes of the store. A call that a responder holds waits for a decision of its

@@ -47,6 +47,7 @@ var ownRoutes = []Route{
 	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", media: mediaLines}, (*Request).ownSearchOne),
 	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Make a session that begins like this one."}, (*Request).ownFork),
 	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*Request).ownRewind),
+	onSession(Route{Method: "POST", Path: ownSession + "/hide", Summary: "Leave messages out of the history, or show them again."}, (*Request).ownHide),
 	onSession(Route{Method: "POST", Path: ownSession + "/archive", Summary: "Compress a session."}, (*Request).ownArchive),
 	onSession(Route{Method: "POST", Path: ownSession + "/restore", Summary: "Bring back an archived session."}, (*Request).ownRestore),
 	onSession(Route{Method: "GET", Path: ownSession + "/pending", Summary: "Read what is unfinished: calls, a missing answer, the queue."}, (*Request).ownPending),
@@ -228,6 +229,20 @@ func (q *Request) ownRewind(s *session.Session, r struct {
 		err = Invalid("give an entry, or a number of turns")
 	}
 	return q.described(s, err)
+}
+
+type ownHidden struct {
+	Entries []string `json:"entries"` // in the answer those that have changed
+	Off     bool     `json:"off,omitempty"`
+}
+
+func (q *Request) ownHide(s *session.Session, h ownHidden) (ownHidden, error) {
+	change := turn.Hide
+	if h.Off {
+		change = turn.Show
+	}
+	ids, err := change(q.Context(), s, h.Entries...)
+	return ownHidden{append([]string{}, ids...), h.Off}, err
 }
 
 func (q *Request) described(s *session.Session, err error) (session.Info, error) {

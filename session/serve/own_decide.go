@@ -54,7 +54,7 @@ func verdictOn(ctx context.Context, s *session.Session, call string) (v transcri
 		return "", err
 	}
 	f, _ := found[0].Body.(transcript.MessageLine)
-	if !slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return b.BlockType() == transcript.TypeToolUse }) {
+	if !slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return transcript.BlockType(b) == transcript.TypeToolUse }) {
 		return "", errNotFound
 	}
 	for e, err := range s.Entries(ctx, call) {

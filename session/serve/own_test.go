@@ -185,6 +185,12 @@ func TestOwnRoutes(t *testing.T) {
 	alice.ask(200, "POST", at+"/fork", map[string]string{"entry": all.Entries[3].ID, "id": "three", "title": "T"}, &info)
 	require.Equal(t, []any{"three", 4, "one", "alice"}, []any{info.ID, info.Messages, info.Base.Session, info.Owner})
 	alice.ask(409, "POST", at+"/fork", map[string]string{"entry": all.Entries[3].ID, "id": "three"}, nil)
+	var hidden struct{ Entries []string }
+	alice.ask(200, "POST", at+"/hide", map[string]any{"entries": []string{all.Entries[1].ID}}, &hidden)
+	require.Equal(t, []string{all.Entries[1].ID}, hidden.Entries)
+	alice.ask(200, "POST", at+"/hide", map[string]any{"entries": []string{all.Entries[1].ID}, "off": true}, &hidden)
+	require.Equal(t, []string{all.Entries[1].ID}, hidden.Entries)
+	alice.ask(404, "POST", at+"/hide", map[string]any{"entries": []string{"nowhere"}}, nil)
 	alice.ask(200, "POST", at+"/rewind", map[string]int{"turns": 1}, &info)
 	require.Equal(t, 2, info.Turns)
 	alice.ask(200, "POST", at+"/rewind", map[string]string{"entry": all.Entries[1].ID}, &info)

@@ -39,7 +39,7 @@ func (g target) fill(t testing.TB, url string, r serve.Route) *http.Request {
 	for suffix, text := range map[string]string{
 		"/chat": `{"message":"x","sessionId":"ID"}`, "/messages": `{"role":"user","content":"x"}`, "/used": `{"contexts":["a"]}`,
 		"/commit": `{}`, "/v1/search/search": `{"query":"fruit","session_id":"ID"}`, "/store/search": `{"text":"fruit"}`,
-		"{id}/search": `{"text":"fruit"}`, "/fork": `{"entry":"ENTRY"}`, "/rewind": `{"turns":1}`, "/sessions/{id}": `{"title":"x"}`,
+		"{id}/search": `{"text":"fruit"}`, "/fork": `{"entry":"ENTRY"}`, "/rewind": `{"turns":1}`, "/hide": `{"entries":["ENTRY"]}`, "/sessions/{id}": `{"title":"x"}`,
 		"/{agent}/{id}": `{"title":"x"}`, "/archive": `{}`, "/restore": `{}`, "/v1/sessions": `{"session_id":"new-of-bob"}`,
 		"/store/sessions": `{"key":"main:test:bob"}`, "/entries": `{"role":"user","content":"x"}`, "/queue": `{"content":"x"}`, "/decision": `{"verdict":"reject","reason":"x"}`,
 	} {

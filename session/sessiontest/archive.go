@@ -144,7 +144,7 @@ func archiveCurrent(c *check) {
 	}
 	n, created := c.load(d, driver.KeyRef{Agent: "main", Key: "k"})
 	if !created || n.Gen <= b.Gen {
-		c.errorf("LoadOrCreate of a key whose sessions are archived: session %s, gen %d, want a new one above %d", n.ID, n.Gen, b.Gen)
+		c.errorf("Load of a key whose sessions are archived: session %s, gen %d, want a new one above %d", n.ID, n.Gen, b.Gen)
 	}
 	c.restore(other, b.Ref())
 	look("after an older one was restored", d, n.ID)
@@ -260,7 +260,7 @@ func archiveConcurrent(c *check) {
 		defer left.Add(-1)
 		for n := 0; n < each && c.ctx.Err() == nil; {
 			line := c.note("x")
-			_, err := d.Append(c.ctx, ref, []driver.Line{line}, driver.Anywhere)
+			_, err := d.Append(c.ctx, ref, []driver.Line{line}, driver.Anywhere, nil)
 			switch {
 			case err == nil:
 				acked[i] = append(acked[i], line.ID)

@@ -21,15 +21,15 @@ var archiveMistakes = []mistake{
 		}
 	}},
 	{"restores when something is appended", "archive/write", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			if b.isArchived(ctx, ref) {
 				return driver.Result{}, b.Driver.(driver.Rewriter).Restore(ctx, ref)
 			}
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 	}},
 	{"has archived sessions as current ones", "archive/current", func(b *broken) {
-		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			return slices.MaxFunc(rows, func(r, s driver.Row) int { return cmp.Compare(r.Gen, s.Gen) }), err
 		}
@@ -69,11 +69,11 @@ var archiveMistakes = []mistake{
 			b.shared.deleting.Store(true)
 			return restore(ctx, ref)
 		}
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			if b.shared.deleting.Load() {
 				return driver.Result{}, nil
 			}
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 	}},
 }

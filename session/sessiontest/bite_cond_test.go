@@ -9,8 +9,8 @@ import (
 
 // appendAt lets change the place of an append before the sound driver appends.
 func (b *broken) appendAt(change func(ref driver.Ref, at driver.Cursor) driver.Cursor) {
-	b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-		return b.Driver.Append(ctx, ref, lines, change(ref, at))
+	b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+		return b.Driver.Append(ctx, ref, lines, change(ref, at), decide)
 	}
 }
 
@@ -25,11 +25,11 @@ func (b *broken) end(ref driver.Ref) (end driver.Cursor) {
 var condMistakes = []mistake{
 	{"takes no place for the end that it knows", "cond/anywhere", func(b *broken) {
 		known := map[driver.Ref]driver.Cursor{}
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			if end, ok := known[ref]; ok && at < 0 {
 				at = end
 			}
-			r, err := b.Driver.Append(ctx, ref, lines, at)
+			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			known[ref] = r.End
 			return r, err
 		}
@@ -54,66 +54,80 @@ var condMistakes = []mistake{
 		})
 	}},
 	{"looks at the end first", "cond/race", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			if at >= 0 && b.end(ref) != at {
 				return driver.Result{}, driver.ErrConflict
 			}
 			pause()
-			return b.Driver.Append(ctx, ref, lines, driver.Anywhere)
+			return b.Driver.Append(ctx, ref, lines, driver.Anywhere, decide)
 		}
 	}},
 	{"writes what it refuses", "cond/nothing", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, at)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if errors.Is(err, driver.ErrConflict) {
-				_, _ = b.Driver.Append(ctx, ref, lines[:1], driver.Anywhere)
+				_, _ = b.Driver.Append(ctx, ref, lines[:1], driver.Anywhere, nil)
 			}
 			return r, err
 		}
 	}},
-	{"calls decide first", "update/called", func(b *broken) { b.decideFirst() }},
-	{"decides twice", "update/called", func(b *broken) {
-		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
-			return b.Driver.Update(ctx, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
-				if _, err := decide(ctx, end); err != nil {
-					return nil, err
-				}
-				return decide(ctx, end)
-			})
+	{"calls decide first", "decide/called", func(b *broken) { b.decideFirst() }},
+	{"decides twice", "decide/called", func(b *broken) {
+		b.deciding(func(ctx context.Context, end driver.Cursor, decide decideFunc) ([]driver.Line, error) {
+			if _, err := decide(ctx, end); err != nil {
+				return nil, err
+			}
+			return decide(ctx, end)
+		})
+	}},
+	{"decides only without lines", "decide/elsewhere", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			if len(lines) > 0 {
+				decide = nil
+			}
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 	}},
-	{"takes an update of no lines for no call", "update/none", func(b *broken) {
-		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (r driver.Result, err error) {
-			empty := false
-			r, err = b.Driver.Update(ctx, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
-				lines, err := decide(ctx, end)
-				empty = len(lines) == 0
-				return lines, err
-			})
-			if empty {
+	{"takes an append of no lines for no call", "decide/none", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
+			if r.Start == r.End {
 				return driver.Result{}, err
 			}
 			return r, err
 		}
 	}},
-	{"does what decide forbids", "update/fails", func(b *broken) {
-		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
-			return b.Driver.Update(ctx, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
-				lines, _ := decide(ctx, end)
-				return lines, nil
-			})
-		}
+	{"does what decide forbids", "decide/fails", func(b *broken) {
+		b.deciding(func(ctx context.Context, end driver.Cursor, decide decideFunc) ([]driver.Line, error) {
+			lines, _ := decide(ctx, end)
+			return lines, nil
+		})
 	}},
-	{"decides beside other appends", "update/alone", func(b *broken) { b.decideFirst() }},
+	{"decides beside other appends", "decide/alone", func(b *broken) { b.decideFirst() }},
 }
 
-// decideFirst makes Update call decide before it has the session for itself.
-func (b *broken) decideFirst() {
-	b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
-		lines, err := decide(ctx, 0)
-		if err != nil {
-			return driver.Result{}, err
+// deciding replaces the call of decide.
+func (b *broken) deciding(call func(ctx context.Context, end driver.Cursor, decide decideFunc) ([]driver.Line, error)) {
+	b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+		if decide == nil {
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
-		return b.Driver.Append(ctx, ref, lines, driver.Anywhere)
+		return b.Driver.Append(ctx, ref, lines, at, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
+			return call(ctx, end, decide)
+		})
+	}
+}
+
+// decideFirst makes Append call decide before it has the session for itself.
+func (b *broken) decideFirst() {
+	b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+		if decide != nil {
+			decided, err := decide(ctx, 0)
+			if err != nil {
+				return driver.Result{}, err
+			}
+			lines = decided
+		}
+		return b.Driver.Append(ctx, ref, lines, at, decide)
 	}
 }

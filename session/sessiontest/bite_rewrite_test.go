@@ -66,10 +66,10 @@ var rewriteMistakes = []mistake{
 			b.shared.rewritten.Store(true)
 			return err
 		}
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, at)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if err != nil && b.shared.rewritten.Load() {
-				r, err = b.Driver.Append(ctx, ref, lines, at)
+				r, err = b.Driver.Append(ctx, ref, lines, at, decide)
 			}
 			return r, err
 		}

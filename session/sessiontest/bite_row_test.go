@@ -58,7 +58,7 @@ var rowMistakes = []mistake{
 		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 			rows, err := b.Driver.List(ctx, agent, after, n)
 			return slices.DeleteFunc(rows, func(row driver.Row) bool {
-				current, err := b.Driver.Current(ctx, row.KeyRef())
+				current, err := b.Driver.Load(ctx, row.KeyRef(), nil)
 				return err == nil && current.ID != row.ID
 			}), err
 		}
@@ -89,13 +89,9 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"cuts long keys", "name/key", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			key.Key = key.Key[:min(len(key.Key), 255)]
-			return b.Driver.LoadOrCreate(ctx, key, header)
-		}
-		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-			key.Key = key.Key[:min(len(key.Key), 255)]
-			return b.Driver.Current(ctx, key)
+			return b.Driver.Load(ctx, key, header)
 		}
 	}},
 	{"has a default agent", "name/bad-agent", func(b *broken) {
@@ -119,8 +115,8 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"has an error of its own for bad IDs", "name/bad-id", func(b *broken) {
-		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
-			res, err := b.Driver.Update(ctx, ref, decide)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			res, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if _, ok := errors.AsType[*driver.NameError](err); ok {
 				err = fs.ErrNotExist
 			}
@@ -145,11 +141,11 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"looks any key up", "name/bad-key", func(b *broken) {
-		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			if driver.CheckKey(key) != nil {
 				return driver.Row{}, fs.ErrNotExist
 			}
-			return b.Driver.Current(ctx, key)
+			return b.Driver.Load(ctx, key, header)
 		}
 	}},
 }
@@ -229,8 +225,8 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"writes after cancel", "call/cancelled", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-			return b.Driver.Append(context.WithoutCancel(ctx), ref, lines, at)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			return b.Driver.Append(context.WithoutCancel(ctx), ref, lines, at, decide)
 		}
 	}},
 	{"ignores Close", "close/methods", func(b *broken) { b.close = func() error { return nil } }},
@@ -274,8 +270,8 @@ var lockMistakes = []mistake{
 		}
 	}},
 	{"loses what is under way", "close/wait", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, at)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			b.shared.mu.Lock()
 			defer b.shared.mu.Unlock()
 			if b.shared.n++; errors.Is(err, driver.ErrClosed) && !b.shared.refs[ref] {

@@ -32,14 +32,14 @@ var mistakes = slices.Concat(lineMistakes, scanMistakes, sessionMistakes, rowMis
 
 var lineMistakes = []mistake{
 	{"loses the last line", "append/contiguous", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-			return b.Driver.Append(ctx, ref, lines[:len(lines)-1], at)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			return b.Driver.Append(ctx, ref, lines[:max(0, len(lines)-1)], at, decide)
 		}
 	}},
 	{"appends line by line", "append/contiguous", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (r driver.Result, err error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (r driver.Result, err error) {
 			for i, l := range lines {
-				part, err := b.Driver.Append(ctx, ref, []driver.Line{l}, at)
+				part, err := b.Driver.Append(ctx, ref, []driver.Line{l}, at, nil)
 				if err != nil {
 					return r, err
 				}
@@ -53,32 +53,32 @@ var lineMistakes = []mistake{
 		}
 	}},
 	{"sorts lines", "append/order", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			lines = slices.SortedFunc(slices.Values(lines), func(a, b driver.Line) int { return strings.Compare(b.ID, a.ID) })
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 	}},
 	{"escapes text", "append/order", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			lines = slices.Clone(lines)
 			for i := range lines {
 				lines[i].Data = []byte(strings.ReplaceAll(string(lines[i].Data), "<", `\u003c`))
 			}
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 	}},
 	{"counts the newline twice", "append/result", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, at)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			r.Start++
 			return r, err
 		}
 	}},
 	{"caches what others change", "append/foreign", func(b *broken) {
 		var cache []transcript.Record
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			cache = nil
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 		b.rewritten(func(recs []transcript.Record) []transcript.Record {
 			if cache == nil {
@@ -96,12 +96,12 @@ var lineMistakes = []mistake{
 		})
 	}},
 	{"keeps the caller's slices", "append/owned", func(b *broken) {
-		b.append = func(_ context.Context, ref driver.Ref, lines []driver.Line, _ driver.Cursor) (driver.Result, error) {
+		b.append = func(_ context.Context, ref driver.Ref, lines []driver.Line, _ driver.Cursor, _ decideFunc) (driver.Result, error) {
 			b.shared.lines[ref] = slices.Clone(lines)
 			return driver.Result{}, nil
 		}
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-			_, _ = b.Driver.Append(ctx, ref, b.shared.lines[ref], driver.Anywhere)
+			_, _ = b.Driver.Append(ctx, ref, b.shared.lines[ref], driver.Anywhere, nil)
 			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
@@ -179,10 +179,10 @@ var scanMistakes = []mistake{
 		})
 	}},
 	{"holds a lock during the loop", "scan/loop", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			b.shared.mu.Lock()
 			defer b.shared.mu.Unlock()
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
@@ -194,9 +194,9 @@ var scanMistakes = []mistake{
 	}},
 	{"ends a loop that appends", "scan/loop", func(b *broken) {
 		appends := 0
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			appends++
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return func(yield func(transcript.Record, error) bool) {
@@ -223,10 +223,12 @@ var scanMistakes = []mistake{
 			return b.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir, nil)
 		}
 	}},
-	{"settles before the last line", "settle/end", func(b *broken) {
-		b.update = func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error) {
-			res, err := b.Driver.Update(ctx, ref, decide)
-			res.End = max(0, res.End-1)
+	{"settles before the last line", "decide/none", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			res, err := b.Driver.Append(ctx, ref, lines, at, decide)
+			if len(lines) == 0 {
+				res.End = max(0, res.End-1)
+			}
 			return res, err
 		}
 	}},
@@ -239,32 +241,25 @@ var sessionMistakes = []mistake{
 	{"writes no header", "load/first-line", func(b *broken) {
 		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[min(len(recs), 1):] })
 	}},
-	{"says that it created nothing", "load/first-line", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
-			row, _, err := b.Driver.LoadOrCreate(ctx, key, header)
-			return row, false, err
-		}
-	}},
 	{"loads the oldest", "load/existing", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
 				if row.KeyRef() == key {
-					return row, false, err
+					return row, err
 				}
 			}
-			return b.Driver.LoadOrCreate(ctx, key, header)
+			return b.Driver.Load(ctx, key, header)
 		}
 	}},
 	{"looks, then creates", "load/same", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
-			if row, err := b.Driver.Current(ctx, key); err == nil {
-				return row, false, nil
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
+			if row, err := b.Driver.Load(ctx, key, nil); err == nil || header == nil {
+				return row, err
 			}
 			pause()
-			row, err := b.Driver.Create(ctx, key, header)
-			return row, err == nil, err
+			return b.Driver.Create(ctx, key, header)
 		}
 	}},
 	{"leaves out all lines but the header", "create/more", func(b *broken) {
@@ -273,7 +268,7 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"keeps the old one current", "create/current", func(b *broken) {
-		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
@@ -286,7 +281,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"throws the old one away", "create/current", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			old, err := b.Driver.Current(ctx, key)
+			old, err := b.Driver.Load(ctx, key, nil)
 			row, createErr := b.Driver.Create(ctx, key, header, more...)
 			if err == nil {
 				_ = b.Driver.Delete(ctx, driver.Anywhere, old.Ref())
@@ -309,7 +304,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"looks for the gen first", "create/gen-race", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
-			last, _ := b.Driver.Current(ctx, key)
+			last, _ := b.Driver.Load(ctx, key, nil)
 			pause()
 			row, err := b.Driver.Create(ctx, key, func(int64) (driver.Row, driver.Line) { return header(last.Gen + 1) })
 			row.Gen = last.Gen + 1
@@ -320,7 +315,7 @@ var sessionMistakes = []mistake{
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, line := header(1)
 			if got, err := b.Driver.Get(ctx, driver.Ref{Agent: key.Agent, ID: row.ID}); err == nil {
-				_, err = b.Driver.Append(ctx, got.Ref(), []driver.Line{line}, driver.Anywhere)
+				_, err = b.Driver.Append(ctx, got.Ref(), []driver.Line{line}, driver.Anywhere, nil)
 				return got, err
 			}
 			return b.Driver.Create(ctx, key, header, more...)
@@ -352,14 +347,14 @@ var sessionMistakes = []mistake{
 		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
 			row, err := b.Driver.SetCurrent(ctx, ref, gen, line)
 			if err == nil {
-				_, err = b.Driver.Append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Anywhere)
+				_, err = b.Driver.Append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Anywhere, nil)
 			}
 			return row, err
 		}
 	}},
 	{"has a row for any key", "current/none", func(b *broken) {
-		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-			row, err := b.Driver.Current(ctx, key)
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
+			row, err := b.Driver.Load(ctx, key, header)
 			if errors.Is(err, fs.ErrNotExist) {
 				err = nil
 			}
@@ -367,7 +362,7 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"lets the newest session of any owner be current", "owner/current", func(b *broken) {
-		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			if len(rows) == 0 {
 				return driver.Row{}, cmp.Or(err, fs.ErrNotExist)
@@ -376,9 +371,9 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"loads for no owner", "owner/load", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			key.Owner = ""
-			return b.Driver.LoadOrCreate(ctx, key, header)
+			return b.Driver.Load(ctx, key, header)
 		}
 	}},
 	{"counts the sessions of all owners", "owner/gen", func(b *broken) {
@@ -390,9 +385,9 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"puts owner and key together", "owner/odd", func(b *broken) {
-		b.loadOrCreate = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			key.Owner, key.Key = "", key.Owner+key.Key
-			return b.Driver.LoadOrCreate(ctx, key, header)
+			return b.Driver.Load(ctx, key, header)
 		}
 	}},
 	{"makes every session current", "create/aside", func(b *broken) {
@@ -423,11 +418,11 @@ var sessionMistakes = []mistake{
 			b.shared.refs[driver.Ref{Agent: ref.Agent}] = true
 			return b.Driver.Delete(ctx, at, ref)
 		}
-		b.current = func(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
+		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			if b.shared.refs[driver.Ref{Agent: key.Agent}] {
 				return driver.Row{}, fs.ErrNotExist
 			}
-			return b.Driver.Current(ctx, key)
+			return b.Driver.Load(ctx, key, header)
 		}
 	}},
 	{"deletes an ID under all agents", "delete/others", func(b *broken) {
@@ -455,15 +450,15 @@ var sessionMistakes = []mistake{
 		}
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, err := b.Driver.Create(ctx, key, header, more...)
-			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Anywhere)
+			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Anywhere, nil)
 			return row, err
 		}
 	}},
 	{"takes cursors of a deleted session", "delete/replaced", func(b *broken) {
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-			r, err := b.Driver.Append(ctx, ref, lines, at)
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if errors.Is(err, driver.ErrReplaced) {
-				r, err = b.Driver.Append(ctx, ref, lines, driver.Anywhere)
+				r, err = b.Driver.Append(ctx, ref, lines, driver.Anywhere, decide)
 			}
 			return r, err
 		}

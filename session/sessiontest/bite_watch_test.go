@@ -17,9 +17,9 @@ var watchMistakes = []mistake{
 				}
 			})
 		}
-		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			b.shared.busy.Store(b)
-			return b.Driver.Append(ctx, ref, lines, at)
+			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 	}},
 	{"says nothing about a deletion", "watch/changed", func(b *broken) {

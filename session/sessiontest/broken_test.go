@@ -16,24 +16,22 @@ type broken struct {
 	// shared is what the drivers on one storage have in common.
 	shared *shared
 
-	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error)
-	update       func(ctx context.Context, ref driver.Ref, decide decideFunc) (driver.Result, error)
-	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error]
-	loadOrCreate func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, bool, error)
-	create       func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
-	setCurrent   func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error)
-	delete       func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error
-	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
-	current      func(ctx context.Context, key driver.KeyRef) (driver.Row, error)
-	put          func(ctx context.Context, row driver.Row) error
-	list         func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error)
-	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
-	flush        func(ctx context.Context, ref driver.Ref, cure bool) error
-	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
-	archive      func(ctx context.Context, ref driver.Ref, at driver.Cursor) error
-	restore      func(ctx context.Context, ref driver.Ref) error
-	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
-	close        func() error
+	append     func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error)
+	scan       func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error]
+	load       func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error)
+	create     func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error)
+	setCurrent func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error)
+	delete     func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error
+	get        func(ctx context.Context, ref driver.Ref) (driver.Row, error)
+	put        func(ctx context.Context, row driver.Row) error
+	list       func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error)
+	lockTurn   func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
+	flush      func(ctx context.Context, ref driver.Ref, cure bool) error
+	watch      func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
+	archive    func(ctx context.Context, ref driver.Ref, at driver.Cursor) error
+	restore    func(ctx context.Context, ref driver.Ref) error
+	rewrite    func(ctx context.Context, ref driver.Ref, change changeFunc) error
+	close      func() error
 }
 
 type decideFunc = func(ctx context.Context, end driver.Cursor) ([]driver.Line, error)
@@ -73,27 +71,23 @@ func newBroken(d driver.Driver, s *shared) *broken {
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
 		rewrite: rewriter.Rewrite,
-		append:  d.Append, update: d.Update, scan: d.Scan, loadOrCreate: d.LoadOrCreate, create: d.Create,
-		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
+		append:  d.Append, scan: d.Scan, load: d.Load, create: d.Create,
+		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, put: d.Put,
 		list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
 		archive: rewriter.Archive, restore: rewriter.Restore,
 	}
 }
 
-func (b *broken) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	return b.append(ctx, ref, lines, at)
-}
-
-func (b *broken) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	return b.update(ctx, ref, decide)
+func (b *broken) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	return b.append(ctx, ref, lines, at, decide)
 }
 
 func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return b.scan(ctx, ref, from, dir, keep)
 }
 
-func (b *broken) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, bool, error) {
-	return b.loadOrCreate(ctx, key, header)
+func (b *broken) Load(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	return b.load(ctx, key, header)
 }
 
 func (b *broken) Create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
@@ -109,10 +103,6 @@ func (b *broken) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 }
 
 func (b *broken) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) { return b.get(ctx, ref) }
-
-func (b *broken) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-	return b.current(ctx, key)
-}
 
 func (b *broken) Put(ctx context.Context, row driver.Row) error { return b.put(ctx, row) }
 

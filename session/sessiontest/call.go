@@ -31,8 +31,7 @@ type call struct {
 func (m call) key(name string) driver.KeyRef { return driver.KeyRef{Agent: m.ref.Agent, Key: name} }
 
 func (m call) load(key, id string) error {
-	_, _, err := m.d.LoadOrCreate(m.ctx, m.key(key), headerOf(m.key(key), id))
-	return err
+	return errOf(m.d.Load(m.ctx, m.key(key), headerOf(m.key(key), id)))
 }
 
 func (m call) create(key, id string) error {
@@ -58,9 +57,9 @@ func (c *check) wantEach(methods []method, ctx context.Context, d driver.Driver,
 
 // sessionMethods are those that need a session.
 var sessionMethods = []method{
-	{"Append", func(m call) error { return errOf(m.d.Append(m.ctx, m.ref, m.c.triple("a"), driver.Anywhere)) }},
-	{"Append with a condition", func(m call) error { return errOf(m.d.Append(m.ctx, m.ref, m.c.triple("a"), 0)) }},
-	{"Update", func(m call) error { return errOf(m.d.Update(m.ctx, m.ref, m.decide)) }},
+	{"Append", func(m call) error { return errOf(m.d.Append(m.ctx, m.ref, m.c.triple("a"), driver.Anywhere, nil)) }},
+	{"Append with a condition", func(m call) error { return errOf(m.d.Append(m.ctx, m.ref, m.c.triple("a"), 0, nil)) }},
+	{"Append with decide", func(m call) error { return errOf(m.d.Append(m.ctx, m.ref, nil, driver.Anywhere, m.decide)) }},
 	{"Scan forward", func(m call) error { return firstError(m.ctx, m.d, m.ref, driver.Forward) }},
 	{"Scan backward", func(m call) error { return firstError(m.ctx, m.d, m.ref, driver.Backward) }},
 	{"SetCurrent", func(m call) error { return errOf(m.d.SetCurrent(m.ctx, m.ref, 0, m.c.current(m.c.id()))) }},
@@ -76,8 +75,8 @@ var sessionMethods = []method{
 
 // storeMethods are those that do not.
 var storeMethods = []method{
-	{"LoadOrCreate", func(m call) error { return m.load("k", "loaded") }},
-	{"LoadOrCreate of a new key", func(m call) error { return m.load("new key", "loaded") }},
+	{"Load", func(m call) error { return m.load("k", "loaded") }},
+	{"Load of a new key", func(m call) error { return m.load("new key", "loaded") }},
 	{"Create", func(m call) error { return m.create("k", "created") }},
 	currentMethod("k"),
 	{"List of agents", func(m call) error { return errOf(m.d.List(m.ctx, "", driver.Position{}, 0)) }},

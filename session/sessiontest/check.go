@@ -217,7 +217,7 @@ func (c *check) append(d driver.Driver, ref driver.Ref, lines ...driver.Line) dr
 // appendAt adds lines at a cursor at which the session must end.
 func (c *check) appendAt(d driver.Driver, ref driver.Ref, at driver.Cursor, lines ...driver.Line) driver.Result {
 	c.calling("Append")
-	r, err := d.Append(c.ctx, ref, lines, at)
+	r, err := d.Append(c.ctx, ref, lines, at, nil)
 	c.noErr(fmt.Sprintf("Append at %d", at), err)
 	return r
 }
@@ -258,15 +258,16 @@ func (c *check) delete(d driver.Driver, refs ...driver.Ref) {
 }
 
 func (c *check) load(d driver.Driver, key driver.KeyRef) (row driver.Row, created bool) {
-	c.calling("LoadOrCreate")
-	row, created, err := d.LoadOrCreate(c.ctx, key, headerOf(key, c.id()))
-	c.noErr("LoadOrCreate", err)
-	return row, created
+	c.calling("Load")
+	id := c.id()
+	row, err := d.Load(c.ctx, key, headerOf(key, id))
+	c.noErr("Load", err)
+	return row, row.ID == id
 }
 
 func (c *check) wantNoCurrent(what string, d driver.Driver, agent, key string) {
-	_, err := d.Current(c.ctx, driver.KeyRef{Agent: agent, Key: key})
-	c.wantErr("Current "+what, err, fs.ErrNotExist)
+	_, err := d.Load(c.ctx, driver.KeyRef{Agent: agent, Key: key}, nil)
+	c.wantErr("Load "+what, err, fs.ErrNotExist)
 }
 
 func (c *check) setCurrent(d driver.Driver, ref driver.Ref) driver.Row {
@@ -291,11 +292,11 @@ func (c *check) wantIDs(what string, got, want []string) {
 
 // wantCurrent checks which session is the current one of a key.
 func (c *check) wantCurrent(when string, d driver.Driver, agent, key, id string) {
-	c.calling("Current")
-	row, err := d.Current(c.ctx, driver.KeyRef{Agent: agent, Key: key})
+	c.calling("Load")
+	row, err := d.Load(c.ctx, driver.KeyRef{Agent: agent, Key: key}, nil)
 	if err != nil {
-		c.errorf("Current %s: unexpected error %v", when, err)
+		c.errorf("Load %s: unexpected error %v", when, err)
 	} else if row.ID != id {
-		c.errorf("Current %s: session %s with gen %d, want %s", when, row.ID, row.Gen, id)
+		c.errorf("Load %s: session %s with gen %d, want %s", when, row.ID, row.Gen, id)
 	}
 }

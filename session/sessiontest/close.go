@@ -113,7 +113,7 @@ func closeWait(c *check) {
 				defer begun()
 				for c.ctx.Err() == nil {
 					lines := c.triple("a")
-					_, err := d.Append(c.ctx, ref, lines, driver.Anywhere)
+					_, err := d.Append(c.ctx, ref, lines, driver.Anywhere, nil)
 					if err != nil {
 						c.wantErr("Append while Close is called", err, driver.ErrClosed)
 						return

@@ -15,10 +15,11 @@ var condRules = []Rule{
 	{"cond/at", "if the session ends at the cursor at", condAt},
 	{"cond/race", "The condition and the write are one step, in all processes.", condRace},
 	{"cond/nothing", "An error that does not say otherwise means that nothing was written.", condNothing},
-	{"update/called", "Decide is called with the cursor at which the session ends.", updateCalled},
-	{"update/none", "With none it only ends an unfinished write of a dead process.", updateNone},
-	{"update/fails", "An error of decide fails the update.", updateFails},
-	{"update/alone", "Until Update returns, no other call, in any process, can append to the session or delete it.", updateAlone},
+	{"decide/called", "Decide is called with the cursor at which the session ends.", decideCalled},
+	{"decide/elsewhere", "If the session ends elsewhere, or lines is empty, Append adds the lines that decide returns instead.", decideElsewhere},
+	{"decide/none", "An append of no lines only ends an unfinished write of a dead process.", decideNone},
+	{"decide/fails", "An error of decide fails the append.", decideFails},
+	{"decide/alone", "Until Append returns, no other call, in any process, can append to the session or delete it.", decideAlone},
 }
 
 // someText is the content of batches that differ only in their IDs.
@@ -28,7 +29,7 @@ var someText = transcript.UserText("some text")
 func (c *check) refused(name string, d driver.Driver, ref driver.Ref, at driver.Cursor) {
 	before, end := c.ids(d, ref), c.settle(d, ref)
 	c.calling("Append")
-	_, err := d.Append(c.ctx, ref, c.triple("refused"), at)
+	_, err := d.Append(c.ctx, ref, c.triple("refused"), at, nil)
 	c.wantErr("Append "+name, err, driver.ErrConflict)
 	c.wantIDs("the session after an Append that was refused, "+name, c.ids(d, ref), before)
 	if now := c.settle(d, ref); now != end && err != nil {
@@ -76,7 +77,7 @@ func condRace(c *check) {
 		c.calling("Append by several goroutines")
 		c.together(writers, ds, func(_ int, d driver.Driver) {
 			l := c.user("mine")
-			_, err := d.Append(c.ctx, ref, []driver.Line{l}, end)
+			_, err := d.Append(c.ctx, ref, []driver.Line{l}, end, nil)
 			if err == nil {
 				won.Add(1)
 				winner.Store(l.ID)
@@ -106,29 +107,34 @@ func condNothing(c *check) {
 	c.wantRow("Get after an append that was refused", got, row)
 }
 
-// update appends lines that are decided.
-func (c *check) update(d driver.Driver, ref driver.Ref, decide func(ctx context.Context, end driver.Cursor) ([]driver.Line, error)) driver.Result {
-	c.calling("Update")
-	r, err := d.Update(c.ctx, ref, decide)
-	c.noErr("Update", err)
+// decided appends lines that are decided.
+func (c *check) decided(d driver.Driver, ref driver.Ref, decide decideFunc) driver.Result {
+	c.calling("Append")
+	r, err := d.Append(c.ctx, ref, nil, driver.Anywhere, decide)
+	c.noErr("Append of lines that are decided", err)
 	return r
 }
 
-func updateCalled(c *check) {
+type decideFunc = func(ctx context.Context, end driver.Cursor) ([]driver.Line, error)
+
+func decideCalled(c *check) {
 	d, ref := c.startSession()
 	want := c.ids(d, ref)
 	for range 2 {
 		called := 0
 		var start driver.Cursor
 		lines := c.triple("that are decided")
-		r := c.update(d, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
+		r := c.decided(d, ref, func(ctx context.Context, end driver.Cursor) ([]driver.Line, error) {
 			called++
 			start = end
 			for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
-				c.errorIf(err != nil, "a scan inside of an update fails: %v", err)
+				c.errorIf(err != nil, "a scan inside of decide fails: %v", err)
 			}
 			if _, err := d.Get(ctx, ref); err != nil {
-				c.errorf("a Get inside of an update fails: %v", err)
+				c.errorf("a Get inside of decide fails: %v", err)
+			}
+			if _, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil); err != nil {
+				c.errorf("a Load inside of decide fails: %v", err)
 			}
 			return lines, nil
 		})
@@ -140,29 +146,61 @@ func updateCalled(c *check) {
 	c.wantIDs("a session with lines that were decided", c.ids(d, ref), want)
 }
 
-func updateNone(c *check) {
-	d, ref := c.startSession()
-	want, end := c.ids(d, ref), c.settle(d, ref)
-	r := c.update(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
-	c.errorIf(r.Start != end || r.End != end, "an update of no lines at %d returns %+v", end, r)
-	c.wantIDs("a session to which no lines were appended", c.ids(d, ref), want)
+func decideElsewhere(c *check) {
+	d, other, ref := c.startShared()
+	end, want := c.settle(d, ref), c.ids(d, ref)
+	for range 2 {
+		given, decided, called := c.note("given"), c.note("decided"), 0
+		decide := func(context.Context, driver.Cursor) ([]driver.Line, error) {
+			called++
+			return []driver.Line{decided}, nil
+		}
+		before := end
+		_, err := d.Append(c.ctx, ref, []driver.Line{given}, end, decide)
+		c.noErr("Append at the end", err)
+		c.errorIf(called > 0, "decide is called for an append at the end")
+		r, err := other.Append(c.ctx, ref, []driver.Line{given}, before, decide)
+		c.noErr("Append elsewhere with decide", err)
+		c.errorIf(called != 1, "decide is called %d times for an append elsewhere, want once", called)
+		end = r.End
+		want = append(want, given.ID, decided.ID)
+	}
+	c.wantIDs("a session after appends elsewhere", c.ids(d, ref), want)
 }
 
-func updateFails(c *check) {
+func decideNone(c *check) {
+	d, other, ref := c.startShared()
+	none := func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil }
+	for _, decide := range []decideFunc{nil, none, nil} {
+		end := c.decided(d, ref, decide).End
+		c.wantIDs("a scan from the end", idsOf(c.scan(d, ref, end, driver.Forward)), nil)
+		if r := c.decided(d, ref, decide); r.Start != end || r.End != end {
+			c.errorf("Append of no lines ends at %d, and at %v when called again", end, r)
+		}
+		lines := c.triple("a")
+		r := c.append(other, ref, lines...)
+		c.wantIDs("a scan from what was the end", idsOf(c.scan(d, ref, end, driver.Forward)), lineIDs(lines...))
+		if now := c.decided(d, ref, decide).End; now != r.End {
+			c.errorf("Append of no lines ends at %d after an append that ended at %d", now, r.End)
+		}
+	}
+}
+
+func decideFails(c *check) {
 	d, ref := c.startSession()
 	before, no := c.ids(d, ref), errors.New("no")
-	c.calling("Update")
-	_, err := d.Update(c.ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) {
+	c.calling("Append")
+	_, err := d.Append(c.ctx, ref, nil, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) {
 		return []driver.Line{c.note("refused")}, no
 	})
-	c.wantErr("Update whose decide fails", err, no)
-	c.wantIDs("the session after an Update that failed", c.ids(d, ref), before)
+	c.wantErr("Append whose decide fails", err, no)
+	c.wantIDs("the session after an Append that failed", c.ids(d, ref), before)
 }
 
-func updateAlone(c *check) {
+func decideAlone(c *check) {
 	d, other, ref := c.startShared()
 	done := make(chan struct{})
-	c.update(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) {
+	c.decided(d, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) {
 		line := c.note("from another driver")
 		go func() {
 			defer close(done)
@@ -170,7 +208,7 @@ func updateAlone(c *check) {
 		}()
 		select {
 		case <-done:
-			c.errorf("another append was finished while an update was running")
+			c.errorf("another append was finished while decide was running")
 		case <-time.After(alone):
 		}
 		return []driver.Line{c.note("that is decided")}, nil

@@ -17,8 +17,8 @@ const (
 )
 
 var createRules = []Rule{
-	{"load/first-line", "Without one it creates a session, and header returns its first line.", loadFirstLine},
-	{"load/existing", "LoadOrCreate returns the current session of a key.", loadExisting},
+	{"load/first-line", "Without a current session it creates one, and header returns its first line.", loadFirstLine},
+	{"load/existing", "Load returns the current session of a key", loadExisting},
 	{"load/same", "Callers that ask for one key at the same time, in any process, get the same session.", loadSame},
 	{"create/current", textCreate, createCurrent},
 	{"create/more", "The lines in more follow the header: the session exists with all of them, or it does not exist.", createMore},
@@ -53,20 +53,19 @@ func createMore(c *check) {
 func loadFirstLine(c *check) {
 	d := c.start()
 	id, given := c.id(), int64(0)
-	c.calling("LoadOrCreate")
-	row, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
+	c.calling("Load")
+	row, err := d.Load(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 		given = gen
 		row, l := header("main", "k", id)(gen)
 		row.Title, row.Labels = "title", []string{"a"}
 		return row, l
 	})
-	c.noErr("LoadOrCreate", err)
-	c.errorIf(!created, "LoadOrCreate of a new key: created is false")
+	c.noErr("Load", err)
 	if given <= 0 || row.Gen != given {
-		c.errorf("LoadOrCreate: the row has gen %d, and header was given %d, want the same, above 0", row.Gen, given)
+		c.errorf("Load: the row has gen %d, and header was given %d, want the same, above 0", row.Gen, given)
 	}
 	if row.ID != id || row.Agent != "main" || row.Key != "k" || row.Title != "title" || !slices.Equal(row.Labels, []string{"a"}) {
-		c.errorf("LoadOrCreate: row %+v is not the one that header returned", row)
+		c.errorf("Load: row %+v is not the one that header returned", row)
 	}
 	recs := c.scan(d, row.Ref(), 0, driver.Forward)
 	_, want := header("main", "k", id)(given)
@@ -83,11 +82,11 @@ func loadExisting(c *check) {
 	for _, d := range []driver.Driver{d, c.second(d)} {
 		row, created := c.load(d, driver.KeyRef{Agent: "main", Key: "k"})
 		if created || row.ID != "second" {
-			c.errorf("LoadOrCreate returns session %q, created %v; want the current one, %q", row.ID, created, "second")
+			c.errorf("Load returns session %q, created %v; want the current one, %q", row.ID, created, "second")
 		}
 	}
 	rows := c.list(d, "main")
-	c.errorIf(len(rows) != 3, "after LoadOrCreate of a key that has a session there are %d sessions, want 3", len(rows))
+	c.errorIf(len(rows) != 3, "after Load of a key that has a session there are %d sessions, want 3", len(rows))
 }
 
 func loadSame(c *check) {
@@ -101,7 +100,7 @@ func loadSame(c *check) {
 			got  []string
 			made int
 		)
-		c.calling("LoadOrCreate by several goroutines")
+		c.calling("Load by several goroutines")
 		c.together(writers, ds, func(_ int, d driver.Driver) {
 			row, created := c.load(d, driver.KeyRef{Agent: "main", Key: key})
 			mu.Lock()
@@ -206,9 +205,8 @@ func createExists(c *check) {
 			_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, row.ID))
 			c.wantErr("Create with an ID in use", err, fs.ErrExist)
 		}
-		_, created, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("main", "new key", row.ID))
-		c.wantErr("LoadOrCreate with an ID in use", err, fs.ErrExist)
-		c.errorIf(created, "LoadOrCreate with an ID in use: created is true")
+		_, err := d.Load(c.ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("main", "new key", row.ID))
+		c.wantErr("Load with an ID in use", err, fs.ErrExist)
 	}
 	c.wantIDs("the session whose ID was asked for again", c.ids(d, row.Ref()), lines)
 	c.wantRows("after Create with an ID in use", c.list(d, "main"), rows)

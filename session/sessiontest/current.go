@@ -11,7 +11,7 @@ const textSetCurrent = "SetCurrent makes a session the current one of its key. U
 var currentRules = []Rule{
 	{"current/set", textSetCurrent, currentSet},
 	{"current/again", textSetCurrent, currentAgain},
-	{"current/none", "Current returns the row of the current session of a key.", currentNone},
+	{"current/none", "If header is nil, Load only looks.", currentNone},
 }
 
 func currentSet(c *check) {
@@ -69,7 +69,7 @@ func currentNone(c *check) {
 	for _, name := range [][2]string{{"main", "K"}, {"main", "k2"}, {"main", a.ID}, {"other", "k"}} {
 		c.wantNoCurrent("of a key that has no session", d, name[0], name[1])
 	}
-	got, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
+	got, err := d.Load(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	c.noErr("Current", err)
 	c.wantRow("Current", got, a)
 }

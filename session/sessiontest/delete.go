@@ -56,7 +56,7 @@ func deleteNext(c *check) {
 		c.wantNoCurrent("of a key whose sessions were deleted", d, "main", "k")
 	}
 	row, created := c.load(other, driver.KeyRef{Agent: "main", Key: "k"})
-	c.errorIf(!created, "LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)
+	c.errorIf(!created, "Load of a key whose sessions were deleted returns session %q", row.ID)
 }
 
 func deleteOthers(c *check) {
@@ -114,7 +114,7 @@ func deleteReplaced(c *check) {
 	d, other := c.startTwo()
 	for what, use := range map[string]func(ref driver.Ref, end driver.Cursor) error{
 		"Append": func(ref driver.Ref, end driver.Cursor) error {
-			_, err := other.Append(c.ctx, ref, c.notes(1), end)
+			_, err := other.Append(c.ctx, ref, c.notes(1), end, nil)
 			return err
 		},
 		"Scan": func(ref driver.Ref, end driver.Cursor) error {

@@ -72,7 +72,7 @@ func nameKey(c *check) {
 	for _, name := range names {
 		row, created := c.load(d, driver.KeyRef{Agent: "main", Key: name})
 		if !created || row.Key != name {
-			c.errorf("LoadOrCreate of the new key %q: the session of key %q, created %v", name, row.Key, created)
+			c.errorf("Load of the new key %q: the session of key %q, created %v", name, row.Key, created)
 		}
 		ids[name] = row.ID
 	}
@@ -84,7 +84,7 @@ func nameKey(c *check) {
 			c.errorIf(ids[row.Key] != row.ID, "%s List has session %s under key %q", when, row.ID, row.Key)
 		}
 	}
-	look("after LoadOrCreate", d)
+	look("after Load", d)
 	look("after opening the storage again", c.restart())
 }
 
@@ -148,14 +148,14 @@ func refMethods(d driver.Driver) []method {
 // agent of a ref.
 func createMethods(key, id string) []method {
 	return []method{
-		{"LoadOrCreate", func(m call) error { return m.load(key, id) }},
+		{"Load", func(m call) error { return m.load(key, id) }},
 		{"Create", func(m call) error { return m.create(key, id) }},
 	}
 }
 
-// currentMethod is Current of a key.
+// currentMethod is Load without a header.
 func currentMethod(key string) method {
-	return method{"Current", func(m call) error { return errOf(m.d.Current(m.ctx, m.key(key))) }}
+	return method{"Load without a header", func(m call) error { return errOf(m.d.Load(m.ctx, m.key(key), nil)) }}
 }
 
 func listMethod() method {

@@ -101,9 +101,9 @@ func rewriteReplaced(c *check) {
 	c.append(other, ref, lines...)
 	c.noErr("Rewrite", r.Rewrite(c.ctx, ref, without(lines[0].ID)))
 	late := c.note("late")
-	_, err := other.Append(c.ctx, ref, []driver.Line{late}, driver.Anywhere)
+	_, err := other.Append(c.ctx, ref, []driver.Line{late}, driver.Anywhere, nil)
 	c.wantErr("the first Append of another user after Rewrite", err, driver.ErrReplaced)
-	_, err = other.Append(c.ctx, ref, []driver.Line{late}, driver.Anywhere)
+	_, err = other.Append(c.ctx, ref, []driver.Line{late}, driver.Anywhere, nil)
 	c.noErr("the second Append of another user after Rewrite", err)
 	c.wantIDs("a session after both", c.ids(other, ref), []string{ref.ID, lines[1].ID, lines[2].ID, late.ID})
 }

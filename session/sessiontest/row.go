@@ -86,8 +86,8 @@ func rowGet(c *check) {
 	d, other := c.startTwo()
 	a := c.create(d, "main", "k")
 	c.create(d, "main", "k")
-	b, _, err := d.LoadOrCreate(c.ctx, driver.KeyRef{Agent: "main", Key: "other key"}, header("main", "other key", c.id()))
-	c.noErr("LoadOrCreate", err)
+	b, err := d.Load(c.ctx, driver.KeyRef{Agent: "main", Key: "other key"}, header("main", "other key", c.id()))
+	c.noErr("Load", err)
 	s := c.setCurrent(d, a.Ref())
 	for _, want := range []driver.Row{s, b} {
 		for _, d := range []driver.Driver{d, other} {
@@ -125,7 +125,7 @@ func rowPut(c *check) {
 		c.put(put, want)
 		got := c.get(get, want.Ref())
 		c.wantRow("Get after Put", got, want)
-		current, err := get.Current(c.ctx, driver.KeyRef{Agent: "main", Key: "k"})
+		current, err := get.Load(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, nil)
 		c.noErr("Current", err)
 		c.wantRow("Current after Put", current, want)
 		c.wantRows("after Put", c.list(get, "main"), []driver.Row{want, bystander})
@@ -217,7 +217,7 @@ func rowPage(c *check) {
 		}
 		c.errorIf(len(list) > 5, "List of 5 rows returns %d", len(list))
 		for _, row := range list {
-			if cur, err := d.Current(c.ctx, driver.KeyRef{Agent: "main", Key: row.Key}); err == nil && row.Current != (cur.ID == row.ID) {
+			if cur, err := d.Load(c.ctx, driver.KeyRef{Agent: "main", Key: row.Key}, nil); err == nil && row.Current != (cur.ID == row.ID) {
 				c.errorf("List: row %s of key %q has Current %v, and the current session is %s", row.ID, row.Key, row.Current, cur.ID)
 			}
 			got = append(got, row.ID)

@@ -40,7 +40,7 @@ type Rule struct {
 // Rules returns all rules, in the order of the interface.
 func Rules() []Rule {
 	return slices.Concat(
-		appendRules, scanRules, settleRules, createRules, currentRules, ownerRules, deleteRules,
+		appendRules, scanRules, flushRules, createRules, currentRules, ownerRules, deleteRules,
 		rowRules, nameRules, turnRules, callRules, closeRules,
 		condRules, watchRules, archiveRules, rewriteRules, adoptRules,
 	)

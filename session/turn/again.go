@@ -50,11 +50,11 @@ func cutAnswer(v *session.View) (entry string, err error) {
 	if !pending.Cut || pending.Owed || len(pending.Calls) > 0 {
 		return "", errNotCut
 	}
-	messages := v.Fold().History().Messages
-	last := messages[len(messages)-1]
-	for _, o := range last.Origins {
-		if o.Entry != "" {
-			return o.Entry, nil
+	for _, m := range slices.Backward(v.Fold().History().Messages) {
+		for _, o := range m.Origins {
+			if m.Role == transcript.RoleAssistant && o.Entry != "" { // else the note that the turn has ended
+				return o.Entry, nil
+			}
 		}
 	}
 	return "", errNotCut

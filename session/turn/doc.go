@@ -15,6 +15,10 @@
 // After an answer that was cut, [Retry] takes it back and [Continue] keeps it: then ask the
 // model again.
 //
+// A turn that was stopped or has failed without an answer appends a
+// [transcript.Interrupt] with Ended, so that the model sees that. [Hide] takes out a
+// message that a provider refuses.
+//
 // A call has a state, see [rebuild.CallState], which [session.Session.Pending] returns.
 // [Dispatch] and [Decide] change it if the state allows that: check and write are one
 // step, also against other processes. Calls are named by their entry IDs, because IDs of

@@ -1,7 +1,9 @@
 package turn_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -69,7 +71,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 	var ids []string
 	call := 0
 	for step := range 60 {
-		switch rnd.IntN(18) {
+		switch rnd.IntN(20) {
 		case 0, 1, 2:
 			ids = append(ids, storetest.Add(t, s, transcript.UserText(fmt.Sprint("question ", step, padding)))...)
 		case 3, 4:
@@ -90,6 +92,14 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 		case 10:
 			if len(ids) > 0 {
 				storetest.Add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
+			}
+		case 18:
+			storetest.Add(t, s, transcript.Interrupt{Ended: "stopped"})
+		case 19:
+			if len(ids) > 0 {
+				change := []func(context.Context, *session.Session, ...string) ([]string, error){turn.Hide, turn.Hide, turn.Show}[rnd.IntN(3)]
+				_, err := change(t.Context(), s, ids[rnd.IntN(len(ids))])
+				require.True(t, err == nil || errors.Is(err, session.ErrConflict) || errors.Is(err, session.ErrNoEntry), "%v", err)
 			}
 		case 12:
 			require.NoError(t, storetest.ErrOf(turn.Queue(t.Context(), s, transcript.UserText(fmt.Sprint("queued ", step)))))

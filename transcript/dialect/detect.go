@@ -186,7 +186,7 @@ func (r record) has(names ...string) bool {
 // transcriptType reports whether only the native format has lines of a type.
 func transcriptType(kind string) bool {
 	switch kind {
-	case "compaction", "clip", "rewind", "meta", "current",
+	case "compaction", "clip", "hide", "rewind", "meta", "current",
 		"calibration", "tool_status", "used", "commit", "extracted", "custom",
 		"tools", "dispatch", "decision", "interrupt", "queued", "draft", "pin", "state":
 		return true

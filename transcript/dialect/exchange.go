@@ -61,7 +61,7 @@ func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) e
 				x.losses[e.Type()]++
 			}
 		case transcript.Header:
-		case transcript.Rewind, transcript.Clip:
+		case transcript.Rewind, transcript.Clip, transcript.Hide:
 			err = fmt.Errorf("entry %s of type %s: fold the session first and write its history", e.ID, e.Type())
 		default:
 			if _, commit := b.(transcript.Commit); commit { // it concerns the messages before it
@@ -156,7 +156,7 @@ func (x *exchange) text(b transcript.Block) (string, bool) {
 	case transcript.ContextBlock:
 		return strings.TrimSpace("[" + b.Kind + " " + b.URI + "]\n" + b.Abstract), true
 	}
-	x.losses[b.BlockType()]++
+	x.losses[transcript.BlockType(b)]++
 	return "", false
 }
 

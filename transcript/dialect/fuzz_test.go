@@ -129,7 +129,7 @@ func FuzzFolder(f *testing.F) {
 			return func(yield func(transcript.Entry, error) bool) {
 				for e, err := range entriesOf(s) {
 					switch e.Body.(type) {
-					case transcript.Rewind, transcript.Clip:
+					case transcript.Rewind, transcript.Clip, transcript.Hide:
 						continue
 					}
 					if !yield(e, err) {

@@ -180,7 +180,7 @@ func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block)
 		o.String("context_type", b.Kind)
 		o.String("abstract", b.Abstract)
 	default:
-		x.losses[b.BlockType()]++
+		x.losses[transcript.BlockType(b)]++
 		return parts
 	}
 	return append(parts, vikingPart{json: o.End()})

@@ -264,7 +264,7 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 	for _, d := range writable {
-		for _, body := range []transcript.Body{transcript.Rewind{To: "a"}, transcript.Clip{}} {
+		for _, body := range []transcript.Body{transcript.Rewind{To: "a"}, transcript.Clip{}, transcript.Hide{}} {
 			w, err := dialect.NewWriter(d, disk{fstest.MapFS{}, t}.create)
 			require.NoError(t, err)
 			if _, err := w.Write(dialect.Session{ID: "s"}, seq([]transcript.Entry{{ID: "e", Body: body}})); err == nil || !strings.Contains(err.Error(), "fold") {

@@ -124,7 +124,7 @@ func counted(samples []sample, vocabularies []string) (of []sample, counts []int
 }
 
 // An estimate is within 8 % of the count on average, and within 30 % for the
-// sum of the texts of one kind.
+// sum of the texts of one kind; within 20 % for those that once were far off.
 func TestCorpus(t *testing.T) { onCorpora(t, testCorpus) }
 
 func testCorpus(t *testing.T, all []sample) {
@@ -135,12 +135,18 @@ func testCorpus(t *testing.T, all []sample) {
 		{tokens.Default, []string{"o200k"}},
 		{tokens.O200k, []string{"o200k"}},
 		{tokens.Cl100k, []string{"cl100k"}},
-		{tokens.Gemini, []string{"gemini"}},
+		{tokens.Gemini, []string{"gemma3"}},
 		{tokens.DeepSeek, []string{"deepseek_v3"}},
 		{tokens.Llama, []string{"llama3"}},
+		{tokens.For("qwen3.8-max").Family, []string{"qwen3"}},
+		{tokens.For("mistral-large-3").Family, []string{"tekken"}},
+		{tokens.For("llama-4-scout").Family, []string{"llama4"}},
 		{tokens.Cautious, []string{"o200k", "gemini", "deepseek_v3", "llama3"}},
 	} {
 		samples, counts := counted(all, tt.of)
+		if strings.HasSuffix(t.Name(), "/corpora") && len(samples) == 0 {
+			continue
+		}
 		require.NotEmpty(t, samples, "counted with %v", tt.of)
 		e := tokens.Estimator{Family: tt.family}
 		errors := 0.0
@@ -168,8 +174,12 @@ func testCorpus(t *testing.T, all []sample) {
 			if tt.family == tokens.Default {
 				t.Logf("%-20s %+6.1f %%", class, off)
 			}
-			if math.Abs(off) > 30 {
-				t.Errorf("%v: %s is off by %.1f %%, want 30 at most", tt.of, class, off)
+			most := 30.0
+			if slices.Contains([]string{"lang_ar", "lang_hi", "lang_th", "de_compounds"}, class) && tt.family != tokens.Cautious {
+				most = 20
+			}
+			if math.Abs(off) > most {
+				t.Errorf("%v: %s is off by %.1f %%, want %.0f at most", tt.of, class, off, most)
 			}
 		}
 	}

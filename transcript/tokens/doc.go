@@ -12,6 +12,5 @@
 // into account.
 //
 // An estimate is not a bound. Random letters of other scripts, Cyrillic, Arabic or Thai
-// for example, have up to three times as many tokens as estimated; long compound words
-// have half as many.
+// for example, have up to three times as many tokens as estimated.
 package tokens

@@ -61,7 +61,9 @@ func weigh[T ~string | ~[]byte](s T, w *weights) weight {
 func asciiDigit(c byte) bool { return c-'0' <= 9 }
 
 // noise is the most that each letter weighs in a word of eight ASCII letters or
-// more: two random letters are about one token in every vocabulary.
+// more: two random letters are about one token in every vocabulary. A word in which few
+// pairs are odd, such as a German compound, is made of words and weighs less, see
+// compound. With a letter more it never weighs less.
 const noise = 55
 
 // weighWord adds the word that begins at i to sum and returns where it ends. An
@@ -132,8 +134,8 @@ word:
 	if letters >= 8 && repeats*2 < letters { // else a run of one letter
 		own += min(letters-7, uppers+lowers) * w[long]
 	}
-	if uppers+lowers >= 8 {
-		own = min(own, (uppers+lowers)*noise)
+	if n := uppers + lowers; n >= 8 {
+		own = min(own, n*noise, w[compound]+n*15+max(9*odd-n, 0)*15)
 	}
 	n += own
 	if scripted {

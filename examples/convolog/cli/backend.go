@@ -35,6 +35,8 @@ type backend interface {
 	commit(ctx context.Context, ref session.Ref) (memory.Committed, error)
 	title(ctx context.Context, ref session.Ref, text string) (session.Info, error)
 	fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error)
+	// hide hides entries, or with off shows them, and returns those that have changed.
+	hide(ctx context.Context, ref session.Ref, entries []string, off bool) ([]string, error)
 	// page returns up to n entries after one, or with a negative n before one.
 	page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error)
 	follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error]

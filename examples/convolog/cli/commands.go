@@ -52,6 +52,8 @@ func commands() []command {
 		{"follow", "SESSION", "after full", looks, "Print the conversation and new entries, until Ctrl-C.", follow},
 		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", looks, "Find texts, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", searchTexts},
 		{"fork", "SESSION [ENTRY]", newFlags, changes, "Make a session that begins like this one up to an entry, without one up to the end.", fork},
+		{"hide", "SESSION ENTRY...", "", changes, "Leave messages out of the history, with the calls and results that go with them.", hide},
+		{"unhide", "SESSION ENTRY...", "", changes, "Show hidden messages again.", hide},
 		{"stats", "[SESSION]", listFlags, looks, "Count turns, tokens, compactions; without a session, all sessions.", stats},
 		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model.", usage},
 
@@ -86,6 +88,7 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
   session new | list | get | delete | add-message | commit  sessions, one by one
   show, follow, search     read a conversation, watch it grow, find texts
   title, fork              name a session, branch off
+  hide, unhide             take messages out of the history, and bring them back
   stats, usage             numbers and costs
   prune, archive, restore  put away what is old, and bring it back
   erase                    remove a person, a session or entries everywhere

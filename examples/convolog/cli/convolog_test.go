@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,8 @@ func script(sh *shell) [][]string {
 		{"search-all", "search", "(?i)PORTO", "--regexp", "--role", "user"},
 		{"search-ranked", "search", "porto", "weather", "--ranked"},
 		{"fork", "fork", "alpha", "--id", "gamma"},
+		{"hide", "hide", "gamma", "LAST"},
+		{"unhide", "unhide", "gamma", "LAST"},
 		{"commit", "session", "commit", "alpha"},
 		{"commit-again", "session", "commit", "alpha"},
 		{"stats", "stats", "alpha"},
@@ -167,7 +170,16 @@ func TestCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sh := open(t)
 			sh.in = "And in winter?"
+			last := ""
 			for _, step := range script(sh) {
+				if i := slices.Index(step, "LAST"); i > 0 {
+					if last == "" {
+						var e struct{ ID string }
+						require.NoError(t, json.Unmarshal([]byte(sh.must(0, "show", "gamma", "--last", "1", "--json")), &e))
+						last = e.ID
+					}
+					step[i] = last
+				}
 				out := steady(sh.must(0, append([]string{"--json"}, step[1:]...)...))
 				for line := range strings.Lines(out) {
 					require.True(t, json.Valid([]byte(strings.NewReplacer(`"N"`, "1").Replace(line))), "%s: %s", step[0], line)

@@ -23,6 +23,7 @@ import (
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -122,6 +123,15 @@ func (f *folder) title(ctx context.Context, ref session.Ref, text string) (sessi
 
 func (f *folder) fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error) {
 	return with(ctx, f, ref, func(s *session.Session) (session.Info, error) { return described1(ctx)(s.Fork(ctx, entry, &opts)) })
+}
+
+func (f *folder) hide(ctx context.Context, ref session.Ref, entries []string, off bool) ([]string, error) {
+	return with(ctx, f, ref, func(s *session.Session) ([]string, error) {
+		if off {
+			return turn.Show(ctx, s, entries...)
+		}
+		return turn.Hide(ctx, s, entries...)
+	})
 }
 
 func (f *folder) page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error) {

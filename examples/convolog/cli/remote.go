@@ -213,6 +213,11 @@ func (r *remote) fork(ctx context.Context, ref session.Ref, entry string, opts s
 	}{entry, opts})
 }
 
+func (r *remote) hide(ctx context.Context, ref session.Ref, entries []string, off bool) ([]string, error) {
+	done, err := ask[transcript.Hide](ctx, r, http.MethodPost, at(ref, "/hide"), map[string]any{"entries": entries, "off": off})
+	return done.Entries, err
+}
+
 func (r *remote) Archive(ctx context.Context, ref session.Ref) error {
 	return r.do(ctx, http.MethodPost, at(ref, "/archive"))
 }

@@ -210,6 +210,15 @@ func title(ctx context.Context, c *call) error {
 	return c.describedAs(info, err, fmt.Sprintf("called %q", info.Title))
 }
 
+func hide(ctx context.Context, c *call) error {
+	off := c.command.name == "unhide"
+	ids, err := c.backend.hide(ctx, c.ref, c.args[1:], off)
+	if err != nil {
+		return err
+	}
+	return c.value(append([]string{}, ids...), func() { c.say("Changed: %s.", cmp.Or(strings.Join(ids, ", "), "nothing")) })
+}
+
 func fork(ctx context.Context, c *call) error {
 	entry := c.ref.ID // the beginning
 	if len(c.args) > 1 {

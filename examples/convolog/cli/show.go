@@ -96,6 +96,12 @@ func (v *view) aside(e transcript.Entry) {
 		text = fmt.Sprintf("compacted, ~%d tokens became ~%d: %s", b.TokensBefore, b.TokensAfter, b.Summary)
 	case transcript.Rewind:
 		text = "taken back to " + b.To
+	case transcript.Hide:
+		text = "hidden: "
+		if b.Off {
+			text = "shown again: "
+		}
+		text += strings.Join(b.Entries, ", ")
 	case transcript.Commit:
 		text = "committed"
 	case transcript.Meta:
@@ -126,7 +132,7 @@ func (v *view) block(block transcript.Block) {
 	case transcript.ContextBlock:
 		line("@", b.URI+" "+b.Abstract)
 	default:
-		line("*", block.BlockType())
+		line("*", transcript.BlockType(block))
 	}
 }
 

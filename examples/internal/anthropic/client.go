@@ -22,6 +22,9 @@ type Client struct {
 	HTTP   *http.Client
 }
 
+// Format renders the requests of a [Client].
+var Format = anthropic.Format{Stream: true}
+
 const (
 	apiVersion = "2023-06-01"
 	maxError   = 1 << 20 // bytes of an error body that are read
@@ -38,8 +41,7 @@ func (c *Client) Complete(ctx context.Context, req transcript.Request) (*transcr
 // the error. A refusal is a *wire.APIError, in which the guard recognises an
 // overflow.
 func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
-	format := anthropic.Format{Stream: true}
-	body, _, err := format.Request(req)
+	body, _, err := Format.Request(req)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(w
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
 
-	parts := format.NewStream()
+	parts := Format.NewStream()
 	err = wire.ReadSSE(resp.Body, func(event []byte) error {
 		d, err := parts.Add(event)
 		if err == nil {

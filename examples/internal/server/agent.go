@@ -39,6 +39,8 @@ func newAgent(c Config) *agent {
 	return &agent{model, &guard.Guard{
 		Model: c.Model, System: "You are a helpful assistant.", Tools: []transcript.Tool{clock},
 		Window: c.Window, MaxOutput: min(wire.DefaultMaxOutput, c.Window/4),
+		// For refusals of a part of a request.
+		Endpoint: model.URL, Takes: wire.TakesOf(c.Model, model.URL), Format: anthropic.Format,
 	}}
 }
 

@@ -30,17 +30,20 @@ type Format struct {
 	// {"type":"enabled","budget_tokens":4096} for example. Nil leaves it out,
 	// and so leaves it to the model.
 	Thinking json.RawMessage
-	// Cache puts cache marks on the system prompt, the last tool, the end of the
-	// messages and the end of the previous request's messages. Marks of blocks and
-	// of Params come first, as only four are allowed. Empty: no marks.
+	// Cache puts cache marks on the system prompt, the last tool that is not deferred, the
+	// end of the messages and the end of the previous request's messages. Marks of blocks,
+	// of tools and of Params come first, as only four are allowed. Empty: no marks.
 	Cache wire.CacheTTL
+	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	Prefill bool
 	// PlainPrompts leaves later system prompts texts of the user, for services that
 	// imitate the API without its messages of role "system".
 	PlainPrompts bool
 	// Params are further members of the request, temperature or tool_choice
-	// for example. "system" and "tools" are used instead of what the request
-	// says, for cache marks on them and for tools that the provider runs. The
-	// other members that Request writes itself cannot be in it.
+	// for example. "system", "tools" and "container" are used instead of what the
+	// request says, for tools that the provider runs for example. With
+	// "anthropic_version", which Vertex wants there, the model is left out: it is in the
+	// path. The other members that Request writes itself cannot be in it.
 	Params map[string]json.RawMessage
 }
 
@@ -66,9 +69,12 @@ type Format struct {
 //     budget becomes three quarters of the limit, or if that is less than 1,024
 //     tokens the member is left out.
 //   - Results that are errors may have texts only: the rest of them becomes one.
-//   - Calls of the provider's own tools return with their results to the model
-//     that made them. One without its result is kept only at the end of the
-//     request, where the provider is to continue it (pause_turn).
+//   - Calls of the provider's own tools return with their results to any Claude. One
+//     without its result stays while it can come: at the end of the request, where the
+//     provider is to continue it (pause_turn), and while code waits for calls of the
+//     client's tools, in its container. Other texts of the user end that, and an answer
+//     without such calls: then the calls lose their "caller", and the code is a text.
+//   - A reference to a tool in a result stays if the request defines the tool.
 //   - An image of more than 5 MB becomes a short text, and so do the images and
 //     documents that come first in a body of more than 32 MB.
 //   - Of more than four cache marks the last four stay.
@@ -92,10 +98,18 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 		return nil, nil, fmt.Errorf("wire: thinking %q has no type", js.Excerpt(a.Thinking))
 	}
 	limit := cmp.Or(req.MaxOutput, wire.DefaultMaxOutput)
-	r := messages.New(req, format.APIAnthropic)
-	r.Media, r.PlainPrompts, r.Optional = media, a.PlainPrompts, optional
+	r := messages.New(req, format.APIAnthropic, string(a.Params["container"]))
+	r.Media, r.PlainPrompts, r.Optional, r.Prefill = media, a.PlainPrompts, optional, a.Prefill
 	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
 		return nil, nil, err
+	}
+	tools, ownTools := a.Params["tools"]
+	if !ownTools && len(req.Tools) > 0 {
+		tools = a.tools(req.Tools)
+	}
+	r.Tools = map[string]bool{}
+	for _, t := range js.Elements(tools) {
+		r.Tools[js.String(t, "name")] = true
 	}
 	thinking := r.Ask(a.Thinking, limit)
 	rendered := r.Messages(
@@ -105,11 +119,10 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 		},
 	)
 	_, ownSystem := a.Params["system"]
-	_, ownTools := a.Params["tools"]
-	ownSystem, ownTools = ownSystem || rebuild.IsBlank(req.System), ownTools || len(req.Tools) == 0
-	budget := maxMarks - a.marks()
+	ownSystem = ownSystem || rebuild.IsBlank(req.System)
+	budget := maxMarks - a.marks(tools)
 	if a.Cache != "" {
-		budget -= messages.Count(!ownSystem) + messages.Count(!ownTools)
+		budget -= messages.Count(!ownSystem)
 		roll(a.Cache, rendered)
 	}
 	for _, m := range slices.Backward(rendered) {
@@ -123,22 +136,30 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 			return js.Object("type", "text", "text", text, messages.CacheControl, messages.Mark(a.Cache, "ephemeral"))
 		})
 	}
+	if a.Params["anthropic_version"] != nil {
+		req.Model = "" // it is in the path
+	}
 	return r.Body(
-		a.Params, "model", js.Opt(req.Model), "max_tokens", limit, "stream", js.When(a.Stream, "true"), "thinking", thinking,
-		"", a.Params, "system", system, "tools", a.tools(req.Tools), "messages", js.List(rendered, messageJSON),
+		a.Params, "model", js.Opt(req.Model), "container", r.Container(), "max_tokens", limit, "stream", js.When(a.Stream, "true"), "thinking", thinking,
+		"", a.Params, "system", system, "tools", tools, "messages", js.List(rendered, messageJSON),
 	)
 }
 
-// tools returns the tools, the last with a mark if there are marks.
-func (a Format) tools(tools []transcript.Tool) js.Written {
-	left := len(tools)
-	return js.OptList(tools, func(t transcript.Tool) js.Written {
-		var mark json.RawMessage
-		if left--; left == 0 && a.Cache != "" {
-			mark = messages.Mark(a.Cache, "ephemeral")
+// tools writes definitions of the renderer's. With marks, the last one that is not deferred
+// has one; the API refuses marks of deferred ones.
+func (a Format) tools(tools []transcript.Tool) json.RawMessage {
+	last := a.Cache != ""
+	for i, t := range slices.Backward(tools) {
+		if t.DeferLoading {
+			tools[i].CacheControl = nil
+		} else if last && jsontext.IsNull(t.CacheControl) {
+			tools[i].CacheControl = messages.Mark(a.Cache, "ephemeral")
 		}
-		return js.Object(append(format.ToolMembers(t, "input_schema", `{"type":"object"}`), messages.CacheControl, mark)...)
-	})
+		last = last && t.DeferLoading
+	}
+	return js.List(tools, func(t transcript.Tool) js.Written {
+		return js.Object(format.ToolMembers(t, "input_schema", `{"type":"object"}`, "strict", "defer_loading", "allowed_callers", "input_examples", messages.CacheControl)...)
+	}).Bytes()
 }
 
 func messageJSON(m transcript.Message) js.Written {

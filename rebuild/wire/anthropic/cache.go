@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -68,10 +69,10 @@ func unmarked(b transcript.Block) (plain transcript.Block, marked bool) {
 	return plain, marked
 }
 
-// marks counts the cache marks in Params: they count against the same limit.
-func (a Format) marks() int {
+// marks counts the cache marks in Params and in tools: they count against the same limit.
+func (a Format) marks(tools json.RawMessage) int {
 	n := messages.Count(!jsontext.IsNull(a.Params[messages.CacheControl]))
-	for _, e := range slices.Concat(js.Elements(a.Params["system"]), js.Elements(a.Params["tools"])) {
+	for _, e := range slices.Concat(js.Elements(a.Params["system"]), js.Elements(tools)) {
 		n += messages.Count(!jsontext.IsNull(js.Get(e, messages.CacheControl)))
 	}
 	return n

@@ -38,7 +38,7 @@ func TestRequestIDs(t *testing.T) {
 	messages = append(messages, transcript.UserText("last"))
 	var before string
 	for n := 1; n <= len(messages); n++ {
-		body, _ := render(t, anthropic.Format{}, transcript.Request{Model: model, Messages: messages[:n]})
+		body, _ := render(t, anthropic.Format{Prefill: true}, transcript.Request{Model: model, Messages: messages[:n]})
 		body = strings.TrimSuffix(body, "]}")
 		if !strings.HasPrefix(body, before) {
 			t.Fatalf("message %d changed the bytes before it:\n%s\n%s", n, before, body)

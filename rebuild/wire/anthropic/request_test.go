@@ -203,7 +203,7 @@ func TestRequestPaused(t *testing.T) {
 	req.Messages = append(req.Messages, transcript.UserText("stop that"))
 	body, report = render(t, anthropic.Format{}, req)
 	require.NotContains(t, body, "srvtoolu")
-	require.Equal(t, "dropped-block dropped-thinking empty-message merged-messages", rules(report))
+	require.Equal(t, "replaced-block dropped-thinking", rules(report))
 }
 
 func TestRequestMarks(t *testing.T) {
@@ -274,7 +274,7 @@ func TestErrorWithImage(t *testing.T) {
 	require.Equal(t, "error-content", v[0].Rule)
 	body, report, err := anthropic.Format{}.Request(req)
 	require.NoError(t, err)
-	require.Contains(t, string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"},{"type":"text","text":"[t, s]\nfound"}]`)
+	require.Contains(t, string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"},{"type":"text","text":"[search_result]\nsource: s\ntitle: t\ntext: found"}]`)
 	require.Len(t, report, 2)
 	require.Equal(t, rebuild.Rule("replaced-block"), report[0].Rule)
 	require.Equal(t, rebuild.Rule("replaced-block"), report[1].Rule)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -16,7 +17,8 @@ import (
 
 type stream struct {
 	format.Accumulator
-	begun bool
+	begun     bool
+	container string // ID of the container that its code runs in
 }
 
 // NewStream returns a stream for an answer.
@@ -76,8 +78,8 @@ func (s *stream) head(message []byte) error {
 
 // update takes the stop reason from one object, and the counts from another. With
 // the counts it keeps the reasoning that the provider left out of the request,
-// the container that its code runs in, whose ID later requests may give in
-// Params, and the content that its context editing has cleared.
+// the container that its code runs in, and the content that its context editing has
+// cleared.
 func (s *stream) update(message, counts []byte) error {
 	if err := s.AddUsage(counts, "usage"); err != nil {
 		return err
@@ -88,6 +90,7 @@ func (s *stream) update(message, counts []byte) error {
 			if value := js.Get(obj, name); !jsontext.IsNull(value) {
 				s.MergeUsage(js.Object(name, value).Bytes())
 			}
+			s.container = cmp.Or(js.String(obj, "container", "id"), s.container)
 		}
 	}
 	return nil
@@ -110,7 +113,17 @@ func (s *stream) Whole(body []byte) error {
 	return nil
 }
 
-func (s *stream) Content() []transcript.Block { return s.Blocks(blocks) }
+// Content returns the blocks so far. Calls hold the container, which their results need.
+func (s *stream) Content() []transcript.Block {
+	content := s.Blocks(blocks)
+	for i, b := range content {
+		if call, ok := b.(transcript.ToolCallBlock); ok && s.container != "" {
+			call.Extra = format.WithMember(maps.Clone(call.Extra), "ext", js.Object("container", s.container).Bytes())
+			content[i] = call
+		}
+	}
+	return content
+}
 
 func (*stream) ReadUsage(counts json.RawMessage) (u transcript.Usage) {
 	_ = u.UnmarshalJSON(counts) // an object

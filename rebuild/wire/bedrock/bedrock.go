@@ -36,6 +36,8 @@ type Format struct {
 	// Cache puts cache points after the system prompt, the tools, the messages and the
 	// previous request's messages. Empty: none. Models without a cache refuse them.
 	Cache wire.CacheTTL
+	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	Prefill bool
 	// PureResults is for models that take only results of tools in a message,
 	// Llama for example: other blocks go into the last result.
 	PureResults bool
@@ -81,8 +83,8 @@ func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", b.Thinking), format.CheckParams(b.Params, "messages"), messages.CheckCache(b.Cache)); err != nil {
 		return nil, nil, err
 	}
-	r := renderer{Renderer: messages.New(req, format.APIBedrock), format: b, names: map[string]bool{}}
-	r.PlainPrompts = true
+	r := renderer{Renderer: messages.New(req, format.APIBedrock, ""), format: b, names: map[string]bool{}}
+	r.PlainPrompts, r.Prefill = true, b.Prefill
 	thinking := r.Ask(b.Thinking, req.MaxOutput)
 	rendered := r.messageList()
 	thinking = r.Asked(thinking)
@@ -133,7 +135,7 @@ func (r *renderer) tools() (js.Written, error) {
 		if !jsontext.IsNull(t.InputSchema) {
 			t.InputSchema = js.Object("json", t.InputSchema).Bytes()
 		}
-		specs = append(specs, js.Object("toolSpec", js.Object(format.ToolMembers(t, "inputSchema", `{"json":{"type":"object"}}`)...)))
+		specs = append(specs, js.Object("toolSpec", js.Object(format.ToolMembers(t, "inputSchema", `{"json":{"type":"object"}}`, "strict")...)))
 	}
 	return js.Object("tools", js.List(r.format.pointed(specs), js.As)), nil
 }

@@ -75,8 +75,8 @@ func TestOwnBlocks(t *testing.T) {
 	req.Model = "anthropic.claude"
 	body, report, err = b.Request(req)
 	require.NoError(t, err)
-	require.Len(t, report, 2)
-	require.Contains(t, string(body), `"content":[{"text":"So."}]`)
+	require.Len(t, report, 2) // no call is lost
+	require.Contains(t, string(body), `"content":[{"text":"[toolUse]\nname: nova_grounding\nq: x"},{"text":"[toolResult]\na: 1"},{"text":"So."}]`)
 	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 }
 

@@ -42,10 +42,8 @@ func (r *renderer) Source(s transcript.Source, kind string) (clean transcript.So
 		return s, "more than " + strconv.Itoa(maxImages)
 	case problem != "" || s.Type != "base64":
 		return s, format.SourceProblem(s)
-	case format.IsTooWide(s):
-		return s, "more than 8,000 pixels"
 	}
-	return clean, ""
+	return clean, format.ImageProblem(s)
 }
 
 // documentFormats holds the formats of documents by media type.
@@ -89,7 +87,7 @@ func (r *renderer) contentBlocks(entry string, b transcript.DocumentBlock) (out 
 	for _, part := range format.BlocksOfDocument(b.Source.Extra["content"]) {
 		if image, ok := part.(transcript.ImageBlock); ok {
 			// It is not in the count of images, so it does not go out.
-			out = append(out, format.PlainText(r.LeftOut(entry, image.BlockType(), "in a document"))...)
+			out = append(out, format.PlainText(r.LeftOut(entry, transcript.BlockType(image), "in a document"))...)
 		} else {
 			out = append(out, r.Parts(r, entry, part)...)
 		}

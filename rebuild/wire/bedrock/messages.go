@@ -86,7 +86,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 			r.called = append(r.called, name)
 		}
 	case transcript.ToolResultBlock:
-		r.Drop(o.Entry, b)
+		_, _ = r.Instead(o.Entry, b)
 		return nil
 	}
 	return r.AnswerBlock(o, b, paired)
@@ -136,7 +136,7 @@ func ranByProvider(b transcript.RawBlock) messages.Half {
 	kind, part := typed(block)
 	ran := js.String(part, "type") != ""
 	switch {
-	case b.BlockType() != format.OpaqueBedrock || !js.HasOnly(block, kind):
+	case transcript.BlockType(b) != format.OpaqueBedrock || !js.HasOnly(block, kind):
 		return messages.Half{}
 	case ran && (kind == "toolUse" || kind == "toolResult"):
 		return messages.Half{ID: js.String(part, "toolUseId"), Call: kind == "toolUse"}

@@ -45,8 +45,8 @@ func (r *renderer) Native(o transcript.Origin) bool {
 // baseName returns the name of a model without the collection that it is in.
 func baseName(model string) string { return model[strings.LastIndexByte(model, '/')+1:] }
 
-// Result adds a function response, and returns its images and documents, which the
-// response cannot hold.
+// Result adds a function response, and returns the images and documents that it cannot
+// hold.
 func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
 	call := pendingCall{name: "tool"}
 	if i := slices.IndexFunc(r.calls, func(c pendingCall) bool { return c.id == b.CallID }); i >= 0 {
@@ -54,6 +54,7 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 		r.calls = slices.Delete(r.calls, i, i+1)
 	}
 	var texts []string
+	var media []js.Written
 	for _, c := range b.Content {
 		switch c := c.(type) {
 		case transcript.TextBlock:
@@ -61,17 +62,26 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 		case transcript.ContextBlock, transcript.RawBlock:
 			texts = append(texts, r.Plain(entry, c))
 		case transcript.ImageBlock, transcript.DocumentBlock:
-			moved = append(moved, format.PlainText("["+c.BlockType()+" that "+call.name+" returned]")...)
-			moved = append(moved, r.Parts(r, entry, c)...)
-			texts = append(texts, "["+c.BlockType()+": see below]")
-			r.Note("moved-media", entry, c.BlockType()+" of a result of "+call.name)
+			for _, p := range r.Parts(r, entry, c) {
+				text, isText := p.(transcript.TextBlock)
+				switch s := sourceOf(p); {
+				case isText:
+					texts = append(texts, text.Text)
+				case s.Data != "" && isGemini3(r.Req.Model) && slices.Contains(inResponses, s.MediaType):
+					media = append(media, partJSON(p))
+				default:
+					moved = append(moved, format.PlainText("[" + transcript.BlockType(p) + " that " + call.name + " returned]")[0], p)
+					texts = append(texts, "["+transcript.BlockType(p)+": see below]")
+					r.Note("moved-media", entry, transcript.BlockType(p)+" of a result of "+call.name)
+				}
+			}
 		default:
 			texts = append(texts, r.LeftOut(entry, format.BlockType(c), "inside a result"))
 		}
 	}
 	name := map[bool]string{false: "output", true: "error"}[b.IsError]
 	r.DropExtra(entry, "tool_result", b.Extra)
-	response := js.Object("id", js.Opt(call.wireID), "name", call.name, "response", js.Object(name, strings.Join(texts, "\n")))
+	response := js.Object("id", js.Opt(call.wireID), "name", call.name, "response", js.Object(name, strings.Join(texts, "\n")), "parts", js.OptList(media, js.As))
 	if r.Last().Role != "function" {
 		r.Out = append(r.Out, format.Said{Role: "function"})
 	}
@@ -79,6 +89,9 @@ func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []t
 	last.Items = append(last.Items, js.Object("functionResponse", response))
 	return moved
 }
+
+// inResponses are the media types that a function response may have.
+var inResponses = []string{"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"}
 
 func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	r.calls = nil
@@ -100,7 +113,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	signed := func(p answerPart) bool { return p.signed != "" }
 	// The signature of a call may be on another part, but not one for a call
 	// that another model made.
-	if first >= 0 && wantsSignature(r.Req.Model) && !signed(parts[first]) && (!r.Native(parts[first].origin) || !slices.ContainsFunc(parts, signed)) {
+	if first >= 0 && isGemini3(r.Req.Model) && !signed(parts[first]) && (!r.Native(parts[first].origin) || !slices.ContainsFunc(parts, signed)) {
 		parts[first].signed = skipSignature
 	}
 	content := format.Said{Role: "model"}
@@ -160,13 +173,18 @@ func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answer
 			return end(b.Extra, "inlineData", js.Object("mimeType", mime, "data", data))
 		}
 	case transcript.RawBlock:
-		if part := opaquePart(b); native && part != nil {
+		part := opaquePart(b)
+		if part != nil && !native {
+			part = js.Without(part, signatureName).Object()
+		}
+		if ran := js.HasOnly(part, "executableCode") || js.HasOnly(part, "codeExecutionResult"); part != nil && (native || ran && r.Kin(o)) {
 			p.json, p.signed = js.Value(part), js.Opt(js.String(part, signatureName))
 			return p, true
 		}
 	}
-	r.Drop(o.Entry, b)
-	return p, false
+	text, ok := r.Instead(o.Entry, b)
+	p.json = js.Text(text.Text)
+	return p, ok
 }
 
 // signature returns the signature of a part by the target, and reports unknown
@@ -181,9 +199,9 @@ func (r *renderer) signature(entry string, extra transcript.Extra, native bool) 
 	return js.Opt(signature)
 }
 
-// wantsSignature reports whether a model refuses calls without a signature:
-// Gemini 3 and later do.
-func wantsSignature(model string) bool {
+// isGemini3 reports whether a model is Gemini 3 or later. These refuse calls without a
+// signature, and take media in responses.
+func isGemini3(model string) bool {
 	for _, old := range []string{"gemini-1", "gemini-2", "gemini-pro-vision", "gemma", "learnlm"} {
 		if strings.Contains(model, old) {
 			return false

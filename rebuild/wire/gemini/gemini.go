@@ -30,6 +30,8 @@ type Format struct {
 	// {"includeThoughts":true} for example. Nil leaves it out, and so leaves it
 	// to the model.
 	Thinking json.RawMessage
+	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	Prefill bool
 	// Params are further members of the request, safetySettings or toolConfig
 	// for example. "systemInstruction" and "tools" are used instead of what the
 	// request says; the members of "generationConfig" are joined by the output
@@ -85,6 +87,7 @@ func (g Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		return nil, nil, err
 	}
 	r := renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIGemini, format.IDForm{})}, format: g}
+	r.Prefill = g.Prefill
 	r.Messages(&r)
 
 	config, params, err := format.Joined(g.Params, generationConfig, js.Member{Name: "maxOutputTokens", Value: js.Number(req.MaxOutput)}, js.Member{Name: "thinkingConfig", Value: g.Thinking})

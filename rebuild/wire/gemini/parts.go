@@ -50,19 +50,24 @@ func (r *renderer) Source(s transcript.Source, kind string) (clean transcript.So
 
 // partJSON returns a block of a user content as it goes out.
 func partJSON(b transcript.Block) js.Written {
-	var s transcript.Source
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		return js.Text(b.Text)
-	case transcript.ImageBlock:
-		s = b.Source
-	case transcript.DocumentBlock:
-		s = b.Source
+	if text, ok := b.(transcript.TextBlock); ok {
+		return js.Text(text.Text)
 	}
+	s := sourceOf(b)
 	if s.URL != "" {
 		return js.Object("fileData", js.Object("mimeType", js.Opt(s.MediaType), "fileUri", s.URL))
 	}
 	return js.Object("inlineData", js.Object("mimeType", s.MediaType, "data", s.Data))
+}
+
+func sourceOf(b transcript.Block) transcript.Source {
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		return b.Source
+	case transcript.DocumentBlock:
+		return b.Source
+	}
+	return transcript.Source{}
 }
 
 // blobOf returns the type and the base64 of an image or a document in the block;
@@ -76,7 +81,7 @@ func blobOf(s transcript.Source, kind string) (mime, data string) {
 		if kind == "image" && !strings.HasPrefix(mime, "image/hei") || mime == "application/pdf" {
 			mime = format.MediaType(s.Data)
 		}
-		if slices.Contains(mediaTypes[kind], mime) {
+		if slices.Contains(mediaTypes[kind], mime) || kind == "document" && isSound(mime) {
 			return mime, s.Data
 		}
 	}
@@ -93,8 +98,12 @@ var mediaTypes = map[string][]string{
 
 // isMedia reports whether the API takes bytes of a media type.
 func isMedia(mime string) bool {
-	return slices.Contains(mediaTypes["image"], mime) || slices.Contains(mediaTypes["document"], mime) ||
-		strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
+	return slices.Contains(mediaTypes["image"], mime) || slices.Contains(mediaTypes["document"], mime) || isSound(mime)
+}
+
+// isSound reports whether a media type is of audio or video, which a document may hold.
+func isSound(mime string) bool {
+	return strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
 }
 
 // isFileURI reports whether the API can fetch uri: a web page, or a file of
@@ -124,7 +133,7 @@ func signatureOf(extra transcript.Extra) string {
 // take it back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {
 	part := js.Get(b.JSON, "part")
-	if b.BlockType() != format.OpaqueGemini || !jsontext.Valid(b.JSON) || !js.HasEachOnce(part) {
+	if transcript.BlockType(b) != format.OpaqueGemini || !jsontext.Valid(b.JSON) || !js.HasEachOnce(part) {
 		return nil
 	}
 	ok, known, others := true, 0, 0

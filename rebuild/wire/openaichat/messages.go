@@ -97,7 +97,9 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 		case transcript.ContextBlock:
 			out.Parts = append(out.Parts, r.Parts(r, o.Entry, b)...)
 		default:
-			r.Drop(o.Entry, b)
+			if text, ok := r.Instead(o.Entry, b); ok {
+				out.Parts, batch = appendPart(out.Parts, text, "\n\n"), -1
+			}
 		}
 	}
 	spoken := func(p transcript.Block) bool { return !transcript.IsReasoning(p) }
@@ -157,7 +159,7 @@ func (r *renderer) think(o transcript.Origin, b transcript.ThinkingBlock, out *f
 }
 
 func messageJSON(m format.Said) js.Written {
-	members := []any{"role", m.Role, "tool_call_id", js.Opt(m.CallID)}
+	members := []any{"role", m.Role, "tool_call_id", js.Opt(m.CallID), m.Prefix, js.When(m.Prefix != "", "true")}
 	for _, r := range m.Reasoning {
 		members = append(members, r.Name, r.Value)
 	}

@@ -38,6 +38,8 @@ type Format struct {
 	// their reasoning back in a way of their own. It sets Reasoning, MaxTokens and,
 	// for Mistral, ShortIDs.
 	Dialect Dialect
+	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	Prefill bool
 	// CacheKey is the member prompt_cache_key, the same for requests that begin in
 	// the same way: an ID of the session for example. Empty leaves it out.
 	CacheKey string
@@ -64,6 +66,9 @@ const (
 	// OpenRouter wants "reasoning_details" back as they came, and misses none.
 	OpenRouter Dialect = "openrouter"
 )
+
+// prefixes are the members of an answer that the model is to continue.
+var prefixes = map[Dialect]string{DeepSeek: "prefix", Mistral: "prefix", Kimi: "partial"}
 
 // inDialect returns the format with the settings of its dialect.
 func (c Format) inDialect() Format {
@@ -117,7 +122,10 @@ func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if r.Req.System != "" {
 		r.Out = append(r.Out, format.Said{Role: cmp.Or(c.SystemRole, "system"), Parts: format.PlainText(req.System)})
 	}
-	r.Messages(&r)
+	r.Prefill = c.Prefill
+	if r.Messages(&r); c.Prefill && r.Last().Role == "assistant" {
+		r.Last().Prefix = prefixes[c.Dialect]
+	}
 
 	return r.Body(
 		c.Params, "model", js.Opt(req.Model), "prompt_cache_key", js.Opt(c.CacheKey), limit, js.Number(req.MaxOutput), "stream", js.When(c.Stream, "true"),
@@ -128,5 +136,5 @@ func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 }
 
 func toolJSON(t transcript.Tool) js.Written {
-	return js.Object("type", "function", "function", js.Object(format.ToolMembers(t, "parameters", openai.NoParameters)...))
+	return js.Object("type", "function", "function", js.Object(format.ToolMembers(t, "parameters", openai.NoParameters, "strict")...))
 }

@@ -46,7 +46,7 @@ func (r *renderer) item(item js.Written) {
 // knows. Parts of messages have no ID. An item that wants an output or an approval of
 // the client's, which a transcript cannot hold, is not given back.
 func isOwnItem(b transcript.RawBlock, answer []transcript.Block) bool {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	if !jsontext.Valid(b.JSON) || !js.HasEachOnce(b.JSON) || !hasEnded(b.JSON) || clientCalls[kind] != "" || slices.Contains(notAsTheyCame, kind) ||
 		js.String(b.JSON, "id")+js.String(b.JSON, "encrypted_content") == "" {
 		return false
@@ -54,7 +54,7 @@ func isOwnItem(b transcript.RawBlock, answer []transcript.Block) bool {
 	call := js.String(b.JSON, "call_id")
 	return call == "" || slices.ContainsFunc(answer, func(other transcript.Block) bool {
 		raw, ok := other.(transcript.RawBlock)
-		return ok && js.String(raw.JSON, "call_id") == call && raw.BlockType() != kind && hasEnded(raw.JSON)
+		return ok && js.String(raw.JSON, "call_id") == call && transcript.BlockType(raw) != kind && hasEnded(raw.JSON)
 	})
 }
 
@@ -112,7 +112,10 @@ func (r *renderer) outputItem(o transcript.Origin, b transcript.Block, answer []
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.DropExtra(o.Entry, "text", b.Extra)
-		keep(b.Extra)
+		if keep(b.Extra); it.ext == nil && r.Kin(o) {
+			phase := js.Opt(js.String(format.ExtObject(b.Extra), "item", "phase"))
+			it.kept = js.Object("phase", phase).Bytes()
+		}
 		return it, true
 	case transcript.ToolCallBlock:
 		r.DropExtra(o.Entry, "tool_use", b.Extra)
@@ -135,15 +138,16 @@ func (r *renderer) outputItem(o transcript.Origin, b transcript.Block, answer []
 		it.block = transcript.TextBlock{Text: r.Plain(o.Entry, b)}
 		return it, true
 	case transcript.RawBlock:
-		if r.Native(o) {
+		// With reasoning in front, which another model does not get, it would be missed.
+		if r.Native(o) || r.Kin(o) && format.IsSpoken(b) && !slices.ContainsFunc(answer, transcript.IsReasoning) {
 			if it.bare = !isOwnItem(b, answer); !it.bare {
 				it.kept = b.JSON
 			}
 			return it, true
 		}
 	}
-	r.Drop(o.Entry, b)
-	return it, false
+	it.block, ok = r.Instead(o.Entry, b)
+	return it, ok
 }
 
 func hasEnded(item []byte) bool {
@@ -179,9 +183,12 @@ func (r *renderer) follow(items []outputItem) []outputItem {
 		again := r.items[id] && (len(out) == 0 || !out[len(out)-1].continues(it))
 		it.bare = it.bare || again || behind
 		if _, opaque := it.block.(transcript.RawBlock); opaque && it.bare {
-			r.Note("dropped-block", it.origin.Entry, it.block.BlockType()+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
 			missed = it.origin.Batch
-			continue
+			text, ok := r.Instead(it.origin.Entry, it.block)
+			if !ok {
+				continue
+			}
+			it = outputItem{block: text, origin: it.origin, bare: true}
 		}
 		if id != "" && !it.bare {
 			r.items[id] = true

@@ -28,6 +28,8 @@ type Format struct {
 	// example. With it the model's reasoning comes in the encrypted form that
 	// can go back. Nil leaves both out: models that do not reason refuse them.
 	Reasoning json.RawMessage
+	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	Prefill bool
 	// CacheKey is the member prompt_cache_key, the same for requests that begin in
 	// the same way: an ID of the session for example. Empty leaves it out.
 	CacheKey string
@@ -72,6 +74,7 @@ func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		Renderer: openai.Renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIOpenAIResponses, format.IDForm{Prefix: "call_"})}},
 		stored:   stored, items: map[string]bool{},
 	}
+	r.Prefill = s.Prefill
 	r.Messages(&r)
 	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
 		return nil, nil, err
@@ -86,8 +89,8 @@ func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 // toolJSON marks the schema as not strict: the API takes an unmarked one for
 // strict, and then refuses most schemas.
 func toolJSON(t transcript.Tool) js.Written {
-	members := append([]any{"type", "function"}, format.ToolMembers(t, "parameters", openai.NoParameters)...)
-	return js.Object(append(members, "strict", false)...)
+	members := append([]any{"type", "function"}, format.ToolMembers(t, "parameters", openai.NoParameters, "defer_loading")...)
+	return js.Object(append(members, "strict", t.Strict)...)
 }
 
 func itemJSON(m format.Said) js.Written {

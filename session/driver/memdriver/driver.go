@@ -39,7 +39,7 @@ var _ driver.Driver = (*memory)(nil)
 // [driver.Rewriter] and a [driver.Watcher]. Nil options mean the defaults.
 //
 // Arguments are copied. The lines that Scan yields share their bytes; do not
-// modify them. The functions passed to LoadOrCreate, Create and SetCurrent must
+// modify them. The functions passed to Load, Create and SetCurrent must
 // not call the driver.
 func New(opts *Options) driver.Driver {
 	d := &memory{storage: newStorage(), closing: make(chan struct{}), bodies: map[driver.Ref]driver.Cursor{}}
@@ -152,34 +152,8 @@ func (d *memory) writable(op string, ref driver.Ref) error {
 }
 
 // Append implements [driver.Driver].
-func (d *memory) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor) (driver.Result, error) {
-	return d.append(ctx, "Append", ref, at, func(_ context.Context, s *session) ([]driver.Line, error) {
-		if at >= 0 && at != s.end() {
-			return nil, driver.ErrConflict
-		}
-		return lines, nil
-	})
-}
-
-// Update implements [driver.Driver].
-func (d *memory) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	return d.append(ctx, "Update", ref, driver.Anywhere, func(ctx context.Context, s *session) ([]driver.Line, error) {
-		decided := make(chan struct{})
-		s.deciding = decided
-		end := s.end()
-		d.storage.mu.Unlock() // decide may scan
-		defer func() {
-			d.storage.mu.Lock()
-			s.deciding = nil
-			close(decided)
-		}()
-		return decide(ctx, end)
-	})
-}
-
-// append appends the lines that decide returns, while nothing else can append to the
-// session or remove it.
-func (d *memory) append(ctx context.Context, op string, ref driver.Ref, at driver.Cursor, decide func(context.Context, *session) ([]driver.Line, error)) (driver.Result, error) {
+func (d *memory) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+	const op = "Append"
 	s, err := d.alone(ctx, op, ref, func(ctx context.Context, op string, ref driver.Ref) (*session, error) {
 		return d.findLines(ctx, op, ref, at)
 	})
@@ -187,20 +161,38 @@ func (d *memory) append(ctx context.Context, op string, ref driver.Ref, at drive
 		return driver.Result{}, err
 	}
 	defer d.storage.mu.Unlock()
-	if err := cmp.Or(s.live(), d.writable(op, ref)); err != nil {
-		return driver.Result{}, fail(op, ref, err)
+	elsewhere := at >= 0 && at != s.end()
+	switch err = s.live(); {
+	case err != nil:
+	case decide != nil && (elsewhere || len(lines) == 0):
+		lines, err = d.decided(ctx, s, decide)
+	case elsewhere && len(lines) > 0:
+		err = driver.ErrConflict
 	}
-	lines, err := decide(ctx, s)
-	if err != nil {
-		return driver.Result{}, fail(op, ref, err)
+	var r driver.Result
+	if err = cmp.Or(err, d.writable(op, ref)); err == nil {
+		r, err = s.append(lines)
+		d.storage.tell(ref)
 	}
-	r, err := s.append(lines)
-	d.storage.tell(ref)
 	return r, fail(op, ref, err)
 }
 
+// decided returns the lines that decide returns, while nothing else can append to the
+// session or remove it. The storage is locked.
+func (d *memory) decided(ctx context.Context, s *session, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) ([]driver.Line, error) {
+	done, end := make(chan struct{}), s.end()
+	s.deciding = done
+	d.storage.mu.Unlock() // decide may scan
+	defer func() {
+		d.storage.mu.Lock()
+		s.deciding = nil
+		close(done)
+	}()
+	return decide(ctx, end)
+}
+
 // alone is a find for a call that changes the lines of a session: it waits until no
-// Update is running.
+// append is deciding.
 func (d *memory) alone(ctx context.Context, op string, ref driver.Ref, find func(context.Context, string, driver.Ref) (*session, error)) (*session, error) {
 	for {
 		s, err := find(ctx, op, ref)
@@ -228,18 +220,20 @@ func (d *memory) Flush(ctx context.Context, ref driver.Ref, _ bool) error {
 	return nil
 }
 
-// LoadOrCreate implements [driver.Driver].
-func (d *memory) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
-	const op = "LoadOrCreate"
+// Load implements [driver.Driver].
+func (d *memory) Load(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	const op = "Load"
 	if err := d.beginKey(ctx, op, key); err != nil {
-		return driver.Row{}, false, err
+		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
 	if s := d.storage.current(key); s != nil {
-		return s.copyRow(), false, nil
+		return s.copyRow(), nil
 	}
-	row, err = d.create(op, key, header)
-	return row, err == nil, err
+	if header == nil {
+		return driver.Row{}, failKey(op, key, errNoSession)
+	}
+	return d.create(op, key, header)
 }
 
 // Create implements [driver.Driver].
@@ -355,20 +349,6 @@ func (d *memory) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
-	return s.copyRow(), nil
-}
-
-// Current implements [driver.Driver].
-func (d *memory) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-	const op = "Current"
-	if err := d.beginKey(ctx, op, key); err != nil {
-		return driver.Row{}, err
-	}
-	defer d.storage.mu.Unlock()
-	s := d.storage.current(key)
-	if s == nil {
-		return driver.Row{}, failKey(op, key, errNoSession)
-	}
 	return s.copyRow(), nil
 }
 

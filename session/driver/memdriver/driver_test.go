@@ -50,11 +50,11 @@ func TestFail(t *testing.T) {
 	full = true
 	for name, call := range map[string]func() error{
 		"Append main a": func() error {
-			_, err := d.Append(ctx, ref, []driver.Line{user("1"), user("2")}, driver.Anywhere)
+			_, err := d.Append(ctx, ref, []driver.Line{user("1"), user("2")}, driver.Anywhere, nil)
 			return err
 		},
-		"LoadOrCreate main c": func() error {
-			_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("c"))
+		"Load main c": func() error {
+			_, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("c"))
 			return err
 		},
 		"Create main c": func() error {
@@ -76,13 +76,13 @@ func TestFail(t *testing.T) {
 		}
 	}
 	asked = ""
-	_, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("c"))
+	_, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("c"))
 	require.NoError(t, err)
 	require.Empty(t, asked)
 	full = false
-	end, err := d.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
+	end, err := d.Append(ctx, ref, nil, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
 	require.NoError(t, err)
-	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, end.End)
+	_, err = d.Append(ctx, ref, []driver.Line{user("1")}, end.End, nil)
 	require.NoError(t, err)
 }
 
@@ -104,7 +104,7 @@ func TestDamage(t *testing.T) {
 	first := driver.Line{ID: "1", Data: []byte(`{"type":"user","id":"1","batch":2,"idem":"key","content":"a"}`)}
 	second := driver.Line{ID: "2", Data: []byte(`{"type":"user","id":"2","part":2,"content":"b"}`)}
 	lines := []driver.Line{first, {Data: []byte(`{"torn`)}, second, {Data: []byte(`{"no":"type"}`)}}
-	added, err := d.Append(ctx, ref, lines, driver.Anywhere)
+	added, err := d.Append(ctx, ref, lines, driver.Anywhere, nil)
 	require.NoError(t, err)
 	var got []string
 	for rec, err := range d.Scan(ctx, ref, added.Start, driver.Forward, nil) {
@@ -123,7 +123,7 @@ func TestLineBreak(t *testing.T) {
 	d := memdriver.New(nil)
 	ref := create(t, d, "a").Ref()
 	before := state(t, d)
-	_, err := d.Append(t.Context(), ref, []driver.Line{user("1"), {Data: []byte("{\n}")}}, driver.Anywhere)
+	_, err := d.Append(t.Context(), ref, []driver.Line{user("1"), {Data: []byte("{\n}")}}, driver.Anywhere, nil)
 	require.Error(t, err)
 	require.Equal(t, before, state(t, d))
 }
@@ -166,7 +166,7 @@ func TestTurnWaitEnds(t *testing.T) {
 func ExampleReopen() {
 	ctx := context.Background()
 	d := memdriver.New(nil)
-	row, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f000"))
+	row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f000"))
 	if err != nil {
 		fmt.Println(err)
 	}
@@ -174,9 +174,9 @@ func ExampleReopen() {
 
 	d = memdriver.Reopen(d) // the restarted application
 	defer d.Close()
-	again, created, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f001"))
-	fmt.Println(again.ID == row.ID, created, err)
-	// Output: true false <nil>
+	again, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "main:cli:user"}, header("0198f001"))
+	fmt.Println(again.ID == row.ID, err)
+	// Output: true <nil>
 }
 
 func ExampleOptions() {

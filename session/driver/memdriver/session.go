@@ -17,7 +17,7 @@ type session struct {
 	turn    chan struct{}       // holds one element while the turn is locked
 	gone    chan struct{}       // closed when the session is deleted
 
-	deciding chan struct{} // closed when an Update has decided; nil if none is running
+	deciding chan struct{} // closed when an append has decided; nil if none is deciding
 }
 
 // maxLines is the part of a cursor that counts the lines before it.

@@ -50,50 +50,54 @@ type call struct {
 // If the connection is lost before the server has answered, Append finds out whether
 // the lines were written, which takes until the server is back. After half a
 // minute it gives up with an [*UnknownError].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor) (driver.Result, error) {
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	lines, err := linesOf(all)
 	if err != nil {
 		return driver.Result{}, fail("append", ref, err)
 	}
-	res, err := d.append(ctx, ref, at, func(ctx context.Context, c *call) error {
-		c.lines = lines
-		conn, err := d.acquire(ctx)
-		if err != nil {
-			return err
+	res, err := d.append(ctx, ref, func(ctx context.Context, c *call) error {
+		c.at, c.lines = at, lines
+		if decide == nil || len(all) > 0 {
+			conn, err := d.acquire(ctx)
+			if err != nil {
+				return err
+			}
+			err = d.send(ctx, conn, c)
+			conn.Release()
+			if err != nil || decide == nil || c.out.status != "conflict" {
+				return err
+			}
 		}
-		defer conn.Release()
-		return d.send(ctx, conn, c)
+		return d.decided(ctx, c, decide)
 	})
 	return res, fail("append", ref, err)
 }
 
-// Update implements [driver.Driver], with the row of the session locked by an append of
-// no lines.
-func (d *Driver) Update(ctx context.Context, ref driver.Ref, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	res, err := d.append(ctx, ref, driver.Anywhere, func(ctx context.Context, c *call) error {
-		return d.transaction(ctx, func(tx pgx.Tx) error {
-			c.lines, _ = linesOf(nil)
-			if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
-				return err
-			}
-			decided, err := decide(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
-			if err == nil {
-				c.lines, err = linesOf(decided)
-			}
-			if err != nil {
-				return verdict{err}
-			}
-			if len(decided) == 0 {
-				return nil
-			}
-			return d.send(ctx, tx, c)
-		})
+// decided appends the lines that decide returns, with the row of the session locked by
+// an append of no lines.
+func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) error {
+	return d.transaction(ctx, func(tx pgx.Tx) error {
+		c.at = driver.Anywhere
+		c.lines, _ = linesOf(nil)
+		if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
+			return err
+		}
+		decided, err := decide(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
+		if err == nil {
+			c.lines, err = linesOf(decided)
+		}
+		if err != nil {
+			return verdict{err}
+		}
+		if len(decided) == 0 {
+			return nil
+		}
+		return d.send(ctx, tx, c)
 	})
-	return res, fail("update", ref, err)
 }
 
 // append carries out a call with write, and returns its outcome.
-func (d *Driver) append(ctx context.Context, ref driver.Ref, at driver.Cursor, write func(context.Context, *call) error) (res driver.Result, err error) {
+func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.Context, *call) error) (res driver.Result, err error) {
 	if err := d.enter(ctx); err != nil {
 		return res, err
 	}
@@ -105,7 +109,7 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, at driver.Cursor, w
 	defer cancel()
 	var c *call
 	for again := true; again; again = errors.Is(err, errLeaseLost) && c.fence != d.fence(ref) { // released while the append was on its way
-		c = &call{ref: ref, at: at, body: d.known(ref), fence: d.fence(ref)}
+		c = &call{ref: ref, body: d.known(ref), fence: d.fence(ref)}
 		err = d.persist(ctx, func(ctx context.Context) error { return write(ctx, c) }, c.settled(d))
 		if err == nil {
 			err = d.verdict(c)

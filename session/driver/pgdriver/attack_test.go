@@ -41,7 +41,7 @@ func opened(t *testing.T, pool *pgxpool.Pool, schema string) *pgdriver.Driver {
 	t.Helper()
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(t, err)
-	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
+	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
 	require.NoError(t, err)
 	return d
 }
@@ -73,7 +73,7 @@ func TestAttemptOutlivesItsConnection(t *testing.T) {
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run("append, "+level, func(t *testing.T) {
 			testZombie(t, level, func(ctx context.Context, d *pgdriver.Driver) error {
-				_, err := d.Append(ctx, ref, []driver.Line{lineOf("one")}, driver.Anywhere)
+				_, err := d.Append(ctx, ref, []driver.Line{lineOf("one")}, driver.Anywhere, nil)
 				return err
 			}, func(d *pgdriver.Driver) { require.Equal(t, []string{"session", "one"}, idsOf(t, d)) })
 		})
@@ -181,7 +181,7 @@ func TestRefusedAlone(t *testing.T) {
 			if i == 10 {
 				id = "bad"
 			}
-			_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(id)}, driver.Anywhere)
+			_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(id)}, driver.Anywhere, nil)
 			if (err != nil) != (id == "bad") {
 				t.Errorf("%s: %v", id, err)
 			}
@@ -202,9 +202,9 @@ func TestTextsThatCannotBeHeld(t *testing.T) {
 		"id":   {ID: "a\x00", Type: "custom", Data: []byte("{}")},
 		"type": {ID: "a", Type: "\xff", Data: []byte("{}")},
 	} {
-		_, err := d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere)
+		_, err := d.Append(t.Context(), ref, []driver.Line{line}, driver.Anywhere, nil)
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
-		_, err = d.Update(t.Context(), ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return []driver.Line{line}, nil })
+		_, err = d.Append(t.Context(), ref, nil, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) { return []driver.Line{line}, nil })
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
 	}
 	require.Equal(t, []string{"session"}, idsOf(t, d))
@@ -215,7 +215,7 @@ func TestTextsThatCannotBeHeld(t *testing.T) {
 			return row, line
 		})
 		require.NoError(t, err)
-		got, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: key})
+		got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: key}, nil)
 		require.NoError(t, err)
 		require.Equal(t, key, got.Key)
 		require.Equal(t, row.ID, got.ID)
@@ -230,11 +230,11 @@ func TestFullSession(t *testing.T) {
 	d := opened(t, pool, schema)
 	_, err := pool.Exec(t.Context(), "UPDATE "+schema+".sessions SET lines = (1 << 24) - 2")
 	require.NoError(t, err)
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a"), lineOf("b")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a"), lineOf("b")}, driver.Anywhere, nil)
 	require.ErrorContains(t, err, "16777215 lines")
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.NoError(t, err)
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("b")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("b")}, driver.Anywhere, nil)
 	require.ErrorContains(t, err, "16777215 lines")
 	require.NoError(t, d.Close())
 }
@@ -247,7 +247,7 @@ func TestClosedPool(t *testing.T) {
 	release, err := d.LockTurn(t.Context(), ref, false)
 	require.NoError(t, err)
 	pool.Close()
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
 	_, err = d.Get(t.Context(), ref)
 	require.ErrorIs(t, err, puddle.ErrClosedPool)
@@ -272,10 +272,10 @@ func TestIsolationOfTheRole(t *testing.T) {
 			all.Go(func() {
 				d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 				if err == nil {
-					_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
+					_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
 				}
 				for n := 0; n < 3 && err == nil; n++ {
-					_, err = d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint(i, "-", n))}, driver.Anywhere)
+					_, err = d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint(i, "-", n))}, driver.Anywhere, nil)
 				}
 				if drivers[i] = d; err != nil {
 					t.Errorf("%s: %v", level, err)
@@ -346,7 +346,7 @@ func TestNamesOfSchemas(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for n, got := 0, (driver.Ref{}); got != ref; n++ { // by its name, not by looking
-		_, err := there.Append(t.Context(), ref, []driver.Line{lineOf(strconv.Itoa(n))}, driver.Anywhere)
+		_, err := there.Append(t.Context(), ref, []driver.Line{lineOf(strconv.Itoa(n))}, driver.Anywhere, nil)
 		require.NoError(t, err)
 		select {
 		case got = <-heard:

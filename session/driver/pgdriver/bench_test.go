@@ -117,7 +117,7 @@ func appendInCrowd(ctx context.Context, pool *pgxpool.Pool, schema string, args 
 		}
 		defer func() { _ = d.Close() }()
 		add = func(ctx context.Context, session int, line driver.Line) error {
-			_, err := d.Append(ctx, driver.Ref{Agent: "main", ID: fmt.Sprint("s", session)}, []driver.Line{line}, driver.Anywhere)
+			_, err := d.Append(ctx, driver.Ref{Agent: "main", ID: fmt.Sprint("s", session)}, []driver.Line{line}, driver.Anywhere, nil)
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func BenchmarkLoad(b *testing.B) {
 		for i := range 100 {
 			lines = append(lines, note(fmt.Sprint(n, "-", i)))
 		}
-		_, err := d.Append(b.Context(), row.Ref(), lines, driver.Anywhere)
+		_, err := d.Append(b.Context(), row.Ref(), lines, driver.Anywhere, nil)
 		require.NoError(b, err)
 	}
 	var took [2][]time.Duration
@@ -243,7 +243,7 @@ func BenchmarkWake(b *testing.B) {
 		defer func() { require.NoError(b, d.Close()) }()
 		drivers = append(drivers, d)
 	}
-	_, _, err := drivers[0].LoadOrCreate(b.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
+	_, err := drivers[0].Load(b.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
 	require.NoError(b, err)
 	woken := make(chan struct{}, 1)
 	stop, err := drivers[1].Watch(ref, func(driver.Ref, error) {
@@ -260,7 +260,7 @@ func BenchmarkWake(b *testing.B) {
 		for len(woken) > 0 {
 			<-woken
 		}
-		_, err := drivers[0].Append(b.Context(), ref, []driver.Line{note("n")}, driver.Anywhere)
+		_, err := drivers[0].Append(b.Context(), ref, []driver.Line{note("n")}, driver.Anywhere, nil)
 		require.NoError(b, err)
 		start := time.Now()
 		<-woken

@@ -62,7 +62,7 @@ func talk(ctx context.Context, url string, args []string) error {
 		}
 		return work(ctx, d, n, func(did deed) error { return json.NewEncoder(os.Stdout).Encode(did) })
 	}
-	row, _, err := d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
+	row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
 		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})
@@ -71,7 +71,7 @@ func talk(ctx context.Context, url string, args []string) error {
 	}
 	say := func(n int) (string, error) {
 		e := transcript.Entry{ID: fmt.Sprintf("%s-%d", args[1], n), Body: transcript.Custom{Name: "n"}}
-		_, err := d.Append(ctx, row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
+		_, err := d.Append(ctx, row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
 		return e.ID, err
 	}
 	if args[1] == "holder" {

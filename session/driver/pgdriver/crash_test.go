@@ -212,7 +212,7 @@ func TestClientKilled(t *testing.T) {
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(t, err)
 	seen := map[string]int{}
-	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "key"})
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, nil)
 	require.NoError(t, err)
 	for rec, err := range d.Scan(t.Context(), row.Ref(), 0, driver.Forward, nil) {
 		require.NoError(t, err)

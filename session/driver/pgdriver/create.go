@@ -14,23 +14,18 @@ import (
 
 var errInUse = fmt.Errorf("the ID is in use, nothing was written: %w", fs.ErrExist)
 
-// LoadOrCreate implements [driver.Driver].
-func (d *Driver) LoadOrCreate(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+// Load implements [driver.Driver].
+func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, err error) {
 	if err := d.enter(ctx); err != nil {
-		return row, false, failKey("load or create", key, err)
+		return row, failKey("load", key, err)
 	}
 	defer d.ops.Done()
-	for {
-		row, err = d.current(ctx, key)
-		if err == nil || !errors.Is(err, errNoSession) {
-			break
-		}
-		row, err = d.create(ctx, key, header, nil, true)
-		if created = err == nil; !errors.Is(err, errAgain) {
-			break
+	for err = errAgain; errors.Is(err, errAgain); {
+		if row, err = d.current(ctx, key); errors.Is(err, errNoSession) && header != nil {
+			row, err = d.create(ctx, key, header, nil, true)
 		}
 	}
-	return row, created, failKey("load or create", key, err)
+	return row, failKey("load", key, err)
 }
 
 // Create implements [driver.Driver].

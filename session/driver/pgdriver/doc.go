@@ -7,8 +7,8 @@
 //
 // It passes the suite of package sessiontest, as the file driver does. A line is a row
 // with the bytes that were appended; one call of a function in the database appends,
-// under the lock of the session's row. Appends of one process to one session that come
-// at the same time share a transaction.
+// under the lock of the session's row. Package session joins concurrent appends of a
+// process to a session into one call.
 //
 // # Durability
 //
@@ -69,8 +69,8 @@ package pgdriver
 // A cursor is the number of the body, which an erase changes, followed by the number of
 // the line. A cursor of replaced lines therefore fails.
 //
-// An append is one call of a function under the lock of the session's row. Concurrent
-// appends of one process to one session share an implicit transaction.
+// An append is one call of a function under the lock of the session's row, in an implicit
+// transaction.
 //
 // pgconn can report a safe retry after a commit: killed backends showed it. So before
 // it sends lines again, the driver searches for the first one's ID under the row's

@@ -48,7 +48,7 @@ func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() st
 			ID:   fmt.Sprintf("0193a2c4-5d6e-7f80-91a2-%012d", n),
 			Body: transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser, Content: transcript.UserText(text()).Content},
 		}
-		_, err := d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
+		_, err := d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
 		require.NoError(t, err)
 	}
 	return ref

@@ -26,7 +26,7 @@ func TestLongLines(t *testing.T) {
 	for i := range 2 {
 		text := strings.Repeat(fmt.Sprint(i, "汉\\u0000"), 16<<20/10)
 		e := transcript.Entry{ID: fmt.Sprint("long", i), Body: transcript.Custom{Name: "n", Data: []byte(`"` + text + `"`)}}
-		_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint("short", i)), {ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere)
+		_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint("short", i)), {ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
 		require.NoError(t, err)
 		want = append(want, string(lineOf(fmt.Sprint("short", i)).Data), string(e.Line()))
 	}
@@ -109,7 +109,7 @@ func TestStatementsForgotten(t *testing.T) {
 			return err
 		},
 		"append": func(d *pgdriver.Driver) error {
-			_, err := d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+			_, err := d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 			return err
 		},
 		"archive": func(d *pgdriver.Driver) error {
@@ -176,13 +176,13 @@ func TestRoleWithoutRights(t *testing.T) {
 	require.NoError(t, d.Close())
 	d, err = pgdriver.Open(t.Context(), app, opts)
 	require.NoError(t, err)
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.ErrorContains(t, err, "lacks a right")
 	require.NoError(t, d.Close())
 	exec("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {s} TO {r}")
 	exec("GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {s} TO {r}")
 	d = opened(t, app, schema)
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	release, err := d.LockTurn(t.Context(), ref, false)
 	require.NoError(t, err)

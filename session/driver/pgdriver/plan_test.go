@@ -29,7 +29,7 @@ func TestIndexScans(t *testing.T) {
 	var row driver.Row
 	counted(t, pool, schema, func(pool *pgxpool.Pool, d *pgdriver.Driver) {
 		var err error
-		row, _, err = d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: "key"}, header)
+		row, err = d.Load(ctx, driver.KeyRef{Agent: "main", Key: "key"}, header)
 		require.NoError(t, err)
 		exec := func(sql string) {
 			t.Helper()
@@ -62,9 +62,9 @@ func TestIndexScans(t *testing.T) {
 		for n := range rounds {
 			e := transcript.Entry{ID: fmt.Sprint("e", n), Body: transcript.Custom{Name: "n"}}
 			line := driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
-			_, err := d.Append(ctx, row.Ref(), []driver.Line{line}, driver.Anywhere)
+			_, err := d.Append(ctx, row.Ref(), []driver.Line{line}, driver.Anywhere, nil)
 			require.NoError(t, err)
-			_, err = d.Current(ctx, driver.KeyRef{Agent: "main", Key: "key"})
+			_, err = d.Load(ctx, driver.KeyRef{Agent: "main", Key: "key"}, nil)
 			require.NoError(t, err)
 			list, err := d.List(ctx, "main", driver.Position{UpdatedAt: time.Unix(int64(sessions/2), 0), ID: "~"}, 20)
 			require.NoError(t, err)

@@ -96,7 +96,7 @@ func (m *mixer) step(ctx context.Context) error {
 	}
 	what := m.rnd.IntN(20)
 	if len(list) == 0 || what < 2 {
-		row, _, err := m.d.LoadOrCreate(ctx, driver.KeyRef{Agent: "main", Key: key}, m.header(key))
+		row, err := m.d.Load(ctx, driver.KeyRef{Agent: "main", Key: key}, m.header(key))
 		return m.did(err, event{Op: "load", Session: row.ID, Key: key, Gen: row.Gen})
 	}
 	row := list[m.rnd.IntN(len(list))]
@@ -135,7 +135,7 @@ func (m *mixer) step(ctx context.Context) error {
 		turn := m.id()
 		for _, what := range []string{"begin", "end"} {
 			line := m.user(what + " " + turn)
-			_, err := m.d.Append(ctx, ref, []driver.Line{line}, driver.Anywhere)
+			_, err := m.d.Append(ctx, ref, []driver.Line{line}, driver.Anywhere, nil)
 			if err := m.did(err, event{Op: "append", Session: ref.ID, Lines: []string{line.ID}}); err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func (m *mixer) step(ctx context.Context) error {
 	case 14, 15:
 		e := transcript.Entry{ID: m.id(), Idem: fmt.Sprint("idem", m.rnd.IntN(5)), IdemHash: "hash", Body: transcript.Custom{Name: "n"}}
 		var ids []string
-		_, err := m.d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+		_, err := m.d.Append(ctx, ref, nil, driver.Anywhere, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 			ids = nil
 			for rec, err := range m.d.Scan(ctx, ref, 0, driver.Forward, nil) {
 				if err != nil || rec.Entry.Idem == e.Idem {
@@ -168,7 +168,7 @@ func (m *mixer) step(ctx context.Context) error {
 			}
 		}
 		line := m.user("after " + head)
-		_, err := m.d.Append(ctx, ref, []driver.Line{line}, end)
+		_, err := m.d.Append(ctx, ref, []driver.Line{line}, end, nil)
 		return m.did(err, event{Op: "append", Session: ref.ID, Lines: []string{line.ID}})
 	}
 	var lines []driver.Line
@@ -178,7 +178,7 @@ func (m *mixer) step(ctx context.Context) error {
 		line := m.user(fmt.Sprintf("of %s %d", first, i))
 		lines, ids = append(lines, line), append(ids, line.ID)
 	}
-	_, err = m.d.Append(ctx, ref, lines, driver.Anywhere)
+	_, err = m.d.Append(ctx, ref, lines, driver.Anywhere, nil)
 	return m.did(err, event{Op: "append", Session: ref.ID, Lines: ids})
 }
 

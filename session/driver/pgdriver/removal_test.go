@@ -45,9 +45,9 @@ func TestAsyncRemoval(t *testing.T) {
 		exec("TRUNCATE {s}.seen")
 		return levels
 	}
-	_, _, err = d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
+	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
 	require.NoError(t, err)
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"INSERT-lines": "off"}, seen())
 	hash := strings.Repeat("ab", 32)
@@ -87,11 +87,11 @@ func TestLockedByAnother(t *testing.T) {
 	require.NoError(t, err)
 	for name, call := range map[string]func(context.Context) error{
 		"append": func(ctx context.Context) error {
-			_, err := d.Append(ctx, ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+			_, err := d.Append(ctx, ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 			return err
 		},
 		"update": func(ctx context.Context) error {
-			_, err := d.Update(ctx, ref, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
+			_, err := d.Append(ctx, ref, nil, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) { return nil, nil })
 			return err
 		},
 		"delete":  func(ctx context.Context) error { return d.Delete(ctx, driver.Anywhere, ref) },
@@ -105,7 +105,7 @@ func TestLockedByAnother(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded, name)
 	}
 	require.NoError(t, tx.Rollback(t.Context()))
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 }
@@ -124,13 +124,13 @@ func TestServerDiskFull(t *testing.T) {
 	exec(`CREATE FUNCTION {s}.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		PERFORM nextval('{s}.tries'); RAISE 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`)
 	exec("CREATE TRIGGER f BEFORE INSERT ON {s}.lines FOR EACH ROW EXECUTE FUNCTION {s}.full()")
-	_, err := d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err := d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.ErrorContains(t, err, "No space left")
 	var tries int
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT last_value FROM "+schema+".tries").Scan(&tries))
 	require.Equal(t, 1, tries)
 	exec("DROP TRIGGER f ON {s}.lines")
-	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 }

@@ -59,16 +59,7 @@ func (d *Driver) get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 	return readRow(d.row(ctx, "SELECT "+rowColumns+" FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2", ref.Agent, ref.ID))
 }
 
-// Current implements [driver.Driver].
-func (d *Driver) Current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
-	if err := d.enter(ctx); err != nil {
-		return driver.Row{}, failKey("current", key, err)
-	}
-	defer d.ops.Done()
-	row, err := d.current(ctx, key)
-	return row, failKey("current", key, err)
-}
-
+// current returns the row of the current session of a key.
 func (d *Driver) current(ctx context.Context, key driver.KeyRef) (driver.Row, error) {
 	if err := driver.CheckKey(key); err != nil {
 		return driver.Row{}, err

@@ -37,7 +37,7 @@ func TestStoppedHolder(t *testing.T) {
 
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema, Lease: lease})
 	require.NoError(t, err)
-	row, err := d.Current(t.Context(), driver.KeyRef{Agent: "main", Key: "key"})
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, nil)
 	require.NoError(t, err)
 	_, err = d.LockTurn(t.Context(), row.Ref(), false)
 	require.Error(t, err, "the turn is held")
@@ -69,7 +69,7 @@ func TestAppendsBesideTurns(t *testing.T) {
 	pool := poolOf(t, server)
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})
 	require.NoError(t, err)
-	row, _, err := d.LoadOrCreate(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
 		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})
@@ -98,7 +98,7 @@ func TestAppendsBesideTurns(t *testing.T) {
 		talking.Go(func() error {
 			for n := range 50 {
 				e := transcript.Entry{ID: fmt.Sprint(who, "-", n), Body: transcript.Custom{Name: "n"}}
-				if _, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere); err != nil {
+				if _, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil); err != nil {
 					return err
 				}
 			}

@@ -172,11 +172,11 @@ func TestUnheardCommit(t *testing.T) {
 		check      func(t *testing.T, ref driver.Ref)
 	}{
 		{"append", ".append(", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Append(ctx, ref, []driver.Line{lineOf("two"), lineOf("three")}, driver.Anywhere)
+			_, err := d.Append(ctx, ref, []driver.Line{lineOf("two"), lineOf("three")}, driver.Anywhere, nil)
 			return err
 		}, func(t *testing.T, ref driver.Ref) { lines(t, ref, "two", "three") }},
 		{"append that is decided", "commit\x00", func(ctx context.Context, ref driver.Ref) error {
-			_, err := d.Update(ctx, ref, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+			_, err := d.Append(ctx, ref, nil, driver.Anywhere, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
 				for _, err := range d.Scan(ctx, ref, 0, driver.Forward, nil) {
 					if err != nil {
 						return nil, err

@@ -23,7 +23,7 @@ func outline(h rebuild.History) string {
 		for _, b := range m.Content {
 			switch b := b.(type) {
 			default:
-				texts = append(texts, b.BlockType())
+				texts = append(texts, transcript.BlockType(b))
 			case transcript.TextBlock:
 				texts = append(texts, strings.ReplaceAll(b.Text, rebuild.SummaryHeading+"\n", "summary:"))
 			case transcript.ToolCallBlock:

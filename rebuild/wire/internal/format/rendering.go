@@ -34,10 +34,12 @@ const (
 
 // A Rendering is what rendering one request has in common for every provider.
 type Rendering struct {
-	Req    transcript.Request
-	API    string // that the request goes to
-	IDs    idMap
-	report rebuild.Report
+	Req transcript.Request
+	API string // that the request goes to
+	IDs idMap
+	// Prefill leaves an answer at the end for the model to continue.
+	Prefill bool
+	report  rebuild.Report
 }
 
 // NewRendering returns the rendering of a request to an API.
@@ -56,6 +58,13 @@ func (r *Rendering) Note(rule rebuild.Rule, entry, detail string) {
 // Native reports whether the model that the request goes to made a block.
 func (r *Rendering) Native(o transcript.Origin) bool {
 	return o == Vouched || o.API == r.API && SameModel(o.Model, r.Req.Model)
+}
+
+// Kin reports whether a block is native, or made in the same API by another model of the
+// provider. Such models take each other's blocks of tools that the provider ran.
+func (r *Rendering) Kin(o transcript.Origin) bool {
+	both := func(name string) bool { return strings.Contains(o.Model, name) && strings.Contains(r.Req.Model, name) }
+	return r.Native(o) || o.API == r.API && (both("claude") || both("gpt") || both("gemini"))
 }
 
 // Ext returns the members that an answer of this API left with a block, nil if
@@ -173,13 +182,13 @@ const TakesNone = "the model takes none"
 
 // TakesNo reports whether the model takes no media of the kind of b.
 func (r *Rendering) TakesNo(b transcript.Block) bool {
-	return !r.Req.Takes.Has(transcript.Form(b.BlockType() + "s"))
+	return !r.Req.Takes.Has(transcript.Form(transcript.BlockType(b) + "s"))
 }
 
 // Parts returns the rendering of b in a user message or a result.
 func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []transcript.Block {
 	if transcript.IsMedia(b) && r.TakesNo(b) {
-		return PlainText(r.LeftOut(entry, b.BlockType(), TakesNone))
+		return PlainText(r.LeftOut(entry, transcript.BlockType(b), TakesNone))
 	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -201,30 +210,49 @@ func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []trans
 		return m.Document(entry, b)
 	case transcript.RawBlock:
 		audio := js.Get(b.JSON, "input_audio")
-		if r.API == APIOpenAIChat && b.BlockType() == "input_audio" && jsontext.Valid(b.JSON) && js.String(audio, "data") != "" && js.String(audio, "format") != "" {
-			return []transcript.Block{b}
+		if data, kind := js.String(audio, "data"), js.String(audio, "format"); transcript.BlockType(b) == "input_audio" && jsontext.Valid(b.JSON) && data != "" && kind != "" {
+			return m.Document(entry, transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "audio/" + kind, Data: data}})
 		}
 	}
 	return PlainText(r.Plain(entry, b))
 }
 
-// Drop leaves out a block that an answer cannot have.
-func (r *Rendering) Drop(entry string, b transcript.Block) {
-	rule, kind := rebuild.Rule("dropped-block"), BlockType(b)
-	if kind == "redacted_thinking" || kind == "thinking" {
+// Instead returns the text that replaces a block that an answer cannot have, if it is of
+// a tool that a provider ran. It leaves out any other.
+func (r *Rendering) Instead(entry string, b transcript.Block) (text transcript.TextBlock, ok bool) {
+	kind := BlockType(b)
+	if raw, isRaw := b.(transcript.RawBlock); isRaw && kind != "search_result" {
+		text.Text = spokenText(raw)
+	}
+	rule := rebuild.Rule("dropped-block")
+	switch {
+	case text.Text != "":
+		rule = "replaced-block"
+	case kind == "redacted_thinking", kind == "thinking":
 		rule = "dropped-thinking"
 	}
 	r.Note(rule, entry, kind+" in an answer")
+	return text, text.Text != ""
 }
 
 // ToolMembers returns the members that define a tool, its schema under a name. One
-// without a schema gets the default one, if that is not empty.
-func ToolMembers(t transcript.Tool, name, none string) []any {
+// without a schema gets the default one, if that is not empty. Of the rare
+// members it returns those that the target takes.
+func ToolMembers(t transcript.Tool, name, none string, takes ...string) []any {
 	schema := t.InputSchema
 	if jsontext.IsNull(schema) {
 		schema = json.RawMessage(none)
 	}
-	return []any{"name", t.Name, "description", js.Opt(t.Description), name, schema}
+	members := []any{"name", t.Name, "description", js.Opt(t.Description), name, schema}
+	callers, _ := json.Marshal(t.AllowedCallers) // never fails
+	all := map[string]json.RawMessage{
+		"strict": js.When(t.Strict, "true"), "defer_loading": js.When(t.DeferLoading, "true"), "input_examples": t.InputExamples,
+		"allowed_callers": js.When(len(t.AllowedCallers) > 0, string(callers)), "cache_control": t.CacheControl,
+	}
+	for _, name := range takes {
+		members = append(members, name, all[name])
+	}
+	return members
 }
 
 // InputObject returns the input of a call. Input that is not an object is not repaired
@@ -254,9 +282,9 @@ func (r *Rendering) Plain(entry string, b transcript.Block) string {
 		r.Note("replaced-block", entry, "a context block")
 		return rebuild.ContextText(b).Text
 	case transcript.RawBlock:
-		if IsSearchResult(b.JSON) {
-			r.Note("replaced-block", entry, "a search result")
-			return searchText(b.JSON)
+		if text := spokenText(b); text != "" {
+			r.Note("replaced-block", entry, transcript.BlockType(b))
+			return text
 		}
 	}
 	return r.LeftOut(entry, BlockType(b), "")
@@ -280,21 +308,12 @@ func printable(kind string) string {
 	return kind
 }
 
-// BlockType is BlockType for a block that may be nil.
+// BlockType is [transcript.BlockType] for a block that may be nil.
 func BlockType(b transcript.Block) string {
 	if b == nil {
 		return "block"
 	}
-	return b.BlockType()
-}
-
-// searchText returns the title, the source and the texts of a search result.
-func searchText(obj []byte) string {
-	texts := []string{"[" + js.String(obj, "title") + ", " + js.String(obj, "source") + "]"}
-	for e := range jsontext.Elements(js.Get(obj, "content")) {
-		texts = append(texts, js.String(e, "text"))
-	}
-	return strings.Join(texts, "\n")
+	return transcript.BlockType(b)
 }
 
 // AboutDocument returns the title and the context of a document as a text.
@@ -317,4 +336,58 @@ func IsSearchResult(obj []byte) bool {
 	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
 		return js.String(e, "type") != "text" || rebuild.IsBlank(js.String(e, "text"))
 	})
+}
+
+// spoken are the opaque blocks, and the members of those of Gemini and Bedrock, that are
+// a text for models that do not take them: of tools that a provider ran, and of searches.
+var spoken = strings.Fields(`server_tool_use mcp_tool_use web_search_tool_result web_fetch_tool_result code_execution_tool_result
+	bash_code_execution_tool_result text_editor_code_execution_tool_result tool_search_tool_result advisor_tool_result mcp_tool_result
+	web_search_call file_search_call code_interpreter_call mcp_call executableCode codeExecutionResult toolUse toolResult
+	search_result tool_reference`)
+
+// unspoken are members of these without meaning for another model.
+var unspoken = strings.Fields(`type id tool_use_id toolUseId container_id file_id encrypted_content encrypted_index encrypted_stdout
+	signature status cache_control caller ext`)
+
+// IsSpoken reports whether a block is one of these.
+func IsSpoken(b transcript.RawBlock) bool { return slices.Contains(spoken, transcript.BlockType(b)) }
+
+// spokenText returns one of these blocks as its type and a line for each value in it, or "".
+func spokenText(b transcript.RawBlock) string {
+	kind, whole := transcript.BlockType(b), []byte(b.JSON)
+	for _, opaque := range []string{"part", "block"} {
+		for name, value := range jsontext.Members(js.Get(whole, opaque)) {
+			if slices.Contains(spoken, name) {
+				kind, whole = name, value
+			}
+		}
+	}
+	if !slices.Contains(spoken, kind) || !jsontext.Valid(b.JSON) {
+		return ""
+	}
+	lines := []string{"[" + kind + "]"}
+	var add func(name string, value []byte)
+	add = func(name string, value []byte) {
+		value = jsontext.Trim(value)
+		text, isText := jsontext.String(value)
+		switch {
+		case slices.Contains(unspoken, name), jsontext.IsNull(value), isText && (rebuild.IsBlank(text) || len(text) > 256 && IsBase64(text)):
+		case jsontext.IsObject(value):
+			for name, v := range jsontext.Members(value) {
+				add(name, v)
+			}
+		case jsontext.IsArray(value):
+			for v := range jsontext.Elements(value) {
+				add(name, v)
+			}
+		case isText:
+			lines = append(lines, name+": "+text)
+		default:
+			lines = append(lines, name+": "+string(value))
+		}
+	}
+	if add("", whole); len(lines) == 1 {
+		return ""
+	}
+	return strings.Join(lines, "\n")
 }

@@ -81,13 +81,18 @@ func MediaType(data string) string {
 	return ""
 }
 
-// MaxSide is the longest side in pixels of an image that Claude takes.
-const MaxSide = 8000
-
-// IsTooWide reports whether a side of an image is longer than [MaxSide].
-func IsTooWide(s transcript.Source) bool {
+// ImageProblem explains why Claude does not take an image, by its size: the Messages
+// API counts base64, and Converse 3.75 MB before it, which is the same.
+func ImageProblem(s transcript.Source) string {
+	const maxBytes, maxSide = 5 << 20, 8000 // of base64, and pixels
 	w, h := imagesize.Of(&s)
-	return max(w, h) > MaxSide
+	switch {
+	case len(s.Data) > maxBytes:
+		return "more than 5 MB"
+	case max(w, h) > maxSide:
+		return "more than 8,000 pixels"
+	}
+	return ""
 }
 
 // IsBase64 reports whether s is padded standard base64 of at least one byte.

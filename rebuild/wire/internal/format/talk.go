@@ -24,6 +24,7 @@ type Said struct {
 	CallID    string      // of a result
 	Audio     string      // ID of what the answer said aloud
 	Reasoning []js.Member // as the members that it came in
+	Prefix    string      // the member that asks the model to continue it
 }
 
 // A talker renders for one of these APIs.
@@ -45,6 +46,21 @@ func (r *Talk) Messages(t talker) {
 			r.Note("empty-message", OriginOf(m, 0).Entry, "nothing is left of an answer")
 		}
 	}
+	if n := len(r.Req.Messages); n > 0 && !r.dropped {
+		if end := r.Ending(r.Req.Messages[n-1]); end != nil {
+			r.Out = append(r.Out, Said{Role: "user", Parts: end})
+		}
+	}
+}
+
+// Ending returns the text of the user after an answer at the end, which many models
+// refuse. It is nil if none has to follow the last message.
+func (r *Rendering) Ending(last transcript.Message) []transcript.Block {
+	if last.Role != transcript.RoleAssistant || r.Prefill || HasCalls(last.Content) {
+		return nil
+	}
+	r.Note("added-text", "", "after the answer at the end")
+	return PlainText("Continue.")
 }
 
 // user renders results, and one message of their leftovers and of the rest. A later

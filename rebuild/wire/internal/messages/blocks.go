@@ -43,7 +43,7 @@ func (r *Renderer) UserBlocks(entry string, b transcript.Block) []transcript.Blo
 		return format.PlainText(r.Plain(entry, b))
 	}
 	if problem != "" {
-		return format.PlainText(r.LeftOut(entry, b.BlockType(), problem))
+		return format.PlainText(r.LeftOut(entry, transcript.BlockType(b), problem))
 	}
 	return []transcript.Block{r.Known(entry, b, true)}
 }
@@ -53,16 +53,21 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 	content := make([]transcript.Block, 0, len(b.Content))
 	for _, c := range b.Content {
 		text := ""
-		switch c.(type) {
+		switch raw := c.(type) {
 		case transcript.ToolResultBlock, transcript.ToolCallBlock:
-			text = r.LeftOut(entry, c.BlockType(), "inside a result")
+			text = r.LeftOut(entry, transcript.BlockType(c), "inside a result")
 		case transcript.ImageBlock, transcript.DocumentBlock:
 			if b.IsError {
-				r.Media.Take(c.BlockType())
-				text = r.LeftOut(entry, c.BlockType(), "in an error")
+				r.Media.Take(transcript.BlockType(c))
+				text = r.LeftOut(entry, transcript.BlockType(c), "in an error")
 			}
 		case transcript.RawBlock:
-			if b.IsError {
+			name := rebuild.ToolName(js.String(raw.JSON, "tool_name"))
+			switch known := transcript.BlockType(c) == "tool_reference" && r.Tools[name]; {
+			case known && !b.IsError:
+				content = append(content, transcript.RawBlock{JSON: js.Object("type", "tool_reference", "tool_name", name).Bytes()})
+				continue
+			case b.IsError, isUpload(raw):
 				text = r.Plain(entry, c)
 			}
 		}
@@ -90,7 +95,7 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 // Members that refer to the provider's own state stay only in a native block.
 // Dropping ext is not reported: it means nothing to another provider.
 func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcript.Block {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	text, isText := b.(transcript.TextBlock)
 	markable := !isText || !rebuild.IsBlank(text.Text)
 	b, _ = WithExtra(b, func(extra transcript.Extra) (out transcript.Extra) {
@@ -102,6 +107,7 @@ func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcri
 			switch {
 			case name == "ext":
 			case !slices.Contains(r.Optional[kind], name) || !shaped(kind, name, value),
+				name == "caller" && !r.isCaller(value),
 				name == CacheControl && !markable,
 				(name == "citations" || name == "caller" || name == ToolsetName) && !native:
 				r.Note("dropped-member", entry, name+" of a "+kind+" block")
@@ -219,10 +225,6 @@ func (r *Renderer) documentContent(entry string, content json.RawMessage) json.R
 	}).Bytes()
 }
 
-// maxImageBytes is how many bytes of JSON an image may have: the Messages API counts
-// the base64 that it gets.
-const maxImageBytes = 5 << 20
-
 // A MediaBudget is the amount still to be left out, from the beginning.
 type MediaBudget struct {
 	Blocks map[string]int // by their type
@@ -241,11 +243,13 @@ func (m *MediaBudget) Take(kind string) bool {
 // takeBytes returns the problem with the bytes of the next image or document,
 // or "".
 func (m *MediaBudget) takeBytes(source transcript.Source, kind string) string {
+	problem := ""
+	if kind == "image" {
+		problem = format.ImageProblem(source)
+	}
 	switch n := len(source.Data); {
-	case kind == "image" && n > maxImageBytes:
-		return "more than 5 MB"
-	case kind == "image" && format.IsTooWide(source):
-		return "more than 8,000 pixels"
+	case problem != "":
+		return problem
 	case m.Bytes > 0 && n > 0:
 		m.Bytes -= n
 		return "the request has more than 32 MB"

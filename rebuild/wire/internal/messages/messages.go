@@ -5,32 +5,42 @@ package messages
 import (
 	"encoding/json"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
 )
 
 // A Renderer renders the messages of one request for the Messages API.
 type Renderer struct {
 	format.Rendering
-	thinking string // type of the request's member "thinking"
-	reasons  bool   // the last answer calls nothing or begins with reasoning
-	turn     int    // index of the message that started the running turn
-	Media    MediaBudget
-	toolsets map[string]json.RawMessage // by the ID of a call
-	Optional map[string][]string        // optional members of blocks, by type
+	thinking  string // type of the request's member "thinking"
+	reasons   bool   // the last answer calls nothing or begins with reasoning
+	turn      int    // index of the message that started the running turn
+	Media     MediaBudget
+	toolsets  map[string]json.RawMessage // by the ID of a call
+	Optional  map[string][]string        // optional members of blocks, by type
+	Tools     map[string]bool            // names of the tools that references may name
+	stays     map[string]int             // see staying
+	waiting   map[string]bool            // calls that the provider runs, so far without a result
+	container js.Opt                     // that the newest answer with calls ran code in
 
 	PlainPrompts bool // see anthropic.Format
 }
 
-// New returns a renderer with the reasoning that a model can be shown again.
-func New(req transcript.Request, api string) Renderer {
+// New returns a renderer with the reasoning that a model can be shown again. The container
+// is one that the application names.
+func New(req transcript.Request, api, container string) Renderer {
 	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
-	return Renderer{
+	r := Renderer{
 		Rendering: format.NewRendering(req, api, format.IDForm{}),
-		reasons:   true, turn: runningTurn(req.Messages), toolsets: map[string]json.RawMessage{},
+		reasons:   true, turn: runningTurn(req.Messages), toolsets: map[string]json.RawMessage{}, waiting: map[string]bool{}, container: js.Opt(container),
 	}
+	r.stays = r.staying()
+	return r
 }
 
 // blocksOf makes the content of message i.
@@ -38,7 +48,7 @@ type blocksOf func(i int, m transcript.Message) []transcript.Block
 
 // Messages goes through the request once, in order, and only looks back, so no
 // rendering depends on later messages; the exceptions are the start of the
-// running turn and a paused answer at the very end.
+// running turn and calls of the provider's own tools without a result.
 func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 	out := make([]transcript.Message, 0, len(r.Req.Messages))
 	dropped := false
@@ -71,6 +81,17 @@ func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 			r.Note("merged-messages", entry, "")
 		}
 		out, dropped = withSystem(out, m), false
+	}
+	if n := len(out) - 1; n >= 0 && len(out[n].Content) > 0 {
+		last := &out[n].Content[len(out[n].Content)-1]
+		if text, ok := (*last).(transcript.TextBlock); ok && r.Prefill && out[n].Role == transcript.RoleAssistant && !rebuild.IsBlank(text.Text) {
+			text.Text = strings.TrimRightFunc(text.Text, unicode.IsSpace) // the API refuses it there
+			*last = text
+		} else if !isServerTool(*last) {
+			if end := r.Ending(out[n]); end != nil {
+				out = append(out, transcript.Message{Role: transcript.RoleUser, Content: end})
+			}
+		}
 	}
 	return out
 }
@@ -124,7 +145,7 @@ func (r *Renderer) AnswerBlock(o transcript.Origin, b transcript.Block, paired b
 		return r.Known(o.Entry, b, r.Native(o))
 	case transcript.ToolCallBlock:
 		b.ID = r.CallID(o.Entry, b.ID)
-		call, _ := r.Known(o.Entry, b, r.Native(o)).(transcript.ToolCallBlock)
+		call, _ := r.Known(o.Entry, b, r.Kin(o)).(transcript.ToolCallBlock)
 		if name := call.Extra[ToolsetName]; name != nil {
 			r.toolsets[call.ID] = name
 		}
@@ -139,7 +160,9 @@ func (r *Renderer) AnswerBlock(o transcript.Origin, b transcript.Block, paired b
 			return r.rawBlock(o.Entry, b)
 		}
 	}
-	r.Drop(o.Entry, b)
+	if text, ok := r.Instead(o.Entry, b); ok {
+		return text
+	}
 	return nil
 }
 

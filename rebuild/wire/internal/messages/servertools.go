@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,8 +38,8 @@ var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
 // isUnknown reports whether a block of an answer is of a type that only its maker
 // knows, and whole: that goes back as it came, byte for byte.
 func isUnknown(b transcript.RawBlock) bool {
-	switch kind := b.BlockType(); kind {
-	case "", "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "context",
+	switch kind := transcript.BlockType(b); kind {
+	case "", "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "context", "tool_reference",
 		format.OpaqueGemini, format.OpaqueBedrock:
 		return false // without a member that the type has, or not of this API
 	default:
@@ -48,7 +50,7 @@ func isUnknown(b transcript.RawBlock) bool {
 // isUpload reports whether a block announces a file in the container of the
 // provider's code execution. A user or an answer may have it.
 func isUpload(b transcript.RawBlock) bool {
-	return b.BlockType() == "container_upload" && jsontext.Valid(b.JSON) && js.String(b.JSON, "file_id") != ""
+	return transcript.BlockType(b) == "container_upload" && jsontext.Valid(b.JSON) && js.String(b.JSON, "file_id") != ""
 }
 
 var serverResult = []string{"tool_use_id", "content", CacheControl, "caller"}
@@ -59,13 +61,13 @@ var ServerIDs = map[string]string{"server_tool_use": "srvtoolu_", "mcp_tool_use"
 // isServerTool reports whether b is a call of a provider's own tool or a result.
 func isServerTool(b transcript.Block) bool {
 	raw, ok := b.(transcript.RawBlock)
-	return ok && (ServerIDs[raw.BlockType()] != "" || isServerResult(raw) || isUnknownCall(raw))
+	return ok && (ServerIDs[transcript.BlockType(raw)] != "" || isServerResult(raw) || isUnknownCall(raw))
 }
 
 // isServerResult reports whether b is the result of such a call, even of an
 // unknown tool.
 func isServerResult(b transcript.RawBlock) bool {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	return (isUnknown(b) || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil) && js.String(b.JSON, "tool_use_id") != ""
 }
 
@@ -90,12 +92,9 @@ func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Ha
 		return nil, nil
 	}
 	keep, open = map[int]bool{}, map[string]int{}
+	closed := map[string]bool{}
 	for j, b := range m.Content {
-		raw, ok := b.(transcript.RawBlock)
-		if !ok || !r.Native(format.OriginOf(m, j)) || !jsontext.Valid(raw.JSON) {
-			continue
-		}
-		h := of(raw)
+		h := r.half(format.OriginOf(m, j), b, of)
 		call, found := open[h.ID]
 		switch {
 		case h.Alone:
@@ -106,29 +105,31 @@ func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Ha
 			keep[call], keep[j] = true, true
 			delete(open, h.ID)
 			r.IDs.Take(h.ID)
+		case !h.Call && r.waiting[h.ID] && !closed[h.ID]:
+			keep[j], closed[h.ID] = true, true
 		}
 	}
 	return keep, open
 }
 
-// ServerPairs returns the pairs of answer i.
-func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
-	keep, open := r.Pairs(m, func(b transcript.RawBlock) Half {
-		switch {
-		case isServerCall(b), isUnknownCall(b):
-			return Half{ID: js.String(b.JSON, "id"), Call: true}
-		case !isServerResult(b):
-			must := standAlone[b.BlockType()]
-			return Half{Alone: must != "" && js.Get(b.JSON, must) != nil || isUpload(b) || isUnknown(b)}
-		case isUnknown(b) || !jsontext.IsNull(js.Get(b.JSON, "content")):
-			return Half{ID: js.String(b.JSON, "tool_use_id")}
-		}
+// half returns how a block goes back, if it is opaque and of a model that makes such blocks
+// for the target. Blocks that only their maker knows go to no other model.
+func (r *Renderer) half(o transcript.Origin, b transcript.Block, of func(transcript.RawBlock) Half) (h Half) {
+	raw, ok := b.(transcript.RawBlock)
+	if !ok || !r.Kin(o) || !jsontext.Valid(raw.JSON) {
 		return Half{}
-	})
-	// An answer that the provider paused ends with a call or a result of its
-	// own and is continued as it is.
-	if n := len(m.Content); i == len(r.Req.Messages)-1 && n > 0 && isServerTool(m.Content[n-1]) {
-		for id, j := range open {
+	}
+	if h = of(raw); !r.Native(o) && (h.Alone || isUnknown(raw) && r.API == format.APIAnthropic) {
+		return Half{}
+	}
+	return h
+}
+
+// ServerPairs returns the pairs of answer i, and the calls without a result that stay.
+func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
+	keep, open := r.Pairs(m, serverHalf)
+	for id, j := range open {
+		if at, stays := r.stays[id]; stays && at == i {
 			keep[j] = true
 			r.IDs.Take(id)
 		}
@@ -136,9 +137,84 @@ func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
 	return keep
 }
 
+func serverHalf(b transcript.RawBlock) Half {
+	switch {
+	case isServerCall(b), isUnknownCall(b):
+		return Half{ID: js.String(b.JSON, "id"), Call: true}
+	case !isServerResult(b):
+		must := standAlone[transcript.BlockType(b)]
+		return Half{Alone: must != "" && js.Get(b.JSON, must) != nil || isUpload(b) || isUnknown(b)}
+	case isUnknown(b) || !jsontext.IsNull(js.Get(b.JSON, "content")):
+		return Half{ID: js.String(b.JSON, "tool_use_id")}
+	}
+	return Half{}
+}
+
+// staying returns the calls that the provider runs without a result in their answer that
+// stay all the same, with the index of the answer: the result is in the next answer, or in
+// a later one if the code calls the client's tools in all between; or it can still come.
+// The user's messages in between are results alone: other blocks end the code. At the end
+// the API wants the container of code that waits.
+func (r *Renderer) staying() map[string]int {
+	stays, waiting := map[string]int{}, map[string]int{}
+	codes, seen := map[string]bool{}, map[string]bool{}
+	for i, m := range r.Req.Messages {
+		if m.Role == transcript.RoleUser {
+			if slices.ContainsFunc(m.Content, func(b transcript.Block) bool { return !format.IsType[transcript.ToolResultBlock](b) }) {
+				clear(waiting)
+			}
+			continue
+		}
+		called, stood := map[string]bool{}, false // by this answer; its last block is not left out
+		for j, b := range m.Content {
+			o := format.OriginOf(m, j)
+			if call, ok := b.(transcript.ToolCallBlock); ok && r.Kin(o) {
+				r.container = cmp.Or(js.Opt(js.String(call.Extra["ext"], "container")), r.container)
+				id := js.String(call.Extra["caller"], "tool_id")
+				called[id], codes[id] = true, true
+			}
+			h := r.half(o, b, serverHalf)
+			at, open := waiting[h.ID]
+			if stood = h.Call && !open && !seen[h.ID]; stood {
+				waiting[h.ID], called[h.ID], seen[h.ID] = i, true, true
+			} else if stood = h.ID != "" && !h.Call && open; stood {
+				stays[h.ID] = at
+				delete(waiting, h.ID)
+			}
+		}
+		for _, call := range m.ToolCalls() {
+			seen[call.ID] = true
+		}
+		if !format.HasCalls(m.Content) && (i < len(r.Req.Messages)-1 || !stood) {
+			clear(called)
+		}
+		maps.DeleteFunc(waiting, func(id string, _ int) bool { return !called[id] })
+	}
+	for id, at := range waiting {
+		if r.container != "" || !codes[id] {
+			stays[id] = at
+		}
+	}
+	return stays
+}
+
+// isCaller reports whether a value says which code called a tool, and it is running there.
+func (r *Renderer) isCaller(value []byte) bool {
+	id := js.String(value, "tool_id")
+	return id == "" || r.waiting[id]
+}
+
+// Container returns the ID of the container in which code waits for the last results.
+func (r *Renderer) Container() (id js.Opt) {
+	if len(r.waiting) > 0 {
+		id = r.container
+	}
+	return id
+}
+
 // isServerCall reports whether b is a whole call of a provider's own tool.
 func isServerCall(b transcript.RawBlock) bool {
-	kind := b.BlockType()
+	kind := transcript.BlockType(b)
 	rest, ok := strings.CutPrefix(js.String(b.JSON, "id"), ServerIDs[kind])
 	return ServerIDs[kind] != "" && ok && format.IsID(rest) && format.IsID(js.String(b.JSON, "name")) && jsontext.IsObject(js.Get(b.JSON, "input")) &&
 		(kind != "mcp_tool_use" || js.String(b.JSON, "server_name") != "")
@@ -146,7 +222,12 @@ func isServerCall(b transcript.RawBlock) bool {
 
 // rawBlock returns b without members that the API does not know, if they are known.
 func (r *Renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Block {
-	kind := b.BlockType()
+	if h := serverHalf(b); h.Call {
+		r.waiting[h.ID] = true
+	} else {
+		defer delete(r.waiting, h.ID)
+	}
+	kind := transcript.BlockType(b)
 	if rawMembers[kind] == nil {
 		return b
 	}
@@ -154,7 +235,7 @@ func (r *Renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Bloc
 		ok := name == "type" || slices.Contains(rawMembers[kind], name)
 		switch name {
 		case CacheControl, "caller", "citations":
-			ok = ok && shaped(kind, name, value)
+			ok = ok && shaped(kind, name, value) && (name != "caller" || r.isCaller(value))
 		}
 		if !ok && name != "ext" {
 			r.Note("dropped-member", entry, name+" of a "+kind+" block")

@@ -81,6 +81,9 @@ func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []tran
 			if j >= end && !rebuild.Imitates(origins[j]) {
 				why = cmp.Or(why, "the end of the answer")
 			}
+			if r.API == format.APIBedrock && format.HasCalls(out) {
+				why = cmp.Or(why, "behind a call")
+			}
 			if why != "" {
 				r.Note("dropped-thinking", origins[j].Entry, why)
 				continue

@@ -2,6 +2,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -62,7 +63,12 @@ func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []t
 		}
 	}
 	clean, problem := r.Source(b.Source, "document")
+	audio, isAudio := strings.CutPrefix(b.Source.MediaType, "audio/")
 	switch {
+	case isAudio && r.API == format.APIOpenAIChat && b.Source.Type == "base64" && format.IsBase64(b.Source.Data):
+		text(b.Title, b.Context)
+		input := js.Object("data", b.Source.Data, "format", cmp.Or(audioFormats[audio], audio))
+		return append(parts, transcript.RawBlock{JSON: js.Object("type", "input_audio", "input_audio", input).Bytes()})
 	case problem != "":
 		text(b.Context)
 		return append(parts, format.PlainText(r.LeftOut(entry, "document", problem))...)
@@ -93,6 +99,9 @@ func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []t
 	return append(parts, transcript.DocumentBlock{Source: clean, Title: name})
 }
 
+// audioFormats are the names of types of audio in Chat Completions, if they differ.
+var audioFormats = map[string]string{"x-wav": "wav", "mpeg": "mp3"}
+
 // Content returns parts as they are written: one text as a string.
 func Content(parts []transcript.Block, part func(transcript.Block) js.Written) any {
 	if len(parts) == 0 {
@@ -111,12 +120,12 @@ func CallArguments(input json.RawMessage) string {
 	if jsontext.IsNull(input) {
 		return "{}"
 	}
+	if s, ok := jsontext.String(input); ok {
+		input = []byte(s)
+	}
 	if jsontext.HalfSurrogate(input) >= 0 {
 		input = slices.Clone(input)
 		jsontext.MendSurrogates(input)
-	}
-	if s, ok := jsontext.String(input); ok {
-		return s
 	}
 	return string(input)
 }

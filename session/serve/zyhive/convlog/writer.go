@@ -125,7 +125,7 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 		if len(lines) == 0 {
 			return log.Flush(ctx) // earlier entries may not be durable yet
 		}
-		_, _, err := log.AppendDecided(ctx, func(end int64) ([]byte, error) {
+		_, _, err := log.Append(ctx, func(end int64) ([]byte, error) {
 			if err := t.seen.catchUp(log, end); err != nil {
 				return nil, err
 			}

@@ -1,0 +1,68 @@
+package guard
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// partAt returns the innermost object of a list on a path, if it is a part of a message.
+// Names of types in the path have no member.
+func partAt(doc any, path string) any {
+	fold := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
+	var part map[string]any
+	for _, step := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune(".[]", c) }) {
+		switch at := doc.(type) {
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(at) {
+				return nil
+			}
+			doc = at[i]
+			part, _ = doc.(map[string]any)
+		case map[string]any:
+			for name, member := range at {
+				if fold(name) == fold(step) {
+					doc = member
+				}
+			}
+		}
+	}
+	if part["role"] != nil {
+		return nil
+	}
+	return part
+}
+
+// isIn reports whether a block has data in common with a part.
+func isIn(part []string, b transcript.Block) bool {
+	var block any
+	_ = json.Unmarshal(transcript.MarshalBlock(b), &block) // an object
+	return slices.ContainsFunc(data(block), func(s string) bool { return slices.Contains(part, s) })
+}
+
+// data lists the strings in a JSON value that are long enough to be in no other block.
+func data(v any) (all []string) {
+	const least = 20
+	switch v := v.(type) {
+	case string:
+		if _, bytes, ok := strings.Cut(v, ";base64,"); ok {
+			v = bytes
+		}
+		if len(v) >= least {
+			all = append(all, v)
+		}
+	case []any:
+		for _, e := range v {
+			all = append(all, data(e)...)
+		}
+	case map[string]any:
+		for _, e := range v {
+			all = append(all, data(e)...)
+		}
+	}
+	return all
+}

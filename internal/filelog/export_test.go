@@ -1,0 +1,14 @@
+package filelog
+
+import "context"
+
+// Lines returns a decide for [Log.Append] that returns lines.
+func Lines(lines []byte) func(int64) ([]byte, error) {
+	return func(int64) ([]byte, error) { return lines, nil }
+}
+
+// Settle appends no lines, which ends an unterminated tail.
+func (l *Log) Settle(ctx context.Context) (end int64, err error) {
+	_, end, err = l.Append(ctx, Lines(nil))
+	return end, err
+}
