@@ -129,7 +129,7 @@ var testImports = map[string][]string{
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/zyhive", "session/serve/zyhive/convlog"}),
 	"session/serve/openviking":     {"session/driver/memdriver"},
 	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
-	"session/turn":                 {"compact", "guard", "internal/filedriver", "session/driver", "session/driver/memdriver", "session/erase", "session/search", "transcript/redact"},
+	"session/turn":                 {"compact", "guard", "internal/filedriver", "session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "transcript/redact"},
 }
 
 // forTests are packages that no running program imports, examples included: only
