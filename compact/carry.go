@@ -1,7 +1,6 @@
 package compact
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/redact"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -18,8 +16,7 @@ import (
 type carried struct {
 	said, rules, files, errors, ids []transcript.Carried
 
-	// What said and rules become: texts, those of the turn that goes on, and files
-	// of instructions.
+	// The rated forms of said and rules. open are the texts of the unfinished turn.
 	texts, open, instructions []rated
 }
 
@@ -142,9 +139,6 @@ func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcr
 	return list
 }
 
-// masked returns a text without secrets of well-known shapes.
-func masked(text string) string { return redact.Secrets(context.Background(), text) }
-
 func (all *carried) name(entry, text string) {
 	for _, id := range identifiers(text) {
 		all.ids = append(all.ids, transcript.Carried{Entry: entry, Text: id})
@@ -234,11 +228,10 @@ var errorSizes = []int{100, 70, 50}
 // identifiers.
 const mostSaid = 32_000
 
-// fit fills a compaction up to the tokens allowed: four fifths for texts of the
-// user and for instructions, of which the turn that goes on may take half of the
-// tokens, and files of instructions a quarter; half of them at most for the rest,
-// two thirds of which for files, a quarter of the remainder for identifiers, the
-// others for errors.
+// fit fills a compaction up to the tokens allowed. Texts of the user and files of
+// instructions get four fifths: the unfinished turn at most half of all tokens, the
+// files a quarter. The rest gets the remainder, at most half: two thirds for files,
+// then a quarter for identifiers, then errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	open, used := newestWhole(all.open, most/2)
 	share := most*4/5 - used
@@ -301,7 +294,8 @@ func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bo
 		if !ok(i) {
 			continue
 		}
-		dir, name := rebuild.SplitPath(i.Text)
+		end := strings.LastIndexAny(i.Text, `/\`) + 1
+		dir, name := i.Text[:end], i.Text[end:]
 		size := b.size(strconv.Quote(name))
 		if !known[dir] {
 			size += b.size(strconv.Quote(dir))

@@ -134,9 +134,8 @@ func TestCarriedManyFiles(t *testing.T) {
 	require.Less(t, len(read), len(c.Files)/2)
 }
 
-// Without room for all texts of the user, what is rare is there before what was
-// said again and again, gaps are noted, and the identifiers that are missing are
-// named.
+// Without room for all texts of the user, rare sentences come before repeated ones,
+// gaps are noted, and missing identifiers are named.
 func TestCarriedWithoutRoom(t *testing.T) {
 	f := rebuild.New(nil)
 	for i := range 40 {

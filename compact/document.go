@@ -3,6 +3,7 @@ package compact
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/redact"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -200,3 +202,6 @@ func clipTo(s string, n, tail int) string {
 	}
 	return string(runes[:n-tail]) + "\n" + note + "\n" + string(runes[len(runes)-tail:])
 }
+
+// masked returns a text without secrets of well-known shapes.
+func masked(text string) string { return redact.Secrets(context.Background(), text) }

@@ -199,3 +199,8 @@ func filesOf(call transcript.ToolCallBlock) (read, modified []string) {
 func isOneLine(s string) bool {
 	return s != "" && len(s) <= maxIdentifier && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' })
 }
+
+var instructionFile = lazy.New(`(?i)(?:^|[/\\])(?:agents(?:\.\w+)?\.md|claude(?:\.\w+)?\.md|gemini\.md|copilot-instructions\.md|\.cursorrules|\.windsurfrules|\.clinerules|[^/\\]+\.mdc)$`)
+
+// isInstructions is the default of [Options].Instructions.
+func isInstructions(path string) bool { return instructionFile.Get().MatchString(path) }

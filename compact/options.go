@@ -42,7 +42,7 @@ type Options struct {
 	// summary; 0 means a quarter of Window, or what MaxSummary leaves of a third,
 	// less than 0, here, nothing. It never exceeds a third of Room, and not the
 	// greatest of a quarter of the summarised part, 256, and twice the size carried
-	// last. What it takes, the messages that stay verbatim give.
+	// last. The more is carried, the fewer messages stay verbatim.
 	MaxCarried int
 	// Pins are texts that are carried whole, except texts of entries that stay
 	// visible. They come on top of MaxCarried.
@@ -52,9 +52,9 @@ type Options struct {
 	// have.
 	Files func(call transcript.ToolCallBlock) (read, modified []string)
 	// Instructions reports whether a path is one of a file with instructions for
-	// the model. What a call has read of one is carried as a whole, if it fits into
-	// a quarter of MaxCarried, until a call modifies the file. Nil goes by the usual
-	// names: AGENTS.md, CLAUDE.md, .cursorrules and the like.
+	// the model. Run carries the text of the last call that has read the file, until
+	// a call modifies it: all of it if a quarter of MaxCarried is enough. Nil goes by
+	// the usual names: AGENTS.md, CLAUDE.md, .cursorrules and the like.
 	Instructions func(path string) bool
 	// Recall is set if the model is offered the tools of search.RecallTools; the last
 	// line of the summary then mentions them. A guard that offers them sets it for
@@ -75,7 +75,8 @@ type Options struct {
 	// show; a session always does. Nil accepts every cut.
 	Check func(c Cut) bool
 
-	// yields is set if Keep is the default: it gives what is carried, down to least.
+	// yields is set if Keep is the default: carried items take their tokens from
+	// Keep.Tokens, down to least.
 	yields bool
 	least  int
 }

@@ -182,8 +182,8 @@ func newPlanner(h rebuild.History, o Options) *planner {
 	return p
 }
 
-// expected estimates what will be carried: the last items, and of each new text
-// of the user as much as one that is reduced may have.
+// expected estimates the size of the carried items: the last ones, and each new
+// text of the user up to the limit of a reduced one.
 func (p *planner) expected() int {
 	sum := p.listed + p.o.MaxCarried/12
 	for i, m := range p.h.Messages {

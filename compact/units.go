@@ -22,21 +22,27 @@ const (
 	onePiece     = 16
 )
 
-// A unit is carried whole or not at all: a line of a text, a sentence of a long
-// line, or a piece of a long sentence.
+// A unit is carried whole or not at all.
 type unit struct {
-	from, to int      // where it is in the text, in bytes
+	from, to int // its place in the text, in bytes
+	kind     unitKind
 	size     int      // estimated tokens
 	terms    []string // its different words, sorted
-	line     bool     // it is a whole line
-	piece    bool     // it continues the sentence of the unit before
-	note     bool     // it says what an earlier compaction has left out
-	gone     int      // of a note: how many runes
+	gone     int      // of a note: how many runes are missing
 	worth    float64  // for each token
 }
 
-// size is the estimate that units are measured with. The counter of the options
-// measures the outcome.
+type unitKind int
+
+const (
+	aSentence unitKind = iota // of a long line, or the beginning of a long sentence
+	aLine
+	aPiece // it continues the sentence of the unit before
+	aNote  // an earlier compaction left a part out here
+)
+
+// size is an estimate: units are many. The counter of the options measures the
+// outcome.
 func size(text string) int { return max(tokens.Estimator{}.Text(text), 1) }
 
 // divide returns the units of a text, in order. Blank lines are in none.
@@ -50,11 +56,11 @@ func divide(text string) (list []unit) {
 			continue
 		}
 		if gone, ok := leftOut(shown); ok {
-			list = append(list, unit{from: from, to: from + len(shown), note: true, gone: gone, size: size(shown)})
+			list = append(list, unit{from: from, to: from + len(shown), kind: aNote, gone: gone, size: size(shown)})
 			continue
 		}
 		if n := size(shown); n <= mostLine {
-			list = append(list, unit{from: from, to: from + len(shown), size: n, line: true, terms: termsOf(shown)})
+			list = append(list, unit{from: from, to: from + len(shown), kind: aLine, size: n, terms: termsOf(shown)})
 			continue
 		}
 		for len(shown) > 0 {
@@ -82,7 +88,11 @@ func divided(sentence string, from int) (list []unit) {
 			}
 		}
 		part := sentence[:end]
-		list = append(list, unit{from: from, to: from + end, size: size(part), terms: termsOf(part), piece: len(list) > 0})
+		u := unit{from: from, to: from + end, size: size(part), terms: termsOf(part)}
+		if len(list) > 0 {
+			u.kind = aPiece
+		}
+		list = append(list, u)
 		from, sentence = from+end, sentence[end:]
 	}
 	return list
@@ -110,7 +120,7 @@ func termsOf(text string) []string {
 	return slices.Compact(list)
 }
 
-// shortGap is how many runes are left out without a number.
+// shortGap is the number of runes from which a gap names its size.
 const shortGap = 400
 
 var noteOfGap = lazy.New(`^\[(?:…|\.\.\. (\d+) runes left out(?: of entry [^ \]]+)? \.\.\.)\]$`)
@@ -126,8 +136,8 @@ func leftOut(line string) (runes int, ok bool) {
 	return n, m[1] == "" || err == nil
 }
 
-// reduced returns a text with the chosen units alone. A note on a line of its own
-// says what is missing; of a long part it names the entry, if that has an ID.
+// reduced returns a text with the chosen units alone. Each gap is noted on a line
+// of its own; the note of a long one names the entry, if that has an ID.
 func reduced(text, entry string, units []unit, chosen []bool) string {
 	var sb strings.Builder
 	gap, noted := 0, false
@@ -153,7 +163,7 @@ func reduced(text, entry string, units []unit, chosen []bool) string {
 	}
 	for i, u := range units {
 		switch {
-		case u.note:
+		case u.kind == aNote:
 			gap, noted = gap+u.gone, true
 		case !chosen[i]:
 			gap += utf8.RuneCountInString(text[u.from:u.to])

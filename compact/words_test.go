@@ -17,8 +17,8 @@ import (
 // core are the kinds of facts that users are angry about when they are lost.
 var core = []string{aConstraint, aCorrection, aDeferred, aDecision}
 
-// wordsRun holds what was found of the facts that a number of compactions had
-// covered: found[kind][depth].
+// wordsRun counts the facts that were found after a number of compactions:
+// found[kind][depth].
 type wordsRun struct {
 	found           map[string][]recalled
 	carried, filled float64 // the most and the mean, in parts of the window
@@ -68,8 +68,6 @@ func runWords(t *testing.T, w *wordsWork, window, depth int) *wordsRun {
 			kind[at].asked++
 			if strings.Contains(shown, fact.text) || strings.Contains(verbatim, fact.text) {
 				kind[at].found++
-			} else if debugWords {
-				t.Logf("%d/%d missing %s %q in\n%s", run.n, at, fact.kind, fact.text, shown)
 			}
 		}
 		run.carried = max(run.carried, float64(sizeOf(shown))/float64(window))
@@ -127,5 +125,3 @@ func TestUserWords(t *testing.T) {
 		}
 	}
 }
-
-var debugWords = false

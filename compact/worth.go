@@ -12,12 +12,12 @@ import (
 )
 
 // The worth of a unit for each of its tokens is the sum over its different words
-// of ln(1 + N/n) squared, where n of all N units have the word: what is said in
-// every turn is worth little, what was said once is worth much, in any language
-// and without a list of words. docs/BENCHMARKS.md says what the figures gave; the
-// outcome hangs on none of them alone.
+// of the cube of ln(1 + N/n), where n of all N units have the word. So words of
+// every turn are worth little, and a name or number of a single sentence much, in
+// any language and without a list of words. The outcome depends on none of the
+// figures alone; TestUserWords measures it, and docs/BENCHMARKS.md has the results.
 const (
-	unitCost    = 3    // tokens that a unit costs beside its own
+	unitCost    = 3    // tokens that a unit costs in addition to its own
 	fullText    = 60   // tokens; units of a longer text are worth less, by the root
 	oddLine     = .7   // of that at least, for a line unlike both its neighbours
 	unlike      = .25  // share of its words that such a line has in common with one
@@ -34,13 +34,13 @@ const (
 // rated is a text with its units.
 type rated struct {
 	transcript.Carried
-	size  int // tokens, with those that were left out earlier
+	size  int // tokens, including those left out earlier
 	units []unit
 }
 
-// rate divides texts, the oldest first, and gives each unit its worth. Answers
-// count for how rare a word is. Sizes are estimates, moved to what the counter
-// says of all texts together.
+// rate divides texts, the oldest first, and gives each unit its worth. A word is
+// also less rare if answers have it. Sizes are estimates, scaled by the count of
+// all texts together.
 func rate(items []transcript.Carried, answers []string, counter tokens.Counter) []rated {
 	texts := make([]rated, len(items))
 	var all strings.Builder
@@ -60,9 +60,9 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 	}
 	for i, item := range items {
 		texts[i] = rated{Carried: item, units: divide(item.Text)}
-		if item.To != "" { // one unit, which has the words of the question
+		if item.To != "" { // one unit, with the words of the question
 			terms := termsOf(item.To + " " + item.Text)
-			texts[i].units = []unit{{to: len(item.Text), size: size(item.To) + size(item.Text), line: true, terms: terms}}
+			texts[i].units = []unit{{to: len(item.Text), kind: aLine, size: size(item.To) + size(item.Text), terms: terms}}
 		}
 		for k := range texts[i].units {
 			u := &texts[i].units[k]
@@ -101,8 +101,8 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 	return texts
 }
 
-// rate gives the units of one text their worth, where with says how many of n
-// units have a word.
+// rate gives the units of one text their worth. with counts the units that have a
+// word, of all n units.
 func (t rated) rate(with map[string]int, n int) {
 	long := min(math.Sqrt(fullText/float64(max(t.size, 1))), 1)
 	for i := range t.units {
@@ -113,8 +113,8 @@ func (t rated) rate(with map[string]int, n int) {
 		}
 		u.worth /= float64(u.size + unitCost)
 		switch {
-		case i == 0 || i == len(t.units)-1: // the edges of a paste say what it is for
-		case u.line && !alike(*u, t.units[i-1]) && !alike(*u, t.units[i+1]):
+		case i == 0 || i == len(t.units)-1: // the edges of a paste tell its purpose
+		case u.kind == aLine && !alike(*u, t.units[i-1]) && !alike(*u, t.units[i+1]):
 			u.worth *= max(long, oddLine)
 		default:
 			u.worth *= long
@@ -124,12 +124,12 @@ func (t rated) rate(with map[string]int, n int) {
 		}
 	}
 	for i := range t.units { // left to right, then back
-		if u := &t.units[i]; u.piece {
+		if u := &t.units[i]; u.kind == aPiece {
 			u.worth = max(u.worth, fromBefore*t.units[i-1].worth)
 		}
 	}
 	for i := len(t.units) - 2; i >= 0; i-- {
-		if t.units[i+1].piece {
+		if t.units[i+1].kind == aPiece {
 			t.units[i].worth = max(t.units[i].worth, fromBehind*t.units[i+1].worth)
 		}
 	}
@@ -156,9 +156,9 @@ func firstRunes(s string, n int) string {
 }
 
 const (
-	mostOfText = 300 // tokens of one text that is reduced, or
-	partOfText = 32  // that part of all, if it is more
-	itemCost   = 3   // tokens of a text beside its units
+	mostOfText = 300 // tokens of one reduced text,
+	partOfText = 32  // or this part of all tokens if that is more
+	itemCost   = 3   // tokens of a text in addition to its units
 )
 
 // newestWhole returns the newest of the texts that fit into most tokens together,
@@ -174,15 +174,15 @@ func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) 
 	return list, used
 }
 
-// choose returns the texts with their units of greatest worth that fit into most
-// tokens together, of one text no more than a share, and the tokens they take.
-// Texts stay in their order. whole texts have no share of their own.
+// choose reduces texts to the units of greatest worth that fit into most tokens
+// together, and returns the tokens they take. A text without such a unit goes.
+// Texts stay in their order. Each is limited to a share, unless whole is set.
 func choose(texts []rated, most int, whole bool) (list []transcript.Carried, used int) {
 	type place struct{ text, unit int }
 	var order []place
 	for i, t := range texts {
 		for k, u := range t.units {
-			if !u.note {
+			if u.kind != aNote {
 				order = append(order, place{i, k})
 			}
 		}

@@ -105,16 +105,16 @@ func CarriedText(c transcript.Compaction) string {
 	return CarriedHeading + sb.String()
 }
 
-// divided returns the items for which which does not hold, and those for which it does.
-func divided(items []transcript.Carried, which func(transcript.Carried) bool) (others, those []transcript.Carried) {
+// divided returns two lists: the items without a mark, and the marked ones.
+func divided(items []transcript.Carried, marked func(transcript.Carried) bool) (plain, rest []transcript.Carried) {
 	for _, i := range items {
-		if which(i) {
-			those = append(those, i)
+		if marked(i) {
+			rest = append(rest, i)
 		} else {
-			others = append(others, i)
+			plain = append(plain, i)
 		}
 	}
-	return others, those
+	return plain, rest
 }
 
 // paths writes a list of files. Several files of a folder share a line.
@@ -126,7 +126,7 @@ func paths(sb *strings.Builder, heading string, files []transcript.Carried) {
 	in := map[string][]string{}
 	var dirs []string
 	for _, f := range files {
-		dir, name := SplitPath(f.Text)
+		dir, name := splitPath(f.Text)
 		if in[dir] == nil {
 			dirs = append(dirs, dir)
 		}
@@ -150,8 +150,8 @@ func paths(sb *strings.Builder, heading string, files []transcript.Carried) {
 	}
 }
 
-// SplitPath divides a path behind its last separator, / or \.
-func SplitPath(path string) (dir, name string) {
+// splitPath divides a path after its last separator, / or \.
+func splitPath(path string) (dir, name string) {
 	at := strings.LastIndexAny(path, `/\`) + 1
 	return path[:at], path[at:]
 }

@@ -58,7 +58,7 @@ var lines = []struct {
 		transcript.Compaction{Summary: "S", FirstKept: "e5", CoversTo: "e9", TurnsBefore: 31, TokensBefore: 81234, TokensAfter: 9120},
 	},
 	{
-		`{"type":"compaction"` + lead + `,"summary":"S","said":[{"entry":"e1","text":"use b"},{"entry":"e2","text":"now","open":true}],` +
+		`{"type":"compaction"` + lead + `,"summary":"S","said":[{"entry":"e1","text":"use b"},{"entry":"e2","text":"now","open":true,"to":"Now or later?","toEntry":"e0"}],"rules":[{"entry":"e3","text":"Write tests.","path":"AGENTS.md"}],` +
 			`"files":[{"entry":"e3","text":"a.go","modified":true}],"errors":[{"entry":"e4","text":"exit 1","tool":"run"}],"ids":[{"entry":"e1","text":"OPS-1"}]}`,
 		transcript.Compaction{
 			Summary: "S",

@@ -4,14 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
 )
-
-var instructionFile = lazy.New(`(?i)(?:^|[/\\])(?:agents(?:\.\w+)?\.md|claude(?:\.\w+)?\.md|gemini\.md|copilot-instructions\.md|\.cursorrules|\.windsurfrules|\.clinerules|[^/\\]+\.mdc)$`)
-
-// isInstructions is the default of [Options].Instructions.
-func isInstructions(path string) bool { return instructionFile.Get().MatchString(path) }
 
 // A text this short may mean nothing without the question that it answers, of
 // which the end is carried with it: a question mark stands among the last
