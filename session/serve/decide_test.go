@@ -28,16 +28,17 @@ func careful(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		return err
 	}
 	last := h.Messages[len(h.Messages)-1]
-	if strings.HasPrefix(last.Text(), "danger") {
+	said := lastSaid(last)
+	if strings.HasPrefix(said, "danger") {
 		content := []transcript.Block{transcript.ThinkingBlock{Thinking: "is it wise?"}, transcript.TextBlock{Text: "I ask."}}
-		for _, id := range strings.Fields(last.Text())[1:] {
+		for _, id := range strings.Fields(said)[1:] {
 			content = append(content, transcript.ToolCallBlock{ID: id, Name: "drop", Input: json.RawMessage(`{"table":"t"}`)})
 		}
 		ids, err := s.Append(ctx, &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: content}, StopReason: transcript.StopToolUse})
 		if err != nil {
 			return err
 		}
-		calls := len(strings.Fields(last.Text())) - 1
+		calls := len(strings.Fields(said)) - 1
 		for _, id := range ids[len(ids)-calls:] {
 			if err := turn.Decide(ctx, s, id, transcript.Hold, "policy", ""); err != nil {
 				return err
@@ -59,6 +60,16 @@ func careful(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		return err
 	}
 	return echo(ctx, s, tn)
+}
+
+// lastSaid is the last text of a message: the note of a stopped turn may be before it.
+func lastSaid(m transcript.Message) (text string) {
+	for _, b := range m.Content {
+		if t, ok := b.(transcript.TextBlock); ok {
+			text = t.Text
+		}
+	}
+	return text
 }
 
 // holdCall appends an answer with a call that a person has to allow.
@@ -286,7 +297,7 @@ func TestDecidedAndStopped(t *testing.T) {
 	var failures atomic.Int32
 	ts, store, _ := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		h, err := s.History(ctx)
-		if err != nil || h.Messages[len(h.Messages)-1].Text() == "fail" {
+		if err != nil || lastSaid(h.Messages[len(h.Messages)-1]) == "fail" {
 			failures.Add(1)
 			return errors.Join(err, errors.New("it fails"))
 		}
