@@ -205,3 +205,12 @@ func clipTo(s string, n, tail int) string {
 
 // masked returns a text without secrets of well-known shapes.
 func masked(text string) string { return redact.Secrets(context.Background(), text) }
+
+// plain is a text in UTF-8 with line feeds at the ends of its lines.
+func plain(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if strings.Contains(s, "\r") {
+		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+	}
+	return strings.TrimSpace(s)
+}

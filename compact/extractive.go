@@ -138,12 +138,3 @@ func fewest(items []string, most int, b budget) string {
 	}
 	return write(largest(len(items), func(n int) bool { return b.size(write(n)) <= most }))
 }
-
-// plain is a text in UTF-8 with line feeds at the ends of its lines.
-func plain(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if strings.Contains(s, "\r") {
-		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
-	}
-	return strings.TrimSpace(s)
-}

@@ -119,6 +119,16 @@ func TestUserWords(t *testing.T) {
 					for _, kind := range slices.Concat(core, []string{inPaste, inFile, anOption}) {
 						show(kind, kind)
 					}
+					for _, bar := range []struct {
+						kinds []string
+						deep  int
+						least float64
+					}{{core, 10, .95}, {core, depth, .9}, {[]string{inPaste}, 6, .8}, {[]string{inFile}, depth, 1}, {[]string{anOption}, 10, .8}} {
+						if got := r.of(1, bar.deep, bar.kinds...); got.asked > 0 && got.share() < bar.least {
+							t.Errorf("%v to depth %d: %d of %d are there", bar.kinds, bar.deep, got.found, got.asked)
+						}
+					}
+					require.LessOrEqual(t, r.carried, .25, "of the window")
 					t.Logf("%scarried <= %.1f %%; filled %.1f %%", line.String(), 100*r.carried, 100*r.filled/float64(r.n))
 				})
 			}
