@@ -42,7 +42,7 @@ type Options struct {
 	// summary; 0 means a quarter of Window, or what MaxSummary leaves of a third,
 	// less than 0, here, nothing. It never exceeds a third of Room, and not the
 	// greatest of a quarter of the summarised part, 256, and twice the size carried
-	// last. The more is carried, the fewer messages stay verbatim.
+	// last. If the kept part leaves less of Room, it is that, or an eighth of Room. The more is carried, the fewer messages stay verbatim.
 	MaxCarried int
 	// Pins are texts that are carried whole, except texts of entries that stay
 	// visible. They come on top of MaxCarried.

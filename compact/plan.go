@@ -142,6 +142,9 @@ func (p *planner) cut(at int) Cut {
 	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))+p.prompt
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
 	c.MaxCarried = min(max(c.Covered/4, min(c.Covered/2, 256), 2*p.listed), p.o.MaxCarried)
+	if c.Room > 0 {
+		c.MaxCarried = min(c.MaxCarried, max(c.Room-c.Kept-c.MaxSummary, c.Room/8))
+	}
 	c.After = c.Kept + c.MaxSummary + c.MaxCarried
 	c.FirstKept, c.CoversTo, c.Read = ends(p.h.Messages, at)
 	return c

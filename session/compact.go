@@ -208,6 +208,9 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	if o.Files == nil {
 		o.Files = d.Files
 	}
+	if o.Instructions == nil {
+		o.Instructions = d.Instructions
+	}
 	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
 	o.Room = cmp.Or(o.Room, d.Room, o.Trigger.Room())
 	observe := o.Observe

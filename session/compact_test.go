@@ -307,7 +307,7 @@ func TestCompactOptions(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: storetest.Thousands{},
 		Compact: compact.Options{
-			Keep: compact.Keep{Turns: 1}, Trigger: compact.Trigger{Threshold: 7_000}, MaxSummary: 50,
+			Keep: compact.Keep{Turns: 1}, Trigger: compact.Trigger{Threshold: 7_000}, MaxSummary: 50, MaxCarried: -1,
 			Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
 				if asked++; in.MaxTokens != 50 {
 					t.Errorf("a summary of %d tokens is asked for", in.MaxTokens)

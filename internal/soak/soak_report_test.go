@@ -172,6 +172,9 @@ func takeApart(h rebuild.History) (s shown) {
 	s.kept = kept.String()
 	if s.model = made.String(); h.Compaction != nil {
 		s.code = rebuild.CarriedText(*h.Compaction)
+		for _, f := range h.Compaction.Files { // several of a folder are shown without it
+			s.code += "\n" + f.Text
+		}
 	}
 	return s
 }
