@@ -353,7 +353,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.MessageLine, content []tran
 			a.note("misplaced-block", n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
 		default:
-			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil && !(ans.bare && transcript.IsReasoning(b)) {
+			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil && (!ans.bare || !transcript.IsReasoning(b)) {
 				ans.parts = append(ans.parts, part{b, from})
 			}
 		}
