@@ -25,9 +25,27 @@ func Retry(ctx context.Context, s *session.Session) error {
 		if i < 1 {
 			return nil, errNotCut
 		}
-		return []transcript.Item{transcript.Rewind{To: lines[i-1]}}, nil
+		items, err := hidesAfter(ctx, s, v, lines[i:])
+		return append([]transcript.Item{transcript.Rewind{To: lines[i-1]}}, items...), err
 	})
 	return err
+}
+
+// hidesAfter returns those hides among the last lines, of which a rewind takes back all.
+func hidesAfter(ctx context.Context, s *session.Session, v *session.View, lines []string) (hides []transcript.Item, err error) {
+	for rec, err := range s.Scan(ctx, session.ScanOptions{To: v.End(), Backward: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if rec.Entry.ID == lines[0] {
+			break
+		}
+		if h, ok := rec.Entry.Body.(transcript.Hide); ok && slices.Contains(lines, rec.Entry.ID) {
+			hides = append(hides, h)
+		}
+	}
+	slices.Reverse(hides)
+	return hides, nil
 }
 
 // Continue keeps an answer that was cut and asks the model to go on from there, by a text

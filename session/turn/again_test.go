@@ -87,3 +87,27 @@ func TestRetryBehindACompaction(t *testing.T) {
 	require.NoError(t, turn.Retry(t.Context(), s))
 	require.Equal(t, before[:len(before)-1], texts(t, s))
 }
+
+// A hide after the cut answer stays in force, a later one that is taken back does not.
+func TestRetryKeepsHides(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("bad image"), transcript.AssistantText("a1"), transcript.UserText("q2"))
+	half := storetest.Add(t, s, cut("half"))
+	_, err := turn.Hide(t.Context(), s, ids[0])
+	require.NoError(t, err)
+	require.NoError(t, turn.Retry(t.Context(), s))
+	want := []string{"[conversation continues]", "a1", "q2"}
+	require.Equal(t, want, texts(t, s))
+
+	require.NoError(t, s.Rewind(t.Context(), half[0]))
+	_, err = turn.Hide(t.Context(), s, ids[1])
+	require.NoError(t, err)
+	require.NoError(t, s.Rewind(t.Context(), half[0]))
+	_, err = turn.Hide(t.Context(), s, ids[0])
+	require.NoError(t, err)
+	require.NoError(t, turn.Retry(t.Context(), s))
+	require.Equal(t, want, texts(t, s))
+}
