@@ -105,7 +105,7 @@ func (w *wholeFold) paired(entryIDs []string) (ids []string, err error) {
 			all[f.Of] = true
 		}
 	}
-	messages := w.History().Messages
+	pairs := w.pairs()
 	for n := -1; n < len(all); {
 		n = len(all)
 		for id, f := range w.lines {
@@ -113,18 +113,10 @@ func (w *wholeFold) paired(entryIDs []string) (ids []string, err error) {
 				all[id] = true
 			}
 		}
-		for i, m := range messages {
-			results := 0 // of the next message, which begins with them
-			for j, b := range m.Content {
-				if _, ok := b.(transcript.ToolCallBlock); !ok {
-					continue
-				}
-				call, result := m.Origins[j].Entry, messages[i+1].Origins[results].Entry
-				results++
-				if all[call] || result != "" && all[result] {
-					all[call] = true
-					all[cmp.Or(result, call)] = true
-				}
+		for _, p := range pairs {
+			if all[p.call] || p.result != "" && all[p.result] {
+				all[p.call] = true
+				all[cmp.Or(p.result, p.call)] = true
 			}
 		}
 	}
@@ -134,4 +126,43 @@ func (w *wholeFold) paired(entryIDs []string) (ids []string, err error) {
 		}
 	}
 	return ids, nil
+}
+
+// pair is a call with its result, or with "".
+type pair struct{ call, result string }
+
+// pairs returns the calls that the history shows.
+func (w *wholeFold) pairs() (list []pair) {
+	messages := w.History().Messages
+	unanswered := map[string]string{} // call ID -> entry
+	for i, m := range messages {
+		results := 0 // of the next message, which begins with them
+		for j, b := range m.Content {
+			switch b := b.(type) {
+			case transcript.ToolCallBlock:
+				p := pair{m.Origins[j].Entry, messages[i+1].Origins[results].Entry}
+				results++
+				list = append(list, p)
+				if p.result == "" {
+					unanswered[b.ID] = p.call
+				}
+			case transcript.ToolResultBlock:
+			default: // of a late result, or of none
+				if call := unanswered[w.callOf(m.Origins[j])]; call != "" {
+					list = append(list, pair{call, m.Origins[j].Entry})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// callOf returns the ID of the call whose result is at a place, or "".
+func (w *wholeFold) callOf(o transcript.Origin) string {
+	content := w.lines[o.Entry].Content
+	if i := max(o.Block, 0); i < len(content) {
+		r, _ := content[i].(transcript.ToolResultBlock)
+		return r.CallID
+	}
+	return ""
 }

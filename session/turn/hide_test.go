@@ -120,3 +120,25 @@ func TestHide(t *testing.T) {
 	_, err = turn.Hide(t.Context(), s, open[0])
 	require.ErrorIs(t, err, session.ErrConflict, "a call without a result must not vanish")
 }
+
+// A result that came after the next answer goes with its call, and the call with it.
+func TestHideLateResult(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("Booking.", "c1"))
+	storetest.Add(t, s, transcript.UserText("and?"))
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	still := &transcript.Response{Message: transcript.AssistantText("still running"), StopReason: transcript.StopEndTurn}
+	still.Made.After = h.After
+	storetest.Add(t, s, still)
+	late := storetest.Add(t, s, transcript.ToolResult("c1", "zeppelin"))
+	require.Contains(t, texts(t, s)[len(texts(t, s))-1], "late result")
+	for _, hidden := range []string{ids[1], ids[2], late[0]} {
+		got, err := turn.Hide(t.Context(), s, hidden)
+		require.NoError(t, err)
+		require.Subset(t, got, []string{ids[2], late[0]})
+		_, err = turn.Show(t.Context(), s, hidden)
+		require.NoError(t, err)
+	}
+}
