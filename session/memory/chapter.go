@@ -93,7 +93,7 @@ func ReadChapter(ctx context.Context, s *session.Session, name string) (h rebuil
 	case first.Entry.Part > 1:
 		first.Offset = 0 // somewhere before is the first line of its batch
 	}
-	h, err = historyOf(upTo(ctx, s, places[i]), first.Offset, runs, func(key string) (bool, error) {
+	h, err = historyOf(ctx, s, upTo(ctx, s, places[i]), first.Offset, runs, func(key string) (bool, error) {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{From: places[i]}) {
 			if err != nil || rec.HasEntry() && rec.Entry.Idem == key {
 				return err == nil, err
@@ -136,7 +136,7 @@ func Uncommitted(ctx context.Context, s *session.Session) (h rebuild.History, er
 	read := upTo(ctx, s, end)
 	u, err := findUnfiled(ctx, s, read, l.LastEntry, "")
 	if err == nil {
-		h, err = historyOf(read, u.from, u.live, nil)
+		h, err = historyOf(ctx, s, read, u.from, u.live, nil)
 	}
 	if err != nil {
 		return h, err

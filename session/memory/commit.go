@@ -208,7 +208,7 @@ func (a *closing) plan() (cut compact.Cut) {
 func (a *closing) overview(ctx context.Context) (c transcript.Compaction, extract bool, err error) {
 	h, to := a.history, a.to
 	if a.cut.At == 0 {
-		h, err = historyOf(upTo(ctx, a.s, a.end), a.new.from, a.new.runs, nil)
+		h, err = historyOf(ctx, a.s, upTo(ctx, a.s, a.end), a.new.from, a.new.runs, nil)
 		if to = len(h.Messages); err != nil || to == 0 { // nothing that can be shown
 			return c, false, err
 		}
@@ -282,7 +282,7 @@ func (a *closing) describe(ctx context.Context, overview string, extract bool) e
 	}
 	var err error
 	if line == "" {
-		if line, err = beginningOf(upTo(ctx, a.s, a.end), a.new.from, runs); err != nil {
+		if line, err = beginningOf(ctx, a.s, upTo(ctx, a.s, a.end), a.new.from, runs); err != nil {
 			return err
 		}
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -430,4 +432,30 @@ func TestCommitTrigger(t *testing.T) {
 		}
 		storetest.Close(t, st)
 	}
+}
+
+// A chapter, and what is in none, lack hidden messages, also those of a batch that is in part
+// shown; a hide that was rewound counts no more.
+func TestChapterWithoutHidden(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
+		require.NoError(t, err)
+		ids, err := s.Append(t.Context(), transcript.UserText("zeppelin"), transcript.AssistantText("a1"))
+		require.NoError(t, err)
+		_, err = turn.Hide(t.Context(), s, ids[1])
+		require.NoError(t, err)
+		require.NoError(t, s.Rewind(t.Context(), ids[1]))
+		storetest.Add(t, s, transcript.UserText("q2"), transcript.AssistantText("a2"))
+		require.Equal(t, []string{"zeppelin", "a1", "q2", "a2"}, live(t, s))
+		_, err = turn.Hide(t.Context(), s, ids[0])
+		require.NoError(t, err)
+		want := []string{rebuild.Opening, "a1", "q2", "a2"}
+		require.Equal(t, want, live(t, s))
+		commit(t, s, nil)
+		require.Equal(t, want, inChapter(t, s, "chapter_001"))
+		_, err = turn.Show(t.Context(), s, ids[0])
+		require.NoError(t, err)
+		require.Contains(t, inChapter(t, s, "chapter_001"), "zeppelin")
+	})
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -204,8 +205,9 @@ func holds(b transcript.Batch, id string) bool {
 // historyOf returns the history of runs, as if nothing had been compacted or
 // clipped. An append that a kill has cut is left out if retried reports a later use
 // of its key; nil means no such use.
-func historyOf(read reading, from int64, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
+func historyOf(ctx context.Context, s *session.Session, read reading, from int64, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
+	var ids []string
 	for b, err := range batchesOf(read, from, runs) {
 		if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
 			var again bool
@@ -214,7 +216,13 @@ func historyOf(read reading, from int64, runs []transcript.Run, retried func(key
 			}
 		}
 		// All lines of a run are live, so a rewind there has changed nothing.
-		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
+		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool {
+			_, hides := e.Body.(transcript.Hide) // it may be rewound
+			return hides || e.Type() == transcript.TypeRewind
+		})
+		for _, e := range b.Entries {
+			ids = append(ids, e.ID)
+		}
 		if err == nil {
 			err = fold.Add(b)
 		}
@@ -222,12 +230,31 @@ func historyOf(read reading, from int64, runs []transcript.Run, retried func(key
 			return rebuild.History{}, err
 		}
 	}
-	return fold.History(), nil
+	hidden, err := hiddenAmong(ctx, s, from, ids)
+	if err == nil && len(hidden) > 0 {
+		err = fold.Add(transcript.Batch{Entries: []transcript.Entry{{Body: transcript.Hide{Entries: hidden}}}, Complete: true})
+	}
+	return fold.History(), err
+}
+
+// hiddenAmong returns those of some entries after a place that are hidden.
+func hiddenAmong(ctx context.Context, s *session.Session, from int64, ids []string) (hidden []string, err error) {
+	keep := func(lines []byte) bool { return bytes.Contains(lines, []byte(`"hide"`)) }
+	for rec, err := range s.Scan(ctx, session.ScanOptions{From: from, Backward: true, Keep: keep}) {
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := rec.Entry.Body.(transcript.Hide); ok {
+			where, err := s.Where(ctx, ids...)
+			return slices.DeleteFunc(ids, func(id string) bool { return !where[id].Hidden }), err
+		}
+	}
+	return nil, nil
 }
 
 // beginningOf returns how the runs begin, on one line: with the first text of the
 // user that could be a title, or else with the first text.
-func beginningOf(read reading, from int64, runs []transcript.Run) (line string, err error) {
+func beginningOf(ctx context.Context, s *session.Session, read reading, from int64, runs []transcript.Run) (line string, err error) {
 	for b, err := range batchesOf(read, from, runs) {
 		if err != nil {
 			return "", err
@@ -235,6 +262,13 @@ func beginningOf(read reading, from int64, runs []transcript.Run) (line string, 
 		for _, e := range b.Entries {
 			f, ok := e.Body.(transcript.MessageLine)
 			if !ok {
+				continue
+			}
+			hidden, err := hiddenAmong(ctx, s, from, []string{e.ID})
+			if err != nil {
+				return "", err
+			}
+			if len(hidden) > 0 {
 				continue
 			}
 			text := f.Message().Text()
