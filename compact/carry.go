@@ -128,9 +128,9 @@ func openFrom(covered rebuild.History, split bool) int {
 // newestOf returns the items whose entries are neither shown nor erased. Of equal
 // items it keeps the last.
 func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcript.Carried) {
-	known := map[[3]string]bool{}
+	known := map[[4]string]bool{}
 	for _, i := range slices.Backward(items) {
-		if key := [3]string{i.Tool, i.Text, i.To}; !shown[i.Entry] && !known[key] && i.Text != transcript.ErasedText {
+		if key := [4]string{i.Tool, i.Path, i.Text, i.To}; !shown[i.Entry] && !known[key] && i.Text != transcript.ErasedText {
 			known[key] = true
 			list = append(list, i)
 		}
@@ -208,8 +208,10 @@ func (all *carried) note(m transcript.Message, next []transcript.Message, o Opti
 		}
 		read, modified := o.Files(call)
 		for n, path := range slices.Concat(read, modified) {
-			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: masked(path), Modified: n >= len(read)})
-			if !o.Instructions(path) {
+			instructs := o.Instructions(path)
+			path = masked(path)
+			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: path, Modified: n >= len(read)})
+			if !instructs {
 				continue
 			}
 			*rules = slices.DeleteFunc(*rules, func(r transcript.Carried) bool { return r.Path == path })

@@ -222,3 +222,15 @@ func TestCarriedWithoutErased(t *testing.T) {
 	require.Contains(t, texts(c.Said), "next 4")
 	require.NotContains(t, append(texts(c.Said), texts(c.Errors)...), transcript.ErasedText)
 }
+
+// Files of instructions with equal texts are each carried, until one is modified.
+func TestCarriedInstructions(t *testing.T) {
+	f := rebuild.New(nil)
+	add(t, f, "a", transcript.UserText("go on"), called("c1", "read", `{"path":"AGENTS.md"}`), transcript.ToolResult("c1", "Write tests."))
+	add(t, f, "b", called("c2", "read", `{"path":"https://u:hunter2@h/AGENTS.md"}`), transcript.ToolResult("c2", "Write tests."), transcript.AssistantText(facts(60)))
+	add(t, f, "c", transcript.UserText("next"), transcript.AssistantText("yes"))
+	c, err := compactOnce(t, f, &compact.Options{Keep: compact.Keep{Turns: 1}})
+	require.NoError(t, err)
+	require.Len(t, c.Rules, 2)
+	require.NotContains(t, rebuild.CarriedText(c), "hunter2")
+}
