@@ -217,6 +217,9 @@ func (a *assembler) addPrompt(n *node) {
 // its text and the next one would be one message.
 func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
 	last := len(a.items) - 1
+	for last >= 0 && a.items[last].ofPrompt() {
+		last--
+	}
 	if last < 0 || a.items[last].isEnd() || a.items[last].concludes() && !a.items[last].cut {
 		return
 	}
@@ -233,6 +236,11 @@ func (it *item) isEnd() bool {
 	}
 	_, ok := it.parts[0].from.node.body.(transcript.Interrupt)
 	return ok
+}
+
+// ofPrompt reports whether the item shows a system prompt or tools.
+func (it *item) ofPrompt() bool {
+	return len(it.parts) > 0 && promptText(it.parts[0].from.node.body) != ""
 }
 
 // concludes reports whether the item is an answer that shows no call.

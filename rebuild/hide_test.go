@@ -130,6 +130,7 @@ func TestEndedTurn(t *testing.T) {
 		"twice":       {[]string{u1, ended, ended, u2}, []string{"user", "Delete old.txt", note, "Stop"}},
 		"a request":   {[]string{u1, message("i", "interrupt", `"by":"x"`), u2}, []string{"user", "Delete old.txt", "Stop"}},
 		"answered":    {[]string{u1, answer, ended, u2}, []string{"user", "Delete old.txt", "assistant", "Done.", "user", "Stop"}},
+		"prompted":    {[]string{u1, answer, message("s", "system", `"text":"P"`), ended, u2}, []string{"user", "Delete old.txt", "assistant", "Done.", "user", "[The system prompt from here on]\nP", "Stop"}},
 		"cut":         {[]string{u1, cut, ended, u2}, []string{"user", "Delete old.txt", "assistant", "I am", "user", note, "Stop"}},
 		"without one": {[]string{ended, u2}, []string{"user", "Stop"}},
 	} {
