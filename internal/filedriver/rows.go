@@ -206,7 +206,6 @@ func peek(text []byte) (l line, ok bool) {
 	return l, true
 }
 
-// A peeker walks over JSON whose members have a known order.
 // peekMark reads a line with a change, or with the times of folders, as this package
 // writes it: a session that is made has one of each. It reports false for any
 // other line.
@@ -225,6 +224,7 @@ func peekMark(text []byte) (l line, ok bool) {
 	return line{}, false
 }
 
+// A peeker walks over JSON whose members have a known order.
 type peeker struct {
 	rest []byte
 	ok   bool
