@@ -246,3 +246,11 @@ func TestRunRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A summary reaches no prompt with control characters or half characters.
+func TestSummaryIsPrintable(t *testing.T) {
+	f := shop(t)
+	c, err := compactOnce(t, f, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: says("They move\x00 an order,\r\n\tand a \x1b[31mtest\u009b fails.\xff "+nthSummary(1), nil)})
+	require.NoError(t, err)
+	require.Contains(t, c.Summary, "They move an order,\n\tand a [31mtest fails.\uFFFD")
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -62,7 +63,18 @@ func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.ToValidUTF8(withoutReasoning(text), "\uFFFD"), nil
+	return printable(withoutReasoning(text)), nil
+}
+
+// printable returns a plain text without control characters, except tabs and line
+// feeds: a provider may refuse them, and a terminal obeys them.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' && r != '\n' {
+			return -1
+		}
+		return r
+	}, plain(text))
 }
 
 // A Step is the progress of a [Summarizer].

@@ -101,7 +101,8 @@ func divided(sentence string, from int) (list []unit) {
 // sentenceEnd returns where the first sentence of a line ends.
 func sentenceEnd(line string) int {
 	for i, r := range line {
-		after := line[i+utf8.RuneLen(r):]
+		_, n := utf8.DecodeRuneInString(line[i:]) // 1 for a byte that is no character
+		after := line[i+n:]
 		switch r {
 		case '.', '!', '?', '…':
 			if next, _ := utf8.DecodeRuneInString(after); unicode.IsSpace(next) {

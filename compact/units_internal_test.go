@@ -1,0 +1,88 @@
+package compact
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+func withoutSpace(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Units are in order and hold all of a text but blanks. A text with all of its
+// units is whole, and one with some of them has these in order, and a note for
+// each gap that the next reduction understands.
+func FuzzUnits(f *testing.F) {
+	f.Add("One line.\n\nAnother one, which is long enough to be divided. It has two sentences? Three!\r\n  indented", uint64(5))
+	f.Add(strings.Repeat("no end of a sentence ", 60), uint64(0xaaaa))
+	f.Add("这是第一句。这是第二句，它比第一句长得多，所以不会在同一个单位里。第三句？", uint64(2))
+	f.Add("a\n[…]\nb\n[... 12 runes left out of entry x ...]\nc\n[... 99999999999999999999 runes left out ...]", uint64(9))
+	f.Add("\x00\xff\u2028 \u00a0\n \t\n.", uint64(1))
+	f.Fuzz(func(t *testing.T, text string, some uint64) {
+		_ = divide(text) // half characters are in answers alone
+		text = plain(text)
+		units := divide(text)
+		at, all := 0, ""
+		for _, u := range units {
+			require.True(t, at <= u.from && u.from < u.to && u.to <= len(text), "%+v", u)
+			require.Empty(t, strings.TrimSpace(text[at:u.from]))
+			at = u.to
+			all += text[u.from:u.to]
+		}
+		require.Equal(t, withoutSpace(text), withoutSpace(all))
+		isNote := func(u unit) bool { return u.kind == aNote }
+		whole, part := make([]bool, len(units)), make([]bool, len(units))
+		for i := range units {
+			whole[i], part[i] = true, some>>(i%64)&1 == 1
+		}
+		if !slices.ContainsFunc(units, isNote) {
+			require.Equal(t, strings.TrimSpace(text), strings.TrimSpace(reduced(text, "", units, whole)))
+		}
+		short := reduced(text, "e", units, part)
+		rest := short
+		for i, u := range units {
+			if part[i] && u.kind != aNote {
+				_, after, ok := strings.Cut(rest, strings.TrimSpace(text[u.from:u.to]))
+				require.True(t, ok, "%q in %q", text[u.from:u.to], short)
+				rest = after
+			}
+		}
+		again := divide(short)
+		if len(units) > 0 && slices.Contains(part, false) && !slices.ContainsFunc(units, isNote) {
+			require.True(t, slices.ContainsFunc(again, isNote), "%q", short)
+		}
+	})
+}
+
+// Nothing is chosen twice, nothing exceeds its limit, and the order stays.
+func FuzzChoose(f *testing.F) {
+	f.Add("Never deploy on Friday.\nThanks!", "yes", "Red or blue?", 20)
+	f.Add(strings.Repeat("go on. ", 200), "", "", 3)
+	f.Fuzz(func(t *testing.T, long, short, asked string, most int) {
+		most %= 1_000
+		items := []transcript.Carried{{Entry: "a", Text: plain(long)}, {Entry: "b", Text: plain(short + "!"), To: plain(asked)}, {Entry: "c", Text: plain(long + short)}}
+		texts := rate(items, []string{asked}, tokens.Estimator{})
+		for _, whole := range []bool{false, true} {
+			list, used := choose(texts, most, whole)
+			require.LessOrEqual(t, used, max(most, 0))
+			last := ""
+			for _, i := range list {
+				require.Less(t, last, i.Entry)
+				require.NotEmpty(t, i.Text)
+				last = i.Entry
+			}
+		}
+	})
+}
