@@ -211,15 +211,22 @@ func (all *carried) note(m transcript.Message, next []transcript.Message, o Opti
 			instructs := o.Instructions(path)
 			path = masked(path)
 			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: path, Modified: n >= len(read)})
-			if !instructs {
+			text := plain(r.Text())
+			if !instructs || isClipped(text) {
 				continue
 			}
 			*rules = slices.DeleteFunc(*rules, func(r transcript.Carried) bool { return r.Path == path })
 			if answered && len(read) == 1 && len(modified) == 0 {
-				*rules = append(*rules, transcript.Carried{Entry: entries[call.ID], Text: clip(masked(plain(r.Text())), mostSaid), Path: path})
+				*rules = append(*rules, transcript.Carried{Entry: entries[call.ID], Text: clip(masked(text), mostSaid), Path: path})
 			}
 		}
 	}
+}
+
+// isClipped reports whether a result is the one-line note of a clip: then an older
+// text of the file is better than none.
+func isClipped(text string) bool {
+	return strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.Contains(text, "\n")
 }
 
 // The most tokens of one item: as many as leave room for all, and the fewest if

@@ -234,3 +234,21 @@ func TestCarriedInstructions(t *testing.T) {
 	require.Len(t, c.Rules, 2)
 	require.NotContains(t, rebuild.CarriedText(c), "hunter2")
 }
+
+// The note of a cleared result does not take the place of the instructions that
+// an earlier compaction carries.
+func TestCarriedInstructionsCleared(t *testing.T) {
+	f := shop(t)
+	add(t, f, "r1", transcript.UserText("read it"), called("r1", "read", `{"path":"AGENTS.md"}`), transcript.ToolResult("r1", "- Never deploy.\n- Test."), transcript.AssistantText(facts(40)))
+	add(t, f, "n", transcript.UserText("next"), transcript.AssistantText("yes"))
+	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: says(nthSummary(1), nil)}
+	c, err := compactOnce(t, f, opts)
+	require.NoError(t, err)
+	require.Equal(t, []string{"- Never deploy.\n- Test."}, texts(c.Rules))
+	add(t, f, "r2", transcript.UserText("again"), called("r2", "read", `{"path":"AGENTS.md"}`), transcript.ToolResult("r2", "[old result of 99 characters left out; the whole is in entry r2+]"), transcript.AssistantText(facts(40)))
+	add(t, f, "n2", transcript.UserText("next"), transcript.AssistantText("yes"))
+	c, err = compactOnce(t, f, opts)
+	require.NoError(t, err)
+	require.Equal(t, []string{"- Never deploy.\n- Test."}, texts(c.Rules))
+	require.Contains(t, rebuild.CarriedText(c), `- "AGENTS.md": "- Never deploy.\n- Test."`)
+}
