@@ -86,7 +86,7 @@ func testNotes(t *testing.T, window int, language string) {
 			if !slices.ContainsFunc(fact.texts, func(s string) bool { return !in(carried)(s) }) {
 				cells[at].found++
 			} else if *soak == "long" {
-				t.Logf("lost at %d: %s: %q", age[key], fact.kind, fact.texts)
+				t.Logf("%s lost at %d: %s: %q", t.Name(), age[key], fact.kind, fact.texts)
 			}
 			table[fact.kind] = cells
 		}

@@ -176,12 +176,11 @@ func (n *notes) paste() string {
 // next returns the items of the next turn.
 func (n *notes) next() []transcript.Item {
 	n.turn++
-	said := n.message()
-	if n.IntN(25) == 0 {
-		said = n.paste()
-		if n.IntN(2) == 0 {
-			said += "\n\n" + n.say("chat")
-		}
+	said := ""
+	if n.IntN(25) > 0 {
+		said = n.message()
+	} else if said = n.paste(); n.IntN(2) == 0 {
+		said += "\n\n" + n.say("chat")
 	}
 	items := []transcript.Item{transcript.UserText(said)}
 	if n.turn%40 == 3 { // each file is read twice, and changed in between
