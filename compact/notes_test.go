@@ -92,9 +92,15 @@ func testNotes(t *testing.T, window int, language string) {
 		}
 	}
 	t.Logf("%s: the user has %d %% of ~%d tokens", t.Name(), user*100/(tokens+1), tokens)
+	least := .95
+	if window < 32_000 {
+		least = .65
+	}
+	var said cell
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
-		row := ""
+		row, all := "", cell{}
 		for _, c := range table[kind] {
+			all.found, all.all = all.found+c.found, all.all+c.all
 			if c.all == 0 {
 				row += " -"
 			} else {
@@ -102,7 +108,16 @@ func testNotes(t *testing.T, window int, language string) {
 			}
 		}
 		t.Logf("%s: %-14s%s", t.Name(), kind, row)
+		switch kind {
+		case "constraint", "decision", "correction", "later":
+			said.found, said.all = said.found+all.found, said.all+all.all
+		case "file":
+			require.Equal(t, all.all, all.found, kind)
+		case "answer":
+			require.GreaterOrEqual(t, float64(all.found), least*float64(all.all), kind)
+		}
 	}
+	require.GreaterOrEqual(t, float64(said.found), least*float64(said.all), "of the user")
 }
 
 func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
