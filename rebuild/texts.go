@@ -96,7 +96,7 @@ func CarriedText(c transcript.Compaction) string {
 	paths(&sb, "Files modified:", modified)
 	paths(&sb, "Files read:", read)
 	section("Errors of tools:", c.Errors, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
-	section("Named by the user:", c.IDs, func(i transcript.Carried) string { return " " + i.Text })
+	section("Named by the user:", c.IDs, func(i transcript.Carried) string { return " " + indented(i.Text) })
 	section("The user said:", before, said)
 	section("The user said in the turn that goes on below:", open, said)
 	if sb.Len() == 0 {
@@ -157,8 +157,12 @@ func splitPath(path string) (dir, name string) {
 }
 
 // lineEnds are all characters that a reader may take for the end of a line.
-var lineEnds = strings.NewReplacer("\r\n", "\r\n  ", "\n", "\n  ", "\r", "\r  ", "\v", "\v  ", "\f", "\f  ", "\u0085", "\u0085  ", "\u2028", "\u2028  ", "\u2029", "\u2029  ")
+var lineEnds = strings.NewReplacer("\r\n", "\r\n  ", "\n", "\n  ", "\r", "\r  ", "\v", "\v  ", "\f", "\f  ",
+	"\x1c", "\x1c  ", "\x1d", "\x1d  ", "\x1e", "\x1e  ", "\u0085", "\u0085  ", "\u2028", "\u2028  ", "\u2029", "\u2029  ")
 
 func indented(text string) string { return lineEnds.Replace(text) }
 
-func quoted(s string) string { return string(jsontext.AppendString(nil, s)) }
+// quoted is a JSON string without a line end.
+func quoted(s string) string {
+	return strings.ReplaceAll(string(jsontext.AppendString(nil, s)), "\u0085", `\u0085`)
+}

@@ -1,0 +1,123 @@
+package compact_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The summary of this test holds nothing.
+func keepsNothing(context.Context, compact.Input) (string, error) {
+	return strings.Repeat("They went through several matters, one after the other, and continued. ", 6), nil
+}
+
+// depths are the compactions after which a fact counts in the next column.
+var depths = []int{1, 3, 6, 10, 15, 20}
+
+// TestNotes is a second measurement of carried texts, by another author than
+// TestUserWords. Its least shares hold for each language.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	for _, window := range []int{16_000, 32_000, 64_000} {
+		for _, language := range []string{"de", "en", "es", "ja"} {
+			t.Run(fmt.Sprintf("%dk/%s", window/1_000, language), func(t *testing.T) {
+				t.Parallel()
+				testNotes(t, window, language)
+			})
+		}
+	}
+}
+
+func testNotes(t *testing.T, window int, language string) {
+	opts := compact.Options{
+		Trigger: compact.Trigger{Window: window, Overhead: 2_000}, Summarizer: compact.SummarizerFunc(keepsNothing),
+	}
+	opts.Room = opts.Trigger.Room()
+	n, f, tally := newNotes(t, language), rebuild.New(nil), &rebuild.Tally{Counter: estimate}
+	type cell struct{ found, all int }
+	table := map[string][]cell{}
+	user, tokens := 0, 0
+	age := map[string]int{} // facts -> compactions since
+	for compactions := 0; compactions < amount(10, 20); {
+		for j, item := range n.next() {
+			add(t, f, fmt.Sprintf("t%d.%d", n.turn, j), item)
+			if m := item.(transcript.Message); m.Role == transcript.RoleUser && m.Text() != "" {
+				user += sizeOf(m.Text())
+			}
+		}
+		if !opts.Trigger.Due(tally.Count(f)) {
+			continue
+		}
+		h := f.History()
+		cut := compact.Plan(h, &opts)
+		c, err := compact.Run(t.Context(), h, cut, &opts)
+		require.NoError(t, err)
+		add(t, f, fmt.Sprint("compaction", compactions), c)
+		compactions, tokens = compactions+1, tokens+cut.Covered
+		carried := oneSpace(rebuild.CarriedText(c))
+		kept := compact.Document{Results: -1}.Text(h.Messages[cut.At:])
+		for _, fact := range n.live {
+			key := fact.key + fact.texts[0]
+			in := func(text string) func(string) bool {
+				return func(s string) bool { return strings.Contains(text, oneSpace(s)) }
+			}
+			if slices.ContainsFunc(fact.texts[:1], in(oneSpace(kept))) {
+				continue // it is still shown
+			}
+			age[key]++
+			cells := table[fact.kind]
+			if cells == nil {
+				cells = make([]cell, len(depths))
+			}
+			at := 0
+			for at+1 < len(depths) && depths[at+1] <= age[key] {
+				at++
+			}
+			cells[at].all++
+			if !slices.ContainsFunc(fact.texts, func(s string) bool { return !in(carried)(s) }) {
+				cells[at].found++
+			} else if *soak == "long" {
+				t.Logf("%s lost at %d: %s: %q", t.Name(), age[key], fact.kind, fact.texts)
+			}
+			table[fact.kind] = cells
+		}
+	}
+	t.Logf("%s: the user has %d %% of ~%d tokens", t.Name(), user*100/(tokens+1), tokens)
+	least := .95
+	if window < 32_000 {
+		least = .65
+	}
+	var said cell
+	for _, kind := range slices.Sorted(maps.Keys(table)) {
+		row, all := "", cell{}
+		for _, c := range table[kind] {
+			all.found, all.all = all.found+c.found, all.all+c.all
+			if c.all == 0 {
+				row += " -"
+			} else {
+				row += fmt.Sprintf(" %d/%d", c.found, c.all)
+			}
+		}
+		t.Logf("%s: %-14s%s", t.Name(), kind, row)
+		switch kind {
+		case "constraint", "decision", "correction", "later":
+			said.found, said.all = said.found+all.found, said.all+all.all
+		case "file":
+			require.Equal(t, all.all, all.found, kind)
+		case "answer":
+			require.GreaterOrEqual(t, float64(all.found), least*float64(all.all), kind)
+		}
+	}
+	require.GreaterOrEqual(t, float64(said.found), least*float64(said.all), "of the user")
+}
+
+func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
