@@ -120,10 +120,11 @@ func (n *notes) fact() string {
 	template, correction, ok := strings.Cut(n.sentences[kind][at], " ## ")
 	text := n.fill(template, slots)
 	// The first two slots name the subject: another value for it would contradict.
-	key := fmt.Sprint(kind, at)
-	for _, m := range slot.FindAllString(template, 2) {
-		key += " " + slots[m]
+	subject := slot.FindAllString(template, 2)
+	for i, m := range subject {
+		subject[i] = slots[m]
 	}
+	key := fmt.Sprint(kind, at, subject)
 	n.fixes = slices.DeleteFunc(n.fixes, func(f fix) bool { return f.key == key })
 	if ok {
 		n.fixes = append(n.fixes, fix{key, correction, slots})
