@@ -24,7 +24,7 @@ type Options struct {
 	Trigger Trigger
 	// Room is how many tokens the history may have afterwards. Plan aims at two
 	// thirds of it, summary and all, so that no single turn makes the next
-	// compaction due; if Keep is set, at three fifths and MaxCarried. It cuts later
+	// compaction due; if Keep is set, at three fifths and an eighth. It cuts later
 	// than Keep asks if necessary, inside a turn if one alone is too long. 0 means
 	// unlimited, or for a session the room of Trigger, if there is one.
 	Room int

@@ -206,7 +206,7 @@ func (p *planner) choose() (at int, reason Reason) {
 	share := math.MaxInt // what the kept part may have
 	if room := p.o.Room; room > 0 {
 		// The rest is for later messages.
-		share = max((room-p.prompt)*3/5-p.o.MaxSummary, 1)
+		share = max((room-p.prompt)*3/5-p.o.MaxSummary-max(p.expected()-room/8, 0), 1)
 	}
 	switch k := p.o.Keep; {
 	case k.Turns > 0:

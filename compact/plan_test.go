@@ -100,7 +100,7 @@ func TestPlan(t *testing.T) {
 		{"by turns, no more than these", strings.Repeat("u a ", 20), compact.Options{Keep: compact.Keep{Turns: 20}}, string(compact.TooShort)},
 		{"by turns", strings.Repeat("u a ", 21), compact.Options{Keep: compact.Keep{Turns: 20}}, "2 e2 e1"},
 		{"by turns, with calls", "u c r a u cc rr a u a", compact.Options{Keep: compact.Keep{Turns: 2}}, "4 e4 e3"},
-		{"turns that do not fit", "u a u a u a u a", compact.Options{Keep: compact.Keep{Turns: 3}, Room: 50}, "6 e6 e5"},
+		{"turns that do not fit", "u a u a u a u a", compact.Options{Keep: compact.Keep{Turns: 3}, Room: 75}, "6 e6 e5"},
 		{"turns that are too many for the room", "u a u a", compact.Options{Keep: compact.Keep{Turns: 3}, Room: 30}, "3 e3 e2 split"},
 		{"half of the room is for what comes next", strings.Repeat("u a ", 10), compact.Options{Room: 150}, "18 e18 e17"},
 		{"the last exchange is larger than the room", "u a u a u a", compact.Options{Room: 7}, string(compact.TooLarge)},
