@@ -97,8 +97,8 @@ var tongues = map[string]tongue{
 	},
 }
 
-// wordsWork makes up a conversation in one language. What the user writes is
-// share of all tokens; the rest are answers and, for a coder, results of tools.
+// wordsWork makes up a conversation in one language. The user writes share of all
+// tokens; the rest are answers and, for a coder, results of tools.
 // The same seed gives the same conversation.
 type wordsWork struct {
 	*rand.Rand

@@ -50,9 +50,9 @@ import (
 //
 // If nothing helps the error is an [*OverflowError] through which the
 // application's own error is seen. Do adds no answer to the history: append
-// what it returns. Nor does it check whether it is the model's turn: formats
-// put a short text of the user after an answer at the end, see turn.Retry and turn.Continue. A cancelled ctx leaves the
-// history at the last change that was committed whole.
+// the returned one. After an answer at the end of the history, formats put a short
+// text of the user; turn.Retry and turn.Continue are the better ways. A cancelled
+// ctx leaves the history at the last change that was committed whole.
 //
 // Do may be called by several goroutines, for different sessions.
 func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.Context, c Call) (T, error)) (T, error) {

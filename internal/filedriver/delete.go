@@ -91,7 +91,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 			}
 		}
 	}
-	_ = x.compare(context.Background()) // removing may have waited, and somebody may have put a transcript there; the next call compares again
+	_ = x.compare(context.Background()) // a transcript may have been put there meanwhile; after an error the next call compares again
 	x.deletes = left
 	x.a.d.at("delete: rewrite")
 	if err := x.rewrite(durable); err != nil {
