@@ -2,11 +2,9 @@ module github.com/convolog/convolog/examples/agents
 
 go 1.26.0
 
-replace github.com/convolog/convolog => ../..
-
 require (
 	github.com/anthropics/anthropic-sdk-go v1.84.0
-	github.com/convolog/convolog v0.0.0
+	github.com/convolog/convolog v0.1.0
 	github.com/openai/openai-go/v3 v3.96.0
 	google.golang.org/genai v1.77.0
 )

@@ -2,14 +2,9 @@ module github.com/convolog/convolog/examples/shared
 
 go 1.26.0
 
-replace (
-	github.com/convolog/convolog => ../..
-	github.com/convolog/convolog/session/driver/pgdriver => ../../session/driver/pgdriver
-)
-
 require (
-	github.com/convolog/convolog v0.0.0
-	github.com/convolog/convolog/session/driver/pgdriver v0.0.0
+	github.com/convolog/convolog v0.1.0
+	github.com/convolog/convolog/session/driver/pgdriver v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -2,10 +2,8 @@ module github.com/convolog/convolog/examples/tokenizer
 
 go 1.26.0
 
-replace github.com/convolog/convolog => ../..
-
 require (
-	github.com/convolog/convolog v0.0.0
+	github.com/convolog/convolog v0.1.0
 	github.com/tiktoken-go/tokenizer v0.10.0
 )
 

@@ -2,13 +2,11 @@ module github.com/convolog/convolog/internal/bedrocktest
 
 go 1.26.0
 
-replace github.com/convolog/convolog => ../..
-
 require (
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/aws/aws-sdk-go-v2/service/bedrockruntime v1.63.11
 	github.com/aws/smithy-go v1.28.8
-	github.com/convolog/convolog v0.0.0
+	github.com/convolog/convolog v0.1.0
 )
 
 require (

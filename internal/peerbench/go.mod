@@ -3,7 +3,7 @@ module github.com/convolog/convolog/internal/peerbench
 go 1.26.0
 
 require (
-	github.com/convolog/convolog v0.0.0
+	github.com/convolog/convolog v0.1.0
 	github.com/tidwall/wal v1.2.1
 	go.etcd.io/bbolt v1.5.0
 	modernc.org/sqlite v1.55.0
@@ -25,5 +25,3 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
 )
-
-replace github.com/convolog/convolog => ../..

@@ -5,10 +5,10 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/convolog/convolog/internal/ahead"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -46,31 +46,25 @@ func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 	return d.sql.Replace(strings.ReplaceAll(query, "{dir}", order))
 }
 
-// found yields the lines that such a query finds, while the server sends them.
-func found(rows pgx.Rows, archived bool, from, to int64) iter.Seq2[storedLine, error] {
-	return func(yield func(storedLine, error) bool) {
-		defer rows.Close()
-		for rows.Next() {
-			var row storedLine
-			err := rows.Scan(&row.seq, &row.data) // new data for each line
-			lines := []storedLine{row}
-			if archived && err == nil {
-				lines, err = unzip(row.data, row.seq, from, to)
-			}
-			if err != nil {
-				yield(row, err)
-				return
-			}
-			for _, l := range lines {
-				if !yield(l, nil) {
-					return
-				}
-			}
+// found returns the lines that such a query finds.
+func found(rows pgx.Rows, archived bool, from, to int64) (lines []storedLine, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var row storedLine
+		if err := rows.Scan(&row.seq, &row.data); err != nil { // new data for each line
+			return nil, err
 		}
-		if err := rows.Err(); err != nil {
-			yield(storedLine{}, err)
+		if !archived {
+			lines = append(lines, row)
+			continue
 		}
+		block, err := unzip(row.data, row.seq, from, to)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, block...)
 	}
+	return lines, rows.Err()
 }
 
 // Scan implements [driver.Driver]. A loop sees the lines that were there when it
@@ -134,27 +128,33 @@ type storedLine struct {
 	data []byte
 }
 
-func (l storedLine) size() int { return len(l.data) }
-
 func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, body, first, end int64) (page []transcript.Record, err error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer d.ops.Done()
-	decode := func(recs []transcript.Record, l storedLine) []transcript.Record {
-		return append(recs, record(l.data, body, l.seq-1))
-	}
-	err = d.rows(ctx, func(rows pgx.Rows) error {
-		page = make([]transcript.Record, 0, min(end-first, pageLines))
-		for rec, err := range ahead.Map(found(rows, archived, first, end), ahead.Most, storedLine.size, decode) {
-			if err != nil {
-				return err
-			}
-			page = append(page, rec)
-		}
-		return nil
+	var lines []storedLine
+	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
+		lines, err = found(rows, archived, first, end)
+		return err
 	}, d.pageQuery(archived, dir), body, first, end, pageLines, pageBytes)
-	return page, err
+	return records(lines, body), err
+}
+
+// records decodes the lines of a page, on several processors.
+func records(lines []storedLine, body int64) []transcript.Record {
+	page := make([]transcript.Record, len(lines))
+	const share = 64
+	var work sync.WaitGroup
+	for from := 0; from < len(lines); from += share {
+		work.Go(func() {
+			for i := from; i < min(from+share, len(lines)); i++ {
+				page[i] = record(lines[i].data, body, lines[i].seq-1)
+			}
+		})
+	}
+	work.Wait()
+	return page
 }
 
 // end returns the body of a session, how many lines it has, and whether they are in

@@ -106,12 +106,9 @@ func (s *still) page(first int64) ([]storedLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var page []storedLine
-	for l, err := range found(rows, s.row.Archived, first, s.lines) {
-		if err != nil {
-			return nil, err
-		}
-		page = append(page, l)
+	page, err := found(rows, s.row.Archived, first, s.lines)
+	if err != nil {
+		return nil, err
 	}
 	if len(page) == 0 {
 		return nil, verdict{fmt.Errorf("line %d is missing", first+1)}
