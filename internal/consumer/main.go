@@ -78,8 +78,12 @@ func run(checkout string) error {
 		if err != nil {
 			return err
 		}
+		install := []string{"install"}
+		if strings.Contains(name, "/examples/") {
+			install = append(install, "-n") // finds all modules and packages, but does not compile the SDKs again
+		}
 		for _, p := range programs {
-			failed = append(failed, user.run(".", "install", p+"@"+version))
+			failed = append(failed, user.run(".", append(install, p+"@"+version)...))
 		}
 		failed = append(failed, user.build(name, version, libraries))
 	}
