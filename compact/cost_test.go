@@ -39,7 +39,7 @@ func TestCostOfKeep(t *testing.T) {
 					for j, item := range w.next() {
 						add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
 					}
-					if !opts.Trigger.Due(tally.Count(f)) {
+					if tally.Count(f) <= opts.Room {
 						continue
 					}
 					h := f.History()

@@ -1,8 +1,9 @@
 // Package compact makes a history smaller: it replaces the older part by a
 // summary.
 //
-// Whether a compaction is due is decided by the caller: [Trigger].Due compares a size with
-// the limits, and session.Session.AfterTurn asks it. The rest takes three steps, each of which can be inspected and tested alone:
+// A compaction is due if the history has more tokens than [Trigger].Room;
+// session.Session.AfterTurn compares the two. The rest takes three steps, each of
+// which can be inspected and tested alone:
 //
 //   - [Plan] is pure. It returns a cut, which names the parts to summarise and
 //     to keep, or the reason why there is nothing to do.

@@ -54,7 +54,7 @@ func testNotes(t *testing.T, window int, language string) {
 				user += sizeOf(m.Text())
 			}
 		}
-		if !opts.Trigger.Due(tally.Count(f)) {
+		if tally.Count(f) <= opts.Room {
 			continue
 		}
 		h := f.History()

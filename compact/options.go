@@ -3,6 +3,7 @@ package compact
 import (
 	"cmp"
 	"context"
+	"math"
 	"time"
 
 	"github.com/convolog/convolog/transcript"
@@ -101,10 +102,17 @@ type Keep struct {
 // A Trigger makes a compaction due when the prompt has more tokens than one of
 // the limits. The zero value is never.
 type Trigger struct {
-	// Window is the context window of the model, of which Reserve is kept free
-	// for the answer. Reserve 0 means 16,384, or a quarter of a window under
+	// Window is the context window of the model in tokens; 0: not known.
+	Window int
+	// Windows holds windows by the names of models. For a session, the window of
+	// the model of the last answer replaces Window, and during a call the window of
+	// the called model. A date or build number at the end of an answer's name does
+	// not matter.
+	Windows map[string]int
+	// Share is how much of the window a prompt may fill; 0.8 is four fifths. 0
+	// leaves 16,384 tokens free for the answer, or a quarter of a window under
 	// 65,536.
-	Window, Reserve int
+	Share float64
 	// Threshold is a limit of its own, whatever the window is.
 	Threshold int
 	// Overhead is the part of every request outside of the history: system
@@ -112,25 +120,24 @@ type Trigger struct {
 	Overhead int
 }
 
-// Due reports whether a history of that many tokens should be compacted.
-func (t Trigger) Due(history int) bool {
-	return t.Limit() > 0 && history+t.Overhead > t.Limit()
-}
-
-// Limit is the number of tokens above which a compaction is due; 0 if
-// unlimited.
+// Limit is the number of tokens of a prompt above which a compaction is due, for a
+// model that Windows does not name; 0 if unlimited.
 func (t Trigger) Limit() int {
 	limit := t.Threshold
 	if t.Window > 0 {
-		free := t.Window - cmp.Or(t.Reserve, min(16_384, t.Window/4))
-		if limit == 0 || free < limit {
-			limit = max(free, 1)
+		filled := t.Window - min(16_384, t.Window/4)
+		if t.Share > 0 {
+			filled = int(math.Round(float64(t.Window) * min(t.Share, 1)))
+		}
+		if limit == 0 || filled < limit {
+			limit = max(filled, 1)
 		}
 	}
 	return limit
 }
 
-// Room returns the tokens that a history may have after a due compaction.
+// Room is the number of tokens of a history above which a compaction is due: the
+// Limit without Overhead, or 0 if unlimited.
 func (t Trigger) Room() int {
 	if t.Limit() == 0 {
 		return 0

@@ -54,7 +54,7 @@ func (run *recallRun) talk(t *testing.T, w *recallWork, window int, s compact.Su
 			add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
 		}
 		size := tally.Count(f)
-		if !opts.Trigger.Due(size) {
+		if size <= opts.Room {
 			continue
 		}
 		h := f.History()

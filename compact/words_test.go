@@ -41,7 +41,7 @@ func runWords(t *testing.T, w *wordsWork, window, depth int) *wordsRun {
 		for j, item := range w.next() {
 			add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
 		}
-		if !opts.Trigger.Due(tally.Count(f)) {
+		if tally.Count(f) <= opts.Room {
 			continue
 		}
 		h := f.History()

@@ -326,7 +326,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 
 func (r *run) need(o Overflow) Need {
 	// An unknown window is smaller than the request.
-	n := Need{Overflow: o, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
+	n := Need{Overflow: o, Model: r.g.Model, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == recalltool.Read })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
 	if o.Kind == Messages && o.Limit > 0 {

@@ -24,8 +24,8 @@
 //
 // Set the window of a model in three places, each of which works without the others:
 // the Guard, which then checks requests before it sends them; the trigger of a
-// session's compactions, so that they happen after a turn and not inside one; and the
-// summarizing model, which may be another one.
+// session's compactions, by the names of models if there are several, so that they happen
+// after a turn and not inside one; and the summarizing model, which may be another one.
 //
 // If the history is [Calibrated], Do also commits the window that it learns from errors,
 // the error of its token estimates, and the parts that a model refuses.

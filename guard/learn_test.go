@@ -184,10 +184,11 @@ func TestNeedAndEvents(t *testing.T) {
 	var events []string
 	var windows []int
 	stage := guard.Stage{Name: "mine", Run: func(_ context.Context, _ guard.History, n guard.Need) (bool, error) {
+		require.Equal(t, "m", n.Model)
 		windows = append(windows, n.Window)
 		return true, nil
 	}}
-	g := &guard.Guard{Window: size / 2, Stages: []guard.Stage{stage, stage}, Observe: func(_ context.Context, e guard.Event) {
+	g := &guard.Guard{Model: "m", Window: size / 2, Stages: []guard.Stage{stage, stage}, Observe: func(_ context.Context, e guard.Event) {
 		events = append(events, fmt.Sprint(e.Kind, " ", e.Attempt, " ", e.Unsent))
 	}}
 	s := &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", size, size/4), errors.New("context_length_exceeded")}}

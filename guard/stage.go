@@ -27,6 +27,8 @@ type Stage struct {
 // Need is the room that a [Stage] has to make.
 type Need struct {
 	Overflow Overflow
+	// Model is the model to be called, if the [Guard] names one.
+	Model string
 	// Window is the most tokens that the model takes, by the [Guard] or the
 	// error: it may be less. 0 if nothing is known.
 	Window int

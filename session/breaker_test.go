@@ -135,7 +135,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	skipped := 0
 	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: storetest.Thousands{},
-		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 30_000, Share: 5. / 6}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		Observe: func(_ context.Context, e session.Event) {
 			if e.Kind == session.EventCompactionSkipped && e.Cut.Nothing == session.TooSoon {
 				skipped++
@@ -221,9 +221,9 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 		counter tokens.Counter
 		fifth   int // of the window, in tokens of the store
 	}{
-		{"a window", compact.Trigger{Window: 30_000, Reserve: 25_000}, nil, 6_000},
+		{"a window", compact.Trigger{Window: 30_000, Share: 1. / 6}, nil, 6_000},
 		{"a threshold", compact.Trigger{Threshold: 10_000}, nil, 2_000},
-		{"a counter of its own", compact.Trigger{Window: 30_000, Reserve: 10_000}, tenfold{}, 6_000},
+		{"a counter of its own", compact.Trigger{Window: 30_000, Share: 2. / 3}, tenfold{}, 6_000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			st := storetest.Open(t, t.TempDir(), &session.Options{

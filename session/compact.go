@@ -73,7 +73,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // compactIfDue compacts if learned.go finds it due, not too soon and not cooling down.
 func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 	w := &work{Options: s.compactOptions(nil)}
-	if w.Trigger.Limit() == 0 {
+	if w.Trigger.Limit() == 0 && w.Trigger.Windows == nil {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
 	w.see = func(t *state, l learned) (cut compact.Cut, _ error) {
@@ -90,8 +90,6 @@ func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 			cut.Nothing = TooSoon
 		case l.cooling(stored, least):
 			cut.Nothing = CoolingDown
-		case w.Room == w.Trigger.Room(): // and not one that the options say
-			w.Room, w.Window = trigger.Room(), cmp.Or(w.Window, trigger.Window)
 		}
 		return cut, nil
 	}
@@ -143,15 +141,19 @@ func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
 // which costs no call and never comes too soon.
 func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (Compacted, error) {
 	o := s.compactOptions(nil)
-	trigger := o.Trigger
-	trigger.Threshold = 0 // does not affect the window
-	o.Trigger = compact.Trigger{}
-	o.Room, o.Window = max(n.Room, 0), cmp.Or(o.Window, smallest(n.Window, trigger.Window))
+	o.Room = max(n.Room, 0)
 	if n.Counter != nil {
 		o.Counter = n.Counter
 	}
 	o.Recall = o.Recall || n.Recall
-	return s.compact(ctx, &work{Options: o, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
+	w, least := &work{Options: o, model: n.Model}, 0
+	w.see = func(_ *state, l learned) (compact.Cut, error) {
+		w.Trigger.Threshold = 0 // does not affect the window
+		w.Window, least = cmp.Or(w.Window, smallest(n.Window, l.trigger(w.Trigger).Window)), l.fifth(w.Trigger, n.Window)
+		w.Trigger = compact.Trigger{}
+		return compact.Cut{}, nil
+	}
+	w.adjust = func(cut compact.Cut, l learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
@@ -164,7 +166,7 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 		if cut.Nothing != "" {
 			return cut
 		}
-		size, least := countHistory(s.store.opts.Counter, w.history), l.fifth(trigger, n.Window)
+		size := countHistory(s.store.opts.Counter, w.history)
 		if !n.Refused && !standIn && l.tooSoon(size, least) && cut.Before-cut.After < least {
 			cut.Nothing = TooSoon
 			return cut
@@ -174,7 +176,8 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 			w.Summarizer = compact.Extractive{Counter: w.Counter}
 		}
 		return cut
-	}})
+	}
+	return s.compact(ctx, w)
 }
 
 // smallest is the smallest of some windows, of which those that are not positive are not
@@ -194,7 +197,9 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	if opts != nil {
 		o = *opts
 	}
-	o.Keep, o.Trigger = cmp.Or(o.Keep, d.Keep), cmp.Or(o.Trigger, d.Trigger)
+	if o.Keep = cmp.Or(o.Keep, d.Keep); o.Trigger.Limit() == 0 && o.Trigger.Windows == nil {
+		o.Trigger = d.Trigger
+	}
 	o.Summarizer = cmp.Or(o.Summarizer, d.Summarizer)
 	o.Counter = cmp.Or(o.Counter, d.Counter, s.store.opts.Counter)
 	o.MaxSummary = cmp.Or(o.MaxSummary, d.MaxSummary)
@@ -212,7 +217,7 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 		o.Instructions = d.Instructions
 	}
 	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
-	o.Room = cmp.Or(o.Room, d.Room, o.Trigger.Room())
+	o.Room = cmp.Or(o.Room, d.Room)
 	observe := o.Observe
 	if observe == nil {
 		observe = d.Observe
@@ -239,7 +244,8 @@ type work struct {
 	see func(*state, learned) (compact.Cut, error)
 	// adjust, if set, returns the plan to follow instead of cut. It may change the
 	// options, and report that another summarizer replaces the requested one.
-	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
+	adjust  func(cut compact.Cut, l learned) compact.Cut
+	model   string // that is called next, if a guard asks
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
 
@@ -264,7 +270,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if done.Cut.Nothing == "" {
 		done.Cut = compact.Plan(w.history, &w.Options)
 		if w.adjust != nil {
-			done.Cut = w.adjust(w, done.Cut, l)
+			done.Cut = w.adjust(done.Cut, l)
 		}
 	}
 	if done.Cut.Nothing != "" {
@@ -304,7 +310,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		if !w.stands(v.t, done.Cut) {
 			return nil, fmt.Errorf("%w: while the summary was made the history was compacted or rewound, or a late result came in: nothing was written; plan again", ErrConflict)
 		}
-		c.Standing = w.failures(v.t.learned())
+		c.Standing = w.failures(v.t.learned(""))
 		return []transcript.Item{c}, nil
 	})
 	switch {
@@ -344,7 +350,7 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
 	err = s.view(ctx, op, func(v *View) (err error) {
 		t := v.t
-		l, w.rev = t.learned(), t.row.Rev
+		l, w.rev = t.learned(w.model), t.row.Rev
 		if w.see != nil {
 			cut, err = w.see(t, l)
 		}
@@ -352,7 +358,7 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			return err
 		}
 		w.history, w.base = t.fold.History(), t.next
-		return v.plan(&w.Options)
+		return v.plan(&w.Options, l)
 	})
 	return cut, l, err
 }
@@ -364,12 +370,14 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 // Check after the View.
 func (v *View) CompactOptions(opts *compact.Options) (compact.Options, error) {
 	o := v.s.compactOptions(opts)
-	err := v.plan(&o)
+	err := v.plan(&o, v.t.learned(""))
 	return o, err
 }
 
 // plan adds to options what the session says about its compaction.
-func (v *View) plan(o *compact.Options) error {
+func (v *View) plan(o *compact.Options, l learned) error {
+	o.Trigger = l.trigger(o.Trigger)
+	o.Room = cmp.Or(o.Room, o.Trigger.Room())
 	pins := slices.Concat(o.Pins, v.Fold().Standing().Pins)
 	where, err := v.where(entriesOf(pins))
 	if err != nil {
@@ -419,7 +427,7 @@ func (v *View) complete(items []transcript.Item) ([]transcript.Item, *transcript
 		return entries
 	})
 	keeps := func(entry string) bool { return kept()[entry] }
-	c.Standing = slices.Concat([]transcript.Entry{}, v.t.keys.kept(), v.t.learned().carried(c, keeps), v.Fold().Standing().Entries())
+	c.Standing = slices.Concat([]transcript.Entry{}, v.t.keys.kept(), v.t.learned("").carried(c, keeps), v.Fold().Standing().Entries())
 	return slices.Concat(items[:i], v.Fold().Prompts(), []transcript.Item{c}, items[i+1:]), &c, nil
 }
 

@@ -57,9 +57,11 @@ const breaksAt = 3
 // it is in the transcript, so that a restart changes nothing.
 type learned struct {
 	rebuild.Standing
-	// The figures of the model in use, which the last answer names; requests that
-	// name no model have figures of their own. If the answer names none these are
-	// the figures learned last. Figures of two models are never mixed.
+	// The model in use: the called one, or else the one that the last answer names.
+	model string
+	// Its figures; requests that name no model have figures of their own. If the
+	// model has no name these are the figures learned last. Figures of two models are
+	// never mixed.
 	window int // 0 if not known
 	factor float64
 	// How many summaries have failed in a row, and the size of the history at the
@@ -67,9 +69,11 @@ type learned struct {
 	failures, failedAt int
 }
 
-func (s *state) learned() learned {
-	l := learned{Standing: s.fold.Standing(), factor: 1}
-	answered, rank := s.fold.Answered(), 0
+// learned returns these data for a call of a model, or, without a name, for the model of
+// the last answer.
+func (s *state) learned(model string) learned {
+	l := learned{Standing: s.fold.Standing(), factor: 1, model: cmp.Or(model, s.fold.Answered())}
+	rank := 0
 	for _, c := range l.Calibrations {
 		if c.Failures > l.failures {
 			l.failures, l.failedAt = c.Failures, c.FailedAt
@@ -77,7 +81,7 @@ func (s *state) learned() learned {
 		if c.Window <= 0 && c.Factor <= 0 {
 			continue // of the summarizer
 		}
-		if r := fits(c.Model, answered); r > 0 && r >= rank {
+		if r := fits(c.Model, l.model); r > 0 && r >= rank {
 			l.window, l.factor, rank = max(c.Window, 0), cmp.Or(max(c.Factor, 0), 1), r
 		}
 	}
@@ -105,19 +109,26 @@ func fits(model, answered string) int {
 // the number of a build.
 var dated = regexp.MustCompile(`^[-@:](\d{3,8}|\d{4}-\d\d-\d\d)$`)
 
-// trigger returns a trigger for the window and in the tokens of the estimate.
+// trigger returns a trigger for the window of the model and in the tokens of the
+// estimate.
 func (l learned) trigger(t compact.Trigger) compact.Trigger {
+	best := 1 // of a model without a name, which has no window of its own
+	for model, window := range t.Windows {
+		if r := fits(model, l.model); r > best {
+			best, t.Window = r, window
+		}
+	}
 	if l.window > 0 {
 		t.Window = min(t.Window, l.window)
 	}
-	t.Window, t.Reserve, t.Threshold = l.estimated(t.Window), l.estimated(t.Reserve), l.estimated(t.Threshold)
+	t.Windows, t.Window, t.Threshold = nil, l.estimated(t.Window), l.estimated(t.Threshold)
 	return t
 }
 
 // due reports whether a history of that size, without the part that the provider
 // clears by itself, is too long for a trigger.
 func (l learned) due(t compact.Trigger, size int) bool {
-	return t.Due(max(size-l.estimated(l.Cleared), 0))
+	return t.Room() > 0 && size-l.estimated(l.Cleared) > t.Room()
 }
 
 // estimated converts tokens of the model to tokens of the estimate, roughly.
@@ -194,7 +205,7 @@ func (l learned) carried(done transcript.Compaction, keeps func(entry string) bo
 func (s *Session) failed(ctx context.Context, h rebuild.History) (n int) {
 	size := countHistory(s.store.opts.Counter, h)
 	_, err := s.Update(context.WithoutCancel(ctx), "compact", func(v *View) ([]transcript.Item, error) {
-		n = v.t.learned().failures + 1
+		n = v.t.learned("").failures + 1
 		return []transcript.Item{transcript.Calibration{Failures: n, FailedAt: size}}, nil
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -116,12 +117,12 @@ func TestAfterTurnKnowsTheModel(t *testing.T) {
 	}{
 		{transcript.Calibration{}, 12},
 		{transcript.Calibration{Factor: 2}, 6},
-		{transcript.Calibration{Model: "m", Window: 15_000}, 5},
+		{transcript.Calibration{Model: "m", Window: 15_000}, 6},
 		{transcript.Calibration{Window: 60_000}, 12},
 	} {
 		st := storetest.Open(t, t.TempDir(), &session.Options{
 			Counter: storetest.Thousands{},
-			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Share: 5. / 6}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		})
 		s := storetest.Load(t, st, storetest.CLI)
 		if !tt.known.IsZero() {
@@ -164,21 +165,21 @@ func TestAfterTurnKnowsWhichModel(t *testing.T) {
 	}{
 		{"the other one was learned about last", []transcript.Calibration{big, small}, "big", 6},
 		{"this one was", []transcript.Calibration{small, big}, "big", 6},
-		{"the small one", []transcript.Calibration{small, big}, "small", 5},
-		{"with a date", []transcript.Calibration{small, big}, "small-2026-01-31", 5},
-		{"with a build", []transcript.Calibration{small, big}, "small-001", 5},
+		{"the small one", []transcript.Calibration{small, big}, "small", 6},
+		{"with a date", []transcript.Calibration{small, big}, "small-2026-01-31", 6},
+		{"with a build", []transcript.Calibration{small, big}, "small-001", 6},
 		{"another of that name", []transcript.Calibration{small, big}, "small-2", 12},
 		{"a third one", []transcript.Calibration{small, big}, "third", 12},
-		{"the very name", []transcript.Calibration{{Model: "big-2026-01-31", Window: 15_000}, big}, "big-2026-01-31", 5},
-		{"requests name none", []transcript.Calibration{{Window: 15_000}}, "big", 5},
+		{"the very name", []transcript.Calibration{{Model: "big-2026-01-31", Window: 15_000}, big}, "big-2026-01-31", 6},
+		{"requests name none", []transcript.Calibration{{Window: 15_000}}, "big", 6},
 		{"some requests name none", []transcript.Calibration{big, {Window: 15_000}}, "big", 6},
 		{"the answer names none", []transcript.Calibration{small, big}, "", 6},
-		{"nothing since but a failure", []transcript.Calibration{small, {Failures: 1, FailedAt: 1}}, "", 5},
+		{"nothing since but a failure", []transcript.Calibration{small, {Failures: 1, FailedAt: 1}}, "", 6},
 		{"taken back", []transcript.Calibration{{Model: "big", Window: -1}}, "big", 12},
 	} {
 		st := storetest.Open(t, t.TempDir(), &session.Options{
 			Counter: storetest.Thousands{},
-			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Share: 5. / 6}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
 		})
 		s := storetest.Load(t, st, storetest.CLI)
 		for _, c := range tt.known {
@@ -198,6 +199,62 @@ func TestAfterTurnKnowsWhichModel(t *testing.T) {
 		}
 		storetest.Close(t, st)
 	}
+}
+
+// A session that moves between models goes by the window of the model that answers, in
+// a call by the window of the called model, and by the Window for a model without one.
+func TestWindowOfEachModel(t *testing.T) {
+	summaries := []int{} // tokens that were allowed
+	st := storetest.Open(t, t.TempDir(), &session.Options{
+		Counter: storetest.Thousands{}, Sync: session.SyncNever,
+		Compact: compact.Options{
+			Trigger: compact.Trigger{Window: 64_000, Windows: map[string]int{"small": 128_000, "big": 1_000_000}, Share: .5},
+			Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
+				summaries = append(summaries, in.MaxTokens)
+				return storetest.WholeSummary, nil
+			}),
+		},
+	})
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	turn := func(model string) (compacted bool, size int) {
+		storetest.Add(t, s, transcript.UserText("a question with some words that a summary leaves out"),
+			&transcript.Response{Message: transcript.AssistantText("an answer with some words that a summary leaves out"), Model: model, StopReason: transcript.StopEndTurn})
+		done, err := s.AfterTurn(t.Context())
+		require.NoError(t, err)
+		return done.Entry != "", done.Cut.Before
+	}
+	until := func(model string) int {
+		for {
+			if compacted, size := turn(model); compacted {
+				return size
+			}
+		}
+	}
+	require.InDelta(t, 65_000, until("small-2026-01-31"), 2_000)
+	require.InDelta(t, 501_000, until("big"), 2_000)
+	until("third") // which has too little room for the history of the big one
+	require.InDelta(t, 33_000, until("third"), 2_000, "a model that no window is known for")
+	for range 50 { // too much for the small model
+		compacted, _ := turn("big")
+		require.False(t, compacted)
+	}
+	require.Greater(t, until("small"), 66_000, "the first turn back")
+	require.InDelta(t, 65_000, until("small"), 2_000)
+	require.Equal(t, []int{4_000, 8_192, 2_048, 2_048, 4_000, 4_000}, summaries)
+	for model, want := range map[string]int{"small": 4_000, "big": 8_192, "": 8_192} {
+		for range 40 {
+			turn("big")
+		}
+		_, err := s.CompactFor(t.Context(), guard.Need{Model: model, Room: 60_000, Counter: storetest.Thousands{}, Refused: true})
+		require.NoError(t, err)
+		require.Equal(t, want, summaries[len(summaries)-1], model)
+	}
+	require.Len(t, summaries, 9)
+	turn("small")
+	done, err := s.Compact(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, 64_000, done.Cut.Room)
 }
 
 // A calibration that another process appends while a compaction is committed
