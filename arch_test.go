@@ -45,8 +45,8 @@ var imports = map[string][]string{
 	"transcript/redact":   {"internal/checksum", "internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"session/serve/zyhive/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
-	"transcript/dialect":           {"internal/abstract", "internal/jsontext", "transcript"},
-	"rebuild":                      {"internal/jsontext", "transcript", "transcript/tokens"},
+	"transcript/dialect":           {"internal/abstract", "internal/jsontext", "internal/words", "transcript"},
+	"rebuild":                      {"internal/jsontext", "internal/words", "transcript", "transcript/tokens"},
 	"rebuild/wire":                 {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
 	// The code that the formats share. No format imports another, and rebuild/wire imports none of them.
 	"rebuild/wire/internal/js":       {"internal/jsontext"},

@@ -3,11 +3,13 @@ package compact
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -20,7 +22,10 @@ import (
 //     between <think> tags. Reasoning before a summary is removed.
 //   - The summary is too long: it exceeds twice the requested tokens, and 256.
 //   - The summary is too short: it replaces n tokens and has fewer than n/50, of
-//     which 40 are always enough. For fewer than 1,000 tokens n/100 suffice.
+//     which 40 are always enough. For fewer than 1,000 tokens n/100 suffice. With
+//     words of the conversation 8 tokens do: a path or another identifier, a word of
+//     five letters that it has again and again, or two such words or pairs of
+//     ideographs that it has at all.
 //   - The model refused to write a summary, as its stop reason shows. The text of
 //     a refusal may be in any language and is mostly too short.
 //   - The summary repeats the conversation: it begins with a mark of a
@@ -35,6 +40,10 @@ import (
 //   - The model called a tool, be it in a text that begins with a tag like
 //     <tool_call>.
 //   - The summary is not complete: the answer was aborted, failed or paused.
+//
+// Form does not tell an answer to the last question from a summary, nor a text
+// that is invented or only half of a summary. A refusal in words of the
+// conversation passes, and so does any refusal of 40 tokens.
 var ErrRefused = errors.New("the text is not a summary")
 
 // ErrNotSmaller reports that the summary is not smaller than the messages it replaces, or
@@ -68,6 +77,8 @@ const (
 	density    = 50 // summarised tokens
 	longInput  = 1_000
 	dense      = 100 // density of a shorter input
+
+	enoughShared = 8 // if the conversation has its words
 )
 
 // refuse returns an error if text cannot be a summary of the shown messages and
@@ -91,7 +102,7 @@ func refuse(text, shown, before string, allowed int) error {
 		return nil
 	}
 	n := tokens.Estimator{}.Text(before) + tokens.Estimator{}.Text(shown)
-	if size < n/dense || n >= longInput && size < n/density {
+	if few := size < n/dense || n >= longInput && size < n/density; few && (size < enoughShared || !sharesWords(text, shown, before)) {
 		return fmt.Errorf("%w: ~%d tokens for ~%d: %q", errTooShort, size, n, oneLine(text, 80))
 	}
 	return nil
@@ -108,6 +119,51 @@ var (
 	reasoning = lazy.New(`(?is)^\s*<(think|thinking)>.*?(</(think|thinking)>|$)`)
 	toolTag   = lazy.New(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
 )
+
+// Which words tell the subject, in any language, and how often one recurs.
+const (
+	tellingWord = 5   // runes; the small words of a language are shorter
+	recursEach  = 800 // words
+	recursLeast = 3
+)
+
+// sharesWords reports whether a short text is about the conversation. The words of the
+// instructions fit any conversation.
+func sharesWords(text, shown, before string) bool {
+	if slices.ContainsFunc(identifiers(text), func(id string) bool { return strings.Contains(shown, id) }) {
+		return true
+	}
+	times, all := map[string]int{}, plainTerms(before+"\n"+extraMark.Get().ReplaceAllString(shown, ""))
+	for _, term := range all {
+		times[term]++
+	}
+	for _, term := range plainTerms(promptTexts) {
+		delete(times, term)
+	}
+	shared := 0
+	for _, term := range slices.Compact(slices.Sorted(slices.Values(plainTerms(text)))) {
+		n, pair := times[term], isIdeograph([]rune(term)[0])
+		switch {
+		case n == 0, !pair && utf8.RuneCountInString(term) < tellingWord:
+		case pair && strings.ContainsFunc(term, func(r rune) bool { return unicode.Is(unicode.Hiragana, r) }):
+		case !pair && n >= recursLeast && n*recursEach >= len(all):
+			return true
+		default:
+			shared++
+		}
+	}
+	return shared > 1
+}
+
+// plainTerms returns the words between all signs.
+func plainTerms(text string) []string {
+	return words.Terms(strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
+			return r
+		}
+		return ' '
+	}, text))
+}
 
 func blank(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) })

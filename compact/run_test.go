@@ -254,3 +254,14 @@ func TestSummaryIsPrintable(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, c.Summary, "They move an order,\n\tand a [31mtest fails.\uFFFD")
 }
+
+// The text of Extractive is not refused for a control character in a message.
+func TestExtractIsPrintable(t *testing.T) {
+	f := rebuild.New(nil)
+	for i := range 3 {
+		add(t, f, fmt.Sprintf("t%d", i), transcript.UserText("go on"), transcript.AssistantText("\x1b[31m"+facts(400)+"\x00"))
+	}
+	c, err := compactOnce(t, f, &compact.Options{Keep: compact.Keep{Turns: 1}})
+	require.NoError(t, err)
+	require.Contains(t, c.Summary, "[31mFact 0")
+}

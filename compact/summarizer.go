@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -63,18 +62,11 @@ func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return printable(withoutReasoning(text)), nil
-}
-
-// printable returns a plain text without control characters, except tabs and line
-// feeds: a provider may refuse them, and a terminal obeys them.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\t' && r != '\n' {
-			return -1
-		}
-		return r
-	}, plain(text))
+	clean := words.Printable(plain(withoutReasoning(text)))
+	if in.extract != nil && *in.extract == text {
+		*in.extract = clean // still the text of Extractive
+	}
+	return clean, nil
 }
 
 // A Step is the progress of a [Summarizer].

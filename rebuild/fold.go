@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -495,7 +496,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 		a.prelude = append(a.prelude, it)
 	}
 	text, carried := "", CarriedText(c)
-	if !IsBlank(c.Summary) {
+	if c.Summary = words.Printable(c.Summary); !IsBlank(c.Summary) {
 		text = SummaryHeading + "\n" + c.Summary
 	}
 	if f.opts.Summary == SummarySystem {

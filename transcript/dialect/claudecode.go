@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -74,7 +75,7 @@ func claudeBody(r record) (transcript.Body, error) {
 		f = withContent(f, content, !jsontext.IsArray(m["content"]))
 		switch {
 		case r.flag("isCompactSummary"):
-			return transcript.Compaction{Summary: f.Message().Text()}, nil
+			return transcript.Compaction{Summary: words.Printable(f.Message().Text())}, nil
 		case kind == "user":
 			return f, nil
 		case r.flag("isApiErrorMessage") || m.str("model") == "<synthetic>":

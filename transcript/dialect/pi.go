@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -63,7 +64,7 @@ func piBody(r record) (transcript.Body, error) {
 		if r.str("summary") == "" {
 			return aside(kind), nil
 		}
-		return piText(piBranchHeading + "\n\n<summary>\n" + r.str("summary") + "\n</summary>"), nil
+		return piText(piBranchHeading + "\n\n<summary>\n" + words.Printable(r.str("summary")) + "\n</summary>"), nil
 	case "compaction":
 		return transcript.Compaction{
 			Summary: r.text("summary"), FirstKept: r.text("firstKeptEntryId"),

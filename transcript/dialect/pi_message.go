@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -45,9 +46,9 @@ func piMessage(m record) (transcript.Body, error) {
 		}
 		return piText(piShell(m)), nil
 	case "branchSummary":
-		return piText(piBranchHeading + "\n\n<summary>\n" + m.str("summary") + "\n</summary>"), nil
+		return piText(piBranchHeading + "\n\n<summary>\n" + words.Printable(m.str("summary")) + "\n</summary>"), nil
 	case "compactionSummary":
-		return piText(piSummaryHeading + "\n\n<summary>\n" + m.str("summary") + "\n</summary>"), nil
+		return piText(piSummaryHeading + "\n\n<summary>\n" + words.Printable(m.str("summary")) + "\n</summary>"), nil
 	case "system": // the state of the prompt
 		return aside(role), nil
 	}
