@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -206,11 +207,11 @@ func clipTo(s string, n, tail int) string {
 // masked returns a text without secrets of well-known shapes.
 func masked(text string) string { return redact.Secrets(context.Background(), text) }
 
-// plain is a text in UTF-8 with line feeds at the ends of its lines.
+// plain is a text in UTF-8 without control characters but tabs, and with line feeds at
+// the ends of its lines.
 func plain(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
 	if strings.Contains(s, "\r") {
 		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(words.Printable(s))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -62,11 +61,7 @@ func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	clean := words.Printable(plain(withoutReasoning(text)))
-	if in.extract != nil && *in.extract == text {
-		*in.extract = clean // still the text of Extractive
-	}
-	return clean, nil
+	return plain(withoutReasoning(text)), nil
 }
 
 // A Step is the progress of a [Summarizer].

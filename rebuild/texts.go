@@ -11,8 +11,7 @@ import (
 // The texts the fold makes up. They decide bytes that models are shown, so
 // they belong to format version 1 and never change within it.
 const (
-	// Interrupted is the content of the error result made up for a call whose
-	// result was never recorded.
+	// Interrupted is the error result of a call whose result was never recorded.
 	Interrupted = "interrupted"
 	// mayHaveRun takes its place for a call that was dispatched, waiting for one
 	// that is held, and denied, followed by the reason, for one that was rejected.

@@ -1,5 +1,10 @@
 package words
 
+import (
+	"strings"
+	"unicode"
+)
+
 // Terms returns the words of a text, folded, each as often as it occurs: words and
 // numbers as they stand between spaces and signs, and pairs of neighbours of scripts
 // that put no spaces between words.
@@ -14,4 +19,15 @@ func Terms(text string) (list []string) {
 		}
 	}
 	return list
+}
+
+// Printable returns a text of valid UTF-8 without control characters, except tabs and
+// line feeds: a provider may refuse them, and a terminal obeys them.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' && r != '\n' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
