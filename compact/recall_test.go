@@ -20,12 +20,13 @@ func (r recalled) share() float64 { return float64(r.found) / float64(max(r.aske
 
 // recallRun holds the measurements of a conversation with six compactions.
 type recallRun struct {
-	kinds           map[string]*recalled
-	leaked          []string // secrets in what code carries
-	carried, filled float64  // the most in parts of the window, and the mean
-	least, most     int      // sizes after compactions
-	grown           []float64
-	extracts        bool // the summaries are also made by code
+	kinds         map[string]*recalled
+	leaked        []string // secrets in what code carries
+	carried, made float64  // the most in parts of the window, without and with the summary
+	filled        float64  // the mean
+	least, most   int      // sizes after compactions
+	grown         []float64
+	extracts      bool // the summaries are also made by code
 }
 
 // recall runs conversations through six compactions each, several of small
@@ -105,6 +106,7 @@ func (r *recallRun) look(w *recallWork, h rebuild.History, window int) int {
 	}
 	size := estimate.Count("", nil, h.Messages)
 	r.carried = max(r.carried, float64(sizeOf(rebuild.CarriedText(*h.Compaction)))/float64(window))
+	r.made = max(r.made, float64(estimate.Count("", nil, made))/float64(window))
 	r.filled += float64(size) / float64(window)
 	r.least, r.most = min(r.least, size), max(r.most, size)
 	return size
@@ -151,7 +153,7 @@ func TestRecallOfFacts(t *testing.T) {
 				for _, k := range ofUser {
 					fmt.Fprintf(&line, "%s %.0f %%; ", k, 100*r.of(k).share())
 				}
-				t.Logf("%scarried <= %.1f %%; filled %.1f %% (%.1f-%.1f); at least %.0f %% came in between", line.String(), 100*r.carried, 100*r.filled,
+				t.Logf("%scarried <= %.1f %%, with the summary %.1f %%; filled %.1f %% (%.1f-%.1f); at least %.0f %% came in between", line.String(), 100*r.carried, 100*r.made, 100*r.filled,
 					100*float64(r.least)/float64(window), 100*float64(r.most)/float64(window), 100*slices.Min(r.grown))
 				if len(r.leaked) > 0 {
 					t.Errorf("carried are the secrets %q", r.leaked)
@@ -161,6 +163,9 @@ func TestRecallOfFacts(t *testing.T) {
 				}
 				if r.carried > .25 {
 					t.Errorf("what is carried takes %.1f %% of the window", 100*r.carried)
+				}
+				if window > 8_000 && r.made > .34 || window > 16_000 && r.made > 1./3 {
+					t.Errorf("what is carried and the summary take %.1f %% of the window", 100*r.made)
 				}
 			})
 		}
