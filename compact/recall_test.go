@@ -162,10 +162,10 @@ func TestRecallOfFacts(t *testing.T) {
 					t.Errorf("%.1f %% of the window are filled", 100*r.filled)
 				}
 				if r.carried > .25 {
-					t.Errorf("what is carried takes %.1f %% of the window", 100*r.carried)
+					t.Errorf("carried text takes %.1f %% of the window", 100*r.carried)
 				}
 				if window > 8_000 && r.made > .34 || window > 16_000 && r.made > 1./3 {
-					t.Errorf("what is carried and the summary take %.1f %% of the window", 100*r.made)
+					t.Errorf("carried text and summary take %.1f %% of the window", 100*r.made)
 				}
 			})
 		}

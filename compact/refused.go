@@ -78,7 +78,7 @@ const (
 	longInput  = 1_000
 	dense      = 100 // density of a shorter input
 
-	enoughShared = 8 // if the conversation has its words
+	enoughShared = 8 // with words of the conversation
 )
 
 // refuse returns an error if text cannot be a summary of the shown messages and
