@@ -138,8 +138,8 @@ func (k *talk) read(from int) {
 // keeps. The history must stay the same.
 func (k *talk) resume() {
 	kept := ""
-	for _, i := range k.fold.path() {
-		if c, ok := k.fold.nodes[i].body.(transcript.Compaction); ok {
+	for _, node := range k.fold.path() {
+		if c, ok := node.body.(transcript.Compaction); ok {
 			kept = cmp.Or(c.FirstKept, c.CoversTo)
 		}
 	}
@@ -161,8 +161,8 @@ func (k *talk) fork(at int) {
 	whole.read(0)
 	f := &talk{t: k.t, rng: k.rng, signer: k.signer, n: k.n, done: slices.Clone(k.done), system: k.system, trace: slices.Clone(k.trace)}
 	last := 0
-	for _, i := range whole.fold.path() {
-		if n := whole.fold.nodes[i].batch; n != last {
+	for _, node := range whole.fold.path() {
+		if n := node.batch; n != last {
 			f.log, last = append(f.log, k.log[n-1]), n
 		}
 	}

@@ -108,15 +108,3 @@ func (t *Tally) count() (total int) {
 func (c counted) is(m transcript.Message) bool {
 	return c.Role == m.Role && c.Plain() == m.Plain() && slices.Equal(c.Origins, m.Origins)
 }
-
-// Answered returns the model that the last answer of the history names; empty
-// if there is no answer or it names none. Its cost does not depend on the length
-// of the history.
-func (f *Fold) Answered() (model string) {
-	for _, it := range slices.Backward(f.live().items) {
-		if it.answer && it.shows() {
-			return it.model
-		}
-	}
-	return ""
-}

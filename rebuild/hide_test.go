@@ -152,5 +152,18 @@ func TestEndedTurn(t *testing.T) {
 	f := foldAll(t, nil, hideLines(t, u1, cut, ended))
 	require.False(t, f.Pending().Owed)
 	require.True(t, f.Pending().Cut)
-	require.True(t, foldAll(t, nil, hideLines(t, u1, ended)).Pending().Owed)
+	failed := foldAll(t, nil, hideLines(t, u1, ended)).Pending()
+	require.True(t, failed.Owed)
+	require.Equal(t, "Delete old.txt", failed.User)
+
+	// A turn that the user stopped is not to be run again.
+	halt := message("i", "interrupt", `"ended":"stopped"`)
+	for _, lines := range [][]string{{u1, halt}, {u1, cut, halt}} {
+		p := foldAll(t, nil, hideLines(t, lines...)).Pending()
+		require.False(t, p.Owed)
+		require.Empty(t, p.User)
+	}
+	next := foldAll(t, nil, hideLines(t, u1, halt, u2)).Pending()
+	require.True(t, next.Owed)
+	require.Equal(t, "Stop", next.User)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// feed passes the message lines of a part of the live path to an assembler in
+// feed passes the message lines of a part of the live path to the assembler in
 // display order. That is file order, except for answers that recorded their
 // request. Such an answer precedes texts and results written while it was made,
 // because its request lacked them. It never moves past another answer.
@@ -14,12 +14,11 @@ import (
 // A system prompt follows the texts and results that were written after it and
 // before the next answer. Of all prompts before the compaction, or the first
 // message, the last one is the prompt of the history.
-func (f *Fold) feed(a *assembler, path []int) {
+func (a *assembler) feed(path []*node) {
 	shown := make([]*node, 0, len(path))
 	end := 0 // of the last answer in shown
-	begun := a.summary != nil && len(path) > 0 && path[0] <= a.compacted
-	for _, i := range path {
-		n := f.nodes[i]
+	begun := a.summary != nil && len(path) > 0 && path[0].ord <= a.compacted
+	for _, n := range path {
 		at := len(shown)
 		body := n.body
 		if n.hidden > 0 {
@@ -27,7 +26,7 @@ func (f *Fold) feed(a *assembler, path []int) {
 		}
 		switch b := body.(type) {
 		case transcript.System, transcript.Tools:
-			if i < a.compacted || !begun {
+			if n.ord < a.compacted || !begun {
 				*a.prompts.of(b) = b
 				continue
 			}

@@ -160,6 +160,3 @@ func (s Standing) Entries() (all []transcript.Entry) {
 	}
 	return all
 }
-
-// Standing returns the state in force.
-func (f *Fold) Standing() Standing { return f.standing }

@@ -45,12 +45,12 @@ func (f *Fold) Where(id string) (w Where, ok bool) {
 	return w, true
 }
 
-func (f *Fold) place() *placing {
-	p := &placing{live: make([]bool, len(f.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, hidden: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
-	for i := f.tip; i >= 0; i = f.nodes[i].parent {
+func (t *trail) place() *placing {
+	p := &placing{live: make([]bool, len(t.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, hidden: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
+	for i := t.tip; i >= 0; i = t.nodes[i].parent {
 		p.live[i] = true
 	}
-	for i, n := range f.nodes { // of several with an ID the last one counts
+	for i, n := range t.nodes { // of several with an ID the last one counts
 		if n.dead > 0 || p.superseded[n.id] {
 			p.superseded[n.id] = n.dead > 0
 		}
@@ -58,18 +58,18 @@ func (f *Fold) place() *placing {
 			p.rewound[n.id] = !p.live[i]
 		}
 	}
-	path := f.path()
+	path := t.path()
 	for i, n := range slices.Backward(path) {
-		if f.nodes[n].hidden > 0 {
-			p.hidden[f.nodes[n].id] = true
+		if n.hidden > 0 {
+			p.hidden[n.id] = true
 		}
-		switch b := f.nodes[n].body.(type) {
+		switch b := n.body.(type) {
 		case transcript.Compaction:
 			if p.kept < 0 {
-				start, _ := f.boundary(path, i)
-				p.kept = path[min(start, i)]
-				for j := p.kept - 1; j >= 0 && f.nodes[j].batch == f.nodes[p.kept].batch; j-- {
-					p.compacted[f.nodes[j].id] = true
+				start, _ := t.boundary(path, i)
+				p.kept = path[min(start, i)].ord
+				for j := p.kept - 1; j >= 0 && t.nodes[j].batch == t.nodes[p.kept].batch; j-- {
+					p.compacted[t.nodes[j].id] = true
 				}
 			}
 		case transcript.Clip:

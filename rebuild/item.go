@@ -1,0 +1,142 @@
+package rebuild
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// node is a message line, a system prompt, tools, a dispatch, a decision, an end of a
+// turn, a compaction, a clip or a hide.
+type node struct {
+	id       string // of its entry
+	body     transcript.Body
+	ord      int // its index among all nodes
+	parent   int // the live node before it, -1 for none
+	chain    int // the first of the nodes up to it that are each the parent of the next
+	batch    int // ordinal of the batch
+	complete bool
+	dead     int // the ord that the retry which superseded it began with, 0 for none
+	edited   int // the dead of the superseded node right before it, or the ord of the hide that shows it again
+	hidden   int // the ord of the hide in force, 0 for none; path sets it and edited
+	after    int // the tip after the line of coversTo, or after the line its request was rendered from; noAfter if none
+}
+
+// noAfter differs from every index of a node and from -1, which is before all
+// of them.
+const noAfter = -2
+
+func (n *node) source(f *transcript.MessageLine, i int) source {
+	if f.Kind == transcript.TypeToolUse || f.Kind == transcript.TypeToolResult {
+		i = transcript.WholeEntry
+	}
+	return source{n, i}
+}
+
+// turn is a user text and everything up to the next one that starts a turn.
+type turn struct {
+	first   int       // index of its first item
+	spares  []*result // results without a call so far
+	repairs Report    // of single lines
+}
+
+// item is a user text, without tool results, or one answer of a model.
+type item struct {
+	entry  string // ID of its first line
+	parts  []part
+	answer bool
+	plain  bool // it is one line whose content is a string
+	aside  bool // it is a system prompt or shows a late result
+	ord    int  // of its first line
+	// since is the ord of the last line that changed this place, and before the
+	// ord of the last line that changed an earlier place.
+	since, before int
+
+	// Of an answer.
+	made       *transcript.Answer // nil if it does not say
+	after      int                // as of its node
+	cut        bool               // incomplete, aborted or failed
+	flat       bool               // its lines do not record that they belong together
+	bare       bool               // a call of it is hidden, and its reasoning goes with it
+	closed     bool               // a result came after one of its calls: a flat answer is over
+	api, model string
+	calls      []*call // one for each tool call in parts
+}
+
+// part is one block of an item.
+type part struct {
+	block transcript.Block
+	from  source
+}
+
+// source is a block of a message line.
+type source struct {
+	node  *node
+	block int // index in the content, or [transcript.WholeEntry]
+}
+
+func (s source) origin() transcript.Origin {
+	return transcript.Origin{Entry: s.node.id, Batch: s.node.batch, Block: s.block}
+}
+
+type call struct {
+	id     string
+	node   *node            // its line
+	block  transcript.Block // as it is recorded
+	shown  transcript.Block // as shown, nil until first used
+	item   *item
+	result *result
+	late   bool // its result is shown as a text
+
+	status status // as it is
+	told   status // as it is shown
+	since  int    // the ord of the line that decides it
+}
+
+func (c *call) recorded() transcript.ToolCallBlock {
+	b, _ := c.block.(transcript.ToolCallBlock)
+	return b
+}
+
+type result struct {
+	callID string
+	block  transcript.Block
+	from   source
+	after  int  // number of items when it came
+	since  int  // as of an item
+	moved  bool // it is not where providers want it
+
+	carried bool  // from the turn before
+	used    bool  // of a spare: it has found its call
+	text    *item // that shows it, nil if it is not shown as a text
+}
+
+// end returns the note that a turn ended, if the item is one, or "".
+func (it *item) end() string {
+	if len(it.parts) > 0 {
+		if end, ok := it.parts[0].from.node.body.(transcript.Interrupt); ok {
+			return endText(end)
+		}
+	}
+	return ""
+}
+
+// ofPrompt reports whether the item shows a system prompt or tools.
+func (it *item) ofPrompt() bool {
+	return len(it.parts) > 0 && promptText(it.parts[0].from.node.body) != ""
+}
+
+// concludes reports whether the item is an answer that shows no call.
+func (it *item) concludes() bool {
+	return it.answer && it.shows() && !slices.ContainsFunc(it.calls, (*call).kept)
+}
+
+// kept reports whether the call is shown, given the results so far.
+func (c *call) kept() bool {
+	return !c.item.cut || (c.result != nil || c.told.state == Dispatched) && isObject(c.recorded().Input)
+}
+
+// shows reports whether anything of an answer is shown.
+func (it *item) shows() bool {
+	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
+}

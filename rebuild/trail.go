@@ -1,0 +1,185 @@
+package rebuild
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// A trail is the lines that histories are made of, and the chain of live ones.
+type trail struct {
+	nodes   []*node // in file order
+	tip     int     // the last live node, -1 for none
+	tips    tips
+	slab    slab[node]
+	batches int
+	first   string   // ID of the header: rewinding there empties the history
+	placing *placing // for Where; nil when it must be made anew
+}
+
+// tips are the tips after the batches of entries.
+type tips struct {
+	byID   map[string]int
+	recent []ended // that byID lacks
+}
+
+// ended is an entry and the tip after its batch.
+type ended struct {
+	id  string
+	tip int
+}
+
+// placing holds the places of entries in a fold, see [Fold.Where]. The maps are keyed by
+// ID.
+type placing struct {
+	live       []bool          // of the nodes
+	kept       int             // the first node that the last live compaction keeps
+	compacted  map[string]bool // before kept, in the same batch
+	clipped    map[string]bool
+	hidden     map[string]bool
+	superseded map[string]bool
+	rewound    map[string]bool // nodes; a rewind may be in the same batch
+}
+
+// hiding is the last live hide of an entry.
+type hiding struct {
+	ord int
+	off bool
+}
+
+func (t *trail) addNode(e *transcript.Entry, complete bool) *node {
+	n := t.slab.one()
+	*n = node{
+		id: e.ID, body: e.Body, ord: len(t.nodes), parent: t.tip, chain: len(t.nodes),
+		batch: t.batches, complete: complete, after: noAfter,
+	}
+	if t.tip >= 0 && t.tip == len(t.nodes)-1 {
+		n.chain = t.nodes[t.tip].chain
+	}
+	switch b := e.Body.(type) {
+	case transcript.Compaction:
+		if tip, ok := t.tipAt(b.CoversTo); ok { // now: a later line may have the same ID
+			n.after = tip
+		}
+	case transcript.MessageLine:
+		if b.Made.After != "" {
+			n.after = t.renderedFrom(b.Made.After)
+		}
+	}
+	t.nodes = append(t.nodes, n)
+	t.tip = n.ord
+	return n
+}
+
+// tipAt returns the tip after the batch of an entry; of several with that ID
+// the last one, but of the header's the first. Entries are indexed at the first
+// call: most sessions never need it.
+func (t *trail) tipAt(id string) (tip int, ok bool) {
+	for _, e := range t.tips.recent {
+		if _, seen := t.tips.byID[e.id]; !seen || e.id != t.first {
+			t.tips.byID[e.id] = e.tip
+		}
+	}
+	t.tips.recent = nil
+	tip, ok = t.tips.byID[id]
+	return tip, ok
+}
+
+// liveTip reports whether a node, or -1 for the beginning, is in force.
+func (t *trail) liveTip(tip int) bool {
+	i := t.tip
+	for i > tip {
+		if t.nodes[i].chain <= tip {
+			return true
+		}
+		i = t.nodes[t.nodes[i].chain].parent
+	}
+	return i == tip
+}
+
+// renderedFrom returns the tip that a request was rendered from: -1, before all
+// nodes, if the line is missing or no longer in force.
+func (t *trail) renderedFrom(after string) int {
+	const nearby = 64 // nodes searched before all entries are indexed
+	tip, ok := -1, false
+	for i := len(t.nodes) - 1; i >= max(0, len(t.nodes)-nearby) && !ok; i-- {
+		if t.nodes[i].id == after {
+			for tip, ok = i, true; tip+1 < len(t.nodes) && t.nodes[tip+1].batch == t.nodes[i].batch; {
+				tip++
+			}
+		}
+	}
+	if !ok {
+		tip, ok = t.tipAt(after)
+	}
+	if !ok || !t.liveTip(tip) {
+		return -1
+	}
+	return tip
+}
+
+// hides returns the hides in force, by entry.
+func (t *trail) hides() map[string]hiding {
+	all := map[string]hiding{}
+	for i := t.tip; i >= 0; i = t.nodes[i].parent {
+		h, _ := t.nodes[i].body.(transcript.Hide)
+		for _, id := range h.Entries {
+			if _, later := all[id]; !later && t.nodes[i].dead == 0 {
+				all[id] = hiding{i, h.Off}
+			}
+		}
+	}
+	return all
+}
+
+// path returns the live nodes in file order, without superseded ones. It sets hidden and
+// edited of each.
+func (t *trail) path() []*node {
+	path, hides := make([]*node, 0, t.tip+1), t.hides()
+	for i := t.tip; i >= 0; i = t.nodes[i].parent {
+		n := t.nodes[i]
+		if n.dead > 0 {
+			if len(path) > 0 {
+				next := path[len(path)-1]
+				next.edited = max(next.edited, n.dead)
+			}
+			continue
+		}
+		n.hidden, n.edited = 0, 0
+		if _, ok := n.body.(transcript.MessageLine); ok {
+			switch h := hides[n.id]; {
+			case h.ord < i: // of an earlier line with the same ID
+			case h.off:
+				n.edited = h.ord
+			default:
+				n.hidden = h.ord
+			}
+		}
+		path = append(path, n)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// boundary returns the index in path of the first entry that the compaction at
+// marker keeps, and the deciding entry: firstKept, else coversTo. Without either
+// it is the entry after the marker, and by is empty. An entry inside a batch means
+// the whole batch.
+func (t *trail) boundary(path []*node, marker int) (start int, by string) {
+	e := path[marker]
+	c, _ := e.body.(transcript.Compaction)
+	for i, n := range slices.Backward(path[:marker]) {
+		if c.FirstKept == "" || n.id != c.FirstKept {
+			continue
+		}
+		for i > 0 && path[i-1].batch == n.batch {
+			i--
+		}
+		return i, c.FirstKept
+	}
+	behind, _ := slices.BinarySearchFunc(path[:marker], e.after+1, func(n *node, ord int) int { return n.ord - ord })
+	if e.after == -1 || behind > 0 && (path[behind-1].ord == e.after || t.nodes[e.after].dead > 0) {
+		return behind, c.CoversTo
+	}
+	return marker + 1, ""
+}
