@@ -36,8 +36,8 @@ type Compacted struct {
 // history. If the error is nil, either the compaction is committed, as durable as any
 // append, or there was nothing to do. After an error the transcript and the history are
 // unchanged: it is a [*compact.Error] if the summarizer failed or its summary was
-// refused, and matches [ErrConflict] if there was another compaction or a rewind while
-// the summary was made, or a result came in for a call without one. One compaction at a
+// refused, and matches [ErrConflict] if there was another compaction, a rewind or a hide
+// while the summary was made, or a result came in for a call without one. One compaction at a
 // time runs on a session in a process; others wait for it, and one that a summarizer or
 // an observer asks for is an error.
 //
@@ -308,7 +308,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	}
 	ids, stored, err := s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
 		if !w.stands(v.t, done.Cut) {
-			return nil, fmt.Errorf("%w: while the summary was made the history was compacted or rewound, or a late result came in: nothing was written; plan again", ErrConflict)
+			return nil, fmt.Errorf("%w: while the summary was made the history was compacted or rewound, a part of it was hidden or shown, or a late result came in: nothing was written; plan again", ErrConflict)
 		}
 		c.Standing = w.failures(v.t.learned(""))
 		return []transcript.Item{c}, nil

@@ -116,6 +116,21 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.Contains(t, storetest.History(t, s), "theirs")
 
+	// A hide of a part that is summarised is one, too, and the error names it.
+	late.n = 0
+	late.before = func(lines []driver.Line) {
+		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+			late.n++
+			h, err := s2.History(t.Context())
+			require.NoError(t, err)
+			storetest.Add(t, s2, transcript.Hide{Entries: []string{h.Messages[0].Origins[1].Entry}})
+		}
+	}
+	storetest.Talk(t, s, 0, 6)
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says("ours"))})
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.ErrorContains(t, err, "hidden")
+
 	// One for a kept call is no conflict, and neither is any number of texts.
 	storetest.Add(t, s, transcript.UserText("next"), storetest.Answer("", "quick"))
 	late.n = -1

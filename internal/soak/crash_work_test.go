@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/retain"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -79,6 +80,21 @@ var workloads = []storetest.Workload{
 			func() error {
 				return w.Add(s, transcript.Clip{Clips: []transcript.Clipping{{Entry: w.IDs[0], Content: "short"}}})
 			}, w.Stop)
+	}},
+	{Name: "hide and show", Run: func(w *storetest.Worker) error {
+		s, err := w.Begun()
+		var ids []string
+		change := func(name string, f func(context.Context, *session.Session, ...string) ([]string, error)) func() error {
+			return func() error {
+				return w.Step(name, func(ctx context.Context) error { _, err := f(ctx, s, ids[0]); return err })
+			}
+		}
+		return storetest.Chain(err,
+			func() error { return w.Add(s, transcript.UserText("look"), storetest.Answer("let me look", "c")) },
+			func() error { ids = w.IDs[1:]; return w.Add(s, transcript.ToolResult("c", "one")) },
+			func() error { return w.Add(s, storetest.Answer("done")) },
+			change("hide", turn.Hide), change("show", turn.Show), change("hide", turn.Hide),
+			w.Stop)
 	}},
 	{Name: "meta", Run: func(w *storetest.Worker) error {
 		s, err := w.Begun()

@@ -72,12 +72,21 @@ type wholeFold struct {
 	lines map[string]transcript.MessageLine
 	order []string // of the lines
 	hides [][]string
+	open  string // the answer that calls without its ID continue, as in imports; or ""
 }
 
 func (w *wholeFold) add(b transcript.Batch) error {
 	for _, e := range b.Entries {
 		switch b := e.Body.(type) {
 		case transcript.MessageLine:
+			switch {
+			case b.Kind == transcript.TypeToolUse:
+				b.Of = cmp.Or(b.Of, w.open)
+			case b.Role == transcript.RoleAssistant:
+				w.open = cmp.Or(b.Of, e.ID)
+			default:
+				w.open = ""
+			}
 			w.lines[e.ID], w.order = b, append(w.order, e.ID)
 		case transcript.Hide:
 			if !b.Off {

@@ -142,3 +142,37 @@ func TestHideLateResult(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// Calls that another program wrote without the ID of their answer go with it.
+func TestHideFlatCalls(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	var lines []transcript.Entry
+	for _, line := range []string{
+		`{"type":"assistant","id":"a1","content":"Looking."}`,
+		`{"type":"tool_use","id":"t1","tool_use_id":"c1","name":"f","input":{}}`,
+		`{"type":"tool_use","id":"t2","tool_use_id":"c2","name":"f","input":{}}`,
+		`{"type":"tool_result","id":"r1","tool_use_id":"c1","content":"first"}`,
+		`{"type":"tool_result","id":"r2","tool_use_id":"c2","content":"second"}`,
+		`{"type":"tool_use","id":"t3","tool_use_id":"c3","name":"f","input":{}}`,
+		`{"type":"tool_result","id":"r3","tool_use_id":"c3","content":"third"}`,
+		`{"type":"assistant","id":"a2","content":"Done."}`,
+	} {
+		e, err := transcript.ParseEntry([]byte(line))
+		require.NoError(t, err)
+		lines = append(lines, e)
+	}
+	_, err := s.AppendLines(t.Context(), storetest.End(t, s), lines...)
+	require.NoError(t, err)
+	got, err := turn.Hide(t.Context(), s, "t1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"t1", "r1"}, got)
+	got, err = turn.Hide(t.Context(), s, "a1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a1", "t2", "r2"}, got)
+	got, err = turn.Hide(t.Context(), s, "r3")
+	require.NoError(t, err)
+	require.Equal(t, []string{"t3", "r3"}, got)
+	require.Equal(t, []string{"q", "Done."}, texts(t, s))
+}
