@@ -205,7 +205,7 @@ var sizeSorts = map[string]string{
 func (ev *evidence) found(k Kind, refused, rule string) Overflow {
 	o := Overflow{Kind: k, Rule: rule}
 	if k == Part {
-		o.Refused, o.Path = refused, find("path").FindString(strings.Join(ev.texts, "\n"))
+		o.Refused, o.Path = refused, ev.place()
 	}
 	sort := sizeSorts[cmp.Or(o.Refused, string(k))]
 	if sort == "" {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ type evidence struct {
 	codes  []string // lower case
 	texts  []string
 	sizes  figures // of members made for them
+	path   string  // of a member made for it
 
 	// said counts findings; bodies, members and bytes count the input read, to
 	// bound the work.
@@ -116,6 +118,10 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 		number = strconv.Itoa(int(v.Float()))
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
 		text = string(v.Bytes())
+	case v.Kind() == reflect.Slice && name == "loc":
+		for i := range v.Len() {
+			text += fmt.Sprint(".", v.Index(i))
+		}
 	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
 			ev.addMember(name, v.Index(i), level)
@@ -126,6 +132,8 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 	case "code", "errorcode", "errcode", "status", "statuscode", "httpcode", "httpstatus", "httpstatuscode",
 		"type", "errortype", "errtype", "reason", "stopreason", "finishreason":
 		ev.addCode(text + number)
+	case "param", "loc":
+		ev.path = cmp.Or(ev.path, find("path").FindString(text))
 	case "nprompttokens":
 		ev.sizes.merge(figures{prompt: parseNumber(number)})
 	case "nctx":
@@ -159,6 +167,11 @@ func (ev *evidence) addMembers(v reflect.Value, level int) {
 			ev.addMember(key, reflect.ValueOf(object[key]), level)
 		}
 	}
+}
+
+// place is the place in the request that the error names, or "".
+func (ev *evidence) place() string {
+	return cmp.Or(find("path").FindString(strings.Join(ev.texts, "\n")), ev.path)
 }
 
 // value is what pointers and interfaces lead to.

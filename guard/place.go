@@ -10,15 +10,22 @@ import (
 )
 
 // partAt returns the innermost object of a list on a path, if it is a part of a message.
-// Names of types in the path have no member.
+// Names of types in the path have no member. AWS counts from 1, as in "messages.1.member".
 func partAt(doc any, path string) any {
 	fold := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 	var part map[string]any
-	for _, step := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune(".[]", c) }) {
+	steps := strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune(".[], '\"", c) })
+	for n, step := range steps {
 		switch at := doc.(type) {
 		case []any:
 			i, err := strconv.Atoi(step)
-			if err != nil || i >= len(at) {
+			if err != nil {
+				continue
+			}
+			if n+1 < len(steps) && steps[n+1] == "member" {
+				i--
+			}
+			if i < 0 || i >= len(at) {
 				return nil
 			}
 			doc = at[i]

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
@@ -195,4 +197,55 @@ func TestPlaceOfReasoning(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, *calls)
 	require.NotEmpty(t, c.known("claude-opus-4-1").Unread)
+}
+
+// Services write places in their own ways: AWS counts from 1, validators list steps or
+// name types, and some put the place into a member of its own.
+func TestPlacesInWords(t *testing.T) {
+	for source, tt := range map[string]struct {
+		api, text string
+		status    int
+		first     int // index
+	}{
+		"NousResearch/hermes-agent#90008": {
+			"bedrock", "1 validation error detected: Value at 'messages.%d.member.content.%d.member.image.format' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-z]+", 400, 1,
+		},
+		"Alishahryar1/free-claude-code#1041": {
+			"anthropic", `{"detail":[{"type":"literal_error","loc":["body","messages",%d,"content",%d,"type"],"msg":"Input should be 'user' or 'assistant'","ctx":{}}]}`, 422, 0,
+		},
+		"microsoft/autogen#1829": {
+			"openai-chat", "UnprocessableEntityError: Error code: 422 - {'detail': [{'loc': ['body', 'messages', %d, 'content', %d], 'msg': 'none is not an allowed value', 'type': 'type_error.none.not_allowed'}]}", 422, 0,
+		},
+		"sgl-project/sglang#17853": {
+			"openai-chat", "17 validation errors for ChatCompletionRequest\nmessages.%d.ChatCompletionMessageGenericParam.content.list[union[ChatCompletionMessageContentTextPart,ChatCompletionMessageContentAudioPart]].%d.ChatCompletionMessageContentTextPart.type\n  Input should be 'text' [type=literal_error, input_value='input_text', input_type=str]", 400, 0,
+		},
+		"openai/openai-node#1030, in a body": {
+			"openai-responses", `{"error":{"message":"Invalid value.","type":"invalid_request_error","param":"input[%d].content[%d]","code":"invalid_value"}}`, 400, 0,
+		},
+		"anasfik/openai#152": {
+			"openai-chat", `{"error":{"message":"Expected an object, but got a string instead.","type":"invalid_request_error","param":"messages[%d].content[%d].image_url","code":"invalid_type"}}`, 400, 0,
+		},
+	} {
+		t.Run(source, func(t *testing.T) {
+			format := map[string]renderer{"bedrock": bedrock.Format{}, "anthropic": anthropic.Format{}, "openai-chat": openaichat.Format{}, "openai-responses": openairesponses.Format{}}[tt.api]
+			c := placed(t, tt.api, "m")
+			bad, calls := screenshot(2).Source.Data, 0
+			g := &guard.Guard{Model: "m", Format: format}
+			_, err := guard.Do(t.Context(), g, c, func(_ context.Context, call guard.Call) (string, error) {
+				calls++
+				body, _, err := format.Request(call.Request)
+				require.NoError(t, err)
+				at := regexp.MustCompile(`\.(\d+)\.content\.(\d+)`).FindStringSubmatch(storetest.PathIn(body, bad, true))
+				if at == nil {
+					return "fine", nil
+				}
+				message, _ := strconv.Atoi(at[1])
+				block, _ := strconv.Atoi(at[2])
+				return "", wire.NewAPIError(tt.status, fmt.Appendf(nil, tt.text, message+tt.first, block+tt.first))
+			})
+			require.NoError(t, err)
+			require.Equal(t, 2, calls)
+			require.Len(t, c.known("m").Left, 1)
+		})
+	}
 }

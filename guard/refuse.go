@@ -236,7 +236,7 @@ func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 // guess names the part that an error without a rule may be about.
 func (r *run) guess(ev evidence) Overflow {
 	text := strings.Join(ev.texts, "\n")
-	o := Overflow{Kind: Part, Refused: "media", Path: find("path").FindString(text), Rule: namesPlace}
+	o := Overflow{Kind: Part, Refused: "media", Path: ev.place(), Rule: namesPlace}
 	if ev.status == http.StatusBadRequest || ev.status == http.StatusUnprocessableEntity {
 		r.there = r.placeOf(o.Path)
 	}

@@ -15,6 +15,7 @@ type APIError struct {
 	Status    int    // of HTTP; 0 if it came inside a stream or is not known
 	Type      string // in the provider's words, "overloaded_error" or "UNAVAILABLE" for example
 	Code      string // OpenAI's further code, "context_length_exceeded" for example
+	Param     string // OpenAI's place in the request, "messages[3].content[1].image_url" for example
 	Message   string
 	RequestID string
 }
@@ -36,7 +37,7 @@ func NewAPIError(status int, body []byte) *APIError {
 	switch {
 	case jsontext.IsObject(detail):
 		e.Type = cmp.Or(js.String(detail, "type"), js.String(detail, "status")) // the latter is Google's
-		e.Code, e.Message = js.String(detail, "code"), js.String(detail, "message")
+		e.Code, e.Param, e.Message = js.String(detail, "code"), js.String(detail, "param"), js.String(detail, "message")
 		code, _ := jsontext.Member(detail, "code")
 		if n, ok := jsontext.Int(code); ok && status == 0 && n >= 400 && n < 600 {
 			e.Status = int(n)
