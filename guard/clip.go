@@ -2,7 +2,6 @@ package guard
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -40,7 +39,11 @@ func clip(h rebuild.History, n Need) []transcript.Clipping {
 func shortened(h rebuild.History, n Need, size func(transcript.Block) int, limit func(i int) int) (clips []transcript.Clipping) {
 	for i, m := range h.Messages {
 		most := limit(i)
-		for o, r := range results(m) {
+		for j, o := range slices.Backward(m.Origins[:min(len(m.Origins), len(m.Content))]) {
+			r, ok := m.Content[j].(transcript.ToolResultBlock)
+			if !ok || o.Entry == "" {
+				continue
+			}
 			if text, ok := shorten(r, n.whole(o.Entry), most, size); ok {
 				clips = append(clips, clipping(o, text))
 			}
@@ -68,52 +71,4 @@ func level(n Need, m transcript.Message, room int) int {
 		room -= s
 	}
 	return math.MaxInt
-}
-
-const (
-	// Clear keeps this many results, and the newest ones of this many tokens.
-	keptResults      = 5
-	keptResultTokens = 40_000
-
-	// worthClearing is the least gain in tokens for which Clear changes the
-	// history and so invalidates a provider's cache.
-	worthClearing = 20_000
-)
-
-// Clear is the stage "clear", that replaces old tool results by a note of one
-// line with their size and the ID of the entry with the whole text. It keeps the
-// last five, and the newest ones up to 40,000 tokens or a fifth of the window,
-// if that is less. It acts only if it gains 20,000 tokens, or a tenth of the
-// window.
-//
-// It is not one of the default stages. It costs no call of a model, and an
-// agent can read results again; but summaries miss the cleared text, while a
-// compaction carries identifiers and errors over. Where results are most of the
-// history and can be fetched again, put it before [Compact].
-func Clear() Stage { return editing("clear", nil, clearResults) }
-
-func clearResults(h rebuild.History, n Need) []transcript.Clipping {
-	window := cmp.Or(n.Window, usualWindow)
-	kept, keep := 0, min(keptResultTokens, window/5)
-	gain, least := 0, min(worthClearing, max(window/10, 1))
-	var clips []transcript.Clipping
-	for _, m := range slices.Backward(h.Messages) {
-		for o, r := range results(m) {
-			size := n.size(r)
-			if kept++; kept <= keptResults || keep >= size {
-				keep -= size
-				continue
-			}
-			keep = 0 // older ones go, whatever their size
-			note := fmt.Sprintf("[old result of %d characters left out; %s]", len([]rune(r.Text())), n.whole(o.Entry))
-			if saved := size - n.size(r.WithContent(transcript.TextBlock{Text: note})); saved > size/2 {
-				gain += saved
-				clips = append(clips, clipping(o, note))
-			}
-		}
-	}
-	if gain < least {
-		return nil
-	}
-	return clips
 }

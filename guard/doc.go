@@ -14,8 +14,8 @@
 //   - [Clip] shortens long tool results;
 //   - [Compact] replaces the older part of the history by a summary.
 //
-// [Clear], which replaces old tool results by notes, can be added. Each note names the
-// entry with the whole content, so an application can offer a tool that reads it.
+// Each note names the entry with the whole content, so an application can offer a tool
+// that reads it.
 //
 // Every change is committed to the history before the next call, so a restart sends
 // the same request. If the provider refuses a [Part] of a request, Do calls again

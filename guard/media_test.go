@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -105,81 +104,6 @@ func TestItemWithoutMedia(t *testing.T) {
 	if n := len([]rune(r.Text())); n > 2_000 || n < 1_200 {
 		t.Errorf("the result has %d runes", n)
 	}
-}
-
-// The use of a note: the ID in it leads to the original.
-func TestClear(t *testing.T) {
-	var items []transcript.Item
-	for i := range 12 {
-		id := fmt.Sprint("c", i)
-		items = append(items, transcript.UserText(fmt.Sprint("read ", i)), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
-			transcript.ToolCallBlock{ID: id, Name: "read", Input: []byte(`{}`)},
-		}}, transcript.ToolResult(id, long(6_000)), transcript.AssistantText("I see"))
-	}
-	c := newConversation(t, items...)
-	size := guardSize(c)
-	one := size / 12
-	count := func() (cleared int) {
-		for _, m := range c.fold.History().Messages {
-			for _, b := range m.Content {
-				if r, ok := b.(transcript.ToolResultBlock); ok && strings.HasPrefix(r.Text(), "[old result of 6000 characters left out; all of it is in entry e") {
-					cleared++
-				}
-			}
-		}
-		return cleared
-	}
-	run := func(window int) bool {
-		t.Helper()
-		changed, err := guard.Clear().Run(t.Context(), c, guard.Need{Window: window})
-		require.NoError(t, err)
-		return changed
-	}
-	if run(1_000_000) || count() != 0 {
-		t.Errorf("%d cleared of a history of %d tokens, though it gains less than 20,000", count(), size)
-	}
-	require.True(t, run(one*10))
-	require.Equal(t, 7, count())
-	if got := guardSize(c); got > one*6 {
-		t.Errorf("%d tokens became %d", size, got)
-	}
-	before := fmt.Sprint(c.fold.History())
-	if run(one*10) || fmt.Sprint(c.fold.History()) != before {
-		t.Error("once more changed something")
-	}
-
-	// A stage among others: the compaction is not needed then.
-	c = newConversation(t, items...)
-	s := &script{}
-	g := &guard.Guard{Window: one * 10, MaxOutput: 10, Stages: []guard.Stage{guard.Clip(), guard.Clear(), guard.Compact()}}
-	if _, err := guard.Do(context.Background(), g, c, s.call); err != nil || len(c.relief) > 0 || count() != 7 {
-		t.Errorf("%v, %d compactions, %d cleared", err, len(c.relief), count())
-	}
-}
-
-// Results older than one that is cleared are cleared too, even if there is room
-// for them.
-func TestClearKeepsTheNewest(t *testing.T) {
-	var items []transcript.Item
-	for i, runes := range []int{4_000, 400_000, 400, 400, 400, 400, 400} {
-		id := fmt.Sprint("c", i)
-		items = append(items, transcript.UserText("read"), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
-			transcript.ToolCallBlock{ID: id, Name: "read", Input: []byte(`{}`)},
-		}}, transcript.ToolResult(id, long(runes)), transcript.AssistantText("I see"))
-	}
-	c := newConversation(t, items...)
-	changed, err := guard.Clear().Run(t.Context(), c, guard.Need{Window: 100_000})
-	var cleared []string
-	for _, m := range c.fold.History().Messages {
-		for _, b := range m.Content {
-			if r, ok := b.(transcript.ToolResultBlock); ok && strings.HasPrefix(r.Text(), "[old result") {
-				cleared = append(cleared, r.CallID)
-			}
-		}
-	}
-	require.True(t, changed)
-	require.NoError(t, err)
-	require.Equal(t, "[c0 c1]", fmt.Sprint(cleared))
 }
 
 // Errors in the middle stay in view, within bounds; a JSON text is said to be

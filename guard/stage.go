@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/convolog/convolog/internal/recalltool"
@@ -76,18 +75,6 @@ func editing(name string, kinds []Kind, clips func(h rebuild.History, n Need) []
 		_, err = h.Append(ctx, transcript.Clip{Clips: list})
 		return err == nil, err
 	}}
-}
-
-// results yields the tool results of a message that have an entry, with their
-// origins, the last one first.
-func results(m transcript.Message) iter.Seq2[transcript.Origin, transcript.ToolResultBlock] {
-	return func(yield func(transcript.Origin, transcript.ToolResultBlock) bool) {
-		for j, o := range slices.Backward(m.Origins[:min(len(m.Origins), len(m.Content))]) {
-			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok && o.Entry != "" && !yield(o, r) {
-				return
-			}
-		}
-	}
 }
 
 func clipping(o transcript.Origin, content string) transcript.Clipping {
