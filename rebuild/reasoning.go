@@ -11,7 +11,9 @@ import (
 )
 
 // PromptHash is the hash of the system prompt and tools of a request, for
-// [transcript.Made]. Cache marks do not count.
+// [transcript.Made]. Cache marks do not count, nor does a prompt or a tool in the Params
+// of a format. After a change of these a provider may refuse the reasoning so far: Do of
+// package guard then leaves it out.
 func PromptHash(system string, tools []transcript.Tool) string {
 	type tool struct {
 		Name, Description    string

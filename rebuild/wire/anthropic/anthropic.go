@@ -41,7 +41,8 @@ type Format struct {
 	PlainPrompts bool
 	// Params are further members of the request, temperature or tool_choice
 	// for example. "system", "tools" and "container" are used instead of what the
-	// request says, for tools that the provider runs for example. With
+	// request says, for tools that the provider runs for example. [rebuild.PromptHash]
+	// does not include them, so a change of them may cost a refused request. With
 	// "anthropic_version", which Vertex wants there, the model is left out: it is in the
 	// path. The other members that Request writes itself cannot be in it.
 	Params map[string]json.RawMessage

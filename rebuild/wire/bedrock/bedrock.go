@@ -42,8 +42,8 @@ type Format struct {
 	// Llama for example: other blocks go into the last result.
 	PureResults bool
 	// Params are further members of the request, guardrailConfig for example.
-	// "system" and "toolConfig" are used instead of what the request says; the
-	// members of "inferenceConfig" and "additionalModelRequestFields" are
+	// "system" and "toolConfig" are used instead of what the request says, and
+	// [rebuild.PromptHash] does not include them; the members of "inferenceConfig" and "additionalModelRequestFields" are
 	// joined by the output limit and Thinking. "messages" cannot be in it.
 	Params map[string]json.RawMessage
 }
