@@ -13,11 +13,12 @@ const (
 	latin     // letters of the Latin script outside of ASCII, to U+00FF
 	latinA    // to U+017F: of Polish, Czech, Turkish ...
 	latinB    // phonetic, combining and full width
-	latinV    // of Vietnamese
+	latinV    // of Vietnamese alone
 	cyrillic  // of Russian
 	cyrillicX // of the other languages
 	greek
 	arabic
+	arabicX // of Persian, Urdu ...
 	hebrew
 	indic     // Devanagari
 	indicX    // Bengali, Tamil and the other scripts of India
@@ -103,6 +104,8 @@ var ranges = [...]struct {
 	{0xf6, latin},
 	{0xf7, symbol},
 	{0x17f, latinA},
+	{0x19f, latinB},
+	{0x1b0, latinV}, // its letters with a horn
 	{0x2af, latinB}, // phonetic
 	{0x2ff, symbol},
 	{0x36f, latinB},    // combining marks
@@ -112,7 +115,8 @@ var ranges = [...]struct {
 	{0x52f, cyrillicX},
 	{0x58f, alphabet}, // Armenian
 	{0x5ff, hebrew},
-	{0x6ff, arabic},
+	{0x670, arabic},
+	{0x6ff, arabicX},
 	{0x74f, twoLetter}, // Syriac
 	{0x77f, arabic},
 	{0x89f, twoLetter}, // Thaana, N'Ko ...
