@@ -89,11 +89,11 @@ func (a *assembler) add(n *node) {
 		a.prompted = false
 		content, since := b.Content, n.ord
 		if clips := a.clips[n.id]; len(clips) > 0 {
-			content, since = a.clipped(n, &b, clips)
+			content, since = clipped(a.report(), n, &b, clips)
 		}
 		since = max(since, n.edited)
 		if !n.complete {
-			a.note("incomplete-batch", n.id, "line of type %s", b.Kind)
+			a.report().note("incomplete-batch", n.id, "line of type %s", b.Kind)
 		}
 		if b.Role == transcript.RoleAssistant {
 			a.lastUser = -1
@@ -108,7 +108,7 @@ func (a *assembler) add(n *node) {
 // model wrote, so it goes too.
 func (a *assembler) hide(n *node) {
 	a.edited = max(a.edited, n.hidden)
-	a.note("hidden-entry", n.id, "")
+	a.report().note("hidden-entry", n.id, "")
 	f, _ := n.body.(transcript.MessageLine)
 	if f.Kind != transcript.TypeToolUse {
 		return
@@ -144,10 +144,8 @@ func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
 	a.items = append(a.items, it)
 }
 
-func (a *assembler) note(rule Rule, entry, format string, args ...any) {
-	t := a.last()
-	t.repairs = append(t.repairs, repairf(rule, entry, format, args...))
-}
+// report is the report of the last turn.
+func (a *assembler) report() *Report { return &a.last().repairs }
 
 func (a *assembler) newItem(n *node, parts int) *item {
 	it := a.itemSlab.one()
@@ -164,7 +162,7 @@ func (a *assembler) addUser(n *node, f *transcript.MessageLine, content []transc
 		if r, ok := b.(transcript.ToolResultBlock); ok {
 			a.addResult(n.source(f, i), b, r, since)
 			results++
-		} else if b := a.normaliseBlock(n.id, inUser, b); b != nil {
+		} else if b := normaliseBlock(a.report(), n.id, inUser, b); b != nil {
 			if it == nil {
 				it = a.newItem(n, len(content)-i)
 				it.since = since
@@ -174,7 +172,7 @@ func (a *assembler) addUser(n *node, f *transcript.MessageLine, content []transc
 	}
 	if it == nil {
 		if results == 0 || results < len(content) {
-			a.note("empty-message", n.id, "user")
+			a.report().note("empty-message", n.id, "user")
 		}
 		return
 	}
@@ -245,7 +243,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.MessageLine, content []tran
 		}
 		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
 			ans.cut = true
-			a.note("cut-answer", n.id, "stop reason %s", f.StopReason)
+			a.report().note("cut-answer", n.id, "stop reason %s", f.StopReason)
 		}
 	}
 	for i, b := range content {
@@ -254,10 +252,10 @@ func (a *assembler) addAnswer(n *node, f *transcript.MessageLine, content []tran
 		case transcript.ToolCallBlock:
 			a.addCall(from, ans, b, c, f.Of != "" || f.Kind == transcript.TypeAssistant)
 		case transcript.ToolResultBlock:
-			a.note("misplaced-block", n.id, "a tool result in an assistant message")
+			a.report().note("misplaced-block", n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
 		default:
-			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil && (!ans.bare || !transcript.IsReasoning(b)) {
+			if b := normaliseBlock(a.report(), n.id, inAnswer, b); b != nil && (!ans.bare || !transcript.IsReasoning(b)) {
 				ans.parts = append(ans.parts, part{b, from})
 			}
 		}
@@ -277,7 +275,7 @@ func (a *assembler) answerFor(n *node, f *transcript.MessageLine, parts int) *it
 	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
 	if f.Of != "" {
 		ans.cut = true // its first line is missing
-		a.note("cut-answer", n.id, "its first line %s is not there", f.Of)
+		a.report().note("cut-answer", n.id, "its first line %s is not there", f.Of)
 	}
 	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)
@@ -300,7 +298,7 @@ func (a *assembler) answerOf(f *transcript.MessageLine) *item {
 func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
 	same := a.now.calls[b.ID]
 	if same != nil && same.recorded(ans, b, grouped) {
-		a.note("doubled-call", from.node.id, "call %s", b.ID)
+		a.report().note("doubled-call", from.node.id, "call %s", b.ID)
 		if n := len(a.items); len(ans.parts) == 0 && !grouped && a.items[n-1] == ans {
 			a.items, a.now.answers = a.items[:n-1], a.now.answers[:len(a.now.answers)-1]
 			delete(a.now.byID, ans.entry)
@@ -338,7 +336,7 @@ func (a *assembler) spare(r *result) {
 // after it. One that is too late for its place becomes a text.
 func (a *assembler) addResult(from source, block transcript.Block, b transcript.ToolResultBlock, since int) {
 	r := a.resultSlab.one()
-	r.callID, r.block, r.from, r.after = b.CallID, a.normaliseResult(from.node.id, block, b), from, len(a.items)
+	r.callID, r.block, r.from, r.after = b.CallID, normaliseResult(a.report(), from.node.id, block, b), from, len(a.items)
 	r.since = max(since, from.node.edited)
 	same, waiting := a.now.calls[b.CallID], a.waiting[b.CallID]
 	found := same.find()
@@ -350,14 +348,14 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		a.addLate(r, found)
 	case found != nil:
 		if found.result != nil { // an early one
-			a.note("doubled-result", found.result.from.node.id, "call %s", b.CallID)
+			a.report().note("doubled-result", found.result.from.node.id, "call %s", b.CallID)
 		}
 		found.result = r
 		found.item.closed = true
 		a.touched(found.item)
 		r.moved = found.item != a.items[len(a.items)-1]
 	case same != nil:
-		a.note("doubled-result", from.node.id, "call %s", b.CallID)
+		a.report().note("doubled-result", from.node.id, "call %s", b.CallID)
 	default:
 		a.spare(r)
 		if a.cutFront && !a.read[from.node.id] { // its call may be summarised
@@ -379,4 +377,35 @@ func (a *assembler) touched(it *item) {
 		}
 		later = later || other.answer
 	}
+}
+
+func (a *assembler) addStatus(n *node, callID, entry string, said status) {
+	c := a.unanswered(callID, entry)
+	if c == nil || said.state == "" || !c.status.allows(said.state) {
+		return
+	}
+	c.status = said
+	if !a.tooLate(c, n) {
+		c.told, c.since = said, n.ord
+		a.touched(c.item)
+	} else if said.state == Rejected {
+		// The model has already seen the call without a result, so the rejection
+		// reaches it the way a late result would.
+		r := a.resultSlab.one()
+		r.callID, r.block, r.from, r.since = callID, transcript.ToolError(callID, said.text()).Content[0], source{n, transcript.WholeEntry}, n.ord
+		a.addLate(r, c)
+	}
+}
+
+func (a *assembler) unanswered(callID, entry string) *call {
+	var open []*call
+	if same := a.now.calls[callID]; same != nil {
+		open = slices.Concat(same.open...)
+	}
+	for _, c := range append(open, a.waiting[callID]...) {
+		if c.node.id == entry && !c.late {
+			return c
+		}
+	}
+	return nil
 }

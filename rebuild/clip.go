@@ -16,13 +16,13 @@ type clipping struct {
 // clipped returns the content of a line with its clips applied, and the ord of
 // the last line that has changed it. Only tool results, images and documents can
 // be replaced.
-func (a *assembler) clipped(n *node, f *transcript.MessageLine, clips []clipping) (content []transcript.Block, since int) {
+func clipped(rep *Report, n *node, f *transcript.MessageLine, clips []clipping) (content []transcript.Block, since int) {
 	content, since = slices.Clone(f.Content), n.ord
 	for _, c := range clips {
 		if applyClip(f.Kind, content, c.Clipping) {
 			since = max(since, c.ord)
 		} else {
-			a.note("unresolved-clip", n.id, "no tool result, image or document there")
+			rep.note("unresolved-clip", n.id, "no tool result, image or document there")
 		}
 	}
 	return content, since

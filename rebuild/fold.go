@@ -44,12 +44,13 @@ type Fold struct {
 	ignored  Report // repairs that concern no message: unknown types, rewinds
 	standing Standing
 
-	asm *assembler // the live path; nil when it must be made anew
+	asm     *assembler // the live path; nil when it must be made anew
+	placing *placing   // for Where; the same
 }
 
 // New returns a Fold that has seen nothing.
 func New(opts *Options) *Fold {
-	f := &Fold{trail: trail{tip: -1, tips: tips{byID: map[string]int{}}}, cut: map[string][]*node{}}
+	f := &Fold{trail: trail{tip: -1, tips: map[string]int{}}, cut: map[string][]*node{}}
 	if opts != nil {
 		f.opts = *opts
 	}
@@ -75,7 +76,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 			n.dead = len(f.nodes)
 		}
 		f.asm = nil
-		f.ignored = append(f.ignored, repairf("superseded-batch", b.Entries[0].ID, "%d lines", len(cut)))
+		f.ignored.note("superseded-batch", b.Entries[0].ID, "%d lines", len(cut))
 		delete(f.cut, key)
 	}
 	first := len(f.nodes)
@@ -91,7 +92,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 	}
 	for i := range b.Entries {
 		if id := b.Entries[i].ID; id != "" {
-			f.tips.recent = append(f.tips.recent, ended{id, f.tip})
+			f.recent = append(f.recent, ended{id, f.tip})
 		}
 	}
 	if key != "" && !b.Complete {
@@ -101,17 +102,14 @@ func (f *Fold) Add(b transcript.Batch) error {
 }
 
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
+	if request, ok := e.Body.(transcript.Interrupt); ok && request.Ended == "" {
+		return nil
+	}
 	switch b := e.Body.(type) {
-	case transcript.Interrupt:
-		if b.Ended != "" {
-			if n := f.addNode(e, complete); f.asm != nil {
-				f.asm.add(n)
-			}
-		}
 	case transcript.Hide:
 		f.addNode(e, complete)
 		f.asm = nil
-	case transcript.MessageLine, transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision:
+	case transcript.MessageLine, transcript.System, transcript.Tools, transcript.Dispatch, transcript.Decision, transcript.Interrupt:
 		n := f.addNode(e, complete)
 		if f.asm != nil && f.asm.displaces(n) {
 			f.asm = nil
@@ -123,7 +121,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
 			for _, clip := range c.Clips {
 				if !f.Has(clip.Entry) {
-					f.ignored = append(f.ignored, repairf("unresolved-clip", e.ID, "no entry %q before it", clip.Entry))
+					f.ignored.note("unresolved-clip", e.ID, "no entry %q before it", clip.Entry)
 				}
 			}
 		}
@@ -138,7 +136,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	case transcript.Rewind:
 		tip, ok := f.tipAt(b.To)
 		if !ok {
-			f.ignored = append(f.ignored, repairf("unresolved-rewind", e.ID, "no entry %q before it", b.To))
+			f.ignored.note("unresolved-rewind", e.ID, "no entry %q before it", b.To)
 			return nil
 		}
 		if tip != f.tip {
@@ -148,7 +146,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		if b.Critical {
 			return fmt.Errorf("rebuild: entry %s of type %q: %w", e.ID, b.Kind, ErrNewerFormat)
 		}
-		f.ignored = append(f.ignored, repairf("unknown-entry", e.ID, "type %q", b.Kind))
+		f.ignored.note("unknown-entry", e.ID, "type %q", b.Kind)
 	}
 	return nil
 }
@@ -169,6 +167,31 @@ func (f *Fold) Has(id string) bool {
 func (f *Fold) Live(id string) bool {
 	tip, ok := f.tipAt(id)
 	return ok && f.liveTip(tip)
+}
+
+// Where returns where an entry stands, and whether the entry was added. It does not
+// depend on [Options].Full. An entry that no history is made of, such as a title,
+// stands where the message line before it does.
+func (f *Fold) Where(id string) (w Where, ok bool) {
+	tip, ok := f.tipAt(id)
+	if !ok {
+		return w, false
+	}
+	if f.placing == nil {
+		f.placing = f.place()
+	}
+	p := f.placing
+	if own := p.own[id]; own != nil {
+		w = *own
+	}
+	switch {
+	case w.Superseded:
+		return Where{Superseded: true}, true
+	case w.Rewound || tip >= 0 && !p.live[tip]:
+		return Where{Rewound: true}, true
+	}
+	w.Compacted = w.Compacted || tip < p.kept
+	return w, true
 }
 
 // History returns the canonical history of the entries so far. The caller owns

@@ -47,11 +47,11 @@ func (a *assembler) addLate(r *result, c *call) {
 		case transcript.ImageBlock, transcript.DocumentBlock:
 			it.parts = append(it.parts, part{inner, r.from})
 		default:
-			a.note("misplaced-block", r.from.node.id, "a %s block in a late tool result", transcript.BlockType(inner))
+			a.report().note("misplaced-block", r.from.node.id, "a %s block in a late tool result", transcript.BlockType(inner))
 		}
 	}
 	a.items = append(a.items, it)
 	if c != nil {
-		a.note("late-result", r.from.node.id, "call %s", r.callID)
+		a.report().note("late-result", r.from.node.id, "call %s", r.callID)
 	}
 }

@@ -1,6 +1,10 @@
 package rebuild
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"cmp"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // Pending is the unfinished work at the end of a history: after a restart an
 // application resumes or closes it. The zero value means that all is finished.
@@ -58,4 +62,20 @@ func (f *Fold) Pending() Pending {
 	}
 	p.User = transcript.Message{Content: after}.Text()
 	return p
+}
+
+// pendingCalls returns the calls without a result that have a status or belong
+// to the last answer, in their order.
+func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
+	for _, it := range a.items {
+		for _, c := range it.calls {
+			if c.result != nil || c.late || it == last && !c.kept() || it != last && c.status.state == "" {
+				continue
+			}
+			calls = append(calls, PendingCall{
+				Entry: c.node.id, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
+			})
+		}
+	}
+	return calls
 }

@@ -62,12 +62,6 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 	return r.msgs
 }
 
-func (r *rendering) note(rule Rule, entry, format string, args ...any) {
-	if r.rep != nil {
-		*r.rep = append(*r.rep, repairf(rule, entry, format, args...))
-	}
-}
-
 // turn makes the messages of a turn: each text and answer, and after an answer
 // with calls one user message that starts with their results.
 func (r *rendering) turn(t *turn, items []*item) {
@@ -82,9 +76,9 @@ func (r *rendering) turn(t *turn, items []*item) {
 		switch {
 		case s.used:
 		case s.text != nil:
-			r.note("late-result", s.from.node.id, "call %s", s.callID)
+			r.rep.note("late-result", s.from.node.id, "call %s", s.callID)
 		default:
-			r.note("orphan-result", s.from.node.id, "call %s", s.callID)
+			r.rep.note("orphan-result", s.from.node.id, "call %s", s.callID)
 		}
 	}
 	if r.rep != nil {
@@ -118,7 +112,7 @@ func (r *rendering) item(it *item) {
 	}
 	if at == len(r.blocks) {
 		if it.answer && !it.cut {
-			r.note("empty-message", it.entry, "assistant")
+			r.rep.note("empty-message", it.entry, "assistant")
 		}
 		return
 	}
@@ -165,19 +159,19 @@ func (r *rendering) follow(it *item) {
 // of its result.
 func (r *rendering) call(c *call, entry string) transcript.Block {
 	if !c.kept() {
-		r.note("unfinished-call", entry, "call %s", c.id)
+		r.rep.note("unfinished-call", entry, "call %s", c.id)
 		return nil
 	}
 	if c.shown == nil || r.rep != nil {
 		c.shown = c.block
-		if shown, changed := r.normaliseCall(c.recorded(), entry); changed {
+		if shown, changed := normaliseCall(r.rep, c.recorded(), entry); changed {
 			c.shown = shown
 		}
 	}
 	if c.result == nil {
-		r.note("missing-result", entry, "call %s", c.id)
+		r.rep.note("missing-result", entry, "call %s", c.id)
 	} else if c.result.moved {
-		r.note("moved-result", c.result.from.node.id, "call %s", c.id)
+		r.rep.note("moved-result", c.result.from.node.id, "call %s", c.id)
 	}
 	return c.shown
 }
@@ -199,15 +193,15 @@ func (r *rendering) message(role transcript.Role, at int, plain bool) {
 		switch {
 		case r.rep == nil:
 		case !r.inTurn:
-			r.front = append(r.front, repairf("merged-messages", entry, "%s", role))
+			r.front.note("merged-messages", entry, "%s", role)
 		case !r.results:
-			r.note("merged-messages", entry, "%s", role)
+			r.rep.note("merged-messages", entry, "%s", role)
 		}
 		r.msgs = r.msgs[:last]
 	} else {
 		if last < 0 && role == transcript.RoleAssistant {
 			if r.rep != nil {
-				r.front = append(r.front, repairf("assistant-first", entry, ""))
+				r.front.note("assistant-first", entry, "")
 			}
 			opening := transcript.UserText(Opening)
 			opening.Origins = []transcript.Origin{{}}

@@ -67,6 +67,9 @@ func (r Repair) String() string {
 //	thinking-less        the budget for thinking was lowered: the output limit is not above it
 type Rule string
 
-func repairf(rule Rule, entry, format string, args ...any) Repair {
-	return Repair{Rule: rule, Entry: entry, Detail: fmt.Sprintf(format, args...)}
+// note adds a repair, unless r is nil.
+func (r *Report) note(rule Rule, entry, format string, args ...any) {
+	if r != nil {
+		*r = append(*r, Repair{Rule: rule, Entry: entry, Detail: fmt.Sprintf(format, args...)})
+	}
 }

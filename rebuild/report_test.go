@@ -15,7 +15,7 @@ import (
 // The doc comment of Rule lists the rules that this package and the formats report,
 // and no others.
 func TestRules(t *testing.T) {
-	reported := regexp.MustCompile(`(?:[nN]ote\(|repairf\(|rule = |Rule\()"([a-z-]+)"`)
+	reported := regexp.MustCompile(`(?:[nN]ote\(|rule = |Rule\()"([a-z-]+)"`)
 	row := regexp.MustCompile(`(?m)^//\t([a-z-]+)  `)
 	var listed, used []string
 	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(name string, _ fs.DirEntry, err error) error {

@@ -48,7 +48,7 @@ func (c *calls) recorded(ans *item, b transcript.ToolCallBlock, grouped bool) bo
 		c.seen = map[callKey]map[*item]bool{}
 		c.recorded(c.first.item, c.first.recorded(), grouped)
 	}
-	shown, _ := (&rendering{}).normaliseCall(b, "")
+	shown, _ := normaliseCall(nil, b, "")
 	key := callKey{shown.Name, string(compact(shown.Input))}
 	in := c.seen[key]
 	if in == nil {

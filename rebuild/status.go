@@ -2,7 +2,6 @@ package rebuild
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -50,37 +49,6 @@ var decided = map[transcript.Verdict]CallState{
 	transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
 }
 
-func (a *assembler) addStatus(n *node, callID, entry string, said status) {
-	c := a.unanswered(callID, entry)
-	if c == nil || said.state == "" || !c.status.allows(said.state) {
-		return
-	}
-	c.status = said
-	if !a.tooLate(c, n) {
-		c.told, c.since = said, n.ord
-		a.touched(c.item)
-	} else if said.state == Rejected {
-		// The model has already seen the call without a result, so the rejection
-		// reaches it the way a late result would.
-		r := a.resultSlab.one()
-		r.callID, r.block, r.from, r.since = callID, transcript.ToolError(callID, said.text()).Content[0], source{n, transcript.WholeEntry}, n.ord
-		a.addLate(r, c)
-	}
-}
-
-func (a *assembler) unanswered(callID, entry string) *call {
-	var open []*call
-	if same := a.now.calls[callID]; same != nil {
-		open = slices.Concat(same.open...)
-	}
-	for _, c := range append(open, a.waiting[callID]...) {
-		if c.node.id == entry && !c.late {
-			return c
-		}
-	}
-	return nil
-}
-
 // text is what the result made up for a call says.
 func (s status) text() string {
 	text := cmp.Or(map[CallState]string{Held: waiting, Dispatched: mayHaveRun, Rejected: denied}[s.state], Interrupted)
@@ -88,20 +56,4 @@ func (s status) text() string {
 		text += ": " + s.reason
 	}
 	return text
-}
-
-// pendingCalls returns the calls without a result that have a status or belong
-// to the last answer, in their order.
-func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
-	for _, it := range a.items {
-		for _, c := range it.calls {
-			if c.result != nil || c.late || it == last && !c.kept() || it != last && c.status.state == "" {
-				continue
-			}
-			calls = append(calls, PendingCall{
-				Entry: c.node.id, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
-			})
-		}
-	}
-	return calls
 }

@@ -24,7 +24,7 @@ func (a *assembler) summarise(t *trail, path []*node, marker int, form SummaryFo
 	c, _ := e.body.(transcript.Compaction)
 	start, by := t.boundary(path, marker)
 	if by == "" {
-		a.note("unresolved-boundary", e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
+		a.report().note("unresolved-boundary", e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
 	}
 	changed := a.hideCarried(&c, t.hides(), path[marker:], path[start:])
 	a.summary, a.turnsBefore, a.compacted = &c, c.TurnsBefore, e.ord
@@ -72,7 +72,7 @@ func (a *assembler) hideCarried(c *transcript.Compaction, hides map[string]hidin
 		h, _ := n.body.(transcript.Hide)
 		for _, id := range h.Entries {
 			if hides[id] == (hiding{ord: n.ord}) && !slices.ContainsFunc(kept, func(k *node) bool { return k.id == id }) {
-				a.note("hidden-entry", id, "a summary may have its words")
+				a.report().note("hidden-entry", id, "a summary may have its words")
 			}
 		}
 	}

@@ -1,8 +1,12 @@
 package rebuild
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -164,4 +168,67 @@ func indented(text string) string { return lineEnds.Replace(text) }
 // quoted is a JSON string without a line end.
 func quoted(s string) string {
 	return strings.ReplaceAll(string(jsontext.AppendString(nil, s)), "\u0085", `\u0085`)
+}
+
+// IsBlank reports whether providers take a text for empty: only white space and
+// the separators U+001C to U+001F.
+func IsBlank(s string) bool {
+	if s != "" && ' ' < s[0] && s[0] < utf8.RuneSelf {
+		return false // as nearly every text
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
+}
+
+// ContextText is how a model is shown a context reference.
+func ContextText(b transcript.ContextBlock) transcript.TextBlock {
+	text := "[" + cmp.Or(b.Kind, "context") + " " + b.URI + "]"
+	if !IsBlank(b.Abstract) {
+		text += "\n" + b.Abstract
+	}
+	return transcript.TextBlock{Text: text}
+}
+
+// ToolName returns the name of a tool in the characters that every provider takes:
+// others than A-Z a-z 0-9 _ - become _, and 64 characters stay.
+func ToolName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	return cmp.Or(name[:min(len(name), 64)], "tool")
+}
+
+func isObject(input json.RawMessage) bool {
+	return jsontext.IsObject(input) && jsontext.Valid(input)
+}
+
+// inputObject turns other inputs into objects: nothing becomes an empty object,
+// an object inside a string is taken out, anything else becomes the member
+// "input".
+func inputObject(input json.RawMessage) json.RawMessage {
+	if jsontext.IsNull(input) {
+		return json.RawMessage("{}")
+	}
+	if s, ok := jsontext.String(input); ok {
+		if isObject(json.RawMessage(s)) {
+			return compact(json.RawMessage(s))
+		}
+		if IsBlank(s) {
+			return json.RawMessage("{}")
+		}
+	}
+	o := jsontext.AppendObject(nil)
+	o.Value("input", input)
+	return o.End()
+}
+
+// compact returns v without white space between its tokens.
+func compact(v json.RawMessage) json.RawMessage {
+	var buf bytes.Buffer
+	if json.Compact(&buf, v) != nil {
+		return v
+	}
+	return buf.Bytes()
 }

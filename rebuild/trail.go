@@ -8,37 +8,19 @@ import (
 
 // A trail is the lines that histories are made of, and the chain of live ones.
 type trail struct {
-	nodes   []*node // in file order
-	tip     int     // the last live node, -1 for none
-	tips    tips
+	nodes   []*node        // in file order
+	tip     int            // the last live node, -1 for none
+	tips    map[string]int // after the batches of entries, by ID
+	recent  []ended        // that tips lacks
 	slab    slab[node]
 	batches int
-	first   string   // ID of the header: rewinding there empties the history
-	placing *placing // for Where; nil when it must be made anew
-}
-
-// tips are the tips after the batches of entries.
-type tips struct {
-	byID   map[string]int
-	recent []ended // that byID lacks
+	first   string // ID of the header: rewinding there empties the history
 }
 
 // ended is an entry and the tip after its batch.
 type ended struct {
 	id  string
 	tip int
-}
-
-// placing holds the places of entries in a fold, see [Fold.Where]. The maps are keyed by
-// ID.
-type placing struct {
-	live       []bool          // of the nodes
-	kept       int             // the first node that the last live compaction keeps
-	compacted  map[string]bool // before kept, in the same batch
-	clipped    map[string]bool
-	hidden     map[string]bool
-	superseded map[string]bool
-	rewound    map[string]bool // nodes; a rewind may be in the same batch
 }
 
 // hiding is the last live hide of an entry.
@@ -75,13 +57,13 @@ func (t *trail) addNode(e *transcript.Entry, complete bool) *node {
 // the last one, but of the header's the first. Entries are indexed at the first
 // call: most sessions never need it.
 func (t *trail) tipAt(id string) (tip int, ok bool) {
-	for _, e := range t.tips.recent {
-		if _, seen := t.tips.byID[e.id]; !seen || e.id != t.first {
-			t.tips.byID[e.id] = e.tip
+	for _, e := range t.recent {
+		if _, seen := t.tips[e.id]; !seen || e.id != t.first {
+			t.tips[e.id] = e.tip
 		}
 	}
-	t.tips.recent = nil
-	tip, ok = t.tips.byID[id]
+	t.recent = nil
+	tip, ok = t.tips[id]
 	return tip, ok
 }
 

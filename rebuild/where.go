@@ -22,46 +22,25 @@ type Where struct {
 	Hidden bool `json:"hidden,omitempty"`
 }
 
-// Where returns where an entry stands, and whether the entry was added. It does not
-// depend on [Options].Full. An entry that no history is made of, such as a title,
-// stands where the message line before it does.
-func (f *Fold) Where(id string) (w Where, ok bool) {
-	tip, ok := f.tipAt(id)
-	if !ok {
-		return w, false
-	}
-	if f.placing == nil {
-		f.placing = f.place()
-	}
-	p := f.placing
-	switch {
-	case p.superseded[id]:
-		w.Superseded = true
-	case p.rewound[id] || tip >= 0 && !p.live[tip]:
-		w.Rewound = true
-	default:
-		w.Compacted, w.Clipped, w.Hidden = tip < p.kept || p.compacted[id], p.clipped[id], p.hidden[id]
-	}
-	return w, true
+// placing holds the places of entries, see [Fold.Where].
+type placing struct {
+	live []bool            // of the nodes
+	kept int               // the first node that the last live compaction keeps
+	own  map[string]*Where // of nodes, by ID; a rewind or the boundary may be in their batch
 }
 
 func (t *trail) place() *placing {
-	p := &placing{live: make([]bool, len(t.nodes)), kept: -1, compacted: map[string]bool{}, clipped: map[string]bool{}, hidden: map[string]bool{}, superseded: map[string]bool{}, rewound: map[string]bool{}}
+	p := &placing{live: make([]bool, len(t.nodes)), kept: -1, own: map[string]*Where{}}
 	for i := t.tip; i >= 0; i = t.nodes[i].parent {
 		p.live[i] = true
 	}
 	for i, n := range t.nodes { // of several with an ID the last one counts
-		if n.dead > 0 || p.superseded[n.id] {
-			p.superseded[n.id] = n.dead > 0
-		}
-		if !p.live[i] || p.rewound[n.id] {
-			p.rewound[n.id] = !p.live[i]
-		}
+		p.own[n.id] = &Where{Superseded: n.dead > 0, Rewound: !p.live[i]}
 	}
 	path := t.path()
 	for i, n := range slices.Backward(path) {
 		if n.hidden > 0 {
-			p.hidden[n.id] = true
+			p.own[n.id].Hidden = true
 		}
 		switch b := n.body.(type) {
 		case transcript.Compaction:
@@ -69,12 +48,14 @@ func (t *trail) place() *placing {
 				start, _ := t.boundary(path, i)
 				p.kept = path[min(start, i)].ord
 				for j := p.kept - 1; j >= 0 && t.nodes[j].batch == t.nodes[p.kept].batch; j-- {
-					p.compacted[t.nodes[j].id] = true
+					p.own[t.nodes[j].id].Compacted = true
 				}
 			}
 		case transcript.Clip:
 			for _, c := range b.Clips {
-				p.clipped[c.Entry] = true
+				if p.own[c.Entry] != nil {
+					p.own[c.Entry].Clipped = true
+				}
 			}
 		}
 	}
