@@ -107,10 +107,10 @@ func (r *run) count(ctx context.Context) error {
 	takes := r.request.Takes
 	images, documents := r.mediaOf("image"), r.mediaOf("document")
 	var all []medium
-	if takes.Images > 0 && len(images) > takes.Images {
-		all = oldest(images, takes.Images)
+	if takes.Images > 0 {
+		all = append(all, oldest(images, takes.Images)...)
 	}
-	if takes.Documents > 0 && len(documents) > takes.Documents {
+	if takes.Documents > 0 {
 		all = append(all, oldest(documents, takes.Documents)...)
 	}
 	wider := func(side int) []medium {
@@ -124,9 +124,9 @@ func (r *run) count(ctx context.Context) error {
 	if len(all) > 0 && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Part) }) {
 		before := r.size
 		var clips []transcript.Clipping
-		for _, m := range all {
-			if c := m.clip(); !slices.ContainsFunc(clips, func(d transcript.Clipping) bool { return d.Content == c.Content }) {
-				clips = append(clips, c)
+		for i, m := range all {
+			if !slices.ContainsFunc(all[:i], func(had medium) bool { return had.from == m.from }) {
+				clips = append(clips, m.clip())
 			}
 		}
 		if _, err := r.h.Append(ctx, transcript.Clip{Clips: clips}); err != nil {

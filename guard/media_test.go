@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -160,4 +161,28 @@ func TestExcerpt(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Too many images, too many documents and one that is too wide are replaced before the
+// first call, each for its own reason.
+func TestLimitsTogether(t *testing.T) {
+	picture := func(width string, n int) transcript.Block {
+		data := []byte(fmt.Sprintf("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00%s\x00\x00\x03\x20 picture %d", width, n))
+		return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(data)}}
+	}
+	document := func(n int) transcript.Block {
+		return transcript.DocumentBlock{Title: fmt.Sprint("d", n), Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "JVBERi0xLjc" + strings.Repeat("A", 4*n+1)}}
+	}
+	narrow, wide := "\x03\x20", "\x20\x00"
+	c := newConversation(t, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
+		picture(narrow, 1), picture(wide, 2), picture(narrow, 3), document(1), document(2),
+	}})
+	s := &script{}
+	_, err := guard.Do(t.Context(), &guard.Guard{Takes: transcript.Takes{Images: 2, Documents: 1, Side: 2000}}, c, s.call)
+	require.NoError(t, err)
+	kinds := ""
+	for _, b := range s.calls[0].Messages[0].Content {
+		kinds += transcript.BlockType(b) + " "
+	}
+	require.Equal(t, "text text image text document ", kinds)
 }

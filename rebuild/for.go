@@ -80,26 +80,23 @@ func isForeign(o transcript.Origin, endpoint string) bool {
 
 // answersUpTo returns the entries of answers up to the last block of an entry.
 func answersUpTo(messages []transcript.Message, entry string) map[string]bool {
-	if entry == "" {
-		return nil
-	}
-	for i, m := range slices.Backward(messages) {
-		for j, o := range slices.Backward(m.Origins) {
-			if o.Entry != entry {
-				continue
+	var answers []string
+	last := 0
+	for _, m := range messages {
+		for _, o := range m.Origins {
+			if m.Role == transcript.RoleAssistant && o.Entry != "" {
+				answers = append(answers, o.Entry)
 			}
-			all := map[string]bool{}
-			for k, m := range messages[:i+1] {
-				for l, o := range m.Origins {
-					if m.Role == transcript.RoleAssistant && o.Entry != "" && (k < i || l <= j) {
-						all[o.Entry] = true
-					}
-				}
+			if entry != "" && o.Entry == entry {
+				last = len(answers)
 			}
-			return all
 		}
 	}
-	return nil
+	all := make(map[string]bool, last)
+	for _, a := range answers[:last] {
+		all[a] = true
+	}
+	return all
 }
 
 func markOf(c transcript.Calibration) string {
