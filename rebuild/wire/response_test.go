@@ -90,7 +90,7 @@ func TestAPIError(t *testing.T) {
 		},
 		{
 			400, `{"error":{"message":"Too long.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}`,
-			wire.APIError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "Too long."},
+			wire.APIError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Param: "input", Message: "Too long."},
 			"wire: status 400 invalid_request_error context_length_exceeded: Too long.",
 		},
 		{
