@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
