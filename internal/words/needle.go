@@ -1,7 +1,7 @@
 package words
 
 import (
-	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,14 +10,15 @@ import (
 // A needle is a folded text to be found in others. It matches texts that fold
 // alike; white space in it matches any white space.
 type needle struct {
-	runes []rune
+	text string
+	key  []rune
+	fold *folding
 	// begins and ends are set if the place in a text must be a boundary there.
 	begins, ends bool
 
-	seg    segment  // the longest part of it that JSON does not escape
-	lead   segment  // its beginning
-	others []string // forms of characters that take another number of bytes
-	wide   segment  // the full-width or half-width ones
+	seg  segment // the longest part of it that JSON does not escape
+	lead segment // its beginning
+	odd  *oddity
 }
 
 // A segment is sought as bytes: masks has a bit for each of its places that a
@@ -32,58 +33,40 @@ type segment struct {
 const maxSegment = 48
 
 func newNeedle(text string, begins, ends bool) *needle {
-	n := &needle{runes: []rune(string(Fold(nil, strings.Join(strings.Fields(text), " ")))), begins: begins, ends: ends}
-	var parts [][]rune
-	from := 0
-	for i, r := range n.runes {
-		if r == ' ' || r == '"' || r == '\\' || r == '/' || unicode.IsControl(r) || r == utf8.RuneError {
-			parts = append(parts, n.runes[from:i])
-			from = i + 1
+	t := theFolding()
+	text = Fold(strings.Join(strings.Fields(text), " "))
+	n := &needle{text: text, key: t.key(text), fold: t, begins: begins, ends: ends}
+	n.odd = t.oddOf(n.key)
+	longest := ""
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return r == ' ' || r == '"' || r == '\\' || r == '/' || unicode.IsControl(r) || r == utf8.RuneError
+	}) {
+		if len(part) > len(longest) {
+			longest = part
 		}
 	}
-	parts = append(parts, n.runes[from:])
-	longest := 0
-	for i, p := range parts {
-		if len(string(p)) > len(string(parts[longest])) {
-			longest = i
-		}
+	n.seg = t.segment(longest)
+	lead := text
+	if i := strings.IndexFunc(text, func(r rune) bool { return r == ' ' || r == utf8.RuneError }); i >= 0 {
+		lead = text[:i]
 	}
-	seen := map[string]bool{}
-	n.seg = n.segment(parts[longest], seen)
-	lead := n.runes
-	for i, r := range lead {
-		if r == ' ' || r == utf8.RuneError {
-			lead = lead[:i]
-			break
-		}
-	}
-	n.lead = n.segment(lead, seen)
-	n.wide.prepare()
+	n.lead = t.segment(lead)
 	return n
 }
 
-// segment builds a segment from characters. Spellings of a character that take a
-// different number of bytes are kept apart, in others.
-func (n *needle) segment(runes []rune, seen map[string]bool) segment {
+// segment builds a segment from the usual forms of characters and the others of the
+// same length.
+func (t *folding) segment(text string) segment {
 	var s segment
-	for _, r := range runes {
+	var key []rune
+	for _, r := range text {
 		size := utf8.RuneLen(r)
 		if s.size+size > maxSegment {
 			break
 		}
-		for _, f := range forms(r) {
+		key, _ = t.next(key[:0], string(r))
+		for _, f := range slices.Concat([]rune{r, unicode.ToUpper(r)}, t.alike[string(key)]) {
 			if utf8.RuneLen(f) != size {
-				switch {
-				case seen[string(f)]:
-				case f >= 0xff01 && f <= 0xffdc:
-					n.wide.size = 3
-					for i, b := range []byte(string(f)) {
-						n.wide.masks[b] |= 1 << i
-					}
-				default:
-					n.others = append(n.others, string(f))
-				}
-				seen[string(f)] = true
 				continue
 			}
 			for i, b := range []byte(string(f)) {
@@ -163,36 +146,16 @@ func (s *segment) in(raw []byte) bool {
 	return find(s, raw[:half], a-s.size+1) >= 0 || find(s, raw, b-s.size+1) >= 0
 }
 
-// hasOther reports whether a text may have a form of one of the needle's
-// characters that takes another number of bytes.
-func hasOther[T string | []byte](n *needle, text T) bool {
-	for _, other := range n.others {
-		if contains(text, other) {
-			return true
-		}
-	}
-	return n.wide.size > 0 && contains(text, "\xef") && find(&n.wide, text, 0) >= 0
-}
-
-func contains[T string | []byte](text T, part string) bool {
-	switch text := any(text).(type) {
-	case string:
-		return strings.Contains(text, part)
-	case []byte:
-		return bytes.Contains(text, []byte(part))
-	}
-	return true
-}
-
 // mayHave reports whether lines of JSON may have the text in one of their
 // strings. It is true for all lines that do.
-func (n *needle) mayHave(raw []byte) bool {
-	return n.seg.size == 0 || n.seg.in(raw) || hasOther(n, raw)
-}
+func (n *needle) mayHave(raw []byte) bool { return n.inBytes(raw) || isOdd(n.odd, raw) }
+
+// inBytes is mayHave for lines without odd characters.
+func (n *needle) inBytes(raw []byte) bool { return n.seg.size == 0 || n.seg.in(raw) }
 
 // isSlow reports whether every character of a text must be examined, because
 // bytes do not show where the needle may be.
-func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || hasOther(n, text) }
+func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || isOdd(n.odd, text) }
 
 // in returns the first place of the needle in a text from from on; start may be
 // -1.
@@ -221,25 +184,33 @@ func (n *needle) fits(text string, at int) int {
 	if n.begins && !Boundary(text, at) {
 		return -1
 	}
-	for _, want := range n.runes {
+	var buf [16]rune
+	start := at
+	for want := n.key; len(want) > 0; {
 		r, size := utf8.DecodeRuneInString(text[at:])
-		if size == 0 {
+		key := buf[:0]
+		switch after := at + size; {
+		case size == 0:
 			return -1
+		case r < utf8.RuneSelf && (after == len(text) || text[after] < utf8.RuneSelf):
+			key = append(key, low(r))
+		default:
+			key, size = n.fold.next(key, text[at:])
 		}
-		if want == ' ' {
-			if !unicode.IsSpace(r) {
-				return -1
-			}
-			for size > 0 && unicode.IsSpace(r) {
+		switch {
+		case want[0] == ' ' && unicode.IsSpace(r):
+			for size > 0 && (unicode.IsSpace(r) || isIgnored(r)) {
 				at += size
 				r, size = utf8.DecodeRuneInString(text[at:])
 			}
+			want = want[1:]
 			continue
-		}
-		if r != want && fold(r) != want {
+		case len(key) == 0 && at == start:
+			return -1
+		case len(key) > len(want) || !slices.Equal(key, want[:len(key)]):
 			return -1
 		}
-		at += size
+		at, want = at+size, want[len(key):]
 	}
 	if n.ends && !Boundary(text, at) {
 		return -1

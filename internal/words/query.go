@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -14,6 +15,7 @@ type Query struct {
 	re    *regexp.Regexp
 	lit   *needle // that every match of re has; nil if none is known
 	some  bool    // one of the items is enough
+	odd   oddity  // for any of the items
 }
 
 // ErrEmpty reports a query without a word.
@@ -25,7 +27,7 @@ var ErrEmpty = errors.New("there is no word in it")
 // without spaces count in pairs.
 func Parse(text string, some bool) (*Query, error) {
 	q := &Query{some: some}
-	for i, part := range strings.Split(text, `"`) {
+	for i, part := range strings.Split(Fold(text), `"`) {
 		if i%2 == 1 {
 			q.phrase(part)
 			continue
@@ -69,11 +71,14 @@ func (q *Query) words(text string) {
 
 func (q *Query) add(n *needle) {
 	for _, i := range q.items {
-		if string(i.runes) == string(n.runes) && i.begins == n.begins && i.ends == n.ends {
+		if i.text == n.text && i.begins == n.begins && i.ends == n.ends {
 			return
 		}
 	}
 	q.items = append(q.items, n)
+	for r := range n.odd.set {
+		q.odd.add(r)
+	}
 }
 
 // Compile reads a regular expression of package regexp.
@@ -124,12 +129,12 @@ func (q *Query) MayFit(raw []byte) bool {
 	if q.re != nil {
 		return q.lit == nil || q.lit.mayHave(raw) || hidesLetters(raw)
 	}
-	for _, n := range q.items {
-		if n.mayHave(raw) == q.some {
-			return q.some || hidesLetters(raw)
-		}
+	if q.some {
+		inBytes := func(n *needle) bool { return n.inBytes(raw) }
+		return slices.ContainsFunc(q.items, inBytes) || isOdd(&q.odd, raw) || hidesLetters(raw)
 	}
-	return !q.some || hidesLetters(raw)
+	lacks := func(n *needle) bool { return !n.mayHave(raw) }
+	return !slices.ContainsFunc(q.items, lacks) || hidesLetters(raw)
 }
 
 // MayHave adds one to the count of every item that a line of JSON may have.

@@ -9,14 +9,12 @@ import (
 // numbers as they stand between spaces and signs, and pairs of neighbours of scripts
 // that put no spaces between words.
 func Terms(text string) (list []string) {
-	for _, piece := range split(text) {
-		if !isRun(piece) {
-			list = append(list, string(Fold(nil, piece)))
+	for _, piece := range split(Fold(text)) {
+		if isRun(piece) {
+			list = append(list, pairs(piece)...)
 			continue
 		}
-		for _, pair := range pairs(piece) {
-			list = append(list, string(Fold(nil, pair)))
-		}
+		list = append(list, piece)
 	}
 	return list
 }

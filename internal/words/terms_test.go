@@ -15,7 +15,7 @@ func TestTerms(t *testing.T) {
 		" -- !":                   "",
 		"Prefers TABS, over 4.":   "prefers tabs over 4",
 		"数据库用Go":                  "数据 据库 库用 go",
-		"Größe, größe":            "grÖße grÖße",
+		"Größe, größe":            "größe größe",
 		"in a/b/c.go (getUser)":   "in a/b/c.go getuser",
 		"Ｆｕｌｌ width":              "full width",
 		"ひらがな は":                  "ひら らが がな は",

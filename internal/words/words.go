@@ -23,15 +23,18 @@ const (
 	classNone classOf = iota
 	classWord         // letters, digits and marks
 	classRun          // letters of scripts without spaces between words
+	classSign         // emoji
 )
 
 func class(r rune) classOf {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
 		return classWord
-	case r < utf8.RuneSelf:
+	case r < utf8.RuneSelf, r == '\u02bc': // an apostrophe
 		return classNone
-	case r == 'ー' || r == 'ｰ' || unicode.In(r, runScripts...): // these two belong to no script
+	case unicode.Is(emoji, r):
+		return classSign
+	case strings.ContainsRune("ーｰﾞﾟ", r) || unicode.In(r, runScripts...): // those belong to no script
 		return classRun
 	case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
 		return classWord
@@ -49,11 +52,19 @@ func Boundary(text string, i int) bool {
 	if i <= 0 || i >= len(text) {
 		return true
 	}
+	prev, before := utf8.DecodeLastRuneInString(text[:i])
+	for isIgnored(prev) {
+		i -= before
+		prev, before = utf8.DecodeLastRuneInString(text[:i])
+	}
 	r, size := utf8.DecodeRuneInString(text[i:])
-	prev, _ := utf8.DecodeLastRuneInString(text[:i])
+	for isIgnored(r) {
+		i += size
+		r, size = utf8.DecodeRuneInString(text[i:])
+	}
 	a, b := class(prev), class(r)
 	switch {
-	case unicode.IsMark(r) && a != classNone:
+	case unicode.IsMark(r) && a != classNone, r >= 0x300 && joins(prev, r):
 		return false
 	case a != classWord || b != classWord:
 		return true
@@ -83,7 +94,7 @@ func split(text string) (list []string) {
 			if c == classNone || unicode.IsMark(r) && last != classNone {
 				continue
 			}
-			if last != classNone && c != last {
+			if last != classNone && (c != last || c == classSign && !isFlag(r)) {
 				list = append(list, field[from:i])
 				from = i
 			}
@@ -121,59 +132,6 @@ func pairs(run string) (list []string) {
 	starts = append(starts, len(run))
 	for i := range len(starts) - 2 {
 		list = append(list, run[starts[i]:starts[i+2]])
-	}
-	return list
-}
-
-// Fold appends the folded form of a text.
-func Fold(dst []byte, text string) []byte {
-	for _, r := range text {
-		dst = utf8.AppendRune(dst, fold(r))
-	}
-	return dst
-}
-
-// fold returns one character for all that differ by case or width alone.
-func fold(r rune) rune {
-	switch {
-	case r < utf8.RuneSelf:
-		if 'A' <= r && r <= 'Z' {
-			r += 'a' - 'A'
-		}
-		return r
-	case 0xff01 <= r && r <= 0xff5e: // full-width ASCII
-		return fold(r - 0xff01 + '!')
-	case 0xff66 <= r && r < 0xff66+rune(len(kana)):
-		return kana[r-0xff66]
-	}
-	low := r
-	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-		low = min(low, next)
-	}
-	if low < utf8.RuneSelf {
-		return fold(low)
-	}
-	return low
-}
-
-// kana are the usual forms of the half-width ones, from U+FF66 on.
-var kana = []rune("ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン")
-
-// forms returns every character that folds to r, which is folded.
-func forms(r rune) []rune {
-	list := []rune{r}
-	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-		list = append(list, next)
-	}
-	for _, c := range list { // the list that is ranged over stays as it was
-		if '!' <= c && c <= '~' {
-			list = append(list, c-'!'+0xff01)
-		}
-	}
-	for i, k := range kana {
-		if k == r {
-			list = append(list, 0xff66+rune(i))
-		}
 	}
 	return list
 }

@@ -44,6 +44,15 @@ func TestQuery(t *testing.T) {
 		{`a "b c`, "a b  c", "a"},
 		{"привет", "ну, ПРИВЕТ!", "ПРИВЕТ"},
 		{"e", "e\u0301", ""},
+		{"株式会社", "㈱ではなく㍿です", "㍿"},
+		{"会社", "㍿です", ""},
+		{"株", "㍿です", ""},
+		{"x y", "x\u00a0y", "x"},
+		{`"a b"`, "a \u200b b", "a \u200b b"},
+		{"👩", "👩🏽\u200d💻", "👩🏽\u200d"},
+		{"🏽", "👩🏽", ""},
+		{"🏽", "🏽", "🏽"},
+		{"ᅡ", "가", ""},
 	} {
 		q, err := words.Parse(tt.query, false)
 		require.NoError(t, err)
@@ -73,13 +82,15 @@ func TestQueryAny(t *testing.T) {
 
 // simple finds what a query of one word finds, character by character.
 func simple(word, text string) bool {
-	folded := string(words.Fold(nil, word))
+	folded := words.Fold(word)
+	whole := words.Fold(text)
 	for at := 0; at < len(text); at++ {
 		if !utf8.RuneStart(text[at]) || !words.Boundary(text, at) {
 			continue
 		}
 		for end := at; end <= len(text); end++ {
-			if (end == len(text) || utf8.RuneStart(text[end])) && words.Boundary(text, end) && string(words.Fold(nil, text[at:end])) == folded {
+			if (end == len(text) || utf8.RuneStart(text[end])) && words.Boundary(text, end) && words.Fold(text[at:end]) == folded &&
+				words.Fold(text[:at])+folded+words.Fold(text[end:]) == whole { // else a mark belongs to a character outside
 				return true
 			}
 		}
@@ -93,6 +104,9 @@ func FuzzQuery(f *testing.F) {
 	f.Add("user", "getUserByID of a/b/c.go", byte(0))
 	f.Add("據庫", "據庫ＡＢ é \u212a ſ", byte(3))
 	f.Add("sk", "ſ\u212a Sk ｓＫ", byte(5))
+	f.Add("ﬁle", "\ufb01le fi\u00adle", byte(1))
+	f.Add("ベe\u0301", "ﾍﾞe\u0323\u0301 É", byte(6))
+	f.Add("달👍", "\u1103\u1161\u11af👍🏽 שָׁ", byte(7))
 	f.Add("a\\b", "x \"a\\b/c\" \u2028", byte(2))
 	f.Fuzz(func(t *testing.T, query, text string, how byte) {
 		if !utf8.ValidString(text) || !utf8.ValidString(query) || len(text) > 500 {

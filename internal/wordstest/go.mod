@@ -1,0 +1,12 @@
+module github.com/convolog/convolog/internal/wordstest
+
+go 1.26.0
+
+replace github.com/convolog/convolog => ../..
+
+require (
+	github.com/stretchr/testify v1.12.1
+	golang.org/x/text v0.42.0
+)
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
