@@ -10,8 +10,8 @@ import (
 // An oddity is a set of characters with which texts may spell a needle otherwise
 // than it is usual. All of them are beyond ASCII.
 type oddity struct {
-	lead  [256]bool   // the first bytes of the characters
-	bloom [64]uint64  // has a bit for each of them, and for others
+	lead  [256]bool  // the first bytes of the characters
+	bloom [64]uint64 // has a bit for each of them, and for others
 	set   map[rune]bool
 	// d and e are all ones if a first byte begins with d, or lies from e4 to eb.
 	// Most texts consist of such characters, and they are seldom odd.

@@ -53,7 +53,7 @@ func Boundary(text string, i int) bool {
 		return true
 	}
 	prev, before := utf8.DecodeLastRuneInString(text[:i])
-	for isIgnored(prev) {
+	for isIgnored(prev) || prev >= 0x2000 && unicode.Is(variants, prev) {
 		i -= before
 		prev, before = utf8.DecodeLastRuneInString(text[:i])
 	}

@@ -2,10 +2,13 @@ package words_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -80,6 +83,8 @@ func TestQueryAny(t *testing.T) {
 	require.Equal(t, words.Match{Text: 0, Start: 4, End: 10}, f.First[2])
 }
 
+var spellings = flag.Int("spellings", 3_000, "how many random texts TestQueryLikeNaive compares")
+
 // simple finds what a query of one word finds, character by character.
 func simple(word, text string) bool {
 	folded := words.Fold(word)
@@ -108,47 +113,77 @@ func FuzzQuery(f *testing.F) {
 	f.Add("ベe\u0301", "ﾍﾞe\u0323\u0301 É", byte(6))
 	f.Add("달👍", "\u1103\u1161\u11af👍🏽 שָׁ", byte(7))
 	f.Add("a\\b", "x \"a\\b/c\" \u2028", byte(2))
-	f.Fuzz(func(t *testing.T, query, text string, how byte) {
-		if !utf8.ValidString(text) || !utf8.ValidString(query) || len(text) > 500 {
-			t.Skip()
+	f.Fuzz(checkQuery)
+}
+
+// TestQueryLikeNaive is FuzzQuery with texts of characters that have several forms.
+func TestQueryLikeNaive(t *testing.T) {
+	parts := strings.Fields("a A ａ e é É ê ẹ ệ f i ﬁ ﬃ ² 2 ① 10 ⑩ 𝐚 ' ’ ʼ - ‑ ß ſ s k K ᵏ Å å ő ά Σ ς и й カ ガ ｶ ﾞ ゛ 가 ᄀ ᅡ ᆨ ㄱ 数 金 ⾦ ㍿ 株 ا أ آ ـ ش ﺵ ש שׁ ו क क़ ก 👍 ❤ ❤️ 金󠄁 🇩 🇪 . / \" * ½ ™ ℃")
+	for _, mark := range "\u0301\u0302\u0323\u0308\u030a\u3099\u0653\u0654\u064e\u05b8\u05c1\u093c\u0e34\u00ad\u200b\u200d\ufeff\U0001f3fd \u00a0\u3000\n\ufffd" {
+		parts = append(parts, string(mark))
+	}
+	r := rand.New(rand.NewPCG(4, 3))
+	random := func(most int) string {
+		var sb strings.Builder
+		for range 1 + r.IntN(most) {
+			sb.WriteString(parts[r.IntN(len(parts))])
 		}
-		raw := written(t, text, how)
-		check := func(q *words.Query) {
-			g, fits := q.Look([]string{"", text}, 0)
-			if !fits {
-				return
-			}
-			require.True(t, q.MayFit(raw), "%q has %q", raw, query)
-			require.True(t, q.MayFit([]byte("{}\n"+string(raw)+"\n{}")))
-			_, again := q.Look([]string{text}, 9)
-			require.True(t, again)
-			for _, m := range g.First {
-				require.True(t, utf8.ValidString(text[m.Start:m.End]))
-			}
+		return sb.String()
+	}
+	for range *spellings {
+		query := random(4)
+		text := random(3) + query + random(3)
+		if r.IntN(3) > 0 {
+			text = random(3) + words.Fold(query) + random(3)
 		}
-		for _, some := range []bool{false, true} {
-			if q, err := words.Parse(query, some); err == nil {
-				check(q)
-			}
+		checkQuery(t, query, text, byte(r.IntN(256)))
+		checkQuery(t, words.Fold(query), text, byte(r.IntN(256)))
+	}
+}
+
+func checkQuery(t *testing.T, query, text string, how byte) {
+	if !utf8.ValidString(text) || !utf8.ValidString(query) || len(text) > 500 {
+		t.Skip()
+	}
+	raw := written(t, text, how)
+	check := func(q *words.Query) {
+		g, fits := q.Look([]string{"", text}, 0)
+		if !fits {
+			return
 		}
-		if q, err := words.Compile(query); err == nil {
+		require.True(t, q.MayFit(raw), "%q has %q", raw, query)
+		require.True(t, q.MayFit([]byte("{}\n"+string(raw)+"\n{}")))
+		_, again := q.Look([]string{text}, 9)
+		require.True(t, again)
+		for _, m := range g.First {
+			require.True(t, utf8.ValidString(text[m.Start:m.End]))
+		}
+	}
+	for _, some := range []bool{false, true} {
+		if q, err := words.Parse(query, some); err == nil {
 			check(q)
 		}
-		if q, err := words.Compile("x?" + regexp.QuoteMeta(query) + "(y|z)*"); err == nil && query != "" && strings.Contains(text, query) {
-			_, fits := q.Look([]string{text}, 0)
-			require.True(t, fits)
-			check(q)
+	}
+	if q, err := words.Compile(query); err == nil {
+		check(q)
+	}
+	if q, err := words.Compile("x?" + regexp.QuoteMeta(query) + "(y|z)*"); err == nil && query != "" && strings.Contains(text, query) {
+		_, fits := q.Look([]string{text}, 0)
+		require.True(t, fits)
+		check(q)
+	}
+	folded := words.Fold(query)
+	first, _ := utf8.DecodeRuneInString(folded)
+	if strings.Join(strings.Fields(folded), " ") == folded && !strings.Contains(folded, `"`) && folded != "" &&
+		!unicode.IsMark(first) {
+		q, err := words.Parse(`"`+query+`"`, false)
+		require.NoError(t, err)
+		_, fits := q.Look([]string{text}, 0)
+		if !strings.Contains(query, " ") {
+			require.Equal(t, simple(query, text), fits, "%q in %q", query, text)
 		}
-		if strings.Join(strings.Fields(query), " ") == query && !strings.ContainsAny(query, `"`) && query != "" {
-			q, err := words.Parse(`"`+query+`"`, false)
-			require.NoError(t, err)
-			_, fits := q.Look([]string{text}, 0)
-			if !strings.Contains(query, " ") {
-				require.Equal(t, simple(query, text), fits, "%q in %q", query, text)
-			}
-			check(q)
-		}
-	})
+		check(q)
+	}
 }
 
 // written is a line with a text in it, in one of the ways that JSON has.
