@@ -29,8 +29,10 @@ type folding struct {
 }
 
 // theFolding returns the folding of this Unicode version.
-var theFolding = sync.OnceValue(func() *folding {
-	t := &folding{keys: make([][]rune, 1), alike: map[string][]rune{}, whole: map[string]rune{}}
+var theFolding = sync.OnceValue(load)
+
+func load() *folding {
+	t := &folding{keys: make([][]rune, 1), alike: make(map[string][]rune, 1<<12), whole: make(map[string]rune, 1<<10)}
 	for line := range strings.Lines(moreForms + formsText) {
 		parts, list, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		parts = strings.Map(lowest, parts)
@@ -50,7 +52,7 @@ var theFolding = sync.OnceValue(func() *folding {
 		}
 	}
 	return t
-})
+}
 
 func (t *folding) add(key []rune, list ...rune) {
 	for _, r := range list {
@@ -192,7 +194,6 @@ func syllable(base, part rune) rune {
 
 // Fold returns the folded form of a text. Texts that are alike have the same one.
 func Fold(text string) string {
-	t := theFolding()
 	dst := make([]byte, 0, len(text))
 	var buf [16]rune
 	for text != "" {
@@ -200,6 +201,7 @@ func Fold(text string) string {
 			dst, text = append(dst, byte(low(rune(c)))), text[1:]
 			continue
 		}
+		t := theFolding()
 		key, size := t.next(buf[:0], text)
 		dst, text = t.usual(dst, key), text[size:]
 	}

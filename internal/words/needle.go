@@ -18,7 +18,7 @@ type needle struct {
 
 	seg  segment // the longest part of it that JSON does not escape
 	lead segment // its beginning
-	odd  *oddity
+	odd  oddity
 }
 
 // A segment is sought as bytes: masks has a bit for each of its places that a
@@ -36,7 +36,7 @@ func newNeedle(text string, begins, ends bool) *needle {
 	t := theFolding()
 	text = Fold(strings.Join(strings.Fields(text), " "))
 	n := &needle{text: text, key: t.key(text), fold: t, begins: begins, ends: ends}
-	n.odd = t.oddOf(n.key)
+	t.addOdd(&n.odd, n.key)
 	longest := ""
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return r == ' ' || r == '"' || r == '\\' || r == '/' || unicode.IsControl(r) || r == utf8.RuneError
@@ -148,14 +148,14 @@ func (s *segment) in(raw []byte) bool {
 
 // mayHave reports whether lines of JSON may have the text in one of their
 // strings. It is true for all lines that do.
-func (n *needle) mayHave(raw []byte) bool { return n.inBytes(raw) || isOdd(n.odd, raw) }
+func (n *needle) mayHave(raw []byte) bool { return n.inBytes(raw) || isOdd(&n.odd, raw) }
 
 // inBytes is mayHave for lines without odd characters.
 func (n *needle) inBytes(raw []byte) bool { return n.seg.size == 0 || n.seg.in(raw) }
 
 // isSlow reports whether every character of a text must be examined, because
 // bytes do not show where the needle may be.
-func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || isOdd(n.odd, text) }
+func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || isOdd(&n.odd, text) }
 
 // in returns the first place of the needle in a text from from on; start may be
 // -1.

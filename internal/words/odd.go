@@ -1,91 +1,110 @@
 package words
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"unicode"
 	"unicode/utf8"
 )
 
-// An oddity is a set of characters with which texts may spell a needle otherwise
-// than it is usual. All of them are beyond ASCII.
+// An oddity is a set of characters with which a text may spell a needle otherwise
+// than usual. All of them are beyond ASCII.
 type oddity struct {
-	lead  [256]bool  // the first bytes of the characters
-	bloom [64]uint64 // has a bit for each of them, and for others
-	set   map[rune]bool
-	// d and e are all ones if a first byte begins with d, or lies from e4 to eb.
-	// Most texts consist of such characters, and they are seldom odd.
-	d, e uint64
+	leads [256]bool // their first bytes
+	// The bits of the last byte of each, by the bytes before it. The first one of four
+	// is always 0xf0.
+	two         [64]uint64
+	three, four [64]*[64]uint64
+	// Sets of 64 bits, or none, for first bytes that most of the texts of a script
+	// consist of: 0xd0 to 0xdf, 0xe3, 0xe4 to 0xeb.
+	d, e3, e4 uint64
 }
 
-func hash(r rune) uint32 { return uint32(r) * 0x9e3779b1 >> 20 }
-
+// add adds a character.
 func (o *oddity) add(r rune) {
-	b := string(r)[0]
-	if o.set == nil {
-		o.set = map[rune]bool{}
+	b := []byte(string(r))
+	o.leads[b[0]] = true
+	bits := &o.two[b[0]&63]
+	if len(b) > 2 {
+		level := &o.three[b[len(b)-3]&63]
+		if len(b) == 4 {
+			level = &o.four[b[1]&63]
+		}
+		if *level == nil {
+			*level = new([64]uint64)
+		}
+		bits = &(*level)[b[len(b)-2]&63]
 	}
-	o.set[r], o.lead[b] = true, true
-	o.bloom[hash(r)>>6] |= 1 << (hash(r) & 63)
-	if b>>4 == 0xd {
-		o.d = ^uint64(0)
+	*bits |= 1 << (b[len(b)-1] & 63)
+	switch {
+	case b[0]>>4 == 0xd:
+		o.d = math.MaxUint64
+	case b[0] == 0xe3:
+		o.e3 = math.MaxUint64
+	case 0xe4 <= b[0] && b[0] <= 0xeb:
+		o.e4 = math.MaxUint64
 	}
-	if 0xe4 <= b && b <= 0xeb {
-		o.e = ^uint64(0)
-	}
-}
-
-func (o *oddity) has(r rune) bool {
-	return o.bloom[hash(r)>>6]>>(hash(r)&63)&1 != 0 && o.set[r]
 }
 
 // isOdd reports whether a text has one of the characters.
 func isOdd[T string | []byte](o *oddity, text T) bool {
+	const high = 0x8080808080808080
 	at := 0
-	for ; at+8 <= len(text); at += 8 {
-		w := uint64(text[at]) | uint64(text[at+1])<<8 | uint64(text[at+2])<<16 | uint64(text[at+3])<<24 |
-			uint64(text[at+4])<<32 | uint64(text[at+5])<<40 | uint64(text[at+6])<<48 | uint64(text[at+7])<<56
-		if w&0x8080808080808080 == 0 {
+	for ; at+32 <= len(text); at += 32 {
+		t := text[at : at+32]
+		if (bytes8(t, 0)|bytes8(t, 8)|bytes8(t, 16)|bytes8(t, 24))&high == 0 {
 			continue
 		}
-		// The first bit of a byte is set in m if it may be a first byte that matters:
-		// the bits of the byte, from the second one on, are the first ones of these.
-		b6, b5, b4, b3, b2 := w<<1, w<<2, w<<3, w<<4, w<<5
-		m := w & b6 & (b5&(b4|^(b3^b2)|o.e) | ^b5&(^b4|o.d)) & 0x8080808080808080
-		for ; m != 0; m &= m - 1 {
-			if begins := at + bits.TrailingZeros64(m)>>3; o.lead[text[begins]] && o.has(decode(text, begins)) {
-				return true
+		for i := 0; i < 32; i += 8 {
+			// The first bit of a byte of m is set if the byte may be a first one: b6 to b0
+			// have its other bits there.
+			w := bytes8(t, i)
+			if w&high == 0 {
+				continue
+			}
+			b6, b5, b4, b3, b2, b1, b0 := w<<1, w<<2, w<<3, w<<4, w<<5, w<<6, w<<7
+			rare := b4 | ^((b3^b2)&^o.e4 | b1&b0&^(b3|b2)&^o.e3)
+			for m := w & b6 & high & (b5&rare | ^b5&(^b4|o.d)); m != 0; m &= m - 1 {
+				if first := at + i + bits.TrailingZeros64(m)>>3; o.leads[text[first]] && hasAt(o, text, first) {
+					return true
+				}
 			}
 		}
 	}
 	for ; at < len(text); at++ {
-		if o.lead[text[at]] && o.has(decode(text, at)) {
+		if o.leads[text[at]] && hasAt(o, text, at) {
 			return true
 		}
 	}
 	return false
 }
 
-// decode returns the character at a place of a text, which is beyond ASCII, or any
-// other if the text is not UTF-8.
-func decode[T string | []byte](text T, at int) rune {
-	b, size := text[at], 2
-	r := rune(b & 0x1f)
-	if b >= 0xf0 {
-		r, size = rune(b&7), 4
-	} else if b >= 0xe0 {
-		r, size = rune(b&15), 3
-	}
-	for i := at + 1; i < min(at+size, len(text)); i++ {
-		r = r<<6 | rune(text[i]&0x3f)
-	}
-	return r
+// bytes8 returns 8 bytes of a text, the first one in the lowest bits.
+func bytes8[T string | []byte](text T, at int) uint64 {
+	t := text[at : at+8]
+	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+		uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
 }
 
-// oddOf returns the odd characters for a key: those that need another number of
+// hasAt reports whether one of the characters is at a place of a text.
+func hasAt[T string | []byte](o *oddity, text T, at int) bool {
+	b, level := text[at], (*[64]uint64)(nil)
+	switch {
+	case b < 0xe0:
+		return at+1 < len(text) && o.two[b&63]>>(text[at+1]&63)&1 != 0
+	case b < 0xf0:
+		level = o.three[b&63]
+	case at+1 < len(text):
+		at++
+		level = o.four[text[at]&63]
+	}
+	return level != nil && at+2 < len(text) && level[text[at+1]&63]>>(text[at+2]&63)&1 != 0
+}
+
+// addOdd adds the odd characters for a key: those that need another number of
 // bytes than the usual form, those that make several characters or none.
-func (t *folding) oddOf(key []rune) *oddity {
-	o := &oddity{}
+func (t *folding) addOdd(o *oddity, key []rune) {
 	all(ignored, o.add)
 	for i := range key {
 		for n := 1; n <= min(t.longest, len(key)-i); n++ {
@@ -115,5 +134,4 @@ func (t *folding) oddOf(key []rune) *oddity {
 			all(k.marks, o.add)
 		}
 	}
-	return o
 }

@@ -15,7 +15,7 @@ type Query struct {
 	re    *regexp.Regexp
 	lit   *needle // that every match of re has; nil if none is known
 	some  bool    // one of the items is enough
-	odd   oddity  // for any of the items
+	odd   oddity  // for any of the items, if some is set
 }
 
 // ErrEmpty reports a query without a word.
@@ -76,8 +76,8 @@ func (q *Query) add(n *needle) {
 		}
 	}
 	q.items = append(q.items, n)
-	for r := range n.odd.set {
-		q.odd.add(r)
+	if q.some {
+		n.fold.addOdd(&q.odd, n.key)
 	}
 }
 

@@ -52,15 +52,16 @@ func Boundary(text string, i int) bool {
 	if i <= 0 || i >= len(text) {
 		return true
 	}
-	prev, before := utf8.DecodeLastRuneInString(text[:i])
+	head, tail := text[:i], text[i:]
+	prev, n := utf8.DecodeLastRuneInString(head)
 	for isIgnored(prev) || prev >= 0x2000 && unicode.Is(variants, prev) {
-		i -= before
-		prev, before = utf8.DecodeLastRuneInString(text[:i])
+		head = head[:len(head)-n]
+		prev, n = utf8.DecodeLastRuneInString(head)
 	}
-	r, size := utf8.DecodeRuneInString(text[i:])
+	r, size := utf8.DecodeRuneInString(tail)
 	for isIgnored(r) {
-		i += size
-		r, size = utf8.DecodeRuneInString(text[i:])
+		tail = tail[size:]
+		r, size = utf8.DecodeRuneInString(tail)
 	}
 	a, b := class(prev), class(r)
 	switch {
@@ -69,7 +70,7 @@ func Boundary(text string, i int) bool {
 	case a != classWord || b != classWord:
 		return true
 	}
-	next, _ := utf8.DecodeRuneInString(text[i+size:])
+	next, _ := utf8.DecodeRuneInString(tail[size:])
 	return begins(prev, r, next)
 }
 

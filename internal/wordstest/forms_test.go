@@ -22,6 +22,8 @@ const formsFile = "../words/forms.txt"
 // omitted are characters that package words compares as they are.
 var omitted = &unicode.RangeTable{
 	R16: []unicode.Range16{
+		{Lo: 0x2b0, Hi: 0x2e4, Stride: 1}, // rare modifiers
+		{Lo: 0x1d00, Hi: 0x1dbf, Stride: 1},
 		{Lo: 0x3131, Hi: 0x318e, Stride: 1}, // single letters of Hangul
 		{Lo: 0xa640, Hi: 0xabff, Stride: 1}, // rare modifiers
 		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, // syllables of Hangul: arithmetic
