@@ -37,15 +37,16 @@ var imports = map[string][]string{
 	"internal/lazy":       {},
 	"internal/wiretest":   {"internal/lazy", "transcript"},
 	"internal/recalltool": {},
+	"internal/title":      {},
 	"internal/words":      {},
 	"internal/pgtest":     {},
 	"internal/page":       {"session", "transcript", "transcript/tokens"},
-	"transcript":          {"internal/ahead", "internal/checksum", "internal/jsontext"},
+	"transcript":          {"internal/ahead", "internal/checksum", "internal/jsontext", "internal/title"},
 	"transcript/tokens":   {"internal/imagesize", "transcript"},
 	"transcript/redact":   {"internal/checksum", "internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
-	"session/serve/zyhive/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "session/driver", "transcript"},
-	"transcript/dialect":           {"internal/abstract", "internal/jsontext", "internal/words", "transcript"},
+	"session/serve/zyhive/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "internal/words", "session/driver", "transcript"},
+	"transcript/dialect":           {"internal/abstract", "internal/jsontext", "internal/title", "internal/words", "transcript"},
 	"rebuild":                      {"internal/jsontext", "internal/words", "transcript", "transcript/tokens"},
 	"rebuild/wire":                 {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
 	// The code that the formats share. No format imports another, and rebuild/wire imports none of them.
@@ -69,7 +70,7 @@ var imports = map[string][]string{
 	},
 	"session/blobs/blobstest": {"session", "session/blobs"},
 	"session": {
-		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/words", "rebuild",
+		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/title", "internal/words", "rebuild",
 		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/retain": {"session"},
@@ -80,7 +81,7 @@ var imports = map[string][]string{
 		"session", "session/search", "transcript", "transcript/tokens",
 	},
 	"session/memory/memorytest": {"session/memory"},
-	"session/turn":              {"rebuild", "session", "transcript"},
+	"session/turn":              {"internal/title", "rebuild", "session", "transcript"},
 	"session/exchange":          {"internal/page", "rebuild", "session", "session/blobs", "session/retain", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/erase", "session/exchange", "session/memory", "session/retain", "session/turn", "transcript", "transcript/dialect"},

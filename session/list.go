@@ -38,7 +38,7 @@ type ListOptions struct {
 	State State `json:"state,omitempty"`
 
 	Owner string `json:"owner,omitempty"` // exactly
-	Label string `json:"label,omitempty"` // one of the session's labels
+	Label string `json:"label,omitempty"` // one of the session's labels, exactly
 
 	// Parent lists the sessions that this one has started, see [CreateOptions];
 	// Base lists its forks.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -86,7 +86,7 @@ func (r *reader) note(e transcript.Entry) error {
 		if b.Kind == transcript.TypeUser {
 			r.row.LastUserAt = e.Time
 			if r.row.Title == "" && !r.row.TitleByHand {
-				r.row.Title = titleOf(b.Message().Text())
+				r.row.Title = title.Of(b.Message().Text())
 			}
 		}
 	}
@@ -126,35 +126,6 @@ func applyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Keep != nil {
 		row.Keep = *m.Keep
 	}
-}
-
-const titleRunes = 60
-
-// titleOf makes a title of a user's text: its first line with words in it,
-// white space folded, cut at 60 runes. A text that programs put there, such as
-// a reminder in tags, gives none.
-func titleOf(text string) string {
-	for line := range strings.Lines(text) {
-		line = strings.Join(strings.Fields(line), " ")
-		switch {
-		case line == "":
-			continue
-		case strings.HasPrefix(line, "<") || strings.HasPrefix(line, "["):
-			return ""
-		}
-		return cutRunes(strings.ToValidUTF8(line, "\uFFFD"), titleRunes)
-	}
-	return ""
-}
-
-// cutRunes cuts a text after most runes.
-func cutRunes(text string, most int) string {
-	for i := range text {
-		if most--; most < 0 {
-			return text[:i] + "…"
-		}
-	}
-	return text
 }
 
 // Rows are put into the index when something is promised (meta), when a turn

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/title"
 )
 
 // members carries what any line may have but its type, which comes first, and
@@ -135,7 +136,9 @@ func (b *Tools) members(c *codec) { optStrs(c, "tool_names", &b.Names) }
 // members also writes the members that a header shares.
 func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {
-		c.str("title", b.Title)
+		text := title.Clean(*b.Title)
+		c.str("title", &text)
+		b.Title = new(title.Clean(text))
 	}
 	c.optStr("titleBy", &b.TitleBy)
 	optStrs(c, "labels", &b.Labels)

@@ -192,7 +192,12 @@ func syllable(base, part rune) rune {
 	return 0
 }
 
-// Fold returns the folded form of a text. Texts that are alike have the same one.
+// Fold returns the folded form of a text. Texts that look alike have the same one:
+// without case, compatibility forms and characters composed as by NFKC of Unicode
+// 15.0.0, one sign for the apostrophes and one for the hyphens. Left out are soft
+// hyphens, characters without width, marks of direction, points of Arabic and Hebrew,
+// and the tones and variants of emoji. The order of the marks on a letter does not
+// count. internal/wordstest lists the characters that stay as they are.
 func Fold(text string) string {
 	dst := make([]byte, 0, len(text))
 	var buf [16]rune

@@ -1,7 +1,6 @@
 // Package words finds words in texts of any script: whole words, parts of
 // identifiers, phrases, and characters of scripts that put no spaces between
-// words. It compares folded texts: letters without their case, full-width and
-// half-width forms as the usual ones.
+// words. It compares folded texts, see [Fold].
 //
 // A word stands between boundaries. There is one where a run of letters and
 // digits begins or ends, and inside of one where the case or digits begin a new

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/convolog/convolog/internal/words"
 )
 
 var update = flag.Bool("update", false, "rewrite the table of package words")
@@ -60,8 +62,7 @@ func TestForms(t *testing.T) {
 	forms := map[string][]rune{}
 	for r := rune(utf8.RuneSelf); r <= unicode.MaxRune; r++ {
 		key := decompose(r)
-		jamo := func(r rune) bool { return 0x1100 <= r && r <= 0x11ff }
-		if key == string(r) || unicode.Is(omitted, r) || strings.Contains(key, " ") || strings.ContainsFunc(key, jamo) {
+		if key == string(r) || unicode.Is(omitted, r) || strings.Contains(key, " ") || strings.ContainsFunc(key, isJamo) {
 			continue
 		}
 		forms[key] = append(forms[key], r)
@@ -79,3 +80,26 @@ func TestForms(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, table, string(got), "run go test -run Forms -update")
 }
+
+// Every other character folds like its normal forms.
+func TestFold(t *testing.T) {
+	for r := rune(1); r <= unicode.MaxRune; r++ {
+		text := string(r)
+		full := norm.NFKC.String(text)
+		if strings.Contains(full, " ") || strings.ContainsFunc(full, isJamo) || !unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) {
+			continue
+		}
+		forms := []norm.Form{norm.NFC, norm.NFD, norm.NFKC, norm.NFKD}
+		if unicode.Is(omitted, r) {
+			forms = nil
+			if 0xac00 <= r && r <= 0xd7a3 {
+				forms = []norm.Form{norm.NFD}
+			}
+		}
+		for _, form := range forms {
+			require.Equal(t, words.Fold(text), words.Fold(form.String(text)), "%+q", text)
+		}
+	}
+}
+
+func isJamo(r rune) bool { return 0x1100 <= r && r <= 0x11ff }

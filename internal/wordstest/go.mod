@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/convolog/convolog => ../..
 
 require (
+	github.com/convolog/convolog v0.0.0
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/text v0.42.0
 )

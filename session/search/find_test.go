@@ -57,7 +57,7 @@ func TestByPrefix(t *testing.T) {
 		t.Helper()
 		for query, want := range map[string]string{
 			"my-id": "my-id", "my": "my-id", "project": "my-id", "main:cli:user": "my-id", "main:": "my-id",
-			"fix": a.Ref().ID, a.Ref().ID: a.Ref().ID, "OTHER A": other.Ref().ID,
+			"fix": a.Ref().ID, "ｆｉｘ the": a.Ref().ID, "ﬁx": a.Ref().ID, a.Ref().ID: a.Ref().ID, "OTHER A": other.Ref().ID,
 		} {
 			if info, err := search.ByPrefix(t.Context(), st, query, nil); err != nil || info.ID != want {
 				t.Errorf("Find(%q) = %q, %v, want %q", query, info.ID, err, want)

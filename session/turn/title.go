@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -87,8 +88,8 @@ func retitle(ctx context.Context, s *session.Session, t Titler, want func(milest
 	if err != nil {
 		return false, failed(op, s, err)
 	}
-	title := cleanTitle(text)
-	if title == "" {
+	clean := cleanTitle(text)
+	if clean == "" {
 		return false, nil
 	}
 	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
@@ -99,8 +100,8 @@ func retitle(ctx context.Context, s *session.Session, t Titler, want func(milest
 		if err != nil || info.TitleByHand {
 			return nil, err
 		}
-		changed = title != info.Title
-		return []transcript.Item{transcript.Meta{Title: &title, TitleBy: transcript.ByModel}}, nil
+		changed = clean != info.Title
+		return []transcript.Item{transcript.Meta{Title: &clean, TitleBy: transcript.ByModel}}, nil
 	})
 	return changed && len(ids) > 0, err
 }
@@ -116,25 +117,16 @@ func milestone(info session.Info) (at int) {
 	return at
 }
 
-// titleRunes is the length of a title.
-const titleRunes = 60
-
 // cleanTitle returns the title in the answer of a model.
 func cleanTitle(text string) string {
 	const longest = 4 << 10 // bytes that are read
 	text = strings.ToValidUTF8(text[:min(len(text), longest)], "")
-	text = strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return -1
-		}
-		return r
-	}, text)
 	for line := range strings.Lines(text) {
-		line = strings.TrimLeft(line, "#*-> \t")
+		line = strings.TrimLeft(title.Clean(line), "#*-> ")
 		if name, rest, ok := strings.Cut(line, ":"); ok && strings.EqualFold(strings.TrimSpace(name), "title") {
 			line = rest
 		}
-		line = strings.Trim(line, "\"'`*_“”„«» \t\n")
+		line = strings.Trim(line, "\"'`*_“”„«» ")
 		line = strings.Join(strings.Fields(line), " ")
 		if !strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 			continue
@@ -142,7 +134,7 @@ func cleanTitle(text string) string {
 		if strings.HasPrefix(line, "<") || strings.HasPrefix(line, "[") {
 			return "" // a tag
 		}
-		return cut(line, titleRunes)
+		return title.Cut(line)
 	}
 	return ""
 }

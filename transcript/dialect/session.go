@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -109,13 +110,10 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 	return Detect(r, size)
 }
 
-// titleLength is how many runes of the first text make a title, as in ZyHive.
-const titleLength = 60
-
 // survey reads the transcript for data missing in indexes.
 func (s *Session) survey() {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
-	var first, byHand, made string
+	var first, fromText, byHand, made string
 	updated := !s.Updated.IsZero() // an index knows
 	for rec, err := range s.Records() {
 		if err != nil {
@@ -155,6 +153,9 @@ func (s *Session) survey() {
 			if first == "" && b.Role == transcript.RoleUser {
 				first = strings.Join(strings.Fields(b.Message().Text()), " ")
 			}
+			if fromText == "" && b.Role == transcript.RoleUser {
+				fromText = title.Of(b.Message().Text())
+			}
 		case transcript.Compaction:
 			s.Compactions++
 		case transcript.Meta:
@@ -174,10 +175,7 @@ func (s *Session) survey() {
 	}
 	s.Title = cmp.Or(byHand, s.Title, made)
 	s.Titled = s.Title != "" && !strings.HasPrefix(first, strings.TrimRight(s.Title, "….")) // as a program would cut it
-	if runes := []rune(first); len(runes) > titleLength {
-		first = string(runes[:titleLength]) + "…"
-	}
-	s.Title = cmp.Or(s.Title, first)
+	s.Title = cmp.Or(title.Clean(s.Title), fromText)
 }
 
 // aside records labels and returns the title that a program made.

@@ -123,7 +123,7 @@ func TestQuery(t *testing.T) {
 		require.NoError(t, w.Append(t.Context(), c, convlog.Entry{Time: at.Add(time.Duration(i) * time.Hour), Content: fmt.Sprint("Text ", i), Sender: []string{"anna", "bert"}[i%2]}))
 	}
 	require.Equal(t, []string{"Text 8", "Text 6"}, texts(t, l, c, convlog.Query{Sender: "anna", Since: at.Add(5 * time.Hour)}))
-	require.Equal(t, []string{"Text 3"}, texts(t, l, c, convlog.Query{Text: "tEXT 3"}))
+	require.Equal(t, []string{"Text 3"}, texts(t, l, c, convlog.Query{Text: "tEXT ③"}))
 	require.Equal(t, []string{"Text 1", "Text 0"}, texts(t, l, c, convlog.Query{Until: at.Add(2 * time.Hour)}))
 	var paged []string
 	for before := ""; ; {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -123,7 +124,7 @@ type scanner = func(r io.ReaderAt, size int64, opts *transcript.ScanOptions) ite
 // A Query selects entries; the zero value selects all.
 type Query struct {
 	Sender string    `json:"sender,omitempty"`
-	Text   string    `json:"text,omitempty"` // in the content, in any case of letters
+	Text   string    `json:"text,omitempty"` // in the content, compared as package search does
 	Since  time.Time `json:"since,omitzero"` // at or after
 	Until  time.Time `json:"until,omitzero"` // before
 	// Before is the [Found].Place to continue from; empty begins with the
@@ -163,7 +164,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 			return fmt.Errorf("%q is not a place from Entries", q.Before)
 		}
 	}
-	text := strings.ToLower(q.Text)
+	text := words.Fold(q.Text)
 	for i, file := range files {
 		if int64(i) < inFile {
 			continue
@@ -182,7 +183,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 			switch {
 			case line.ChannelID != c.id() || line.ChannelType != c.Type: // of a chat that shares ZyHive's file
 			case q.Sender != "" && e.Sender != q.Sender:
-			case text != "" && !strings.Contains(strings.ToLower(e.Content), text):
+			case text != "" && !strings.Contains(words.Fold(e.Content), text):
 			case !q.Since.IsZero() && e.Time.Before(q.Since):
 			case !q.Until.IsZero() && !e.Time.Before(q.Until):
 			default:

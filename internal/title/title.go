@@ -1,0 +1,96 @@
+// Package title makes the titles of sessions.
+package title
+
+import (
+	"strings"
+	"unicode"
+)
+
+// runes is the length of a title that is made.
+const runes = 60
+
+// Of makes a title of a user's text: its first line after the blocks that programs put
+// there, white space folded, cut at 60 runes. Such blocks are a tag that is closed again
+// and a fence of code, with their content, a heading over such a tag, and a line in
+// brackets. A text of blocks alone gives none.
+func Of(text string) string {
+	for rest, ok := text, true; ok; rest, ok = afterBlock(text) {
+		text = strings.TrimSpace(rest)
+	}
+	line, _, _ := strings.Cut(text, "\n")
+	return Cut(strings.Join(strings.Fields(Clean(line)), " "))
+}
+
+// Cut cuts a title at 60 runes.
+func Cut(text string) string {
+	left := runes
+	for i := range text {
+		if left--; left < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// Clean returns a title as it is stored: valid UTF-8 without control characters and
+// those that turn the direction of a text. White space of every kind is a space.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+}
+
+// afterBlock returns the text after a block that it begins with.
+func afterBlock(text string) (rest string, ok bool) {
+	line, rest, _ := strings.Cut(text, "\n")
+	line = strings.TrimSpace(line)
+	switch {
+	case line == "":
+		return "", false
+	case line[0] == '<':
+		return afterTag(text)
+	case line[0] == '#':
+		return afterTag(strings.TrimSpace(rest))
+	case line[0] == '[':
+		return rest, strings.IndexByte(line, ']') == len(line)-1
+	case strings.HasPrefix(line, "```"), strings.HasPrefix(line, "~~~"):
+		fence := line[:len(line)-len(strings.TrimLeft(line, line[:1]))]
+		if strings.Contains(line[len(fence):], fence) {
+			return "", false // code in a line
+		}
+		for after := rest; after != ""; {
+			if line, after, _ = strings.Cut(after, "\n"); strings.HasPrefix(strings.TrimSpace(line), fence) {
+				return after, true
+			}
+		}
+		return rest, true // it has no end: its first line is a title
+	}
+	return "", false
+}
+
+// afterTag returns the text after a tag that it begins with and that is closed.
+func afterTag(text string) (rest string, ok bool) {
+	tag, rest, ok := strings.Cut(text, ">")
+	if !ok || !strings.HasPrefix(tag, "<") || strings.HasSuffix(tag, "/") {
+		return rest, ok && strings.HasPrefix(tag, "<")
+	}
+	name, _, _ := strings.Cut(strings.Fields(tag + " ")[0], "/")
+	if len(name) < 2 || !unicode.IsLetter(rune(name[1])) {
+		return "", false
+	}
+	for depth := 1; depth > 0; depth-- {
+		inside, after, closed := strings.Cut(rest, "</"+name[1:]+">")
+		if !closed {
+			return "", false
+		}
+		depth += strings.Count(inside, name+">") + strings.Count(inside, name+" ")
+		rest = after
+	}
+	return rest, true
+}
