@@ -239,8 +239,9 @@ func TestTitles(t *testing.T) {
 	for text, want := range map[string]string{
 		"hello":                        "hello",
 		"\n\n  two \t words \nmore":    "two words",
-		"<system-reminder>x</s>\nreal": "real title",
-		"[Previous conversation]\nx":   "real title",
+		"<s>x</s>\nhello":              "hello",
+		"<s>x</s>":                     "real title",
+		"[Previous conversation]\n":    "real title",
 		"   \n":                        "real title",
 		strings.Repeat("é", 70):        strings.Repeat("é", 60) + "…",
 	} {
@@ -253,6 +254,36 @@ func TestTitles(t *testing.T) {
 		}
 		storetest.Close(t, st)
 	}
+}
+
+// A title is stored without control characters, whoever sets it.
+func TestTitleIsClean(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	const given, want = "a\x1b[2J\u202eb\nc", "a[2Jb c"
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: given})
+	require.NoError(t, err)
+	require.Equal(t, want, storetest.Info(t, s).Title)
+	title := given + "!"
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
+	require.Equal(t, given+"!", title)
+	require.Equal(t, want+"!", storetest.Info(t, s).Title)
+	line, err := transcript.ParseEntry([]byte(`{"type":"meta","id":"m","ts":"2026-01-01T00:00:00Z","title":"\u001b\u2066x"}`)) // by another program
+	require.NoError(t, err)
+	var end int64
+	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
+		require.NoError(t, err)
+		end = rec.End
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions", s.Ref().ID+".jsonl"))
+	require.NoError(t, err)
+	require.NotContains(t, string(data), `\u001b`)
+	require.NotContains(t, string(data), "\u202e")
+	_, err = s.AppendLines(t.Context(), end, line)
+	require.NoError(t, err)
+	require.Equal(t, "x", storetest.Info(t, s).Title)
+	storetest.Close(t, st)
+	storetest.Close(t, storetest.Open(t, dir, nil))
 }
 
 // Text that is not UTF-8, or half a surrogate pair, is stored readable.

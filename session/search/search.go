@@ -27,13 +27,9 @@ type Query struct {
 	// phrases in double quotes. In scripts that put no spaces between words, a word
 	// is found anywhere. An emoji is a word.
 	//
-	// Characters are compared as people see them. Case does not matter, nor does the
-	// form of a character by Unicode 15 (NFKC): its width, a ligature, a circle, a
-	// superscript, letters composed or not. Straight and curly apostrophes are alike,
-	// and so are hyphens. Soft hyphens, characters without width, points of Arabic and
-	// Hebrew, colors of skin and variants of emoji do not count. Rare forms are left
-	// out, such as old Han duplicates, single letters of Hangul and ligatures of whole
-	// Arabic words. Accents count: cafe does not find café.
+	// Case does not matter, nor do forms by NFKC of Unicode 15, rare ones excepted,
+	// curly apostrophes, soft hyphens, characters without width, points of Arabic and
+	// Hebrew, and the color of an emoji. Accents do: cafe does not find café.
 	//
 	// An entry must have all of them. If Ranked is set one is enough, and
 	// neighbouring characters of scripts without spaces count in pairs.
