@@ -237,13 +237,13 @@ func TestDeleteRemovesTheFile(t *testing.T) {
 
 func TestTitles(t *testing.T) {
 	for text, want := range map[string]string{
-		"hello":                        "hello",
-		"\n\n  two \t words \nmore":    "two words",
-		"<s>x</s>\nhello":              "hello",
-		"<s>x</s>":                     "real title",
-		"[Previous conversation]\n":    "real title",
-		"   \n":                        "real title",
-		strings.Repeat("é", 70):        strings.Repeat("é", 60) + "…",
+		"hello":                     "hello",
+		"\n\n  two \t words \nmore": "two words",
+		"<s>x</s>\nhello":           "hello",
+		"<s>x</s>":                  "real title",
+		"[Previous conversation]\n": "real title",
+		"   \n":                     "real title",
+		strings.Repeat("é", 70):     strings.Repeat("é", 60) + "…",
 	} {
 		st := storetest.Open(t, t.TempDir(), nil)
 		s := storetest.Load(t, st, storetest.CLI)

@@ -27,10 +27,9 @@ func (e *AmbiguousError) Error() string {
 }
 
 // ByPrefix returns the session that a person means: the one whose ID or key is
-// text, else the only one whose ID, key or title begins with it. A key means its
-// current session; the whole key is that of the store, or of the owner of a scope.
-// Titles are compared as the words of a [Query] are. The error is an [*AmbiguousError]
-// with the matches, or matches fs.ErrNotExist.
+// text, else the only one whose ID, key or title begins with it. A key means its current
+// session; the whole key is that of the store, or of the owner of a scope. Titles compare
+// like the words of a [Query]. The error is an [*AmbiguousError] or matches fs.ErrNotExist.
 //
 // ByPrefix looks only at the sessions that [session.Store.List] returns for opts,
 // without After and Limit: no other session is found, makes a text ambiguous, or is
@@ -45,10 +44,9 @@ func ByPrefix(ctx context.Context, st *session.Store, text string, opts *session
 	if err != nil {
 		return session.Info{}, fmt.Errorf("find %q: %w", text, err)
 	}
-	folded := words.Fold(text)
 	exactly := func(i session.Info) bool { return i.ID == text || i.Current && i.Key == text && i.Owner == st.Owner() }
 	begins := func(i session.Info) bool {
-		return strings.HasPrefix(i.ID, text) || i.Current && strings.HasPrefix(i.Key, text) || strings.HasPrefix(words.Fold(i.Title), folded)
+		return strings.HasPrefix(i.ID, text) || i.Current && strings.HasPrefix(i.Key, text) || strings.HasPrefix(words.Fold(i.Title), words.Fold(text))
 	}
 	for _, fits := range []func(session.Info) bool{exactly, begins} {
 		var found []session.Info

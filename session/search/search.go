@@ -25,14 +25,11 @@ type Query struct {
 	// Text holds words, in any script: whole ones, parts of identifiers (user of
 	// getUserByID, b/c.go of a/b/c.go), beginnings of words with a trailing *, and
 	// phrases in double quotes. In scripts that put no spaces between words, a word
-	// is found anywhere. An emoji is a word.
-	//
-	// Case does not matter, nor do forms by NFKC of Unicode 15, rare ones excepted,
-	// curly apostrophes, soft hyphens, characters without width, points of Arabic and
-	// Hebrew, and the color of an emoji. Accents do: cafe does not find café.
-	//
-	// An entry must have all of them. If Ranked is set one is enough, and
-	// neighbouring characters of scripts without spaces count in pairs.
+	// is found anywhere. An emoji is a word. Case does not matter, nor do forms by NFKC
+	// of Unicode 15, rare ones excepted, curly apostrophes, soft hyphens, characters
+	// without width, points of Arabic and Hebrew, and the color of an emoji. Accents do:
+	// cafe does not find café. An entry must have all words. If Ranked is set one is
+	// enough, and neighbouring characters of scripts without spaces count in pairs.
 	Text string `json:"text,omitempty"`
 	// Regexp is a regular expression of package regexp. It sees one block of an
 	// entry at a time, with its case and width.
