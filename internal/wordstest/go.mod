@@ -2,10 +2,8 @@ module github.com/convolog/convolog/internal/wordstest
 
 go 1.26.0
 
-replace github.com/convolog/convolog => ../..
-
 require (
-	github.com/convolog/convolog v0.0.0
+	github.com/convolog/convolog v0.1.0
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/text v0.42.0
 )
