@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/base64"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/lazy"
 )
@@ -16,7 +17,7 @@ const passNames = `passwords?|passwd|passphrase|passcode|passwort|kennwort|pwd|w
 	`|пароль|κωδικός|סיסמה|كلمة (?:المرور|السر)|पासवर्ड|密码|密碼|口令|パスワード|暗証番号|비밀번호|암호`
 
 // keyNames are the names of drawn secrets.
-const keyNames = `secrets?|token|(?:api|access|private|account|signing|encryption|master|shared|auth|session|storage|license|webhook)[_-]?key|credentials?`
+const keyNames = `secrets?|token|(?:api|access|private|account|signing|encryption|master|shared|auth|session|storage|license|webhook)[ _-]?key|credentials?`
 
 // names matches the name of a secret in two groups: its beginning, and the word.
 const names = `([a-z0-9_.-]*)(` + passNames + `|` + keyNames + `)`
@@ -26,7 +27,7 @@ const names = `([a-z0-9_.-]*)(` + passNames + `|` + keyNames + `)`
 const value = `(?:\\"((?:[^"\\\n]|\\\\|\\[^"\n])*)(?:\\"|$)|"((?:[^"\\\n]|\\.)*)(?:"|$)|'((?:[^'\\\n]|\\.)*)(?:'|$)|((?:[^\s,;"'` + "`" + `)}\]\\&]|\\[^\snrt"'])+))`
 
 // assign is between a name and its value.
-const assign = `(?:\\?["'])?(?:\s*(?:=>|:=|[=:：])\s*(?:\{\s*\\?["']?value\\?["']?\s*:\s*)?` +
+const assign = `(?:\\?["'])?\]?(?:\s*(?:=>|:=|[=:：])\s*(?:\{\s*\\?["']?value\\?["']?\s*:\s*)?` +
 	`|\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+|\s*(?:是|为|為|は|는|은)\s*)`
 
 // A found is a name with a value.
@@ -51,7 +52,7 @@ func (f found) secret() bool {
 	flag := !assigned && strings.Trim(f.between, digits+"\\\"', \t") == ""
 	isNumber := strings.Trim(v, digits+".,%") == ""
 	switch {
-	case len(v) < 3, strings.HasPrefix(v, mask[:len(mask)-1]), placeholder.Get().MatchString(v):
+	case len(v) < 3, strings.Contains(v, masked), placeholder.Get().MatchString(v):
 		return false
 	case strings.EqualFold(f.name, "token") && paging.Get().MatchString(f.before):
 		return false
@@ -60,7 +61,7 @@ func (f found) secret() bool {
 	case flag:
 		return false
 	case !assigned: // in a sentence
-		return hasDigit(v) && !isNumber && (phrase || len(v) >= 8) && !strings.HasSuffix(v, "?")
+		return hasDigit(v) && !isNumber && (phrase || len(v) >= 8) && !strings.HasSuffix(v, "?") && isASCII(v)
 	case isNumber:
 		return phrase && len(v) >= 6
 	case f.quoted && strings.ContainsAny(v, " \t"): // several words
@@ -92,6 +93,10 @@ func (f found) isChosen() bool {
 	}
 	return strings.HasSuffix(f.inside, "=") || len(f.inside) >= 20 && turns(f.inside) >= 3 ||
 		strings.HasSuffix(f.between, "=") && turns(f.inside) == 0 && (f.next == "" || strings.Contains("&;\r\n", f.next))
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return c >= utf8.RuneSelf }) < 0
 }
 
 const digits = "0123456789"

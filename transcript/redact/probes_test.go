@@ -2,6 +2,7 @@ package redact_test
 
 import (
 	"embed"
+	"encoding/json"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -27,7 +28,7 @@ func probe(g generator, line string) (in, want string) {
 		n, _ := strconv.Atoi(m[2 : len(m)-1])
 		return g.of(map[byte]string{'a': alnum, 'l': lower, 'u': upper + numerals, 'd': numerals, 'h': "0123456789abcdef"}[m[1]], n)
 	})
-	if strings.IndexAny(line, "{[") != 0 { // JSON has escapes of its own
+	if !json.Valid([]byte(secret.ReplaceAllString(line, "$1"))) { // JSON has escapes of its own
 		line = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t").Replace(line)
 	}
 	return secret.ReplaceAllString(line, "$1"), secret.ReplaceAllString(line, "[masked]")
@@ -35,7 +36,7 @@ func probe(g generator, line string) (in, want string) {
 
 // Real texts, as agents and people write them.
 func TestProbes(t *testing.T) {
-	for _, name := range []string{"first.txt"} {
+	for _, name := range []string{"first.txt", "second.txt"} {
 		data, err := probes.ReadFile("testdata/" + name)
 		require.NoError(t, err)
 		g := generator{rand.New(rand.NewPCG(44, 2026))}

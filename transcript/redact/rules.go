@@ -47,7 +47,7 @@ var rules = []rule{
 	{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
 	// Commands.
 	command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
-	command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p([^\s"',]+)`),
+	command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p["']?([^\s"',]+)`),
 	command("mongo", `mongo[a-z]*`, `-p[\s"',]*`+word1),
 	command("sshpass", `sshpass`, `-p[\s"',]*`+word1),
 	command("login", `login`, `-p`+gap+word1),
@@ -68,7 +68,8 @@ var rules = []rule{
 	{nameMarks, "</", lazy.New(`(?i)<(?:[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 	{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
 	{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
-	{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value))?\d*(?:` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+	{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+	{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put)\(\s*["']` + names + `(["']\s*(?:,)\s*)` + value), nil},
 	{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
 	{"pass", "", lazy.New(`(?i)()(\b[a-z0-9]*pass)(=)` + value), nil},
 }
@@ -151,7 +152,9 @@ func (r rule) maskLines(text string) string {
 		}
 		from, to := at+m[last], at+m[last+1]
 		if r.secret == nil && last == len(m)-2 {
-			to = extended(text, from, to)
+			for to = extended(text, from, to); to > from+1 && text[to-1] == '.'; to-- {
+				continue // a full stop
+			}
 		}
 		end := max(at+m[1], to)
 		if !r.isSecret(text[at:], text[from:to], text[end:], m, last) {
@@ -171,11 +174,14 @@ func (r rule) maskLines(text string) string {
 // isSecret decides about a match in text, whose group at last is the value.
 func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 	if r.secret != nil {
-		return !strings.HasPrefix(value, mask[:len(mask)-1]) && r.secret(value)
+		return !strings.Contains(value, masked) && r.secret(value)
 	}
 	f := found{
 		before: strings.TrimLeft(text[m[2]:m[3]], " \t\r\n\"'([{,;=&?"), name: text[m[4]:m[5]], between: text[m[6]:m[7]],
 		inside: value, next: rest[:min(len(rest), 1)],
+	}
+	if r.part == "(" { // define('DB_PASSWORD', 'x')
+		f.between = "=>"
 	}
 	f.quoted = last < len(m)-2 || strings.HasSuffix(f.between, ">")
 	return f.secret()
