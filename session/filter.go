@@ -143,7 +143,6 @@ func (st *Store) keepMasking() {
 	}
 	if _, err := st.drv.Get(context.Background(), maskedNote); !errors.Is(err, fs.ErrNotExist) {
 		st.opts.Filters = slices.Concat([]Filter{Redact(redact.Secrets)}, st.opts.Filters)
-		st.noted.Store(true)
 		st.opts.Logger.Warn("the store masks secrets and the options lack session.Redact: redact.Secrets masks them", "err", err)
 	}
 }
@@ -153,16 +152,13 @@ func (st *Store) noteMasking(ctx context.Context) error {
 	if st.noted.Load() || !st.masks() {
 		return nil
 	}
-	_, err := st.drv.Get(ctx, maskedNote)
-	if errors.Is(err, fs.ErrNotExist) {
-		unscoped := &Store{shared: st.shared}
-		_, err = unscoped.Create(ctx, Key{Agent: maskedNote.Agent}, &CreateOptions{ID: maskedNote.ID})
+	unscoped := &Store{shared: st.shared}
+	_, err := unscoped.Create(ctx, Key{Agent: maskedNote.Agent}, &CreateOptions{ID: maskedNote.ID})
+	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrReadOnly) {
+		return err
 	}
-	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, ErrReadOnly) {
-		st.noted.Store(true)
-		return nil
-	}
-	return err
+	st.noted.Store(true)
+	return nil
 }
 
 // filterWrite passes entries to the filters before they are written.

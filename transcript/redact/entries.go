@@ -11,11 +11,14 @@ import (
 )
 
 // Entries returns the entries of one append, or of several whole ones, with their texts
-// as hook returns them. Texts are messages, reasoning, results, summaries, titles, drafts
-// and whatever else a line says. In the input of a call, in data of an application and in
-// the lines of other programs that an import keeps, every string is a text; hook is called
-// with each of them a second time with the name of its member, as in password="x". It is
-// not called with IDs, names, types, signatures, numbers and the bytes of media.
+// as hook returns them. Texts are messages, reasoning, results, summaries, titles, labels,
+// drafts and other strings of a line. In the input of a call and in data of an application
+// every string is a text, and so are the names of members; in the lines of other programs
+// that an import keeps, every string. Hook is called with these strings a second time:
+// with the name of its member, as in password="x", which is the name of a pair such as
+// {"name":"password","value":"x"}; and with all strings of a short array, as words of a
+// command. It is not called with IDs, names, types, signatures, numbers and the bytes of
+// media.
 //
 // An answer that hook changes loses its reasoning, which was signed for other words. A
 // changed line with a checksum gets a new one. Entries does not modify entries. It

@@ -8,6 +8,12 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
+// mask replaces a secret.
+const mask = "[masked]"
+
+// masked is a part of mask. Values end before a bracket.
+const masked = "[masked"
+
 // passNames are the names of passwords, which may look like any word: in English,
 // German, Dutch, Swedish, Danish, Finnish, French, Spanish, Portuguese, Italian, Polish,
 // Czech, Hungarian, Turkish, Indonesian, Vietnamese, Russian, Ukrainian, Greek, Hebrew,
@@ -150,3 +156,13 @@ var (
 	// paging matches names of tokens that lead to the next page.
 	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|start|max|delta)[_.-]?$`)
 )
+
+// hasAny reports whether s contains one of the words of a list.
+func hasAny(s, words string) bool {
+	for w := range strings.FieldsSeq(words) {
+		if strings.Contains(s, w) {
+			return true
+		}
+	}
+	return false
+}

@@ -41,12 +41,6 @@ import (
 // A text that is JSON is walked as the input of a call is, so its numbers, names and
 // spaces stay, and it stays JSON. The rules for texts see only fragments of JSON.
 
-// mask replaces a secret.
-const mask = "[masked]"
-
-// masked is a part of mask. Values end before a bracket.
-const masked = "[masked"
-
 // Secrets replaces each secret in a text by "[masked]", and returns the text
 // itself without any. A name before a secret, and the quotes around it, stay.
 // A JSON object or array stays one. Masking twice is the same as masking once. The

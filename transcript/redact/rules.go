@@ -2,6 +2,7 @@ package redact
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/convolog/convolog/internal/lazy"
 )
@@ -35,44 +36,46 @@ const nameMarks = "pass pwd secret token key credential kennwort wachtwoord lös
 	"пароль κωδικός סיסמה كلمة पासवर्ड 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호"
 
 // rules are applied in this order.
-var rules = []rule{
-	// URLs: passwords, and signatures of a query.
-	{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@`), func(s string) bool { return len(s) > 5 || strings.Trim(s, digits) != "" }},
-	{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://([A-Za-z0-9_.-]{20,})@`), random},
-	{"sig x-goog x-amz", "", lazy.New(`(?i)[?&;](?:x-(?:amz|goog)-(?:signature|security-token|credential)|sig|signature)=([^&\s"'<>\\]{16,})`), always},
-	// Headers.
-	{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
-	{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
-	{"bearer basic", "", lazy.New(`(?i)\b(?:bearer|basic)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
-	{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
-	// Commands.
-	command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
-	command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p["']?([^\s"',]+)`),
-	command("mongo", `mongo[a-z]*`, `-p[\s"',]*`+word1),
-	command("sshpass", `sshpass`, `-p[\s"',]*`+word1),
-	command("login", `login`, `-p`+gap+word1),
-	command("redis-cli", `redis-cli`, `(?:-a|--pass)`+gap+word1),
-	command("ldap", `ldap[a-z]+`, `-w`+gap+word1),
-	command("sqlcmd bcp isql zip", `sqlcmd|bcp|isql|tsql|zip|unzip`, `-P[\s"',]*`+word1),
-	command("7z", `7z[a-z]?`, `-p([^\s"',]+)`),
-	command("smb rpcclient cifs", `smbclient|rpcclient|smbmap`, `-U`+gap+`[^\s%"']+%([^\s"',]+)`),
-	command("pass:", `openssl`, `-pass(?:in|out)?`+gap+`pass:([^\s"',]+)`),
-	command("storepass keypass", `keytool|jarsigner`, `-(?:store|key)pass`+gap+word1),
-	command("htpasswd", `htpasswd`, `-[a-zA-Z]*b[a-zA-Z]*`+gap+`[^\s"',]+`+gap+`[^\s"',]+`+gap+word1),
-	{"chpasswd", "", lazy.New(`\becho\s+(?:-n\s+)?["']?[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`), isArgument},
-	{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
-	{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
-	{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
-	{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
-	// Names with a value: in XML, in rows of tables, in pairs, and in assignments.
-	{nameMarks, "</", lazy.New(`(?i)<(?:[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
-	{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
-	{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
-	{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:` + assign + `|\\?["']?[ \t,]+))` + value), nil},
-	{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put)\(\s*["']` + names + `(["']\s*(?:,)\s*)` + value), nil},
-	{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
-	{"pass", "", lazy.New(`(?i)()(\b[a-z0-9]*pass)(=)` + value), nil},
-}
+var rules = sync.OnceValue(func() []rule {
+	return []rule{
+		// URLs: passwords, and signatures of a query.
+		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@`), func(s string) bool { return len(s) > 5 || strings.Trim(s, digits) != "" }},
+		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://([A-Za-z0-9_.-]{20,})@`), random},
+		{"sig x-goog x-amz", "", lazy.New(`(?i)[?&;](?:x-(?:amz|goog)-(?:signature|security-token|credential)|sig|signature)=([^&\s"'<>\\]{16,})`), always},
+		// Headers.
+		{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
+		{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
+		{"bearer basic", "", lazy.New(`(?i)\b(?:bearer|basic)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
+		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
+		// Commands.
+		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
+		command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p["']?([^\s"',]+)`),
+		command("mongo", `mongo[a-z]*`, `-p[\s"',]*`+word1),
+		command("sshpass", `sshpass`, `-p[\s"',]*`+word1),
+		command("login", `login`, `-p`+gap+word1),
+		command("redis-cli", `redis-cli`, `(?:-a|--pass)`+gap+word1),
+		command("ldap", `ldap[a-z]+`, `-w`+gap+word1),
+		command("sqlcmd bcp isql zip", `sqlcmd|bcp|isql|tsql|zip|unzip`, `-P[\s"',]*`+word1),
+		command("7z", `7z[a-z]?`, `-p([^\s"',]+)`),
+		command("smb rpcclient cifs", `smbclient|rpcclient|smbmap`, `-U`+gap+`[^\s%"']+%([^\s"',]+)`),
+		command("pass:", `openssl`, `-pass(?:in|out)?`+gap+`pass:([^\s"',]+)`),
+		command("storepass keypass", `keytool|jarsigner`, `-(?:store|key)pass`+gap+word1),
+		command("htpasswd", `htpasswd`, `-[a-zA-Z]*b[a-zA-Z]*`+gap+`[^\s"',]+`+gap+`[^\s"',]+`+gap+word1),
+		{"chpasswd", "", lazy.New(`\becho\s+(?:-n\s+)?["']?[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`), isArgument},
+		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
+		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
+		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
+		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
+		// Names with a value: in XML, in rows of tables, in pairs, and in assignments.
+		{nameMarks, "</", lazy.New(`(?i)<(?:[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
+		{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
+		{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
+		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put)\(\s*["']` + names + `(["']\s*(?:,)\s*)` + value), nil},
+		{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
+		{"pass", "", lazy.New(`(?i)()(\b[a-z0-9]*pass)(=)` + value), nil},
+	}
+})
 
 // maxName is the length of the longest value that is taken for a name in its turn.
 const maxName = 200
@@ -103,7 +106,7 @@ func maskRules(text string) string {
 	if strings.Contains(text, "-----BEGIN") {
 		text = privateKey.Get().ReplaceAllString(text, mask)
 	}
-	for _, r := range rules {
+	for _, r := range rules() {
 		if strings.Contains(low, r.part) && hasAny(low, r.marks) {
 			text = r.mask(text)
 		}

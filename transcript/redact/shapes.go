@@ -2,6 +2,7 @@ package redact
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/convolog/convolog/internal/lazy"
 )
@@ -14,7 +15,7 @@ type shape struct {
 
 // shapes are the keys that are recognizable by themselves. Most texts contain no mark
 // and cost a search for each.
-var shapes = func() (list []shape) {
+var shapes = sync.OnceValue(func() (list []shape) {
 	for _, row := range [][2]string{
 		{"sk-", `sk-[A-Za-z0-9_-]{16,}`}, // Anthropic, OpenAI and others
 		{"sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_", `[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}`}, // Stripe
@@ -109,12 +110,12 @@ var shapes = func() (list []shape) {
 		list = append(list, shape{row[0], lazy.New(`\b(?:` + row[1] + `)`)})
 	}
 	return list
-}()
+})
 
 // maskShapes masks keys. One that begins with sk- and has no digit is a name, of a class
 // in a style sheet for example.
 func maskShapes(text string) string {
-	for _, s := range shapes {
+	for _, s := range shapes() {
 		if hasAny(text, s.marks) {
 			text = s.re.Get().ReplaceAllStringFunc(text, func(key string) string {
 				if strings.HasPrefix(key, "sk-") && !hasDigit(key) {
@@ -125,14 +126,4 @@ func maskShapes(text string) string {
 		}
 	}
 	return text
-}
-
-// hasAny reports whether s contains one of the words of a list.
-func hasAny(s, words string) bool {
-	for w := range strings.FieldsSeq(words) {
-		if strings.Contains(s, w) {
-			return true
-		}
-	}
-	return false
 }
