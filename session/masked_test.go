@@ -39,7 +39,7 @@ func TestMaskedStoreRemembers(t *testing.T) {
 	storetest.Close(t, st)
 }
 
-// A store that does not mask stays as it is, also if another program reads it with a hook.
+// A store that does not mask stays as it is, even if another program reads it with a hook.
 func TestUnmaskedStore(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)

@@ -43,7 +43,7 @@ type found struct {
 	between string
 	inside  string // the value, without its quotes
 	quoted  bool
-	next    string // what follows the value
+	next    string // the letter after the value
 }
 
 // phraseName matches the names whose values may look like words.
@@ -134,8 +134,8 @@ func isLogin(s string) bool {
 	return err == nil && strings.Contains(string(data), ":")
 }
 
-// isArgument reports whether a value of a flag is a password: no number of a port or a
-// user, path or reference.
+// isArgument reports whether a value of a flag is a password, rather than a port, a
+// number of a user, a path or a reference.
 func isArgument(s string) bool {
 	return strings.Trim(s, digits+":.-/") != "" && !strings.HasPrefix(s, "/") && !placeholder.Get().MatchString(s)
 }

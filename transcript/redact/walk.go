@@ -47,7 +47,7 @@ func wordSet(words string) func(string) bool {
 }
 
 // A redaction passes the texts of a JSON value to a hook. It reads the value once, and
-// leaves all bytes but those of changed texts alone.
+// changes no byte outside of changed texts.
 type redaction struct {
 	hook    func(string) string
 	refers  bool // the line is about others: see referring
