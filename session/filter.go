@@ -45,6 +45,8 @@ type Filter struct {
 	// times; until it returns, no call can append to the session. After a deletion, and
 	// if a new session could not be made, it is called without entries.
 	Sweep func(ctx context.Context, ref Ref, entries iter.Seq2[transcript.Entry, error]) error
+
+	masks bool // it is of Redact
 }
 
 // Redact returns a Filter that stores and exports the texts of entries as hook returns
@@ -52,6 +54,11 @@ type Filter struct {
 // defines which strings are texts. An answer that hook changes is stored without its
 // reasoning. Lines that were written before, and their copies in a fork, stay as they
 // are; exports mask them.
+//
+// A store remembers its first write with a Redact filter. From then on a program that opens
+// the store without one gets Redact(redact.Secrets) as its first filter, and a warning: the
+// command line and a server mask as well, with the rules of the ready hook. Programs that
+// have the store open at that moment are not affected.
 //
 // Hook must depend on the text alone, so that an append that is repeated under its
 // idempotency key is the same, and must not change text that it has returned. A draft
@@ -65,7 +72,7 @@ func Redact(hook func(ctx context.Context, text string) string) Filter {
 	mask := func(ctx context.Context, _ Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
 		return redact.Entries(entries, func(text string) string { return hook(ctx, text) })
 	}
-	return Filter{Export: mask, Write: func(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
+	return Filter{masks: true, Export: mask, Write: func(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
 		own := 1 + copiesIn(entries)
 		if own == 1 {
 			return mask(ctx, ref, entries)
@@ -121,10 +128,46 @@ func (s *Session) FilterExport(ctx context.Context, entries []transcript.Entry) 
 	return entries, nil
 }
 
+// maskedNote is a session that exists if the store masks texts.
+var maskedNote = Ref{Agent: "_settings", ID: "masked"}
+
+func (st *Store) masks() bool {
+	return slices.ContainsFunc(st.opts.Filters, func(f Filter) bool { return f.masks })
+}
+
+// keepMasking adds the ready hook to the filters if the store masks and the options do not.
+// If that is unknown it masks: a mask can be explained, a stored password not recalled.
+func (st *Store) keepMasking() {
+	if st.masks() {
+		return
+	}
+	if _, err := st.drv.Get(context.Background(), maskedNote); !errors.Is(err, fs.ErrNotExist) {
+		st.opts.Filters = slices.Concat([]Filter{Redact(redact.Secrets)}, st.opts.Filters)
+		st.opts.Logger.Warn("the store masks secrets and the options lack session.Redact: redact.Secrets masks them", "err", err)
+	}
+}
+
+// noteMasking records that the store masks, before the first masked entry is written.
+func (st *Store) noteMasking(ctx context.Context) error {
+	if st.noted.Load() || !st.masks() {
+		return nil
+	}
+	unscoped := &Store{shared: st.shared}
+	_, err := unscoped.Create(ctx, Key{Agent: maskedNote.Agent}, &CreateOptions{ID: maskedNote.ID})
+	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrReadOnly) {
+		return err
+	}
+	st.noted.Store(true)
+	return nil
+}
+
 // filterWrite passes entries to the filters before they are written.
 func (st *Store) filterWrite(ctx context.Context, ref Ref, entries []transcript.Entry) (_ []transcript.Entry, err error) {
 	if ofLibrary(ref.Agent) {
 		return entries, nil
+	}
+	if err := st.noteMasking(ctx); err != nil {
+		return nil, err
 	}
 	for _, f := range st.opts.Filters {
 		if entries, err = filtered(ctx, ref, entries, f.Write); err != nil {

@@ -93,6 +93,8 @@ func (st *Store) createFrom(ctx context.Context, agent, key string, opts CreateO
 	}
 	return st.filterNew(ctx, ref, []transcript.Entry{header}, func(entries []transcript.Entry) (driver.Row, error) {
 		defer st.table.forget(ref)
+		h, _ := entries[0].Body.(transcript.Header)
+		applyMeta(&row, h.Meta)
 		return st.drv.Create(ctx, driver.KeyRef{Agent: agent, Owner: row.Owner, Key: key}, func(int64) (driver.Row, driver.Line) { return row, lineOf(entries[0]) })
 	})
 }

@@ -68,6 +68,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	st.drv = drv
+	st.keepMasking()
 	st.warn()
 	return st, nil
 }

@@ -73,7 +73,7 @@ func TestRedactEverywhere(t *testing.T) {
 	}
 
 	// Numbers, names, spaces and what else is no text are as they were.
-	found := storetest.Grep(t, dir, `"input":{"key":["[masked]",1.50],"password":"[masked]","n":12e3}`)
+	found := storetest.Grep(t, dir, `"input":{"key": ["[masked]", 1.50], "password":"[masked]", "n":12e3}`)
 	require.NotEmpty(t, found)
 	require.Empty(t, storetest.Grep(t, dir, "the key is"), "the reasoning of an answer that was changed")
 	require.Empty(t, storetest.Grep(t, dir, `"sig"`))

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -86,6 +87,7 @@ type shared struct {
 	drv      driver.Driver
 	table    *table
 	outlines outlines
+	noted    atomic.Bool // the storage records that the store masks
 
 	mu sync.Mutex // guards the field below
 	// kept are the events that the driver reports while locks are held, each with
@@ -98,6 +100,7 @@ type shared struct {
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
 	st := newStore(opts)
 	st.drv = drv
+	st.keepMasking()
 	st.warn()
 	return st
 }

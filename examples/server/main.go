@@ -16,12 +16,18 @@ import (
 
 	"github.com/convolog/convolog/examples/internal/server"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript/redact"
 )
 
 func main() {
 	var c server.Config
 	c.Flags(flag.CommandLine)
 	dir := flag.String("dir", ".convolog", "`folder` that the conversations are kept in")
+	mask := flag.Bool("mask", false, "mask secrets before they are stored; the store remembers it")
 	flag.Parse()
-	server.Main(c, func(context.Context) (*session.Store, error) { return session.Open(*dir, nil) })
+	var opts session.Options
+	if *mask {
+		opts.Filters = []session.Filter{session.Redact(redact.Secrets)}
+	}
+	server.Main(c, func(context.Context) (*session.Store, error) { return session.Open(*dir, &opts) })
 }

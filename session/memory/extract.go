@@ -191,6 +191,12 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 	if err != nil {
 		return nil, "", fmt.Errorf("the extractor: %w", err)
 	}
+	found = slices.Clone(found)
+	for i := range found {
+		for _, text := range []*string{&found[i].Topic, &found[i].Abstract, &found[i].Overview, &found[i].Content} {
+			*text = x.opts.Redact(ctx, *text)
+		}
+	}
 	if len(found) == 0 {
 		reason = "the extractor found nothing to remember"
 	}

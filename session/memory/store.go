@@ -35,6 +35,10 @@ type Options struct {
 	// Index also finds memories without any word of a query; it may be nil. It gets
 	// every memory that is written or removed; see [Store.Reindex].
 	Index Index
+	// Redact returns a text as it is to be stored: the texts and topics of candidates, and
+	// the memories that Add gets. Nil stores them as they are. It is the hook of
+	// [session.Redact], redact.Secrets of package transcript/redact for example.
+	Redact func(ctx context.Context, text string) string
 	// Now is the clock; nil is [time.Now].
 	Now func() time.Time
 }
@@ -68,6 +72,9 @@ func Open(files Storage, opts *Options) (*Store, error) {
 	}
 	if m.opts.Now == nil {
 		m.opts.Now = time.Now
+	}
+	if m.opts.Redact == nil {
+		m.opts.Redact = func(_ context.Context, text string) string { return text }
 	}
 	m.opts.Timeout = cmp.Or(m.opts.Timeout, defaultTimeout)
 	return m, nil
@@ -180,7 +187,7 @@ func (m *Store) Get(ctx context.Context, scope Scope, id string) (Memory, error)
 
 // Add keeps a memory that another program or a person has written, as Markdown, for
 // example one that dialect.ReadFolder has found: in a category under a name, of which
-// the profile needs none. It counts as edited. Adding the same again does nothing; a
+// the profile needs none. Options.Redact may change the text. It counts as edited. Adding the same again does nothing; a
 // name that another memory has matches [fs.ErrExist]. When the error is nil, the
 // memory is on stable storage.
 func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text string) (Memory, error) {
@@ -193,6 +200,7 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 		base = filename.Encode(name)
 	}
 	file := path.Join(folder, base+extension)
+	text = m.opts.Redact(ctx, text)
 	switch err := scope.check(); {
 	case err != nil:
 		return fail(err)

@@ -1,6 +1,9 @@
 package redact_test
 
 import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,12 +45,37 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// Masking twice is masking once, and JSON stays JSON, with its names and numbers.
 func FuzzSecrets(f *testing.F) {
-	for _, s := range []string{"a://b:c@d", "password='x y' token=\"\"", "bearer abc1", "secret is '", "token=[masked]", "api_key => sk-12345678901234567890"} {
+	for _, s := range []string{"a://b:c@d", "password='x y' token=\"\"", "bearer abc1", "secret is '", "token=[masked]", "api_key => sk-12345678901234567890", "password: |\n a\n b1234567"} {
 		f.Add(s)
+	}
+	files, err := probes.ReadDir("testdata")
+	require.NoError(f, err)
+	g := generator{rand.New(rand.NewPCG(1, 1))}
+	for _, file := range files {
+		data, err := probes.ReadFile("testdata/" + file.Name())
+		require.NoError(f, err)
+		for line := range strings.Lines(string(data)) {
+			in, _ := probe(g, strings.TrimSuffix(line, "\n"))
+			f.Add(in)
+		}
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		once := redact.Secrets(t.Context(), s)
 		require.Equal(t, once, redact.Secrets(t.Context(), once), s)
+		if c := strings.TrimSpace(s); c != "" && strings.ContainsAny(c[:1], "{[") && json.Valid([]byte(s)) {
+			require.True(t, json.Valid([]byte(once)), once)
+		}
 	})
+}
+
+// Where a secret can go on in the next line, a last line is masked: a draft that ends before
+// it is held back.
+func TestCutTexts(t *testing.T) {
+	for _, text := range []string{"- name: DB_PASSWORD\n", "password: |\n", "db:\n  password: |\n    a b\n", "password:\n", "-----BEGIN PRIVATE KEY-----\nabc\n"} {
+		got := redact.Secrets(t.Context(), text+"q7Zr2Xk9Tb4Wm1\n")
+		require.NotContains(t, got, "q7Zr2Xk9Tb4Wm1", text)
+		require.Equal(t, got, redact.Secrets(t.Context(), got))
+	}
 }

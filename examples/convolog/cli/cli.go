@@ -129,6 +129,9 @@ func (c *call) run(ctx context.Context) (err error) {
 
 // open opens the store that the flags name.
 func (c *call) open(ctx context.Context) (backend, error) {
+	if c.url != "" && c.mask {
+		return nil, c.wrong("--mask is for a folder: the server or database decides for its own store")
+	}
 	if c.isDatabase(c.url) {
 		store, _, err := c.opener(ctx, c.url)
 		return &folder{Store: store}, err
@@ -138,7 +141,7 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	}
 	_, err := os.Stat(filepath.Join(c.dir, "agents"))
 	absent := err != nil && c.command.access != makes
-	f, err := openFolder(ctx, c.dir, absent || c.command.access == looks || c.command.access == looksOr)
+	f, err := openFolder(ctx, c.dir, absent || c.command.access == looks || c.command.access == looksOr, c.filters()...)
 	if absent && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
 	}

@@ -40,7 +40,7 @@ const (
 
 func commands() []command {
 	return []command{
-		{"session new", "[KEY]", newFlags, makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
+		{"session new", "[KEY]", newFlags + " mask", makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
 		{"session list", "", listFlags + " limit", looks, "List sessions, the one with the newest message first.", listSessions},
 		{"session get", "SESSION", "", looks, "Describe a session: its row, its numbers, pending work.", getSession},
 		{"session delete", "SESSION", "", changes, "Delete a session for good.", deleteSession},
@@ -62,13 +62,13 @@ func commands() []command {
 		{"restore", "SESSION", "", changes, "Bring an archived session back.", restoreSession},
 		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", eraseData},
 		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain damage in the store, or in transcripts of any program, and change nothing.", doctor},
-		{"import", "FILE|FOLDER...", "", makes, "Bring sessions of this or another program into the store; repeat it for new entries.", importSessions},
+		{"import", "FILE|FOLDER...", "mask", makes, "Bring sessions of this or another program into the store; repeat it for new entries.", importSessions},
 		{"export", "SESSION", "as model", looks, "Write a session to the standard output.", export},
 
 		{"inspect", "FILE|FOLDER...", "", files, "Inspect transcripts of any program: entries, damage, the request for a model.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
-		{"serve", "", "addr page", files, "Serve the folder over HTTP, for this machine, or for holders of the key.", serveFolder},
+		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for this machine, or for holders of the key.", serveFolder},
 	}
 }
 

@@ -95,7 +95,7 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	if err := c.local(); err != nil {
 		return err
 	}
-	store, err := session.Open(c.dir, storeOptions(c.dir, false))
+	store, err := session.Open(c.dir, storeOptions(c.dir, false, c.filters()...))
 	if err != nil {
 		return err
 	}

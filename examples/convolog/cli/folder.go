@@ -35,8 +35,8 @@ type folder struct {
 
 var _ backend = (*folder)(nil)
 
-func openFolder(ctx context.Context, dir string, readOnly bool) (*folder, error) {
-	store, err := session.Open(dir, storeOptions(dir, readOnly))
+func openFolder(ctx context.Context, dir string, readOnly bool, filters ...session.Filter) (*folder, error) {
+	store, err := session.Open(dir, storeOptions(dir, readOnly, filters...))
 	if err == nil && !readOnly {
 		_ = erase.Resume(ctx, store) // doctor finds what cannot be finished, on a full disk for example
 	}
@@ -47,10 +47,10 @@ func openFolder(ctx context.Context, dir string, readOnly bool) (*folder, error)
 }
 
 // storeOptions returns the options that fit a folder: one that has blobs keeps them.
-func storeOptions(dir string, readOnly bool) *session.Options {
-	opts := &session.Options{ReadOnly: readOnly}
+func storeOptions(dir string, readOnly bool, filters ...session.Filter) *session.Options {
+	opts := &session.Options{ReadOnly: readOnly, Filters: filters}
 	if found, err := filepath.Glob(filepath.Join(dir, "agents", "*", "blobs")); err == nil && len(found) > 0 {
-		opts.Filters = []session.Filter{blobs.Filter(blobs.Folder(dir), nil)}
+		opts.Filters = append(opts.Filters, blobs.Filter(blobs.Folder(dir), nil))
 	}
 	return opts
 }

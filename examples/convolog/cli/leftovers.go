@@ -136,6 +136,11 @@ func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, er
 	if err != nil {
 		return nil, err
 	}
+	settings, err := f.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_settings"}, State: session.AnyState})
+	if err != nil {
+		return nil, err
+	}
+	infos = append(infos, settings...)
 	known := map[string]bool{}
 	for _, i := range infos {
 		known[sessionOf(f.file(i))] = true

@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
+	"github.com/convolog/convolog/transcript/redact"
 )
 
 const (
@@ -46,7 +47,16 @@ type options struct {
 	after         string
 	yes, dryRun   bool
 	repair, page  bool
+	mask          bool
 	addr          string
+}
+
+// filters returns the filters that the flags ask for.
+func (o *options) filters() (list []session.Filter) {
+	if o.mask {
+		list = append(list, session.Redact(redact.Secrets))
+	}
+	return list
 }
 
 // A flagDef is a flag of some commands.
@@ -97,6 +107,7 @@ var flagDefs = []flagDef{
 	{"yes", "", "do it; without it, only show the plan", func(o *options) any { return &o.yes }},
 	{"repair", "", "make the safe repairs", func(o *options) any { return &o.repair }},
 
+	{"mask", "", "mask secrets in the store, now and in all later writes", func(o *options) any { return &o.mask }},
 	{"as", "FORM", "jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.as }},
 	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},

@@ -1,0 +1,94 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/redact"
+)
+
+// Once a store masks, a program that does not know it writes no secret, and is warned.
+func TestMaskedStoreRemembers(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, masking(redact.Secrets))
+	require.Empty(t, storetest.Grep(t, dir, "masked"), "a store without a line remembers nothing")
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("hello"))
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 1, "the note is no session of an application")
+	storetest.Close(t, st)
+
+	var log bytes.Buffer
+	st = storetest.Open(t, dir, &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("Use "+storetest.Secret))
+	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: storetest.Secret})))
+	storetest.Close(t, st)
+	require.Empty(t, storetest.Grep(t, dir, storetest.Secret))
+	require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+
+	st = storetest.Open(t, dir, &session.Options{ReadOnly: true})
+	storetest.Close(t, st)
+}
+
+// A store that does not mask stays as it is, even if another program reads it with a hook.
+func TestUnmaskedStore(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("Use "+storetest.Secret))
+	storetest.Close(t, st)
+	o := masking(redact.Secrets)
+	o.ReadOnly = true
+	st = storetest.Open(t, dir, o)
+	_, err := storetest.Load(t, st, storetest.CLI).FilterWrite(t.Context(), []transcript.Entry{{Body: transcript.System{Text: storetest.Secret}}})
+	require.NoError(t, err)
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, nil)
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("Use "+storetest.Secret))
+	storetest.Close(t, st)
+	require.Len(t, storetest.Grep(t, dir, storetest.Secret), 2)
+}
+
+// The first program masks by its own hook in a scope; others by the ready one.
+func TestMaskedStoreOfScopes(t *testing.T) {
+	drv := memdriver.New(nil)
+	hook := func(_ context.Context, s string) string { return strings.ReplaceAll(s, "4711", "[account]") }
+	st := session.OpenDriver(drv, masking(hook))
+	for _, owner := range []string{"alice", "bob"} {
+		scope, err := st.Scope(owner)
+		require.NoError(t, err)
+		storetest.Add(t, storetest.Load(t, scope, storetest.CLI), transcript.UserText("I am 4711"))
+	}
+	other := session.OpenDriver(drv, nil)
+	s := storetest.Load(t, other, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("4711 "+storetest.Secret))
+	require.Contains(t, storetest.History(t, s), "4711 [masked]")
+	storetest.Close(t, st)
+}
+
+// Labels pass the filters, in the transcript and in the index, as does an imported header.
+func TestRedactLabels(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, masking(redact.Secrets))
+	_, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Labels: []string{"red", "note: password=" + storetest.Secret}})
+	require.NoError(t, err)
+	title := "about " + storetest.Secret
+	header := transcript.Entry{ID: "imported", Body: transcript.Header{Version: transcript.Version, Key: storetest.CLI.String(), Gen: 7, Meta: transcript.Meta{Title: &title, Labels: []string{storetest.Secret}}}}
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Header: &header})
+	require.NoError(t, err)
+	info := storetest.Info(t, s)
+	require.Equal(t, "about [masked]", info.Title)
+	require.Equal(t, []string{"[masked]"}, info.Labels)
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Labels: []string{storetest.Secret, "green"}}))
+	storetest.Close(t, st)
+	require.Empty(t, storetest.Grep(t, dir, storetest.Secret))
+	require.NotEmpty(t, storetest.Grep(t, dir, "green"))
+}

@@ -1,0 +1,248 @@
+package redact
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/convolog/convolog/internal/lazy"
+)
+
+// A rule finds secrets by the text around them.
+type rule struct {
+	// A text without any of the words of marks, or without a part, matches nothing. Both are
+	// in lower case.
+	marks, part string
+	re          *lazy.Regexp
+	// secret decides about the last group of a match. If it is nil the first three groups
+	// are two parts of a name and the text after them, see [found].
+	secret func(string) bool
+}
+
+func always(string) bool { return true }
+
+// word1 and gap are an argument and the space before it, in a command or in an array of
+// arguments.
+const (
+	word1 = `([^\s"',;|&-][^\s"']*)`
+	gap   = `[\s"',=]+`
+)
+
+// command returns the rule for a flag of commands. The last group of flag is the password.
+func command(marks, names, flag string) rule {
+	return rule{marks, "-", lazy.New(`\b(?:` + names + `)\b[^\n]*?[\s"']` + flag), isArgument}
+}
+
+const nameMarks = "pass pwd secret token key credential kennwort wachtwoord lösenord adgangskode salasana contrase senha parola hasło haslo heslo jelszó şifre kata mật " +
+	"пароль κωδικός סיסמה كلمة पासवर्ड 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호"
+
+// rules are applied in this order.
+var rules = sync.OnceValue(func() []rule {
+	return []rule{
+		// URLs: passwords, and signatures of a query.
+		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@`), func(s string) bool { return len(s) > 5 || strings.Trim(s, digits) != "" }},
+		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://([A-Za-z0-9_.-]{20,})@`), random},
+		{"sig x-goog x-amz", "", lazy.New(`(?i)[?&;](?:x-(?:amz|goog)-(?:signature|security-token|credential)|sig|signature)=([^&\s"'<>\\]{16,})`), always},
+		// Headers.
+		{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
+		{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
+		{"bearer basic", "", lazy.New(`(?i)\b(?:bearer|basic)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
+		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
+		// Commands.
+		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
+		command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p["']?([^\s"',]+)`),
+		command("mongo", `mongo[a-z]*`, `-p[\s"',]*`+word1),
+		command("sshpass", `sshpass`, `-p[\s"',]*`+word1),
+		command("login", `login`, `-p`+gap+word1),
+		command("redis-cli", `redis-cli`, `(?:-a|--pass)`+gap+word1),
+		command("ldap", `ldap[a-z]+`, `-w`+gap+word1),
+		command("sqlcmd bcp isql zip", `sqlcmd|bcp|isql|tsql|zip|unzip`, `-P[\s"',]*`+word1),
+		command("7z", `7z[a-z]?`, `-p([^\s"',]+)`),
+		command("smb rpcclient cifs", `smbclient|rpcclient|smbmap`, `-U`+gap+`[^\s%"']+%([^\s"',]+)`),
+		command("pass:", `openssl`, `-pass(?:in|out)?`+gap+`pass:([^\s"',]+)`),
+		command("storepass keypass", `keytool|jarsigner`, `-(?:store|key)pass`+gap+word1),
+		command("htpasswd", `htpasswd`, `-[a-zA-Z]*b[a-zA-Z]*`+gap+`[^\s"',]+`+gap+`[^\s"',]+`+gap+word1),
+		{"chpasswd", "", lazy.New(`\becho\s+(?:-n\s+)?["']?[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`), isArgument},
+		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
+		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
+		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
+		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
+		// Names with a value: in XML, in rows of tables, in pairs, and in assignments.
+		{nameMarks, "</", lazy.New(`(?i)<(?:[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
+		{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
+		{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
+		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put)\(\s*["']` + names + `(["']\s*(?:,)\s*)` + value), nil},
+		{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
+		{"pass", "", lazy.New(`(?i)()(\b[a-z0-9]*pass)(=)` + value), nil},
+	}
+})
+
+// maxName is the length of the longest value that is taken for a name in its turn.
+const maxName = 200
+
+// nextField is the next field of a form: the value before it ends there.
+var nextField = lazy.New(`^&(?:amp;)?[A-Za-z][A-Za-z0-9_.-]*=`)
+
+// extended returns the end of an unquoted value in text[from:to] and beyond: it goes past
+// '&' unless another field begins there.
+func extended(text string, from, to int) int {
+	for to < len(text) && to-from < maxName && text[to] == '&' && !nextField.Get().MatchString(text[to:min(to+64, len(text))]) {
+		to++
+		for to < len(text) && !strings.ContainsRune(" \t\r\n,;\"'`)}]\\&", rune(text[to])) {
+			to++
+		}
+	}
+	return to
+}
+
+// isCookie reports whether the values of cookies can be secrets.
+func isCookie(s string) bool {
+	return len(s) >= 6 && !placeholder.Get().MatchString(s) && !word.Get().MatchString(s)
+}
+
+// maskRules masks the secrets that the rules find.
+func maskRules(text string) string {
+	low := strings.ToLower(text)
+	if strings.Contains(text, "-----BEGIN") {
+		text = privateKey.Get().ReplaceAllString(text, mask)
+	}
+	for _, r := range rules() {
+		if strings.Contains(low, r.part) && hasAny(low, r.marks) {
+			text = r.mask(text)
+		}
+	}
+	return maskNext(maskBlocks(text))
+}
+
+// mask masks the secrets in lines with a mark and in the lines after them. Most lines have
+// none and are not matched: that takes long.
+func (r rule) mask(text string) string {
+	var out strings.Builder
+	from, at, near := -1, 0, false
+	for line := range strings.Lines(text) {
+		switch marked := hasAny(strings.ToLower(line), r.marks); {
+		case marked && from < 0:
+			from, near = at, true
+		case marked || near:
+			near = marked
+		default:
+			if from >= 0 {
+				out.WriteString(r.maskLines(text[from:at]))
+				from = -1
+			}
+			out.WriteString(line)
+		}
+		at += len(line)
+	}
+	if from >= 0 {
+		out.WriteString(r.maskLines(text[from:]))
+	}
+	return out.String()
+}
+
+func (r rule) maskLines(text string) string {
+	re := r.re.Get()
+	var out strings.Builder
+	done := 0
+	for at := 0; at < len(text); {
+		m := re.FindStringSubmatchIndex(text[at:])
+		if m == nil {
+			break
+		}
+		last := len(m) - 2
+		for m[last] < 0 { // the group of another alternative
+			last -= 2
+		}
+		from, to := at+m[last], at+m[last+1]
+		if r.secret == nil && last == len(m)-2 {
+			for to = extended(text, from, to); to > from+1 && text[to-1] == '.'; to-- {
+				continue // a full stop
+			}
+		}
+		end := max(at+m[1], to)
+		if !r.isSecret(text[at:], text[from:to], text[end:], m, last) {
+			at = max(from, at+m[0]+1) // the value may be the name of another
+			if to-from > maxName {
+				at = to
+			}
+			continue
+		}
+		out.WriteString(text[done:from])
+		out.WriteString(mask)
+		done, at = to, end
+	}
+	return out.String() + text[done:]
+}
+
+// isSecret decides about a match in text, whose group at last is the value.
+func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
+	if r.secret != nil {
+		return !strings.Contains(value, masked) && r.secret(value)
+	}
+	f := found{
+		before: strings.TrimLeft(text[m[2]:m[3]], " \t\r\n\"'([{,;=&?"), name: text[m[4]:m[5]], between: text[m[6]:m[7]],
+		inside: value, next: rest[:min(len(rest), 1)],
+	}
+	if r.part == "(" { // define('DB_PASSWORD', 'x')
+		f.between = "=>"
+	}
+	f.quoted = last < len(m)-2 || strings.HasSuffix(f.between, ">")
+	return f.secret()
+}
+
+var (
+	// privateKey is a private key. One without an end reaches to the end of the text, so
+	// that a text which is cut inside of one shows nothing of it.
+	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`)
+	// block is the first line of a block scalar of YAML.
+	block = lazy.New(`(?i)^[ \t-]*[a-z0-9_.-]*(?:` + passNames + `|` + keyNames + `)\s*:\s*[|>][+-]?[0-9]?\s*$`)
+	// next is the last line of a text, after a name: when the text is complete, that line
+	// may be the value.
+	next = lazy.New(`(?i)\b(?:name|key|variable|parameter)["']?\s*[:=]\s*["']?` + names + `["']?,?[ \t]*\n(\S{10,})\s*$`)
+)
+
+// maskBlocks masks the block scalars of YAML.
+func maskBlocks(text string) string {
+	if !strings.Contains(text, ": |") && !strings.Contains(text, ": >") {
+		return text
+	}
+	var out strings.Builder
+	lines := strings.SplitAfter(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		out.WriteString(lines[i])
+		if !strings.ContainsAny(lines[i], "|>") || !block.Get().MatchString(lines[i]) || i+1 == len(lines) || strings.TrimSpace(lines[i+1]) == "" {
+			continue
+		}
+		indent := lines[i+1][:len(lines[i+1])-len(strings.TrimLeft(lines[i+1], " \t"))]
+		end := i + 2
+		for end < len(lines) && indent != "" && strings.HasPrefix(lines[end], indent) {
+			end++
+		}
+		if drawn(strings.Join(lines[end:], "")) {
+			end = len(lines)
+		}
+		out.WriteString(indent + mask)
+		if strings.HasSuffix(lines[end-1], "\n") || lines[end-1] == "" {
+			out.WriteString("\n")
+		}
+		i = end - 1
+	}
+	return out.String()
+}
+
+// drawn reports whether the rest of a text is one random word. After a block it may be a
+// further line of it, in a text that is cut there.
+func drawn(rest string) bool {
+	rest = strings.TrimSpace(rest)
+	return len(rest) < 32 && random(rest) && !strings.ContainsAny(rest, " \t\n")
+}
+
+// maskNext masks the last line of a text if it follows a name.
+func maskNext(text string) string {
+	from := max(0, len(text)-200)
+	m := next.Get().FindStringSubmatchIndex(text[from:])
+	if m == nil || !drawn(text[from+m[6]:]) {
+		return text
+	}
+	return text[:from+m[6]] + mask + text[from+m[7]:]
+}
