@@ -88,12 +88,6 @@ func (l *Log) TrySize() (size int64, ok bool, err error) {
 	default:
 		return 0, false, nil
 	}
-	if l.shut {
-		if err := l.reopen(); err != nil {
-			<-l.appending
-			return 0, false, l.fail(op, err)
-		}
-	}
 	if ok, err = l.file().Lock(true); err != nil {
 		err = l.fail(op, err)
 	}
@@ -295,7 +289,7 @@ func (l *Log) lock(ctx context.Context, op string) (waited time.Duration, err er
 	return waited, err
 }
 
-// takePlace takes the place within this Log, whose file is open then.
+// takePlace takes the place within this Log.
 func (l *Log) takePlace(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -311,20 +305,12 @@ func (l *Log) takePlace(ctx context.Context) error {
 			return ErrClosed
 		}
 	}
-	if l.shut {
-		if err := l.reopen(); err != nil {
-			<-l.appending
-			return err
-		}
-	}
 	return nil
 }
 
 // unlock gives up the kernel's lock, then the place within this Log.
 func (l *Log) unlock() {
-	if l.file().Unlock() != nil {
-		l.abandon()
-	}
+	_ = l.file().Unlock() // a held byte of an open file can be unlocked, without memory
 	<-l.appending
 }
 

@@ -29,9 +29,8 @@ const (
 // The lines go to a temporary file in the same folder, which is synced and then
 // renamed, and the folder is synced, unless the policy is [driver.SyncNever]. So a
 // kill at any moment leaves a whole log or none, and at most a temporary file, which
-// [RemoveTemps] removes. A [*driver.NotDurableError] means that the log got its name
-// but that the folder could not be synced: a power cut may remove it. After any other
-// error there is no log.
+// [RemoveTemps] removes. After an error there is no log, and no line was added to one. If
+// the sync of the folder has failed, a power cut may bring the log back.
 func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, error) {
 	const op = "create"
 	if opts == nil {
@@ -44,43 +43,25 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if len(first) == 0 || first[len(first)-1] != '\n' {
 		return nil, newError(op, path, errNotLines)
 	}
-	t, err := writeNew(op, root, name, first, opts.Sync != driver.SyncNever, publish, opts)
+	write := func(t *tempFile) error {
+		_, err := t.Write(first)
+		return err
+	}
+	sync := opts.Sync != driver.SyncNever
+	t, err := install(root, name, opts, write, sync, publish)
+	if err == nil && sync {
+		if err = syncFolder(root, name, opts.seam); err != nil {
+			_ = root.Remove(name) // its lock has kept others from appending
+			_ = t.Close()
+		}
+	}
 	if err != nil {
-		return nil, err
+		return nil, newError(op, path, err)
 	}
 	l := newLog(root, name, t.opened, opts)
 	l.appending <- struct{}{}
 	l.unlock()
 	return l, nil
-}
-
-// WriteFileAtomic gives the file that name refers to within root the content
-// data, replacing the old file: at every moment, and after a crash, the name
-// refers to the old content or to the new, whole. If sync is set, the new
-// content is on stable storage when the error is nil. The file's mode is 0600.
-// Leftover temporary files are for [RemoveTemps].
-//
-// A [*driver.NotDurableError] means that the new content is in place but that
-// the folder could not be synced. After any other error the old content is
-// untouched.
-func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
-	return WriteFileMode(root, name, data, tempMode, sync)
-}
-
-// WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It gets
-// the mode before its name, if the file system supports it.
-func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
-	move := func(root *os.Root, from, to string) error {
-		if mode != tempMode {
-			_ = root.Chmod(from, mode) // not every file system has every bit
-		}
-		return root.Rename(from, to)
-	}
-	t, err := writeNew("write", root, name, data, sync, move, new(Options))
-	if err == nil {
-		t.end()
-	}
-	return err
 }
 
 // RemoveTemps removes the temporary files that dead writers have left for the
@@ -240,12 +221,6 @@ func (t *tempFile) named() bool {
 	return err == nil && os.SameFile(info, t.id)
 }
 
-// end closes the file, whose content was synced as required.
-func (t *tempFile) end() {
-	_ = t.Unlock() // closing the file does it too
-	_ = t.Close()
-}
-
 // discard removes the file, which may be ignored by its name, and closes it.
 func (t *tempFile) discard() {
 	_ = t.root.Remove(t.temp)
@@ -273,28 +248,6 @@ func install(root *os.Root, name string, opts *Options, fill func(*tempFile) err
 	if err != nil {
 		t.discard()
 		return nil, err
-	}
-	return t, nil
-}
-
-// writeNew installs a file with the content data. A [*driver.NotDurableError] means
-// that its name may not survive a power cut.
-func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
-	path := fullPath(root, name)
-	write := func(t *tempFile) error {
-		_, err := t.Write(data)
-		return err
-	}
-	t, err := install(root, name, opts, write, sync, move)
-	if err != nil {
-		return nil, newError(op, path, err)
-	}
-	if sync {
-		if err := syncFolder(root, name, opts.seam); err != nil {
-			now, _ := t.Lookup() // for the error alone
-			_ = t.Close()        // the error that counts is the folder's
-			return nil, &driver.NotDurableError{Path: path, End: now.size, Err: cause(err)}
-		}
 	}
 	return t, nil
 }

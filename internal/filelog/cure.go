@@ -63,11 +63,6 @@ func (l *Log) Recover(ctx context.Context) error {
 	return l.flush(ctx, op)
 }
 
-// Copies counts the times this Log has moved to a copy of its file. Offsets
-// stay the same, but lines that could not be read before the copy may be
-// readable after it.
-func (l *Log) Copies() uint64 { return l.copies.Load() }
-
 // cure replaces the file by a copy, or finds that another Log has done so.
 // recovering is set if the Log may have failed. The caller holds the append
 // lock.
@@ -193,7 +188,6 @@ func (l *Log) swap(next *opened) {
 	_ = old.Unlock()
 	_ = old.Close()
 	l.end = 0
-	l.copies.Add(1)
 }
 
 // compare looks for this Log's unsynced lines in the file that took the name,
@@ -315,39 +309,11 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 	return nil
 }
 
-// abandon closes the descriptor of a lock that could not be released, since the
-// lock ends with it, and continues with another one. Before that it syncs this
-// Log's unsynced lines: a failed sync is only reported to the descriptor that
-// was open then. The caller has the place of the append lock within this Log.
-func (l *Log) abandon() {
-	if l.opts.Sync != driver.SyncNever {
-		_ = l.sync(context.Background(), l.owed()) // a failure is kept in l.failed
-	}
-	old := l.file()
-	l.shut, l.end = true, 0
-	_ = l.reopen()  // the next call tries again
-	_ = old.Close() // nothing else can be done about the lock
-}
-
 // owed returns the number of this Log's last write.
 func (l *Log) owed() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written
-}
-
-// reopen opens the file again after abandon.
-func (l *Log) reopen() error {
-	next, err := openNamed(l.root, l.name, &l.opts)
-	if err == nil && !os.SameFile(next.id, l.current.Load().id) {
-		err = cmp.Or(next.Close(), ErrReplaced)
-	}
-	if err != nil {
-		return err
-	}
-	l.current.Store(next)
-	l.shut = false
-	return nil
 }
 
 // syncFolder puts the name of a file on stable storage.

@@ -44,7 +44,6 @@ type Options struct {
 // in one process or many, may have the same file open.
 type Log struct {
 	current atomic.Pointer[opened] // replaced by the holder of the append lock
-	copies  atomic.Uint64
 	root    *os.Root
 	name    string // within root
 	path    string // for errors
@@ -62,7 +61,6 @@ type Log struct {
 	// The holder of the append lock within this Log guards these.
 	end  int64   // of the last write of this Log, the end of a line; 0: unknown
 	last [1]byte // a buffer
-	shut bool    // the descriptor was closed with its lock, see abandon
 
 	moving sync.Mutex // held while this Log gives the name to a copy and moves to it
 
@@ -180,10 +178,7 @@ func (l *Log) Close() error {
 	if l.failed != nil {
 		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
 	}
-	var err error
-	if !l.shut {
-		err = l.file().Close()
-	}
+	err := l.file().Close()
 	if err != nil {
 		err = &Error{Op: "close", Path: l.path, Fix: "the lines stay as their appends reported them", Err: cause(err)}
 	}
