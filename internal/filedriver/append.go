@@ -52,7 +52,7 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	if !errors.Is(err, filelog.ErrReplaced) {
 		return err
 	}
-	a.d.forgetIdentity(ref) // the caller knows
+	a.d.setMark(ref, mark{}) // the caller knows
 	_, liveErr := a.live(ref.ID)
 	_, failed := errors.AsType[*driver.NotDurableError](err)
 	switch {
@@ -69,7 +69,7 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 // Append implements [driver.Driver], once the index names this process as a writer.
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
-		if !a.idx.named.Load() {
+		if a.idx.by.Load() == 0 {
 			err = a.idx.openWriter(ctx)
 		}
 		if err == nil {

@@ -66,13 +66,17 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, at driver.Cursor) (
 		if err != nil {
 			return err
 		}
+		file, err := x.a.sess.Lstat(fileName(ref.ID)) // every byte is committed
 		release()
+		if err != nil {
+			return err
+		}
 		row, err := x.rowToArchive(ref, at)
 		if err == nil {
 			err = x.a.removeBeside(ref.ID)
 		}
 		if err == nil {
-			p, err = x.a.newPacked(row)
+			p, err = x.a.newPacked(row, file)
 		}
 		return err
 	})
@@ -114,7 +118,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 		return err
 	}
 	defer release()
-	if size, err := o.log.Size(); err != nil || !p.holds(o.log, size) {
+	if file, err := x.a.sess.Lstat(fileName(ref.ID)); err != nil || !p.holds(file) {
 		return errors.Join(err, errGrown)
 	}
 	x.a.d.at("archive: change line")
@@ -131,7 +135,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	}
 	if err != nil {
 		_ = x.a.removeBeside(ref.ID) // it does not count
-		_ = x.putChecked(ref)
+		x.putChecked(ref)
 		return x.a.notArchived(ref, err)
 	}
 	x.a.d.at("archive: sync folder")
@@ -139,9 +143,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	err = errors.Join(filelog.RemoveTemps(x.a.sess, fileName(ref.ID)), filelog.SyncDir(x.a.sess, "."))
 	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("archive: row")
-	if rowErr := x.putRow(p.row); rowErr != nil {
-		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
-	}
+	x.putLate(p.row)
 	return err
 }
 
@@ -175,9 +177,7 @@ func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 	}
 	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("restore: row")
-	if err := x.putChecked(ref); err != nil {
-		x.a.d.log.Warn("the row of a restored session was not written; readers look at its transcript", "folder", x.a.dir, "session", ref.ID, "err", err)
-	}
+	x.putChecked(ref)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/convolog/convolog/internal/filelog"
@@ -61,13 +62,13 @@ func (a *agent) archivedSize(f found) (int64, error) {
 // A packed is the archive of a transcript, in the making until it is installed.
 type packed struct {
 	*filelog.Draft
-	row driver.Row
-	sum []byte // of the transcript
+	row  driver.Row
+	file fs.FileInfo // of the transcript, when nothing was being appended
 }
 
-// newPacked begins the archive of a session with a row. The caller holds the lock of the
-// index, so that a deletion or an erase finds the file.
-func (a *agent) newPacked(row driver.Row) (*packed, error) {
+// newPacked begins the archive of a session with a row and a file. The caller holds the
+// lock of the index, so that a deletion or an erase finds the archive.
+func (a *agent) newPacked(row driver.Row, file fs.FileInfo) (*packed, error) {
 	if err := a.d.folder("agents/"+filepath.Base(a.dir)+"/"+archiveFolder, true); err != nil {
 		return nil, err
 	}
@@ -83,13 +84,15 @@ func (a *agent) newPacked(row driver.Row) (*packed, error) {
 		return nil, err
 	}
 	row.Archived = true
-	return &packed{Draft: draft, row: row}, nil
+	return &packed{Draft: draft, row: row, file: file}, nil
 }
 
-// holds reports whether an archive can be installed that holds a transcript as it is.
+// holds reports whether an archive can be installed that holds a transcript as it is: no
+// committed byte of a file changes, and a copy that cures a failed sync is another file.
 // The caller holds the lock of the index and the append lock.
-func (p *packed) holds(r io.ReaderAt, size int64) bool {
-	return size == p.row.Size && p.Named() && same(r, size, p.sum) == nil
+func (p *packed) holds(now fs.FileInfo) bool {
+	return now.Size() == p.row.Size && p.file.Size() == p.row.Size && now.ModTime().Equal(p.file.ModTime()) &&
+		os.SameFile(now, p.file) && p.Named()
 }
 
 // pack writes the archive of a transcript up to the size in its row. When the error
@@ -107,7 +110,6 @@ func (a *agent) pack(p *packed, r io.ReaderAt) error {
 	if err = cmp.Or(err, zip.Close(), out.Flush()); err != nil {
 		return err
 	}
-	p.sum = sum.Sum(nil)
 	size, err := p.Sync()
 	if err != nil {
 		return err
@@ -117,7 +119,7 @@ func (a *agent) pack(p *packed, r io.ReaderAt) error {
 	if err != nil {
 		return err
 	}
-	return same(z, z.size, p.sum)
+	return same(z, z.size, sum.Sum(nil))
 }
 
 // unpack writes the transcript of an archive. When the error is nil the transcript

@@ -26,10 +26,22 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 		recs[i] = record{Delete: id}
 	}
 	const unknown = "it is not known whether the session is deleted: delete it again"
-	if err := x.announce("delete session", unknown, x.a.d.opts.Sync != driver.SyncNever, recs...); err != nil {
+	err := x.announce("delete session", unknown, x.a.d.opts.Sync != driver.SyncNever, recs...)
+	if err == nil {
+		return x.finishDeletes(ids, remove)
+	}
+	if x.deletes[ids[0]] {
 		return err
 	}
-	return x.finishDeletes(ids, remove)
+	// The index has no room for the lines. Removed files make some. If a kill comes before
+	// the index is rewritten, the mark makes the next writer do it.
+	for _, rec := range recs {
+		x.apply(line{record: rec})
+	}
+	if err = x.finishDeletes(ids, remove); err != nil {
+		err = cmp.Or(x.forget(), err) // the file does not list them as deleted
+	}
+	return err
 }
 
 // Modes of an index. By the bit of deleteMode Open finds one with a deletion or an
@@ -51,12 +63,12 @@ func (x *index) announce(op, fix string, sync bool, recs ...record) error {
 	return x.fail(op, x.file.Sync(), fix)
 }
 
-// isDeleting reports whether a session is deleted and has files that could not be
-// removed.
-func (x *index) isDeleting(id string) bool {
+// mentions reports whether the index has a row or the deletion of a session, whose
+// transcript may be gone.
+func (x *index) mentions(id string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.refresh() == nil && x.deletes[id]
+	return x.refresh() == nil && (x.deletes[id] || x.find(id) != nil)
 }
 
 // finishDeletes removes the files of sessions that the index lists as deleted,
@@ -66,7 +78,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	all, left := x.deletes, maps.Clone(x.deletes)
 	var errs []error
 	failed := func(path string, err error, fix string) {
-		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the session is not listed any more; "+fix))
+		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the deletion has begun; "+fix))
 	}
 	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}

@@ -68,10 +68,10 @@ type Driver struct {
 
 	watches *watches
 
-	mu      sync.Mutex            // guards the fields below
-	agents  map[string]*agent     // by their names
-	ids     map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
-	closing context.Context       //nolint:containedctx // done when Close begins
+	mu      sync.Mutex          // guards the fields below
+	agents  map[string]*agent   // by their names
+	marks   map[driver.Ref]mark // of transcripts that were opened
+	closing context.Context     //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way
 
@@ -85,7 +85,7 @@ var _ driver.Driver = (*Driver)(nil)
 // Open opens a folder, which is made unless opts says read-only. The error
 // names the folder and what to do about it.
 func Open(dir string, opts *Options) (*Driver, error) {
-	d := &Driver{dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}}
+	d := &Driver{dir: dir, agents: map[string]*agent{}, marks: map[driver.Ref]mark{}}
 	d.closing, d.close = context.WithCancel(context.Background())
 	if opts != nil {
 		d.opts = *opts
@@ -224,7 +224,7 @@ func (d *Driver) Close() error {
 	d.ops.Wait()
 	opened := map[string][]string{} // by agent
 	d.mu.Lock()
-	for ref := range d.ids {
+	for ref := range d.marks {
 		opened[ref.Agent] = append(opened[ref.Agent], ref.ID)
 	}
 	d.mu.Unlock()
@@ -331,7 +331,7 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 	}
 	// A driver of its own writes nothing, and leaves no log in d.logs whose folder is
 	// closed again. It keeps no log open.
-	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, closing: d.closing, ids: map[driver.Ref]uint64{}}
+	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, closing: d.closing, marks: map[driver.Ref]mark{}}
 	reader.opts.ReadOnly = true
 	reader.logs = newLogs(reader, 0)
 	a, err := reader.openFolder("", folder)

@@ -1,12 +1,8 @@
 package filedriver
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
-	"hash/fnv"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -229,20 +225,4 @@ func (d *Driver) sweepAll() error {
 		}
 	}
 	return err
-}
-
-const maxIdentity = 4 << 10 // examined bytes of a first line
-
-// identity returns the hash of the first line of a transcript, if that is there.
-func identity(r io.ReaderAt) (id uint64, whole bool) {
-	head := make([]byte, maxIdentity)
-	n, _ := r.ReadAt(head, 0) // what cannot be read now fails where it is needed
-	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
-	h := fnv.New64a()
-	_, _ = h.Write(line) // never fails
-	return h.Sum64(), whole || n == maxIdentity
-}
-
-func madeAgain(id string) error {
-	return fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, id)
 }

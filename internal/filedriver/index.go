@@ -66,9 +66,8 @@ type index struct {
 	info    fs.FileInfo     // of file
 	applied int64           // offset after the last line that was applied
 	version int             // of the file; 0 if its first line does not say
-	by      int64           // this writer's number; 0 before the first write
+	by      atomic.Int64    // this process as a writer; 0 before its first append
 	writers map[int64]bool  // open ones; true if found dead, and all transcripts compared
-	named   atomic.Bool     // the file names this process as a writer
 	changes map[string]bool // sessions whose files count until their next row
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
@@ -128,7 +127,6 @@ func (x *index) forget() error {
 	}
 	x.file, x.info, x.applied, x.version = nil, nil, 0, 0
 	x.rows, x.writers = newRows(0), map[int64]bool{}
-	x.named.Store(false)
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	x.said, x.learned = folderTimes{}, learned{lost: true}
 	return err
@@ -318,9 +316,6 @@ func (x *index) apply(l line) {
 		}
 	case l.Open != 0:
 		x.writers[l.Open] = false
-		if l.Open == x.by {
-			x.named.Store(true)
-		}
 	case l.Closed != 0:
 		delete(x.writers, l.Closed)
 	case l.Delete != "":

@@ -222,23 +222,15 @@ func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver
 	}
 	l, err := filelog.Create(a.sess, fileName(ref.ID), data, a.logOptions(ref))
 	if err != nil {
-		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
-			err = errors.Join(err, a.remove(ref.ID, busyWait))
-		}
-		delete(x.changes, ref.ID) // others find no transcript there
 		return driver.Row{}, err
 	}
 	a.d.logs.drop(ref) // of a session that had the ID before
-	a.d.identify(ref, l)
+	a.d.remember(ref, l)
 	if err := a.d.logs.adopt(ref, l); err != nil {
 		return driver.Row{}, err
 	}
 	x.compared()
-	if err := x.putRow(row); err != nil {
-		a.d.logs.drop(ref)
-		delete(x.changes, ref.ID)
-		return driver.Row{}, errors.Join(err, a.remove(ref.ID, busyWait))
-	}
+	x.putLate(row)
 	return row, nil
 }
 
@@ -307,8 +299,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	}
 	gen := highest + 1
 	l := line(gen)
-	var res driver.Result
-	x.aside(func() { res, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
+	x.aside(func() { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
 		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and no gen is used twice
@@ -316,17 +307,11 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	if err != nil {
 		return row, err
 	}
-	if row.Size == int64(res.Start) {
-		row.Size, row.LastID = int64(res.End), l.ID
-	} else { // others have appended in between
-		if row, err = x.checked(o.ref); err != nil {
-			return row, err
-		}
+	if row, err = x.checked(o.ref); err != nil {
+		return row, err
 	}
 	row.Gen = max(row.Gen, gen)
-	if err := x.putRow(row); err != nil {
-		x.a.d.log.Warn("the row of a session that was made current was not written; readers look at its transcript", "folder", x.a.dir, "session", row.ID, "err", err)
-	}
+	x.putLate(row)
 	return row, nil
 }
 
@@ -347,7 +332,7 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 		}
 		a, err := d.existing(ref)
 		if err == nil {
-			if _, err = a.stat(ref.ID); errors.Is(err, fs.ErrNotExist) && a.idx.isDeleting(ref.ID) {
+			if _, err = a.stat(ref.ID); errors.Is(err, fs.ErrNotExist) && a.idx.mentions(ref.ID) {
 				err = nil
 			}
 		}
@@ -356,11 +341,7 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 		}
 	}
 	for a, ids := range of {
-		errs = append(errs, a.idx.locked(ctx, func() error {
-			// An erase that a full disk keeps from its end keeps no session from being deleted.
-			if err := a.idx.finish(ctx); err != nil && len(a.idx.erases) == 0 {
-				return err
-			}
+		errs = append(errs, a.idx.hold(ctx, func() error {
 			if at >= 0 {
 				return a.idx.deleteAt(ctx, ids, at)
 			}

@@ -521,18 +521,3 @@ func (a *agent) path(f found) string {
 func (a *agent) spoilt(op string, f found, err error, fix string) error {
 	return a.d.rewrap(op, a.path(f), err, "nothing was written; "+fix)
 }
-
-// isAnother reports whether a transcript is not the one that this driver last opened: the
-// next call that opens it returns the error.
-func (a *agent) isAnother(f found) bool {
-	o, err := a.open(f)
-	if err != nil {
-		return false
-	}
-	defer o.close()
-	id, whole := identity(o)
-	a.d.mu.Lock()
-	defer a.d.mu.Unlock()
-	was, known := a.d.ids[driver.Ref{Agent: a.name, ID: f.id}]
-	return whole && known && was != id
-}

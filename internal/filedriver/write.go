@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"time"
@@ -53,15 +52,6 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	for x.by == 0 {
-		by := firstWriter + rand.Int64N(writers)
-		switch err := x.lock.TryLock(by); {
-		case err == nil, errors.Is(err, errors.ErrUnsupported):
-			x.by = by
-		case !errors.Is(err, filelog.ErrBusy):
-			return err
-		}
-	}
 	if x.file != nil && x.info.Size() > x.applied { // a killed writer left a part of a line
 		if _, err := x.file.Write([]byte("\n")); err != nil {
 			return x.fail("write index", err, "nothing was written; make room or make the file writable")
@@ -100,7 +90,7 @@ func (x *index) finish(ctx context.Context) error {
 		return err
 	}
 	if err := x.finishErases(); err != nil {
-		return err
+		x.a.d.log.Warn("an erase could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
 	}
 	if len(x.deletes) > 0 {
 		remove := func(id string) error { return x.a.remove(id, busyWait) }
@@ -122,7 +112,10 @@ func (x *index) finish(ctx context.Context) error {
 		}
 		x.news = append(x.news, id)
 	}
-	return x.addNews()
+	if err := x.addNews(); err != nil {
+		x.a.d.log.Warn("rows could not be written; the next writer tries again", "folder", x.a.dir, "err", err)
+	}
+	return nil
 }
 
 // addNews writes the rows that the index lacks, and takes away dead writers, who owed
@@ -160,6 +153,11 @@ func (x *index) addNews() error {
 func (x *index) write(recs ...record) error {
 	if !x.lost && len(x.news) == 0 && x.listed != x.said { // the rows of all these names are in the file
 		recs = append(recs, record{Listed: x.listed})
+	}
+	if by := x.by.Load(); by != 0 {
+		if _, named := x.writers[by]; !named { // the index was lost
+			recs = append(recs, record{Open: by})
+		}
 	}
 	var lines []byte
 	for _, rec := range recs {

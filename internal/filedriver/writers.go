@@ -3,6 +3,7 @@ package filedriver
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -19,10 +20,22 @@ func (x *index) openWriter(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error {
-		if x.named.Load() {
+		if x.by.Load() != 0 {
 			return nil
 		}
-		return x.write(record{Open: x.by})
+		by := firstWriter + rand.Int64N(writers)
+		lockErr := x.lock.TryLock(by)
+		if lockErr != nil && !errors.Is(lockErr, errors.ErrUnsupported) {
+			return lockErr
+		}
+		err := x.write(record{Open: by})
+		switch {
+		case err == nil:
+			x.by.Store(by)
+		case lockErr == nil:
+			_ = x.lock.Unlock(by) // a lock that stays ends with the process
+		}
+		return err
 	})
 	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {
 		// If this process is killed, a session may keep an old place in lists.
@@ -35,7 +48,7 @@ func (x *index) openWriter(ctx context.Context) error {
 // closeWriter writes the rows of sessions that this process had open and takes its name
 // from the writers. After a failure other processes find a dead writer.
 func (x *index) closeWriter(ids []string) {
-	if !x.named.Load() {
+	if x.by.Load() == 0 {
 		return
 	}
 	err := x.locked(context.Background(), func() error {
@@ -48,7 +61,7 @@ func (x *index) closeWriter(ids []string) {
 		if err := x.addNews(); err != nil {
 			return err
 		}
-		return x.write(record{Closed: x.by})
+		return x.write(record{Closed: x.by.Swap(0)})
 	})
 	if err != nil {
 		x.a.d.log.Warn("the index was not brought up to date; other processes compare it with the transcripts", "folder", x.a.dir, "err", err)
@@ -58,8 +71,8 @@ func (x *index) closeWriter(ids []string) {
 // isAlive reports whether a writer may still append. Where the system cannot tell, all
 // writers count as alive; a store that is read-only takes them for dead.
 func (x *index) isAlive(by int64) bool {
-	if by == x.by || x.lock == nil {
-		return by == x.by
+	if own := by == x.by.Load(); own || x.lock == nil {
+		return own
 	}
 	held, err := x.lock.Held(by)
 	return held || err != nil && !x.a.d.opts.ReadOnly
@@ -95,11 +108,17 @@ func (x *index) change(id string) error { return x.write(record{Change: id}) }
 // putRow writes the row of a session. The caller holds the lock of the index.
 func (x *index) putRow(row driver.Row) error { return x.write(record{Row: &row}) }
 
-// putChecked writes the row of a session as its transcript is now.
-func (x *index) putChecked(ref driver.Ref) error {
-	row, err := x.checked(ref)
-	if err == nil {
-		err = x.putRow(row)
+// putLate is putRow after a change that is done. If the index has no room, the line of
+// the change makes readers look at the files.
+func (x *index) putLate(row driver.Row) {
+	if err := x.putRow(row); err != nil {
+		x.a.d.log.Warn("the row of a session was not written; readers look at its files", "folder", x.a.dir, "session", row.ID, "err", err)
 	}
-	return err
+}
+
+// putChecked is putLate for the row of a session as its transcript is now.
+func (x *index) putChecked(ref driver.Ref) {
+	if row, err := x.checked(ref); err == nil {
+		x.putLate(row)
+	}
 }
