@@ -19,18 +19,13 @@ import (
 )
 
 const (
-	archiveFolder = "archive"
-	gzipExtension = ".gz"
-	copySize      = 256 << 10
+	copySize = 256 << 10
 
 	// The row of an archive is the only subfield of its Extra, whose length has 16 bits.
 	rowID     = "CN"
 	rowAt     = len(rowID) + 2
 	maxRowLen = 1<<16 - 1 - rowAt
 )
-
-// archiveName returns the name of a session's archive in the folder of its agent.
-func archiveName(id string) string { return archiveFolder + "/" + fileName(id) + gzipExtension }
 
 // hasArchive reports whether there is an archive of a session. While there is a
 // transcript too, it does not count.

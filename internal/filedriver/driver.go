@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -279,37 +278,19 @@ func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
 	if !ours && !filename.IsHashed(agent.Name()) || !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
 		return false, nil // it belongs to another process
 	}
-	folder := "agents/" + agent.Name() + "/"
-	has, err := d.hasFiles(folder+"sessions", extension)
-	if err == nil && !has {
-		has, err = d.hasFiles(folder+archiveFolder, extension+gzipExtension)
-	}
-	return has, err
-}
-
-func (d *Driver) hasFiles(folder, extension string) (bool, error) {
-	info, err := d.root.Lstat(folder)
-	if err == nil && !info.IsDir() {
-		return false, nil
-	}
-	var f *os.File
-	if err == nil {
-		f, err = d.root.Open(folder)
-	}
-	if err == nil {
-		defer func() { _ = f.Close() }() // only read
-	}
-	var names []string
-	for err == nil {
-		names, err = f.Readdirnames(64)
-		if slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, extension) }) {
-			return true, nil
+	for _, k := range kinds {
+		if has, err := d.hasFiles("agents/"+agent.Name()+"/"+k.folder, k.ext); has || err != nil {
+			return has, err
 		}
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	return false, nil
+}
+
+func (d *Driver) hasFiles(folder, ext string) (bool, error) {
+	for _, err := range names(d.root, folder, ext) {
+		return err == nil, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
 	}
-	return false, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
+	return false, nil
 }
 
 // agentName returns the name of the agent of a folder. If the folder's name is

@@ -9,22 +9,8 @@ import (
 	"runtime"
 
 	"github.com/convolog/convolog/internal/filelog"
-	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
-
-const extension = ".jsonl"
-
-// EncodeName returns the file name of an agent or a session ID: lower-case
-// letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
-// the first byte of a device name of Windows, "con" for example. Names over 120
-// bytes become a prefix, '-' and their SHA-256. So two names never share a
-// file, and no name leaves its folder.
-func EncodeName(name string) string { return filename.Encode(name) }
-
-// DecodeName is the inverse of EncodeName; ok is false for a hashed name and
-// for an invalid one.
-func DecodeName(enc string) (name string, ok bool) { return filename.Decode(enc) }
 
 // agent is the folder of one agent.
 type agent struct {
@@ -114,7 +100,7 @@ func (d *Driver) transcriptFolder(agent string) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	archives, otherErr := d.hasFiles(agent+"/"+archiveFolder, extension+gzipExtension)
+	archives, otherErr := d.hasFiles(agent+"/"+kinds[1].folder, kinds[1].ext)
 	switch {
 	case otherErr != nil:
 		return otherErr
@@ -203,11 +189,11 @@ func (d *Driver) refuseForeign() error {
 // making, by the name of an agent's folder. It needs no line of the index about them.
 func (d *Driver) sweep(folder string) error {
 	var errs []error
-	for name, ext := range map[string]string{"sessions": extension, archiveFolder: extension + gzipExtension} {
-		name = "agents/" + folder + "/" + name
+	for _, k := range kinds {
+		name := "agents/" + folder + "/" + k.folder
 		info, err := d.root.Lstat(name)
 		if err == nil && info.IsDir() {
-			err = filelog.RemoveTempsIn(d.root, name, ext)
+			err = filelog.RemoveTempsIn(d.root, name, k.ext)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, d.wrap("remove temporary files", filepath.Join(d.dir, name), err, "remove them by hand"))

@@ -8,11 +8,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/convolog/convolog/internal/filelog"
-	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -161,18 +159,6 @@ func (ls *logs) shut(o *openLog) {
 	}
 }
 
-// adopt takes a log that was opened for a new session.
-func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
-	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return l, nil })
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	if o.log != l { // another call was faster
-		err = l.Close()
-	}
-	return errors.Join(err, ls.release(o, nil))
-}
-
 // drop closes a session's log as soon as it is idle. A call that waits for one
 // of its locks fails with ErrReplaced.
 func (ls *logs) drop(ref driver.Ref) {
@@ -226,13 +212,4 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
-}
-
-// fileName returns the name of a transcript. One known only by its hashed name
-// goes by that name, which is too long for an ID.
-func fileName(id string) string {
-	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
-		return id
-	}
-	return EncodeName(id) + extension
 }

@@ -103,8 +103,7 @@ func TestDropEndsWaits(t *testing.T) {
 	require.NoError(t, errors.Join(other.Close(), ls.close()))
 }
 
-// Once the waits for locks are over, a log that is opened does not wait either, and
-// of closed logs none is adopted.
+// Once the waits for locks are over, a log that is opened does not wait either.
 func TestLateLogs(t *testing.T) {
 	ls, use, root := testLogs(t)
 	_ = ls.release(use("a"), nil)
@@ -120,20 +119,7 @@ func TestLateLogs(t *testing.T) {
 	require.ErrorIs(t, ls.release(o, err), driver.ErrClosed)
 	release()
 	require.NoError(t, ls.close())
-	require.ErrorIs(t, ls.adopt(driver.Ref{Agent: "main", ID: "b"}, other), driver.ErrClosed)
-	require.ErrorIs(t, other.Flush(t.Context()), filelog.ErrClosed)
-}
-
-// A log that is open already is not replaced by one that was just made.
-func TestAdoptSecond(t *testing.T) {
-	ls, use, root := testLogs(t)
-	o := use("a")
-	made, err := filelog.Open(root, "a", nil)
-	require.NoError(t, err)
-	require.NoError(t, ls.adopt(o.ref, made))
-	require.ErrorIs(t, made.Flush(t.Context()), filelog.ErrClosed)
-	require.NoError(t, ls.release(o, o.log.Flush(t.Context())))
-	require.NoError(t, ls.close())
+	require.NoError(t, other.Close())
 }
 
 // A log that nobody uses is closed as soon as it is dropped.

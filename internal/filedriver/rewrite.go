@@ -25,7 +25,7 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 // erase replaces the lines of a session. A line in the index comes first, so
 // that whoever finds it removes the row of the old ones.
 func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	if _, err := x.live(ref.ID); err != nil {
+	if _, err := x.a.unarchived(x.stat(ref.ID)); err != nil {
 		return err
 	}
 	o, err := x.a.acquire(ref)

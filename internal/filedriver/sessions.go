@@ -226,9 +226,7 @@ func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver
 	}
 	a.d.logs.drop(ref) // of a session that had the ID before
 	a.d.remember(ref, l)
-	if err := a.d.logs.adopt(ref, l); err != nil {
-		return driver.Row{}, err
-	}
+	_ = l.Close() // it owes nothing
 	x.compared()
 	x.putLate(row)
 	return row, nil
@@ -388,18 +386,7 @@ func (x *index) rowOf(ref driver.Ref, f found) (driver.Row, error) {
 			return row, nil
 		}
 	}
-	if f.archived {
-		return x.a.describe(f, driver.Row{})
-	}
-	e, h, err := x.a.header(f)
-	if err == nil {
-		row := driver.Row{ID: f.id, Agent: x.a.name, Owner: h.Owner, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
-		if e.ID == f.id { // else opening it reports the error
-			row.Gen = h.Gen
-		}
-		return row, nil
-	}
-	_ = x.look(f)                      // said in the log
+	err := x.look(f)                   // said in the log
 	if e := x.find(ref.ID); e != nil { // its lines can be read
 		if row, ok := x.stored(e); ok {
 			return row, nil

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/convolog/convolog/internal/filename"
@@ -46,17 +44,17 @@ func (x *index) compare(ctx context.Context) error {
 	if !x.lost && at == x.listed {
 		return nil
 	}
-	archives, err := x.a.files(true)
+	archives, err := x.a.files(1)
 	if err != nil {
 		return err
 	}
 	x.a.d.at("compare: archives")
-	transcripts, err := x.a.files(false)
+	transcripts, err := x.a.files(0)
 	if err != nil {
 		return err
 	}
 	if now, err := x.a.changed(); err != nil || now[1] != at[1] { // a session may have gone from one folder to the other
-		again, againErr := x.a.files(true)
+		again, againErr := x.a.files(1)
 		if err = cmp.Or(err, againErr); err != nil {
 			return err
 		}
@@ -118,13 +116,13 @@ func (x *index) compared() {
 
 // changed returns when the folders of transcripts and archives were changed last.
 func (a *agent) changed() (at folderTimes, err error) {
-	for i, name := range []string{"sessions", archiveFolder} {
-		info, err := a.root.Lstat(name)
+	for i, k := range kinds {
+		info, err := a.root.Lstat(k.folder)
 		if i == 1 && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return at, a.d.wrap("list sessions", a.dir, err, "check that this user may read it")
+			return at, a.listError("", err)
 		}
 		at[i] = changeTime(info)
 	}
@@ -197,26 +195,25 @@ func (x *index) look(f found) error {
 	return err
 }
 
-// hasStrangers reports whether a folder may have a transcript or an archive that the
-// index lacks, whatever the times of the folder.
-func (x *index) hasStrangers(folder, end string) (bool, error) {
-	f, err := x.a.root.Open(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	var names []string
-	if err == nil {
-		names, err = f.Readdirnames(-1)
-		err = cmp.Or(err, f.Close())
-	}
-	return slices.ContainsFunc(names, func(name string) bool {
-		enc, ok := strings.CutSuffix(name, end)
-		if !ok || x.find(enc) != nil { // most IDs are written as they are
-			return false
+// hasStrangers reports whether the folders may have a transcript or an archive that the
+// index lacks, whatever their times.
+func (x *index) hasStrangers() (bool, error) {
+	for _, k := range kinds {
+		for enc, err := range names(x.a.root, k.folder, k.ext) {
+			if err != nil {
+				return false, x.a.listError(k.folder, err)
+			}
+			id, _ := DecodeName(enc)                     // a hashed name gives none
+			if x.find(enc) == nil && x.find(id) == nil { // most IDs are written as they are
+				return true, nil
+			}
 		}
-		id, _ := DecodeName(enc) // a hashed name gives none
-		return x.find(id) == nil
-	}), x.a.d.wrap("list sessions", filepath.Join(x.a.dir, folder), err, "check that this user may read it")
+	}
+	return false, nil
+}
+
+func (a *agent) listError(folder string, err error) error {
+	return a.d.wrap("list sessions", filepath.Join(a.dir, folder), err, "check that this user may read it")
 }
 
 // certain looks for names in the folders that the index lacks, if only other processes
@@ -224,13 +221,12 @@ func (x *index) hasStrangers(folder, end string) (bool, error) {
 // without a session may be the key of that one.
 func (x *index) certain(ctx context.Context) error {
 	if x.looked != x.listed {
-		transcripts, err := x.hasStrangers("sessions", extension)
-		archives, otherErr := x.hasStrangers(archiveFolder, extension+gzipExtension)
-		if transcripts || archives {
+		strangers, err := x.hasStrangers()
+		if strangers {
 			x.listed = folderTimes{}
 			err = x.compare(ctx)
 		}
-		if err = cmp.Or(err, otherErr); err != nil {
+		if err != nil {
 			return err
 		}
 		x.looked = x.listed
@@ -280,28 +276,18 @@ type found struct {
 	archived bool
 }
 
-// files returns the transcripts in the folder of an agent, or the archives.
-func (a *agent) files(archived bool) (all []found, err error) {
-	folder, end := "sessions", extension
-	if archived {
-		folder, end = archiveFolder, extension+gzipExtension
-	}
-	files, err := fs.ReadDir(a.root.FS(), folder)
-	if archived && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, a.d.wrap("list sessions", filepath.Join(a.dir, folder), err, "check that this user may read it")
-	}
-	for _, file := range files {
-		f := found{file: file.Name(), archived: archived}
-		enc, ok := strings.CutSuffix(f.file, end)
-		if !ok {
-			continue
+// files returns the files of a kind.
+func (a *agent) files(kind int) (all []found, err error) {
+	k, archived := kinds[kind], kind == 1
+	for enc, err := range names(a.root, k.folder, k.ext) {
+		if err != nil {
+			return nil, a.listError(k.folder, err)
 		}
+		f := found{file: enc + k.ext, archived: archived}
 		if archived {
-			f.file = folder + "/" + f.file
+			f.file = k.folder + "/" + f.file
 		}
+		ok := false
 		if f.id, ok = a.idOf(f, enc); f.id == "" && !archived && filename.IsHashed(enc) {
 			f.id, ok = f.file, true
 		}
@@ -356,9 +342,6 @@ func (x *index) stat(id string) (found, error) {
 
 // live is stat for a session that must not be archived.
 func (a *agent) live(id string) (found, error) { return a.unarchived(a.stat(id)) }
-
-// live is the method of the agent for a session that is not being deleted.
-func (x *index) live(id string) (found, error) { return x.a.unarchived(x.stat(id)) }
 
 func (a *agent) unarchived(f found, err error) (found, error) {
 	if err == nil && f.archived {

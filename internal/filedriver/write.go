@@ -287,7 +287,7 @@ func (x *index) rewrite(sync bool) error {
 func (x *index) put(ctx context.Context, row driver.Row) error {
 	return x.hold(ctx, func() error {
 		ref := row.Ref()
-		f, err := x.live(row.ID)
+		f, err := x.a.unarchived(x.stat(row.ID))
 		if err != nil {
 			return err
 		}
