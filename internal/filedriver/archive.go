@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
@@ -41,13 +40,6 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return d.on(ctx, ref, func(a *agent) error {
 		return a.idx.hold(ctx, func() error { return a.idx.restore(ctx, ref) })
 	})
-}
-
-// at announces a step, so that a test can come between.
-func (d *Driver) at(step string) {
-	if d.step != nil {
-		d.step(step)
-	}
 }
 
 // archive is one try of [Driver.Archive]. The caller holds the turn lock. The file is
@@ -181,18 +173,6 @@ func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 	return nil
 }
 
-// takeTurn takes the turn lock of a session if it is free.
-func (x *index) takeTurn(id string) (release func(), err error) {
-	if x.a.d.opts.ReadOnly {
-		return nil, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
-	}
-	off := turnByte(id)
-	if err := x.lock.TryLock(off); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return nil, lockError(err)
-	}
-	return func() { _ = x.lock.Unlock(off) }, nil // a lock that stays ends with the process
-}
-
 // holdLog takes the append lock of a session with lock. The caller holds the lock of the
 // index.
 func (x *index) holdLog(ctx context.Context, o *openLog, lock func(*filelog.Log, context.Context) (func(), error)) (release func(), err error) {
@@ -200,61 +180,4 @@ func (x *index) holdLog(ctx context.Context, o *openLog, lock func(*filelog.Log,
 	defer cancel()
 	x.aside(func() { release, err = lock(o.log, short) })
 	return release, err
-}
-
-// deleteAt deletes each session that ends at a cursor and is without a turn. It settles
-// nothing, because sessions can be deleted on a full disk.
-func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) error {
-	var releases []func()
-	defer func() {
-		for _, release := range slices.Backward(releases) {
-			release()
-		}
-	}()
-	keep := func(id string) error {
-		f, err := x.stat(id)
-		if err != nil {
-			return err
-		}
-		release, err := x.takeTurn(id)
-		if err != nil {
-			return err
-		}
-		releases = append(releases, release)
-		if f.archived {
-			f.size, err = x.a.archivedSize(f)
-		} else {
-			ref := driver.Ref{Agent: x.a.name, ID: id}
-			var o *openLog
-			if o, err = x.a.acquire(ref); err != nil {
-				return err
-			}
-			x.a.d.at("delete: lock")
-			if release, err = x.holdLog(ctx, o, (*filelog.Log).Lock); err != nil {
-				return x.a.cause(ref, x.a.d.logs.release(o, err))
-			}
-			releases = append(releases, func() {
-				release()
-				_ = x.a.d.logs.release(o, nil) // nil stays nil
-			})
-			f.size, err = o.log.Size()
-		}
-		if err == nil && (f.size == 0 || f.size != int64(at)) {
-			err = driver.ErrConflict
-		}
-		return err
-	}
-	var errs []error
-	var ending []string
-	for _, id := range ids {
-		if err := keep(id); err != nil {
-			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(driver.Ref{Agent: x.a.name, ID: id}), err, "nothing was deleted; look at the session again"))
-			continue
-		}
-		ending = append(ending, id)
-	}
-	if len(ending) > 0 {
-		errs = append(errs, x.delete(ending, x.a.unlink))
-	}
-	return errors.Join(errs...)
 }

@@ -4,71 +4,42 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
-// agent is the folder of one agent.
-type agent struct {
-	d    *Driver
-	name string // empty if only its hashed folder is known
-	dir  string // for errors
-	root *os.Root
-	sess *os.Root // the folder of transcripts
-	idx  *index
-
-	sessFile *os.File // sess as a file, for filelog.Options.Folder
-
-	synced bool // this process has synced the names of the folders; guarded by index.mu
+func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(d.root.FS(), "agents")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, d.wrap("list agents", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
+	}
+	return entries, nil
 }
 
-// openFolder opens a folder below agents and reads its index.
-func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
-	a := &agent{d: d, name: name, dir: filepath.Join(d.dir, "agents", folder)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.close())
+// hasSessions reports whether there is a transcript or an archive in an agent's
+// folder.
+func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
+	_, ours := DecodeName(agent.Name())
+	if !ours && !filename.IsHashed(agent.Name()) || !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
+		return false, nil // it belongs to another process
+	}
+	for _, k := range kinds {
+		if has, err := d.hasFiles("agents/"+agent.Name()+"/"+k.folder, k.ext); has || err != nil {
+			return has, err
 		}
-	}()
-	for _, dir := range []string{"agents", "agents/" + folder} {
-		if err := d.folder(dir, false); err != nil {
-			return nil, err
-		}
 	}
-	if err := d.transcriptFolder("agents/" + folder); err != nil {
-		return nil, err
-	}
-	if a.root, err = d.root.OpenRoot("agents/" + folder); err == nil {
-		a.sess, err = a.root.OpenRoot("sessions")
-	}
-	if err == nil {
-		a.sessFile, err = a.sess.Open(".")
-	}
-	if err != nil {
-		return nil, d.wrap("open agent", a.dir, err, "check that it is a folder that this user may use")
-	}
-	a.idx, err = openIndex(a)
-	return a, err
+	return false, nil
 }
 
-func (a *agent) close() error {
-	var errs []error
-	if a.idx != nil {
-		errs = append(errs, a.idx.close())
+func (d *Driver) hasFiles(folder, ext string) (bool, error) {
+	for _, err := range names(d.root, folder, ext) {
+		return err == nil, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
 	}
-	if a.sessFile != nil {
-		errs = append(errs, a.sessFile.Close())
-	}
-	for _, r := range []*os.Root{a.sess, a.root} {
-		if r != nil {
-			errs = append(errs, r.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return false, nil
 }
 
 // folder checks that name, below the store's folder, is a folder and not a link, and

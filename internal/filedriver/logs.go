@@ -8,32 +8,41 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
-// logs keeps the logs that are in use open, and some that were in use lately.
-type logs struct {
-	d     *Driver
-	limit int // how many unused ones stay open
-	// failed is (*filelog.Log).Failed, but in tests.
-	failed func(*filelog.Log) *driver.NotDurableError
-
-	mu     sync.Mutex // guards the fields below; never held while a log is synced
-	open   map[driver.Ref]*openLog
-	uses   uint64 // calls of acquire
-	closed bool   // by close
+func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
+	for range tries {
+		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) { // the latter: it names nothing
+			return o, err
+		}
+		if _, err := a.live(ref.ID); err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
 }
 
-type openLog struct {
-	ref     driver.Ref
-	log     *filelog.Log
-	users   int
-	used    uint64 // logs.uses at its last use
-	evicted bool   // a call was to close it since its last use
-	stale   bool   // its file was removed, and its last user closes it
+// cause returns the error of a released log: why the log was replaced.
+func (a *agent) cause(ref driver.Ref, err error) error {
+	if !errors.Is(err, filelog.ErrReplaced) {
+		return err
+	}
+	a.d.setMark(ref, mark{}) // the caller knows
+	_, liveErr := a.live(ref.ID)
+	_, failed := errors.AsType[*driver.NotDurableError](err)
+	switch {
+	case errors.Is(liveErr, driver.ErrArchived) && failed:
+		return fmt.Errorf("%w: %w", liveErr, err)
+	case errors.Is(liveErr, driver.ErrArchived):
+		return liveErr
+	case errors.Is(liveErr, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 }
 
 func newLogs(d *Driver, limit int) *logs {

@@ -10,14 +10,6 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A mark tells a transcript from another one of its name, which was imported again with
-// the same header for example. It is for logs that are closed: an open one notices by
-// itself that its file was replaced. The zero mark fits every transcript.
-type mark struct {
-	size int64  // of the beginning that it is about; below 0 no transcript fits
-	sum  uint64 // of the first and the last bytes of the beginning
-}
-
 const marked = 4 << 10 // the bytes of a mark at each end
 
 func markOf(r io.ReaderAt, size int64) mark {
@@ -69,23 +61,6 @@ func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
 		return madeAgain(ref.ID)
 	}
 	return nil
-}
-
-// isAnother reports whether a transcript is not the one that this driver knows: the next
-// call that opens it returns the error.
-func (a *agent) isAnother(f found) bool {
-	ref := driver.Ref{Agent: a.name, ID: f.id}
-	if o, err := a.d.logs.acquire(ref, closedLog); err == nil {
-		_, _, err = o.log.TrySize()
-		_ = a.d.logs.release(o, nil) // nil stays nil
-		return errors.Is(err, filelog.ErrReplaced)
-	}
-	o, err := a.open(f)
-	if err != nil {
-		return false
-	}
-	defer o.close()
-	return !a.d.mark(ref).fits(o)
 }
 
 func madeAgain(id string) error {

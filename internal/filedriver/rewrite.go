@@ -61,31 +61,3 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	}
 	return errors.Join(x.a.cause(ref, err), x.finishErases())
 }
-
-// finishErases makes the rows anew of sessions whose lines were replaced, and
-// removes the old ones.
-func (x *index) finishErases() error {
-	for id := range x.erases {
-		x.doubt(id) // a concurrent row may be of the old lines
-		x.check(id)
-	}
-	if len(x.erases) == 0 {
-		return nil
-	}
-	all := x.erases
-	x.erases = map[string]bool{}
-	err := x.rewrite(true)
-	if err != nil {
-		x.erases = all
-	}
-	return err
-}
-
-// doubt makes the next look at a session make its row anew.
-func (x *index) doubt(id string) {
-	if e := x.find(id); e != nil {
-		n := *e
-		n.size, n.n, n.row = unseen, 0, nil
-		x.set(&n)
-	}
-}

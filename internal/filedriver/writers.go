@@ -4,15 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"time"
 
 	"github.com/convolog/convolog/session/driver"
 )
-
-// busyWait is how long an append waits for the lock of the index, and how long a
-// writer waits for a transcript. Others hold these locks for moments; a stopped
-// process must not stop this one.
-const busyWait = 500 * time.Millisecond
 
 // openWriter adds this process to the writers that the index names, before its first
 // append.
@@ -65,60 +59,5 @@ func (x *index) closeWriter(ids []string) {
 	})
 	if err != nil {
 		x.a.d.log.Warn("the index was not brought up to date; other processes compare it with the transcripts", "folder", x.a.dir, "err", err)
-	}
-}
-
-// isAlive reports whether a writer may still append. Where the system cannot tell, all
-// writers count as alive; a store that is read-only takes them for dead.
-func (x *index) isAlive(by int64) bool {
-	if own := by == x.by.Load(); own || x.lock == nil {
-		return own
-	}
-	held, err := x.lock.Held(by)
-	return held || err != nil && !x.a.d.opts.ReadOnly
-}
-
-// seekDead makes compare look at all transcripts once for each writer that has died: it
-// may have appended to sessions whose rows are older.
-func (x *index) seekDead() error {
-	dead := func() (all []int64) {
-		for by, known := range x.writers {
-			if !known && !x.isAlive(by) {
-				all = append(all, by)
-			}
-		}
-		return all
-	}
-	if len(dead()) == 0 {
-		return nil
-	}
-	if err := x.refresh(); err != nil { // a writer that closes takes its name away first
-		return err
-	}
-	for _, by := range dead() {
-		x.writers[by], x.lost = true, true
-	}
-	return nil
-}
-
-// change adds a line that makes every process look at the files of a session until
-// its next row. The caller holds the lock of the index.
-func (x *index) change(id string) error { return x.write(record{Change: id}) }
-
-// putRow writes the row of a session. The caller holds the lock of the index.
-func (x *index) putRow(row driver.Row) error { return x.write(record{Row: &row}) }
-
-// putLate is putRow after a change that is done. If the index has no room, the line of
-// the change makes readers look at the files.
-func (x *index) putLate(row driver.Row) {
-	if err := x.putRow(row); err != nil {
-		x.a.d.log.Warn("the row of a session was not written; readers look at its files", "folder", x.a.dir, "session", row.ID, "err", err)
-	}
-}
-
-// putChecked is putLate for the row of a session as its transcript is now.
-func (x *index) putChecked(ref driver.Ref) {
-	if row, err := x.checked(ref); err == nil {
-		x.putLate(row)
 	}
 }

@@ -7,6 +7,47 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
+// Recover makes a Log whose sync failed usable again. On one that has not
+// failed it is [Log.Flush].
+//
+// When the error is nil, everything this Log has ever acknowledged is on stable
+// storage, and so is everything else that is in the file now. That includes the
+// lines of the calls that failed: each batch is there whole or not at all, and a
+// caller that must know appends it again under a condition. Calls that still
+// waited for the failed sync return nil.
+//
+// Neither syncing again nor writing the same bytes again would do: the kernel calls
+// pages clean that it could not write, and an extent can stay unwritten below a page
+// that reads well. Recover therefore copies the whole file to blocks of its own,
+// through memory, with this Log's unsynced lines laid over the content of the file.
+// It syncs the copy, gives it the file's name and syncs the folder. This Log
+// continues in the copy; the package comment covers other Logs of the old file.
+//
+// Under [driver.SyncNever] a Log keeps no lines in memory, and the copy is as good as
+// the page cache.
+//
+// After an error the Log is as it was, and Recover may be called again; the
+// error has the number of bytes for a copy. The context is honoured until the
+// copy begins.
+func (l *Log) Recover(ctx context.Context) error {
+	const op = "recover"
+	if l.Failed() == nil && !l.opts.ReadOnly {
+		return l.flush(ctx, op)
+	}
+	if err := l.begin(op); err != nil {
+		return err
+	}
+	defer l.ops.Done()
+	w, err := l.locked(ctx, op, func() (written, error) {
+		s, err := l.cure(ctx, op, true)
+		return written{cured: s}, err
+	})
+	if err != nil || w.cured.Bytes > 0 { // all of a copy of its own is on stable storage
+		return err
+	}
+	return l.flush(ctx, op)
+}
+
 // Flush puts everything that is in the file on stable storage, by whomever it was
 // written and whatever the policy, and cures the file if it bears the mark of a failed
 // sync. It fails with [ErrReplaced] when the name no longer refers to this file. When

@@ -2,12 +2,26 @@ package filelog
 
 import (
 	"context"
+	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
 )
+
+// settleDebts returns the error of a lookup. If another file has the name, the
+// lines that this Log has acknowledged and not synced must be in that file: if
+// they are not, a sync of this Log has failed, and its caller must not just open
+// the name anew.
+func (l *Log) settleDebts(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.Interval() == 0 {
+		return err
+	}
+	if failed := l.sync(ctx, l.owed()); failed != nil {
+		return refusal(failed)
+	}
+	return err
+}
 
 // maxSyncs is how many syncs this process runs at once, of all its Logs. More
 // do not make a disk faster; they make the slowest wait longer, and each takes
@@ -16,16 +30,6 @@ const maxSyncs = 16
 
 // syncs has a place for each of them. A Log does at most one sync at a time.
 var syncs = make(chan struct{}, maxSyncs)
-
-// Failed returns the first failed sync of this Log since it was opened or
-// recovered, or nil: a sync of a call or one in the background. A Log that has
-// failed acknowledges nothing more before [Log.Recover], and only it has the
-// cause: opened again, the file looks sound.
-func (l *Log) Failed() *driver.NotDurableError {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failed
-}
 
 // wrote records a write and returns its number. It keeps a copy of data, if that
 // is known, until a sync has covered it. The caller holds the append lock.
@@ -170,76 +174,6 @@ func (l *Log) syncNow(s *Synced) {
 		l.synced, l.dirty = target, later
 		l.unsynced.drop(owed)
 	}
-}
-
-const (
-	// maxUnsynced is how many bytes a Log keeps in memory because a cure may
-	// have to write them again. An Append that exceeds it syncs, whatever the
-	// interval.
-	maxUnsynced = 8 << 20
-	// maxSpare is how large a buffer a Log keeps while it is empty.
-	maxSpare = 256 << 10
-)
-
-// unsynced holds copies of the lines this Log has written since its last good
-// sync: after a failed sync the kernel may forget them at any time. Log.mu
-// guards it. A copy of the struct stays readable without Log.mu until the next
-// drop, which only the leader of a sync makes.
-type unsynced struct {
-	parts []part // in the order of writing, as in the file
-	data  []byte // of all parts, one after the other
-}
-
-// A part is one write: where it went and how many bytes it had.
-type part struct {
-	off int64
-	n   int
-}
-
-func (u *unsynced) add(off int64, data []byte) {
-	u.parts = append(u.parts, part{off, len(data)})
-	u.data = append(u.data, data...)
-}
-
-// drop forgets the parts that it began with once. Later parts stay.
-func (u *unsynced) drop(first unsynced) {
-	u.parts = slices.Delete(u.parts, 0, len(first.parts))
-	u.data = slices.Delete(u.data, 0, len(first.data))
-	if len(u.parts) == 0 && cap(u.data) > maxSpare {
-		*u = unsynced{}
-	}
-}
-
-// end returns the offset after the last part, or 0.
-func (u *unsynced) end() int64 {
-	if len(u.parts) == 0 {
-		return 0
-	}
-	last := u.parts[len(u.parts)-1]
-	return last.off + int64(last.n)
-}
-
-// overlay lays the parts over p, which a file holds at off. It fails if p holds
-// foreign bytes in the place of a part: a lost write leaves NULs, never other
-// bytes.
-func (u *unsynced) overlay(p []byte, off int64) error {
-	data, end := u.data, off+int64(len(p))
-	for _, part := range u.parts {
-		want := data[:part.n]
-		data = data[part.n:]
-		lo, hi := max(off, part.off), min(end, part.off+int64(part.n))
-		if lo >= hi {
-			continue
-		}
-		got, want := p[lo-off:hi-off], want[lo-part.off:hi-part.off]
-		for i, b := range got {
-			if b != want[i] && b != 0 {
-				return errOthers
-			}
-		}
-		copy(got, want)
-	}
-	return nil
 }
 
 // Unsynced returns the offset of the first byte that this Log has written and
