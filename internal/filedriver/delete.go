@@ -85,7 +85,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	if x.deletes[ids[0]] {
 		return err
 	}
-	// The index has no room for the lines. Removed files make some. If a kill comes before
+	// There is no room for the lines in the index. Removed files make some. If a kill comes before
 	// the index is rewritten, the mark makes the next writer do it.
 	for _, rec := range recs {
 		x.apply(line{record: rec})
@@ -96,7 +96,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	return err
 }
 
-// mentions reports whether the index has a row or the deletion of a session, whose
+// mentions reports whether the index contains the row or the deletion of a session, whose
 // transcript may be gone.
 func (x *index) mentions(id string) bool {
 	x.mu.Lock()

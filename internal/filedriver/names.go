@@ -18,7 +18,7 @@ const (
 )
 
 // kinds are the folders of an agent that hold sessions, and the ends of the names there.
-// While a session has a transcript its archive does not count.
+// Next to a transcript an archive does not count.
 var kinds = [2]struct{ folder, ext string }{{"sessions", extension}, {archiveFolder, extension + gzipExtension}}
 
 // EncodeName returns the file name of an agent or a session ID: lower-case
@@ -44,8 +44,8 @@ func fileName(id string) string {
 // archiveName returns the name of a session's archive in the folder of its agent.
 func archiveName(id string) string { return archiveFolder + "/" + fileName(id) + gzipExtension }
 
-// names yields the names in a folder that end with ext, without it. Anything else than a
-// folder has none.
+// names yields the names in a folder that end with ext, without it. It yields
+// nothing if there is no folder.
 func names(root *os.Root, folder, ext string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		info, err := root.Lstat(folder)

@@ -81,21 +81,7 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 
 // beginRead is beginScan with a file of its own.
 func (d *Driver) beginRead(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
-	o, err := d.openToRead(ctx, ref)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	return o, o.size, func(err error) error {
-		o.close()
-		if errors.Is(err, filelog.ErrReplaced) {
-			err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
-		}
-		return err
-	}, nil
-}
-
-// openToRead opens the transcript of a session, or its archive.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (o *opened, err error) {
+	var o *opened
 	err = d.on(ctx, ref, func(a *agent) error {
 		for range tries {
 			f, err := a.stat(ref.ID)
@@ -108,5 +94,14 @@ func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (o *opened, err
 		}
 		return d.notFound(ref)
 	})
-	return o, err
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return o, o.size, func(err error) error {
+		o.close()
+		if errors.Is(err, filelog.ErrReplaced) {
+			err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
+		}
+		return err
+	}, nil
 }

@@ -64,7 +64,18 @@ func (x *index) rowOf(ref driver.Ref, f found) (driver.Row, error) {
 			return row, nil
 		}
 	}
-	err := x.look(f)                   // said in the log
+	if f.archived {
+		return x.a.describe(f, driver.Row{})
+	}
+	e, h, err := x.a.header(f) // a look would read all lines
+	if err == nil {
+		row := driver.Row{ID: f.id, Agent: x.a.name, Owner: h.Owner, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
+		if e.ID == f.id { // else opening it reports the error
+			row.Gen = h.Gen
+		}
+		return row, nil
+	}
+	_ = x.look(f)                      // said in the log
 	if e := x.find(ref.ID); e != nil { // its lines can be read
 		if row, ok := x.stored(e); ok {
 			return row, nil

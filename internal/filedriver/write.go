@@ -217,7 +217,7 @@ func (x *index) change(id string) error { return x.write(record{Change: id}) }
 // putRow writes the row of a session. The caller holds the lock of the index.
 func (x *index) putRow(row driver.Row) error { return x.write(record{Row: &row}) }
 
-// putLate is putRow after a change that is done. If the index has no room, the line of
+// putLate is putRow after a change that is done. If there is no room for it, the line of
 // the change makes readers look at the files.
 func (x *index) putLate(row driver.Row) {
 	if err := x.putRow(row); err != nil {
