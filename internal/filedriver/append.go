@@ -5,71 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
-	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
-
-// with calls f with the open log of a session.
-func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *openLog) error) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	a, err := d.agent(ref.Agent) // an open log has a name that was checked
-	if err != nil {
-		if a, err = d.existing(ref); err != nil {
-			return err
-		}
-	}
-	o, err := a.acquire(ref)
-	if err != nil {
-		return err
-	}
-	return a.cause(ref, d.logs.release(o, f(a, o)))
-}
-
-// tries is how often a lookup is repeated because the session was archived and
-// restored during it.
-const tries = 100
-
-func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
-	for range tries {
-		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
-		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) { // the latter: it names nothing
-			return o, err
-		}
-		if _, err := a.live(ref.ID); err != nil {
-			return nil, err
-		}
-	}
-	return nil, err
-}
-
-// cause returns the error of a released log: why the log was replaced.
-func (a *agent) cause(ref driver.Ref, err error) error {
-	if !errors.Is(err, filelog.ErrReplaced) {
-		return err
-	}
-	a.d.forgetIdentity(ref) // the caller knows
-	_, liveErr := a.live(ref.ID)
-	_, failed := errors.AsType[*driver.NotDurableError](err)
-	switch {
-	case errors.Is(liveErr, driver.ErrArchived) && failed:
-		return fmt.Errorf("%w: %w", liveErr, err)
-	case errors.Is(liveErr, driver.ErrArchived):
-		return liveErr
-	case errors.Is(liveErr, fs.ErrNotExist):
-		return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
-	}
-	return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
-}
 
 // Append implements [driver.Driver], once the index names this process as a writer.
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
-		if !a.idx.named.Load() {
+		if a.idx.by.Load() == 0 {
 			err = a.idx.openWriter(ctx)
 		}
 		if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
@@ -43,13 +42,6 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	})
 }
 
-// at announces a step, so that a test can come between.
-func (d *Driver) at(step string) {
-	if d.step != nil {
-		d.step(step)
-	}
-}
-
 // archive is one try of [Driver.Archive]. The caller holds the turn lock. The file is
 // made under the lock of the index, so that a deletion or an erase finds it.
 func (x *index) archive(ctx context.Context, ref driver.Ref, at driver.Cursor) (err error) {
@@ -66,13 +58,17 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, at driver.Cursor) (
 		if err != nil {
 			return err
 		}
+		file, err := x.a.sess.Lstat(fileName(ref.ID)) // every byte is committed
 		release()
+		if err != nil {
+			return err
+		}
 		row, err := x.rowToArchive(ref, at)
 		if err == nil {
 			err = x.a.removeBeside(ref.ID)
 		}
 		if err == nil {
-			p, err = x.a.newPacked(row)
+			p, err = x.a.newPacked(row, file)
 		}
 		return err
 	})
@@ -114,7 +110,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 		return err
 	}
 	defer release()
-	if size, err := o.log.Size(); err != nil || !p.holds(o.log, size) {
+	if file, err := x.a.sess.Lstat(fileName(ref.ID)); err != nil || !p.holds(file) {
 		return errors.Join(err, errGrown)
 	}
 	x.a.d.at("archive: change line")
@@ -131,7 +127,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	}
 	if err != nil {
 		_ = x.a.removeBeside(ref.ID) // it does not count
-		_ = x.putChecked(ref)
+		x.putChecked(ref)
 		return x.a.notArchived(ref, err)
 	}
 	x.a.d.at("archive: sync folder")
@@ -139,9 +135,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	err = errors.Join(filelog.RemoveTemps(x.a.sess, fileName(ref.ID)), filelog.SyncDir(x.a.sess, "."))
 	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("archive: row")
-	if rowErr := x.putRow(p.row); rowErr != nil {
-		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
-	}
+	x.putLate(p.row)
 	return err
 }
 
@@ -175,22 +169,8 @@ func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 	}
 	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("restore: row")
-	if err := x.putChecked(ref); err != nil {
-		x.a.d.log.Warn("the row of a restored session was not written; readers look at its transcript", "folder", x.a.dir, "session", ref.ID, "err", err)
-	}
+	x.putChecked(ref)
 	return nil
-}
-
-// takeTurn takes the turn lock of a session if it is free.
-func (x *index) takeTurn(id string) (release func(), err error) {
-	if x.a.d.opts.ReadOnly {
-		return nil, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
-	}
-	off := turnByte(id)
-	if err := x.lock.TryLock(off); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return nil, lockError(err)
-	}
-	return func() { _ = x.lock.Unlock(off) }, nil // a lock that stays ends with the process
 }
 
 // holdLog takes the append lock of a session with lock. The caller holds the lock of the
@@ -200,61 +180,4 @@ func (x *index) holdLog(ctx context.Context, o *openLog, lock func(*filelog.Log,
 	defer cancel()
 	x.aside(func() { release, err = lock(o.log, short) })
 	return release, err
-}
-
-// deleteAt deletes each session that ends at a cursor and is without a turn. It settles
-// nothing, because sessions can be deleted on a full disk.
-func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) error {
-	var releases []func()
-	defer func() {
-		for _, release := range slices.Backward(releases) {
-			release()
-		}
-	}()
-	keep := func(id string) error {
-		f, err := x.stat(id)
-		if err != nil {
-			return err
-		}
-		release, err := x.takeTurn(id)
-		if err != nil {
-			return err
-		}
-		releases = append(releases, release)
-		if f.archived {
-			f.size, err = x.a.archivedSize(f)
-		} else {
-			ref := driver.Ref{Agent: x.a.name, ID: id}
-			var o *openLog
-			if o, err = x.a.acquire(ref); err != nil {
-				return err
-			}
-			x.a.d.at("delete: lock")
-			if release, err = x.holdLog(ctx, o, (*filelog.Log).Lock); err != nil {
-				return x.a.cause(ref, x.a.d.logs.release(o, err))
-			}
-			releases = append(releases, func() {
-				release()
-				_ = x.a.d.logs.release(o, nil) // nil stays nil
-			})
-			f.size, err = o.log.Size()
-		}
-		if err == nil && (f.size == 0 || f.size != int64(at)) {
-			err = driver.ErrConflict
-		}
-		return err
-	}
-	var errs []error
-	var ending []string
-	for _, id := range ids {
-		if err := keep(id); err != nil {
-			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(driver.Ref{Agent: x.a.name, ID: id}), err, "nothing was deleted; look at the session again"))
-			continue
-		}
-		ending = append(ending, id)
-	}
-	if len(ending) > 0 {
-		errs = append(errs, x.delete(ending, x.a.unlink))
-	}
-	return errors.Join(errs...)
 }

@@ -5,17 +5,69 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
-	"path/filepath"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
-// blobFolder is where package blobs keeps media, in the folder of an agent: a folder
-// for each session, by the same name as its transcript.
-const blobFolder = "blobs"
+// deleteAt deletes each session that ends at a cursor and is without a turn. It settles
+// nothing, because sessions can be deleted on a full disk.
+func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) error {
+	var releases []func()
+	defer func() {
+		for _, release := range slices.Backward(releases) {
+			release()
+		}
+	}()
+	keep := func(id string) error {
+		f, err := x.stat(id)
+		if err != nil {
+			return err
+		}
+		release, err := x.takeTurn(id)
+		if err != nil {
+			return err
+		}
+		releases = append(releases, release)
+		if f.archived {
+			f.size, err = x.a.archivedSize(f)
+		} else {
+			ref := driver.Ref{Agent: x.a.name, ID: id}
+			var o *openLog
+			if o, err = x.a.acquire(ref); err != nil {
+				return err
+			}
+			x.a.d.at("delete: lock")
+			if release, err = x.holdLog(ctx, o, (*filelog.Log).Lock); err != nil {
+				return x.a.cause(ref, x.a.d.logs.release(o, err))
+			}
+			releases = append(releases, func() {
+				release()
+				_ = x.a.d.logs.release(o, nil) // nil stays nil
+			})
+			f.size, err = o.log.Size()
+		}
+		if err == nil && (f.size == 0 || f.size != int64(at)) {
+			err = driver.ErrConflict
+		}
+		return err
+	}
+	var errs []error
+	var ending []string
+	for _, id := range ids {
+		if err := keep(id); err != nil {
+			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(driver.Ref{Agent: x.a.name, ID: id}), err, "nothing was deleted; look at the session again"))
+			continue
+		}
+		ending = append(ending, id)
+	}
+	if len(ending) > 0 {
+		errs = append(errs, x.delete(ending, x.a.unlink))
+	}
+	return errors.Join(errs...)
+}
 
 // delete removes sessions for good: their lines in the index come first, so that
 // any process that finds one finishes a killed deletion. Remove removes the files
@@ -26,120 +78,64 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 		recs[i] = record{Delete: id}
 	}
 	const unknown = "it is not known whether the session is deleted: delete it again"
-	if err := x.announce("delete session", unknown, x.a.d.opts.Sync != driver.SyncNever, recs...); err != nil {
+	err := x.announce("delete session", unknown, x.a.d.opts.Sync != driver.SyncNever, recs...)
+	if err == nil {
+		return x.finishDeletes(ids, remove)
+	}
+	if x.deletes[ids[0]] {
 		return err
 	}
-	return x.finishDeletes(ids, remove)
-}
-
-// Modes of an index. By the bit of deleteMode Open finds one with a deletion or an
-// erase to finish without reading it.
-const (
-	indexMode  fs.FileMode = 0o600
-	deleteMode             = indexMode | fs.ModeSticky
-)
-
-// announce marks an index and writes the lines of deletions or of an erase. A
-// rewritten index keeps the mark only while there is a deletion to finish. If the
-// lines must be synced and that fails, fix is the way out.
-func (x *index) announce(op, fix string, sync bool, recs ...record) error {
-	_ = x.a.root.Chmod(indexName, deleteMode)
-	x.a.d.at("index: marked")
-	if err := x.write(recs...); err != nil || !sync {
-		return err
+	// There is no room for the lines in the index. Removed files make some. If a kill comes before
+	// the index is rewritten, the mark makes the next writer do it.
+	for _, rec := range recs {
+		x.apply(line{record: rec})
 	}
-	return x.fail(op, x.file.Sync(), fix)
-}
-
-// isDeleting reports whether a session is deleted and has files that could not be
-// removed.
-func (x *index) isDeleting(id string) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.refresh() == nil && x.deletes[id]
-}
-
-// finishDeletes removes the files of sessions that the index lists as deleted,
-// and every line about them.
-func (x *index) finishDeletes(ids []string, remove func(id string) error) error {
-	const again = "delete it again when the cause is gone, so that no word of it stays"
-	all, left := x.deletes, maps.Clone(x.deletes)
-	var errs []error
-	failed := func(path string, err error, fix string) {
-		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the session is not listed any more; "+fix))
-	}
-	for _, id := range ids {
-		ref := driver.Ref{Agent: x.a.name, ID: id}
-		x.a.d.logs.drop(ref)
-		x.a.d.at("delete: remove")
-		var err error
-		if x.aside(func() { err = remove(id) }); err != nil {
-			failed(x.a.d.Path(ref), err, "delete it again, or remove the file by hand")
-			continue
-		}
-		delete(left, id)
-	}
-	if len(left) == len(all) {
-		return errors.Join(errs...)
-	}
-	durable := x.a.d.opts.Sync != driver.SyncNever
-	if durable {
-		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
-			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				failed(filepath.Join(x.a.dir, folder), err, again)
-				return errors.Join(errs...)
-			}
-		}
-	}
-	_ = x.compare(context.Background()) // a transcript may have been put there meanwhile; after an error the next call compares again
-	x.deletes = left
-	x.a.d.at("delete: rewrite")
-	if err := x.rewrite(durable); err != nil {
-		x.deletes = all
-		failed(filepath.Join(x.a.dir, indexName), err, again)
-	}
-	return errors.Join(errs...)
-}
-
-// remove removes the files of a session. It holds the append lock, so that no copy
-// replaces the transcript. It makes no copy itself, even after a failed sync: a
-// full disk must not keep the file.
-func (a *agent) remove(id string, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	for {
-		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: driver.SyncNever, Folder: a.sessFile})
-		if err != nil {
-			info, statErr := a.sess.Lstat(fileName(id))
-			if statErr == nil && info.Mode().IsRegular() && !errors.Is(err, fs.ErrPermission) {
-				return err // another process may hold its lock
-			}
-			return a.unlink(id)
-		}
-		a.d.at("delete: lock")
-		release, err := l.Lock(ctx)
-		if err == nil {
-			err = a.unlink(id)
-			release()
-		}
-		if closeErr := l.Close(); !errors.Is(err, filelog.ErrReplaced) { // else a copy has taken its place
-			return cmp.Or(err, closeErr)
-		}
-	}
-}
-
-// unlink removes the transcript and the archive of a session, if they exist, and
-// leftover copies of killed processes.
-func (a *agent) unlink(id string) error {
-	name := fileName(id)
-	err := a.sess.Remove(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
-	if err == nil { // files next to the transcript; package blobs relies on the order
-		blobs := blobFolder + "/" + EncodeName(id)
-		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), a.root.RemoveAll(blobs), "")
+	if err = x.finishDeletes(ids, remove); err != nil {
+		err = cmp.Or(x.forget(), err) // the file does not list them as deleted
 	}
 	return err
+}
+
+// mentions reports whether the index contains the row or the deletion of a session, whose
+// transcript may be gone.
+func (x *index) mentions(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.refresh() == nil && (x.deletes[id] || x.find(id) != nil)
+}
+
+// Delete implements [driver.Driver]. Like a delete without a condition, one with a
+// condition copies nothing, even after a failed sync.
+func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	var errs []error
+	of := map[*agent][]string{}
+	for _, ref := range refs {
+		if strings.HasPrefix(ref.Agent, "_") {
+			if err := d.sweepAll(); err != nil {
+				return err
+			}
+		}
+		a, err := d.existing(ref)
+		if err == nil {
+			if _, err = a.stat(ref.ID); errors.Is(err, fs.ErrNotExist) && a.idx.mentions(ref.ID) {
+				err = nil
+			}
+		}
+		if errs = append(errs, err); err == nil {
+			of[a] = append(of[a], ref.ID)
+		}
+	}
+	for a, ids := range of {
+		errs = append(errs, a.idx.hold(ctx, func() error {
+			if at >= 0 {
+				return a.idx.deleteAt(ctx, ids, at)
+			}
+			return a.idx.delete(ids, func(id string) error { return a.remove(id, 20*busyWait) })
+		}))
+	}
+	return errors.Join(errs...)
 }

@@ -243,7 +243,7 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	inTheWay := path + ".tmp-0123456789abcdef"
 	require.NoError(t, os.Mkdir(inTheWay, 0o700))
 	d = open(t, dir, nil)
-	require.Error(t, d.Put(t.Context(), driver.Row{ID: "a", Agent: "main"}), "not before the erase is finished")
+	require.NoError(t, d.Put(t.Context(), driver.Row{ID: "a", Agent: "main"}))
 	require.NotEmpty(t, wordsIn(t, dir))
 	require.NoError(t, d.Close())
 	require.NoError(t, os.Remove(inTheWay))

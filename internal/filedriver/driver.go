@@ -1,25 +1,21 @@
 package filedriver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/convolog/convolog/internal/filelog"
-	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -68,10 +64,10 @@ type Driver struct {
 
 	watches *watches
 
-	mu      sync.Mutex            // guards the fields below
-	agents  map[string]*agent     // by their names
-	ids     map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
-	closing context.Context       //nolint:containedctx // done when Close begins
+	mu      sync.Mutex          // guards the fields below
+	agents  map[string]*agent   // by their names
+	marks   map[driver.Ref]mark // of transcripts that were opened
+	closing context.Context     //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way
 
@@ -80,84 +76,119 @@ type Driver struct {
 	step func(name string) // called at each step of an archive or a delete; nil but in tests
 }
 
-var _ driver.Driver = (*Driver)(nil)
+// agent is the folder of one agent.
+type agent struct {
+	d    *Driver
+	name string // empty if only its hashed folder is known
+	dir  string // for errors
+	root *os.Root
+	sess *os.Root // the folder of transcripts
+	idx  *index
 
-// Open opens a folder, which is made unless opts says read-only. The error
-// names the folder and what to do about it.
-func Open(dir string, opts *Options) (*Driver, error) {
-	d := &Driver{dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}}
-	d.closing, d.close = context.WithCancel(context.Background())
-	if opts != nil {
-		d.opts = *opts
-	}
-	d.log = cmp.Or(d.opts.Logger, slog.New(slog.DiscardHandler))
-	if !d.opts.ReadOnly {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, d.wrap("open store", dir, err, "choose a folder that this user can write")
-		}
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		fix := "choose a folder that this user can read"
-		if errors.Is(err, fs.ErrNotExist) {
-			fix = "nothing is stored there yet; open it without ReadOnly to begin"
-		}
-		return nil, d.wrap("open store", dir, err, fix)
-	}
-	d.root = root
-	d.watches = &watches{d: d, all: map[*watch]bool{}}
-	d.logs = newLogs(d, cmp.Or(d.opts.OpenFiles, 128))
-	for _, step := range []func() error{d.refuseForeign, d.prepare, d.finishDeletes} {
-		if err := step(); err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-	}
-	return d, nil
+	sessFile *os.File // sess as a file, for filelog.Options.Folder
+
+	synced bool // this process has synced the names of the folders; guarded by index.mu
 }
 
-// prepare makes the missing folders of a store, and checks the others.
-func (d *Driver) prepare() error {
-	if d.opts.ReadOnly {
-		return nil
-	}
-	if !d.opts.SingleProcess {
-		if err := filelog.CheckFS(d.root); err != nil {
-			return fmt.Errorf("%w (or set Options.SingleProcess if no other process uses the store)", err)
-		}
-	}
-	if err := d.shutStore(); err != nil {
-		return err
-	}
-	return d.folder("agents", true)
+// An index is the list of an agent's sessions, as the package comment describes it.
+//
+// All transcripts are compared with their rows once if the index is missing or damaged,
+// if its first line names another boot of the system, or if a writer that it names has
+// died: any of its rows may be old or lost then. Therefore only lines of a deletion and
+// an erase need a sync.
+//
+// Writers hold a lock byte of the file sessions.lock, which also has one byte
+// for each living writer. Readers take no lock. A writer also rewrites the log
+// into a new file when more than half of it is of no use.
+type index struct {
+	a    *agent
+	lock *filelog.LockFile // a store that is read-only only looks at its bytes; nil if it may not
+
+	mu sync.Mutex // guards the fields below; taken after the lock
+	rows
+	file    *os.File        // nil if missing
+	info    fs.FileInfo     // of file
+	applied int64           // offset after the last line that was applied
+	version int             // of the file; 0 if its first line does not say
+	by      atomic.Int64    // this process as a writer; 0 before its first append
+	writers map[int64]bool  // open ones; true if found dead, and all transcripts compared
+	changes map[string]bool // sessions whose files count until their next row
+	deletes map[string]bool // begun and perhaps not finished
+	erases  map[string]bool // the same
+	remake  bool            // the next writer must rewrite the file
+	said    folderTimes     // the last ones in the file
+	learned
 }
 
-// finishDeletes opens the agents with a deletion that a kill has cut short: no word
-// of the session may stay. If nothing in a folder names its agent, as its name is
-// hashed and its index is damaged, the first call for that agent finishes it: an
-// index is not written without the name.
-func (d *Driver) finishDeletes() error {
-	agents, err := d.agentFolders()
-	if err != nil || d.opts.ReadOnly {
-		return err
-	}
-	for _, folder := range agents {
-		if info, err := d.root.Lstat("agents/" + folder.Name() + "/" + indexName); err != nil || info.Mode()&fs.ModeSticky == 0 {
-			continue
-		}
-		name, err := d.agentName(context.Background(), folder.Name())
-		switch {
-		case err != nil:
-		case name == "":
-			d.log.Warn("a deletion or an erase was not finished: the name of its agent is not known; the first call for that agent finishes it", "folder", folder.Name())
-		default:
-			_, err = d.agent(name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// learned holds the findings of a process in the transcripts themselves.
+type learned struct {
+	lost bool     // all transcripts are to be compared with their rows
+	news []string // sessions whose rows the next writer must add
+	// When the folders of transcripts and archives were changed last before their
+	// names were compared with the rows.
+	listed folderTimes
+	looked folderTimes // the same, if this process itself has looked at the names
 }
+
+// logs keeps the logs that are in use open, and some that were in use lately.
+type logs struct {
+	d     *Driver
+	limit int // how many unused ones stay open
+	// failed is (*filelog.Log).Failed, but in tests.
+	failed func(*filelog.Log) *driver.NotDurableError
+
+	mu     sync.Mutex // guards the fields below; never held while a log is synced
+	open   map[driver.Ref]*openLog
+	uses   uint64 // calls of acquire
+	closed bool   // by close
+}
+
+type openLog struct {
+	ref     driver.Ref
+	log     *filelog.Log
+	users   int
+	used    uint64 // logs.uses at its last use
+	evicted bool   // a call was to close it since its last use
+	stale   bool   // its file was removed, and its last user closes it
+}
+
+// A mark tells a transcript from another one of its name, which was imported again with
+// the same header for example. It is for logs that are closed: an open one notices by
+// itself that its file was replaced. The zero mark fits every transcript.
+type mark struct {
+	size int64  // of the beginning that it is about; below 0 no transcript fits
+	sum  uint64 // of the first and the last bytes of the beginning
+}
+
+// A watch is one call of Watch.
+type watch struct {
+	ref          driver.Ref // zero for all sessions
+	folder, file string     // of the agent and of the transcript; folder is empty for all sessions
+	changed      func(driver.Ref, error)
+}
+
+// watches are the watches of a driver. It calls their functions with mu held,
+// so that none is called after its watch has ended.
+type watches struct {
+	d       *Driver
+	running sync.WaitGroup // the goroutines of notes
+
+	mu    sync.Mutex // guards the fields below
+	all   map[*watch]bool
+	notes interface { // reports of the system; nil without watches
+		cover(w *watch) error
+		close()
+	}
+}
+
+// tries is how often a lookup is repeated because the session was archived and
+// restored during it.
+const tries = 100
+
+// busyWait is how long an append waits for the lock of the index, and how long a
+// writer waits for a transcript. Others hold these locks for moments; a stopped
+// process must not stop this one.
+const busyWait = 500 * time.Millisecond
 
 // wrap returns an error that names a file and the way out, unless err is one already.
 func (d *Driver) wrap(op, path string, err error, fix string) error {
@@ -192,6 +223,10 @@ func (d *Driver) Path(ref driver.Ref) string {
 	return filepath.Join(d.dir, "agents", EncodeName(ref.Agent), "sessions", fileName(ref.ID))
 }
 
+func (d *Driver) notFound(ref driver.Ref) error {
+	return d.wrap("find session "+ref.ID, d.Path(ref), fs.ErrNotExist, "list the sessions to see which there are")
+}
+
 // enter registers a call, so that Close waits for its d.ops.Done.
 func (d *Driver) enter(ctx context.Context) error {
 	d.mu.Lock()
@@ -206,190 +241,6 @@ func (d *Driver) enter(ctx context.Context) error {
 	return nil
 }
 
-// Close implements [driver.Driver]. It brings the indexes up to date, and ignores
-// failures, which lose no data.
-func (d *Driver) Close() error {
-	d.mu.Lock()
-	if d.closing.Err() != nil {
-		d.mu.Unlock()
-		return driver.ErrClosed
-	}
-	d.close()
-	for _, a := range d.agents {
-		a.idx.interrupt()
-	}
-	d.mu.Unlock()
-	d.watches.close()
-	d.logs.interrupt()
-	d.ops.Wait()
-	opened := map[string][]string{} // by agent
-	d.mu.Lock()
-	for ref := range d.ids {
-		opened[ref.Agent] = append(opened[ref.Agent], ref.ID)
-	}
-	d.mu.Unlock()
-	for _, a := range d.agents {
-		a.idx.closeWriter(opened[a.name])
-	}
-	errs := []error{d.logs.close()}
-	for _, a := range d.agents {
-		errs = append(errs, a.close())
-	}
-	return errors.Join(append(errs, d.root.Close())...)
-}
-
-// listAgents returns a row for each agent that has sessions.
-func (d *Driver) listAgents(ctx context.Context) (rows []driver.Row, err error) {
-	folders, err := d.agentFolders()
-	if err != nil {
-		return nil, err
-	}
-	for _, folder := range folders {
-		has, err := d.hasSessions(folder)
-		if err != nil {
-			return nil, err
-		}
-		if !has {
-			continue
-		}
-		name, err := d.agentName(ctx, folder.Name())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it was just removed
-			return nil, err
-		}
-		if name != "" {
-			rows = append(rows, driver.Row{Agent: name})
-		}
-	}
-	slices.SortFunc(rows, func(a, b driver.Row) int { return strings.Compare(a.Agent, b.Agent) })
-	return rows, nil
-}
-
-func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(d.root.FS(), "agents")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, d.wrap("list agents", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
-	}
-	return entries, nil
-}
-
-// hasSessions reports whether there is a transcript or an archive in an agent's
-// folder.
-func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
-	_, ours := DecodeName(agent.Name())
-	if !ours && !filename.IsHashed(agent.Name()) || !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
-		return false, nil // it belongs to another process
-	}
-	folder := "agents/" + agent.Name() + "/"
-	has, err := d.hasFiles(folder+"sessions", extension)
-	if err == nil && !has {
-		has, err = d.hasFiles(folder+archiveFolder, extension+gzipExtension)
-	}
-	return has, err
-}
-
-func (d *Driver) hasFiles(folder, extension string) (bool, error) {
-	info, err := d.root.Lstat(folder)
-	if err == nil && !info.IsDir() {
-		return false, nil
-	}
-	var f *os.File
-	if err == nil {
-		f, err = d.root.Open(folder)
-	}
-	if err == nil {
-		defer func() { _ = f.Close() }() // only read
-	}
-	var names []string
-	for err == nil {
-		names, err = f.Readdirnames(64)
-		if slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, extension) }) {
-			return true, nil
-		}
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return false, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
-}
-
-// agentName returns the name of the agent of a folder. If the folder's name is
-// hashed, it is the one in the index or in a transcript, and empty if none fits.
-func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
-	if name, ok := DecodeName(folder); ok {
-		return name, nil
-	}
-	d.mu.Lock()
-	for name, a := range d.agents {
-		if filepath.Base(a.dir) == folder {
-			d.mu.Unlock()
-			return name, nil
-		}
-	}
-	d.mu.Unlock()
-	if err := d.transcriptFolder("agents/" + folder); err != nil {
-		return "", err
-	}
-	// A driver of its own writes nothing, and leaves no log in d.logs whose folder is
-	// closed again. It keeps no log open.
-	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, closing: d.closing, ids: map[driver.Ref]uint64{}}
-	reader.opts.ReadOnly = true
-	reader.logs = newLogs(reader, 0)
-	a, err := reader.openFolder("", folder)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = a.close() }() // only read
-	a.idx.mu.Lock()
-	defer a.idx.mu.Unlock()
-	err = a.idx.ready(ctx)
-	if EncodeName(a.name) == folder { // in the first line of the index
-		return a.name, nil
-	}
-	for _, e := range a.idx.byID {
-		if row, ok := a.idx.row(e); ok && EncodeName(row.Agent) == folder {
-			return row.Agent, nil
-		}
-	}
-	return "", err
-}
-
-// agent returns an agent's folder, which concurrent callers open once. The
-// first session of the agent makes the folder: before that, the error matches
-// fs.ErrNotExist.
-func (d *Driver) agent(name string) (*agent, error) {
-	d.mu.Lock()
-	a := d.agents[name]
-	d.mu.Unlock()
-	if a != nil {
-		return a, nil
-	}
-	if err := driver.CheckAgent(name); err != nil {
-		return nil, err
-	}
-	folder := EncodeName(name)
-	opened, err, _ := d.opening.Do(folder, func() (any, error) {
-		d.mu.Lock()
-		a := d.agents[name]
-		d.mu.Unlock()
-		if a != nil {
-			return a, nil
-		}
-		a, err := d.openFolder(name, folder)
-		if err != nil {
-			return nil, err
-		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.agents[name] = a
-		if d.closing.Err() != nil {
-			a.idx.interrupt()
-		}
-		return a, nil
-	})
-	a, _ = opened.(*agent)
-	return a, err
-}
-
 // waited tells the observer how long a call has waited for a lock of
 // sessions.lock, unless that was short.
 func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock string, began time.Time, err error) {
@@ -397,3 +248,31 @@ func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock string, began 
 		d.opts.Observe(ctx, ref, filelog.Wait{Lock: lock, Took: took, Err: err})
 	}
 }
+
+// at announces a step, so that a test can come between.
+func (d *Driver) at(step string) {
+	if d.step != nil {
+		d.step(step)
+	}
+}
+
+func (x *index) fail(op string, err error, fix string) error {
+	return x.a.d.wrap(op, filepath.Join(x.a.dir, indexName), err, fix)
+}
+
+// lockError returns the error of a lock in terms of package driver.
+func lockError(err error) error {
+	switch {
+	case errors.Is(err, filelog.ErrBusy):
+		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
+	case errors.Is(err, filelog.ErrClosed):
+		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
+	}
+	return err
+}
+
+func (a *agent) listError(folder string, err error) error {
+	return a.d.wrap("list sessions", filepath.Join(a.dir, folder), err, "check that this user may read it")
+}
+
+var _ driver.Driver = (*Driver)(nil)

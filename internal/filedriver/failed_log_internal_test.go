@@ -50,6 +50,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 				require.NoError(t, err)
 				_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) { return header(gen, 0) })
 				require.NoError(t, err)
+				require.NoError(t, d.Flush(t.Context(), ref, false)) // opens the log
 				failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 				failed := d.logs.open[ref].log
 				d.logs.failed = func(l *filelog.Log) *driver.NotDurableError {
@@ -81,6 +82,7 @@ func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	line := driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
 	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(int64) (driver.Row, driver.Line) { return driver.Row{ID: "a"}, line })
 	require.NoError(t, err)
+	require.NoError(t, d.Flush(t.Context(), ref, false)) // opens the log
 	failure := &driver.NotDurableError{Err: errors.ErrUnsupported}
 	d.logs.failed = func(*filelog.Log) *driver.NotDurableError { return failure }
 	require.NoError(t, other.Archive(t.Context(), ref, driver.Anywhere))

@@ -1,14 +1,9 @@
 package filedriver
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
-	"hash/fnv"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 
@@ -17,76 +12,34 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-const extension = ".jsonl"
-
-// EncodeName returns the file name of an agent or a session ID: lower-case
-// letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
-// the first byte of a device name of Windows, "con" for example. Names over 120
-// bytes become a prefix, '-' and their SHA-256. So two names never share a
-// file, and no name leaves its folder.
-func EncodeName(name string) string { return filename.Encode(name) }
-
-// DecodeName is the inverse of EncodeName; ok is false for a hashed name and
-// for an invalid one.
-func DecodeName(enc string) (name string, ok bool) { return filename.Decode(enc) }
-
-// agent is the folder of one agent.
-type agent struct {
-	d    *Driver
-	name string // empty if only its hashed folder is known
-	dir  string // for errors
-	root *os.Root
-	sess *os.Root // the folder of transcripts
-	idx  *index
-
-	sessFile *os.File // sess as a file, for filelog.Options.Folder
-
-	synced bool // this process has synced the names of the folders; guarded by index.mu
+func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(d.root.FS(), "agents")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, d.wrap("list agents", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
+	}
+	return entries, nil
 }
 
-// openFolder opens a folder below agents and reads its index.
-func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
-	a := &agent{d: d, name: name, dir: filepath.Join(d.dir, "agents", folder)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.close())
+// hasSessions reports whether there is a transcript or an archive in an agent's
+// folder.
+func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
+	_, ours := DecodeName(agent.Name())
+	if !ours && !filename.IsHashed(agent.Name()) || !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
+		return false, nil // it belongs to another process
+	}
+	for _, k := range kinds {
+		if has, err := d.hasFiles("agents/"+agent.Name()+"/"+k.folder, k.ext); has || err != nil {
+			return has, err
 		}
-	}()
-	for _, dir := range []string{"agents", "agents/" + folder} {
-		if err := d.folder(dir, false); err != nil {
-			return nil, err
-		}
 	}
-	if err := d.transcriptFolder("agents/" + folder); err != nil {
-		return nil, err
-	}
-	if a.root, err = d.root.OpenRoot("agents/" + folder); err == nil {
-		a.sess, err = a.root.OpenRoot("sessions")
-	}
-	if err == nil {
-		a.sessFile, err = a.sess.Open(".")
-	}
-	if err != nil {
-		return nil, d.wrap("open agent", a.dir, err, "check that it is a folder that this user may use")
-	}
-	a.idx, err = openIndex(a)
-	return a, err
+	return false, nil
 }
 
-func (a *agent) close() error {
-	var errs []error
-	if a.idx != nil {
-		errs = append(errs, a.idx.close())
+func (d *Driver) hasFiles(folder, ext string) (bool, error) {
+	for _, err := range names(d.root, folder, ext) {
+		return err == nil, d.wrap("list sessions", filepath.Join(d.dir, folder), err, "check that it is a folder that this user may read, or move it away")
 	}
-	if a.sessFile != nil {
-		errs = append(errs, a.sessFile.Close())
-	}
-	for _, r := range []*os.Root{a.sess, a.root} {
-		if r != nil {
-			errs = append(errs, r.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return false, nil
 }
 
 // folder checks that name, below the store's folder, is a folder and not a link, and
@@ -118,7 +71,7 @@ func (d *Driver) transcriptFolder(agent string) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	archives, otherErr := d.hasFiles(agent+"/"+archiveFolder, extension+gzipExtension)
+	archives, otherErr := d.hasFiles(agent+"/"+kinds[1].folder, kinds[1].ext)
 	switch {
 	case otherErr != nil:
 		return otherErr
@@ -207,11 +160,11 @@ func (d *Driver) refuseForeign() error {
 // making, by the name of an agent's folder. It needs no line of the index about them.
 func (d *Driver) sweep(folder string) error {
 	var errs []error
-	for name, ext := range map[string]string{"sessions": extension, archiveFolder: extension + gzipExtension} {
-		name = "agents/" + folder + "/" + name
+	for _, k := range kinds {
+		name := "agents/" + folder + "/" + k.folder
 		info, err := d.root.Lstat(name)
 		if err == nil && info.IsDir() {
-			err = filelog.RemoveTempsIn(d.root, name, ext)
+			err = filelog.RemoveTempsIn(d.root, name, k.ext)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, d.wrap("remove temporary files", filepath.Join(d.dir, name), err, "remove them by hand"))
@@ -229,20 +182,4 @@ func (d *Driver) sweepAll() error {
 		}
 	}
 	return err
-}
-
-const maxIdentity = 4 << 10 // examined bytes of a first line
-
-// identity returns the hash of the first line of a transcript, if that is there.
-func identity(r io.ReaderAt) (id uint64, whole bool) {
-	head := make([]byte, maxIdentity)
-	n, _ := r.ReadAt(head, 0) // what cannot be read now fails where it is needed
-	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
-	h := fnv.New64a()
-	_, _ = h.Write(line) // never fails
-	return h.Sum64(), whole || n == maxIdentity
-}
-
-func madeAgain(id string) error {
-	return fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, id)
 }

@@ -3,8 +3,6 @@ package filedriver
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,95 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/convolog/convolog/internal/ahead"
-	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
-
-const (
-	indexName    = "sessions.jsonl"
-	lockName     = "sessions.lock"
-	indexVersion = 3
-	// An index is rewritten when it is longer than twice its rows plus rewriteAbove bytes.
-	rewriteAbove = 64 << 10
-)
-
-// A record is one line of the index. The first line has Version; every other
-// one has one of the members below Row.
-type record struct {
-	Version int    `json:"index,omitempty"`
-	Boot    string `json:"boot,omitempty"` // of the system, see bootID
-	Agent   string `json:"agent,omitempty"`
-
-	Row     *driver.Row `json:"row,omitempty"`
-	Change  string      `json:"change,omitempty"`  // a session that is made, archived, restored or made current
-	Listed  folderTimes `json:"listed,omitzero"`   // of folders whose names the lines before are about
-	Unknown string      `json:"unknown,omitempty"` // a transcript whose header cannot be read
-	Open    int64       `json:"open,omitempty"`    // a writer that may append from now on
-	Closed  int64       `json:"closed,omitempty"`  // a writer that appends no more; its rows are in the index
-	Delete  string      `json:"delete,omitempty"`
-	Erase   string      `json:"erase,omitempty"` // a session whose lines are replaced
-}
-
-// An index is the list of an agent's sessions, as the package comment describes it.
-//
-// All transcripts are compared with their rows once if the index is missing or damaged,
-// if its first line names another boot of the system, or if a writer that it names has
-// died: any of its rows may be old or lost then. Therefore only lines of a deletion and
-// an erase need a sync.
-//
-// Writers hold a lock byte of the file sessions.lock, which also has one byte
-// for each living writer. Readers take no lock. A writer also rewrites the log
-// into a new file when more than half of it is of no use.
-type index struct {
-	a    *agent
-	lock *filelog.LockFile // a store that is read-only only looks at its bytes; nil if it may not
-
-	mu sync.Mutex // guards the fields below; taken after the lock
-	rows
-	file    *os.File        // nil if missing
-	info    fs.FileInfo     // of file
-	applied int64           // offset after the last line that was applied
-	version int             // of the file; 0 if its first line does not say
-	by      int64           // this writer's number; 0 before the first write
-	writers map[int64]bool  // open ones; true if found dead, and all transcripts compared
-	named   atomic.Bool     // the file names this process as a writer
-	changes map[string]bool // sessions whose files count until their next row
-	deletes map[string]bool // begun and perhaps not finished
-	erases  map[string]bool // the same
-	remake  bool            // the next writer must rewrite the file
-	said    folderTimes     // the last ones in the file
-	learned
-}
-
-func openIndex(a *agent) (*index, error) {
-	x := &index{a: a}
-	_, err := a.root.Lstat(lockName)
-	if err == nil || !a.d.opts.ReadOnly {
-		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil && !a.d.opts.ReadOnly {
-			return nil, err
-		}
-	}
-	x.mu.Lock()
-	err = x.refresh()
-	pending := len(x.deletes)+len(x.erases) > 0
-	x.mu.Unlock()
-	if err != nil {
-		return nil, errors.Join(err, x.close())
-	}
-	if pending && !a.d.opts.ReadOnly {
-		// The words of a session to be deleted are still there. The holder of the
-		// lock may be deleting it, and may have been stopped.
-		short, cancel := context.WithTimeout(context.Background(), busyWait)
-		defer cancel()
-		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
-			a.d.log.Warn("an interrupted deletion or erase could not be finished; the next writer tries again", "folder", a.dir, "err", err)
-		}
-	}
-	return x, nil
-}
 
 func (x *index) close() error {
 	x.mu.Lock()
@@ -128,14 +41,9 @@ func (x *index) forget() error {
 	}
 	x.file, x.info, x.applied, x.version = nil, nil, 0, 0
 	x.rows, x.writers = newRows(0), map[int64]bool{}
-	x.named.Store(false)
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	x.said, x.learned = folderTimes{}, learned{lost: true}
 	return err
-}
-
-func (x *index) fail(op string, err error, fix string) error {
-	return x.a.d.wrap(op, filepath.Join(x.a.dir, indexName), err, fix)
 }
 
 // refresh applies the lines that were written since the last call. It takes no
@@ -187,14 +95,6 @@ func (x *index) refresh() error {
 		return errors.Join(err, x.forget()) // the next call reads it again
 	}
 	return nil
-}
-
-// A line is one of the index, decoded.
-type line struct {
-	record
-	row     *entry // nil if the line is about something else
-	damaged bool
-	end     int64 // offset after it
 }
 
 // chunk is how many bytes of the index are decoded at a time, unless a line is longer.
@@ -279,14 +179,6 @@ func (x *index) decodeLine(text []byte, at int64) line {
 	return l
 }
 
-func decodeJSON(text []byte) (l line) {
-	l.damaged = json.Unmarshal(text, &l.record) != nil
-	if row := l.Row; row != nil && row.ID != "" && !l.damaged {
-		l.row = entryOf(*row)
-	}
-	return l
-}
-
 // apply applies a line.
 func (x *index) apply(l line) {
 	switch {
@@ -318,9 +210,6 @@ func (x *index) apply(l line) {
 		}
 	case l.Open != 0:
 		x.writers[l.Open] = false
-		if l.Open == x.by {
-			x.named.Store(true)
-		}
 	case l.Closed != 0:
 		delete(x.writers, l.Closed)
 	case l.Delete != "":
@@ -339,20 +228,6 @@ func (x *index) drop(id string) {
 	delete(x.changes, id)
 }
 
-// row returns the row of an entry. A bad one is made again from the transcript.
-// It reports false if it is missing.
-func (x *index) row(e *entry) (row driver.Row, ok bool) {
-	if row, ok = x.stored(e); ok {
-		return row, true
-	}
-	x.del(e)
-	x.check(e.id)
-	if e = x.find(e.id); e == nil {
-		return row, false
-	}
-	return x.stored(e)
-}
-
 // stored returns the row of an entry if the file or the entry holds it.
 func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	if e.row != nil {
@@ -369,26 +244,18 @@ func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	return row, true
 }
 
-// ready applies lines of other writers, and notices new names in the folder and
-// changes of sessions that are under way, without a lock and without writing. The
-// caller holds x.mu.
-func (x *index) ready(ctx context.Context) error {
-	err := x.refresh()
-	if err == nil {
-		err = x.compare(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	for id := range x.changes {
-		x.check(id)
-	}
-	return ctx.Err()
-}
-
 // bootID identifies the boot of the system, or is empty where nothing does.
 // Lines written under another boot may have been lost since.
 var bootID = sync.OnceValue(func() string {
 	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
 	return string(bytes.TrimSpace(data))
 })
+
+// doubt makes the next look at a session make its row anew.
+func (x *index) doubt(id string) {
+	if e := x.find(id); e != nil {
+		n := *e
+		n.size, n.n, n.row = unseen, 0, nil
+		x.set(&n)
+	}
+}

@@ -116,6 +116,48 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// An index without room for a line keeps no session from being deleted, even if rows and
+// the end of a dead writer are missing in it. If it cannot be rewritten, the deletion is
+// repeated later, by any process.
+func TestDeleteWithoutRoomInTheIndex(t *testing.T) {
+	if !isLimited(t) {
+		return
+	}
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	for _, id := range []string{"a", "b", "c"} {
+		create(t, d, id, "key of "+id)
+	}
+	addLine(t, dir, `{"open":5555555}`)
+	appendText(t, d.Path(driver.Ref{Agent: "main", ID: "c"}), []byte(`{"type":"user","id":"u","content":"x"}`+"\n"))
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	remove := func(d *filedriver.Driver, id string) error {
+		less := limit
+		lower(&less.Cur, len(indexText(t, dir)))
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
+		defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)) }()
+		return d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: id})
+	}
+	require.NoError(t, remove(d, "a"))
+	require.NoFileExists(t, d.Path(driver.Ref{Agent: "main", ID: "a"}))
+	require.NotContains(t, indexText(t, dir), "key of a")
+
+	inTheWay := filepath.Join(dir, "agents/main/sessions.jsonl.tmp-0123456789abcdef")
+	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700))
+	for range 2 {
+		require.Error(t, remove(d, "b"))
+	}
+	other := open(t, dir, nil)
+	require.Error(t, remove(other, "b"))
+	require.NoError(t, os.RemoveAll(inTheWay))
+	require.NoError(t, remove(other, "b"))
+	require.NotContains(t, indexText(t, dir), "key of b")
+	require.ErrorIs(t, remove(d, "b"), fs.ErrNotExist)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
+}
+
 // A transcript that cannot be opened for want of descriptors is not taken for one whose
 // lock nobody holds: the deletion is finished later.
 func TestDeleteWithoutDescriptors(t *testing.T) {
@@ -195,7 +237,7 @@ func TestCurrentWithoutRoom(t *testing.T) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
 	require.NoError(t, err)
 	require.EqualValues(t, 3, row.Gen)
-	require.Contains(t, log.String(), "was made current")
+	require.Contains(t, log.String(), "readers look at its files")
 	require.Equal(t, []string{"a3", "a3"}, []string{current(d), current(other)})
 	require.EqualValues(t, 4, create(t, d, "c", "k").Gen)
 	require.Equal(t, []string{"c4", "c4"}, []string{current(d), current(other)})

@@ -1,50 +1,54 @@
 package filedriver
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/convolog/convolog/internal/filelog"
-	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
-// logs keeps the logs that are in use open, and some that were in use lately.
-type logs struct {
-	d     *Driver
-	limit int // how many unused ones stay open
-	// failed is (*filelog.Log).Failed, but in tests.
-	failed func(*filelog.Log) *driver.NotDurableError
-
-	mu     sync.Mutex // guards the fields below; never held while a log is synced
-	open   map[driver.Ref]*openLog
-	order  *list.List // of *openLog: the one used last comes first
-	idle   int        // the number of idle ones that may be closed
-	closed bool       // by close
+func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
+	for range tries {
+		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) { // the latter: it names nothing
+			return o, err
+		}
+		if _, err := a.live(ref.ID); err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
 }
 
-type openLog struct {
-	ref   driver.Ref
-	log   *filelog.Log
-	users int
-	place *list.Element // in the order
-	idle  bool          // counted in logs.idle: unused, and no call is evicting it
-	stale bool          // its file was removed, and its last user closes it
+// cause returns the error of a released log: why the log was replaced.
+func (a *agent) cause(ref driver.Ref, err error) error {
+	if !errors.Is(err, filelog.ErrReplaced) {
+		return err
+	}
+	a.d.setMark(ref, mark{}) // the caller knows
+	_, liveErr := a.live(ref.ID)
+	_, failed := errors.AsType[*driver.NotDurableError](err)
+	switch {
+	case errors.Is(liveErr, driver.ErrArchived) && failed:
+		return fmt.Errorf("%w: %w", liveErr, err)
+	case errors.Is(liveErr, driver.ErrArchived):
+		return liveErr
+	case errors.Is(liveErr, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 }
 
 func newLogs(d *Driver, limit int) *logs {
-	return &logs{
-		d: d, limit: max(limit, 0), failed: (*filelog.Log).Failed,
-		open: map[driver.Ref]*openLog{}, order: list.New(),
-	}
+	return &logs{d: d, limit: max(limit, 0), failed: (*filelog.Log).Failed, open: map[driver.Ref]*openLog{}}
 }
 
 // acquire returns the log of a session for use until release.
@@ -64,22 +68,16 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 			l.Interrupt()
 		}
 		o = &openLog{ref: ref, log: l}
-		o.place = ls.order.PushFront(o)
 		ls.open[ref] = o
 	}
-	ls.rouse(o)
-	ls.order.MoveToFront(o.place)
+	ls.uses++
+	o.used, o.evicted = ls.uses, false
 	o.users++
 	return o, nil
 }
 
-// rouse makes a log one that may not be closed. It is called with ls.mu held.
-func (ls *logs) rouse(o *openLog) {
-	if o.idle {
-		o.idle = false
-		ls.idle--
-	}
-}
+// closedLog is for acquire if only an open log is wanted.
+func closedLog() (*filelog.Log, error) { return nil, fs.ErrNotExist }
 
 // release ends a use. err is its error, which is returned by way of ended. A
 // failure to close other logs does not concern the caller and goes to the logger.
@@ -89,18 +87,14 @@ func (ls *logs) release(o *openLog, err error) error {
 		err = ls.ended(o, err)
 	}
 	o.users--
-	unused, stale := o.users == 0, o.stale
-	if unused && !stale && !ls.closed {
-		o.idle = true
-		ls.idle++
-	}
-	full := ls.idle > ls.limit
+	done := o.users == 0 && o.stale
+	old := ls.surplus()
 	ls.mu.Unlock()
-	if unused && stale {
+	if done {
 		ls.shut(o)
 	}
-	if full {
-		ls.evict()
+	if old != nil {
+		ls.evict(old)
 	}
 	return err
 }
@@ -112,7 +106,9 @@ func (ls *logs) release(o *openLog, err error) error {
 func (ls *logs) ended(o *openLog, err error) error {
 	if errors.Is(err, filelog.ErrReplaced) {
 		o.stale = true
-		ls.remove(o) // the next call opens the file anew
+		if ls.open[o.ref] == o {
+			delete(ls.open, o.ref) // the next call opens the file anew
+		}
 		o.log.Interrupt()
 		if failed := ls.failed(o.log); failed != nil { // and is unaware of it
 			err = fmt.Errorf("%w: %w", err, failed)
@@ -124,28 +120,30 @@ func (ls *logs) ended(o *openLog, err error) error {
 	return lockError(err)
 }
 
-// oldest returns the idle log used longest ago, or nil. It is called with ls.mu
-// held.
-func (ls *logs) oldest() *openLog {
-	for e := ls.order.Back(); e != nil; e = e.Prev() {
-		if o, _ := e.Value.(*openLog); o.idle {
-			return o
+// surplus returns the unused log that was used longest ago, for the caller to evict, if
+// there are too many. It is called with ls.mu held.
+func (ls *logs) surplus() (old *openLog) {
+	if len(ls.open) <= ls.limit || ls.closed {
+		return nil
+	}
+	idle := 0
+	for _, o := range ls.open {
+		if o.users == 0 && !o.evicted {
+			if idle++; old == nil || o.used < old.used {
+				old = o
+			}
 		}
 	}
-	return nil
+	if idle <= ls.limit {
+		return nil
+	}
+	old.evicted = true
+	return old
 }
 
-// evict closes the log used longest ago, unless it is used again. One whose sync
-// failed stays: closing it would forget that.
-func (ls *logs) evict() {
-	ls.mu.Lock()
-	o := ls.oldest()
-	if o == nil {
-		ls.mu.Unlock()
-		return
-	}
-	ls.rouse(o) // concurrent calls evict another one
-	ls.mu.Unlock()
+// evict closes a log unless it is used again. One whose sync failed stays: closing it
+// would forget that.
+func (ls *logs) evict(o *openLog) {
 	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
 		// So that closing does not sync: a log opened in between would
 		// not learn of a failure.
@@ -156,9 +154,9 @@ func (ls *logs) evict() {
 	ls.mu.Lock()
 	// A use that has come and gone since may have left it something to sync.
 	done := o.users == 0 && ls.open[o.ref] == o && !ls.closed &&
-		ls.failed(o.log) == nil && o.log.Unsynced() == math.MaxInt64
+		ls.failed(o.log) == nil && o.log.Unsynced() == math.MaxInt64 && ls.d.remember(o.ref, o.log)
 	if done {
-		ls.remove(o)
+		delete(ls.open, o.ref)
 	}
 	ls.mu.Unlock()
 	if done {
@@ -172,33 +170,12 @@ func (ls *logs) shut(o *openLog) {
 	}
 }
 
-// adopt takes a log that was opened for a new session.
-func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
-	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return l, nil })
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	if o.log != l { // another call was faster
-		err = l.Close()
-	}
-	return errors.Join(err, ls.release(o, nil))
-}
-
 // drop closes a session's log as soon as it is idle. A call that waits for one
 // of its locks fails with ErrReplaced.
 func (ls *logs) drop(ref driver.Ref) {
-	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return nil, fs.ErrNotExist })
+	o, err := ls.acquire(ref, closedLog)
 	if err == nil {
 		_ = ls.release(o, filelog.ErrReplaced)
-	}
-}
-
-// remove takes a log out of those that are open. It is called with ls.mu held.
-func (ls *logs) remove(o *openLog) {
-	ls.rouse(o)
-	ls.order.Remove(o.place)
-	if ls.open[o.ref] == o {
-		delete(ls.open, o.ref)
 	}
 }
 
@@ -239,44 +216,68 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 		return nil, err
 	}
 	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
-	if err == nil && !a.d.identify(ref, l) {
-		err = errors.Join(madeAgain(ref.ID), l.Close())
-	}
 	if err != nil {
 		return nil, err
+	}
+	if err := a.d.identify(ref, l); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// fileName returns the name of a transcript. One known only by its hashed name
-// goes by that name, which is too long for an ID.
-func fileName(id string) string {
-	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
-		return id
+const marked = 4 << 10 // the bytes of a mark at each end
+
+func markOf(r io.ReaderAt, size int64) mark {
+	ends := make([]byte, min(size, marked))
+	h := fnv.New64a()
+	for _, at := range []int64{0, size - int64(len(ends))} {
+		n, _ := r.ReadAt(ends, at) // what cannot be read now fails where it is needed
+		_, _ = h.Write(ends[:n])   // never fails
 	}
-	return EncodeName(id) + extension
+	return mark{size, h.Sum64()}
 }
 
-// forgetIdentity makes the next open of a transcript take it as it is.
-func (d *Driver) forgetIdentity(ref driver.Ref) {
+func (m mark) fits(r io.ReaderAt) bool { return m.size == 0 || m.size > 0 && markOf(r, m.size) == m }
+
+func (d *Driver) mark(ref driver.Ref) mark {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.ids, ref)
+	return d.marks[ref]
 }
 
-// identify reports whether a transcript is the one that had its name when this
-// driver last opened it: whether its first line, which holds the time at which
-// it was made, is the same. The new identity is remembered. An open log
-// notices by itself that its file was replaced; this is for one that was closed
-// in between.
-func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
-	id, whole := identity(l)
-	if !whole {
-		return true // not even the first line is finished
-	}
+func (d *Driver) setMark(ref driver.Ref, m mark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	was, known := d.ids[ref]
-	d.ids[ref] = id
-	return !known || was == id
+	d.marks[ref] = m
+}
+
+// remember marks a transcript as it is. It reports false, and changes nothing, while
+// something is being appended, because that may be taken back.
+func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
+	size, ok, err := l.TrySize()
+	switch {
+	case errors.Is(err, filelog.ErrReplaced):
+		d.setMark(ref, mark{size: -1})
+	case ok && err == nil:
+		d.setMark(ref, markOf(l, size))
+	}
+	return ok || err != nil
+}
+
+// identify returns an error, once, if a transcript is not the one that had its name when
+// this driver last opened or closed it.
+func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
+	fits := d.mark(ref).fits(l)
+	if !fits {
+		d.setMark(ref, mark{})
+	}
+	d.remember(ref, l)
+	if !fits {
+		return madeAgain(ref.ID)
+	}
+	return nil
+}
+
+func madeAgain(id string) error {
+	return fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, id)
 }

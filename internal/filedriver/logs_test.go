@@ -20,7 +20,7 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog, *os.Root) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
-	d := &Driver{log: slog.New(slog.DiscardHandler)}
+	d := &Driver{log: slog.New(slog.DiscardHandler), marks: map[driver.Ref]mark{}}
 	d.closing, d.close = context.WithCancel(t.Context())
 	ls := newLogs(d, 2)
 	return ls, func(id string) *openLog {
@@ -53,7 +53,6 @@ func TestEvictionFails(t *testing.T) {
 		}
 	}
 	require.Len(t, ls.open, 2)
-	require.Equal(t, 2, ls.order.Len())
 	require.Contains(t, log.String(), "closing a transcript failed")
 	require.NoError(t, ls.close())
 }
@@ -104,8 +103,7 @@ func TestDropEndsWaits(t *testing.T) {
 	require.NoError(t, errors.Join(other.Close(), ls.close()))
 }
 
-// Once the waits for locks are over, a log that is opened does not wait either, and
-// of closed logs none is adopted.
+// Once the waits for locks are over, a log that is opened does not wait either.
 func TestLateLogs(t *testing.T) {
 	ls, use, root := testLogs(t)
 	_ = ls.release(use("a"), nil)
@@ -121,20 +119,7 @@ func TestLateLogs(t *testing.T) {
 	require.ErrorIs(t, ls.release(o, err), driver.ErrClosed)
 	release()
 	require.NoError(t, ls.close())
-	require.ErrorIs(t, ls.adopt(driver.Ref{Agent: "main", ID: "b"}, other), driver.ErrClosed)
-	require.ErrorIs(t, other.Flush(t.Context()), filelog.ErrClosed)
-}
-
-// A log that is open already is not replaced by one that was just made.
-func TestAdoptSecond(t *testing.T) {
-	ls, use, root := testLogs(t)
-	o := use("a")
-	made, err := filelog.Open(root, "a", nil)
-	require.NoError(t, err)
-	require.NoError(t, ls.adopt(o.ref, made))
-	require.ErrorIs(t, made.Flush(t.Context()), filelog.ErrClosed)
-	require.NoError(t, ls.release(o, o.log.Flush(t.Context())))
-	require.NoError(t, ls.close())
+	require.NoError(t, other.Close())
 }
 
 // A log that nobody uses is closed as soon as it is dropped.
@@ -145,6 +130,6 @@ func TestDropCloses(t *testing.T) {
 	ls.drop(o.ref)
 	require.ErrorIs(t, o.log.Flush(t.Context()), filelog.ErrClosed)
 	ls.drop(o.ref) // there is none
-	require.Zero(t, len(ls.open)+ls.order.Len()+ls.idle)
+	require.Zero(t, len(ls.open))
 	require.NoError(t, ls.close())
 }

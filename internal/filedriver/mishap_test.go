@@ -153,7 +153,7 @@ func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
 				require.Equal(t, "delete session", e.Op)
 				named, _, _ := strings.Cut(file, ".tmp-")
 				require.Equal(t, filepath.Join(dir, "agents/main", named), e.Path)
-				require.Contains(t, e.Fix, "the session is not listed any more; delete it again")
+				require.Contains(t, e.Fix, "the deletion has begun; delete it again")
 				require.NotContains(t, err.Error(), "nothing was written")
 				require.Len(t, list(t, d), 1)
 			}
@@ -440,6 +440,39 @@ func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	require.NotErrorIs(t, err, fs.ErrNotExist)
 	add(t, d, ref, "2")
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
+}
+
+// A session that was deleted and imported again has the header that it had. A process that
+// had closed its transcript learns it all the same, once, unless nothing else differs.
+func TestMadeAgainWithTheSameHeader(t *testing.T) {
+	for what, openFiles := range map[string]int{"closed": -1, "open": 0, "closed later": 1} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			d, other := open(t, dir, &filedriver.Options{OpenFiles: openFiles}), open(t, dir, nil)
+			row := create(t, d, "a", "k")
+			ref := row.Ref()
+			b, c := create(t, d, "b", "k2").Ref(), create(t, d, "c", "k3").Ref()
+			row.Size = int64(add(t, d, ref, "old").End)
+			head, err := os.ReadFile(d.Path(ref))
+			require.NoError(t, err)
+			require.NoError(t, d.Put(t.Context(), row))
+			require.NoError(t, other.Delete(t.Context(), driver.Anywhere, ref))
+			create(t, other, "a", "k")
+			again, err := os.ReadFile(d.Path(ref))
+			require.NoError(t, err)
+			require.Equal(t, string(again), string(head[:len(again)]))
+			for _, id := range []string{"new 1", "new 2", "new 3"} {
+				add(t, other, ref, id)
+			}
+			add(t, d, b, "1") // closes the log of a
+			add(t, d, c, "1")
+			require.ErrorIs(t, d.Put(t.Context(), row), driver.ErrReplaced)
+			_, err = d.Append(t.Context(), ref, notes(1), driver.Anywhere, nil)
+			require.ErrorIs(t, err, driver.ErrReplaced)
+			add(t, d, ref, "2")
+			require.NoError(t, errors.Join(other.Close(), d.Close()))
+		})
+	}
 }
 
 // A row of a deleted session, which another process puts when the session was made again,

@@ -165,48 +165,32 @@ func (r *reading) backward(from int64) error {
 // sift yields the decided records of a transcript on lines that keep accepts, from the
 // last to a place.
 func (r *reading) sift(from int64, keep driver.Keep) error {
-	keepLines := func(offset int64, lines []byte) bool {
-		// Once the search must end, the next line is kept: scanTo returns the error
-		// before it.
+	sift := func(keep func(int64, []byte) bool) scanner {
+		return func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
+			return transcript.Sift(in, size, keep, opts)
+		}
+	}
+	// All records before the last decided one are decided. No line is decoded ahead.
+	end, last := int64(0), *r
+	last.back = sift(func(int64, []byte) bool { return true })
+	last.yield = func(rec transcript.Record) bool {
+		end = rec.End
+		return false
+	}
+	if err := last.backward(from); err != nil || end == 0 {
+		return err
+	}
+	r.size, r.sure = last.size, last.sure
+	scan := sift(func(offset int64, lines []byte) bool {
+		// Once the search must end, the next line is kept: scan returns the error before it.
 		return r.ctx.Err() != nil || r.d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
-	}
-	scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
-		return transcript.Sift(in, size, keepLines, opts)
-	}
-	end := int64(-1) // of the decided lines, once that matters
+	})
 	return r.attempt(func() error {
-		if !endsLine(r.in, r.size) {
-			r.ask()
-		}
-		to := r.size
-		if end >= 0 {
-			to = min(end, r.size)
-		}
-		return r.scan(scan, from, to, func(rec transcript.Record) (err error) {
-			if end < 0 {
-				end, err = r.decidedEnd()
-			}
-			if err != nil || rec.End > end {
-				return err
-			}
-			end = min(end, rec.Offset)
+		return r.scan(scan, from, min(end, r.size), func(rec transcript.Record) error {
+			end = rec.Offset
 			return r.give(rec)
 		})
 	})
-}
-
-// decidedEnd returns the end of the last record that a backward scan yields. No line is
-// decoded ahead.
-func (r *reading) decidedEnd() (end int64, err error) {
-	all := func(int64, []byte) bool { return true }
-	sift := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
-		return transcript.Sift(in, size, all, opts)
-	}
-	last := reading{d: r.d, ctx: r.ctx, in: r.in, size: r.size, back: sift, yield: func(rec transcript.Record) bool {
-		end = rec.End
-		return false
-	}}
-	return end, last.backward(0)
 }
 
 // reread reads records up to a whole batch, again and again until two readings are

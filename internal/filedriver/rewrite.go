@@ -25,7 +25,7 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 // erase replaces the lines of a session. A line in the index comes first, so
 // that whoever finds it removes the row of the old ones.
 func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	if _, err := x.live(ref.ID); err != nil {
+	if _, err := x.a.unarchived(x.stat(ref.ID)); err != nil {
 		return err
 	}
 	o, err := x.a.acquire(ref)
@@ -60,32 +60,4 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 		x.a.d.logs.drop(ref)
 	}
 	return errors.Join(x.a.cause(ref, err), x.finishErases())
-}
-
-// finishErases makes the rows anew of sessions whose lines were replaced, and
-// removes the old ones.
-func (x *index) finishErases() error {
-	for id := range x.erases {
-		x.doubt(id) // a concurrent row may be of the old lines
-		x.check(id)
-	}
-	if len(x.erases) == 0 {
-		return nil
-	}
-	all := x.erases
-	x.erases = map[string]bool{}
-	err := x.rewrite(true)
-	if err != nil {
-		x.erases = all
-	}
-	return err
-}
-
-// doubt makes the next look at a session make its row anew.
-func (x *index) doubt(id string) {
-	if e := x.find(id); e != nil {
-		n := *e
-		n.size, n.n, n.row = unseen, 0, nil
-		x.set(&n)
-	}
 }

@@ -64,3 +64,13 @@ func decodeMember(field any, value []byte) (ok bool) {
 	}
 	return ok
 }
+
+// storable returns a row that has a form in JSON.
+func storable(row driver.Row) driver.Row {
+	for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
+		if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
+			*t = time.Time{}
+		}
+	}
+	return row
+}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
-	"os"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
@@ -60,17 +58,6 @@ func records(scan func(yield func(transcript.Record) bool) error) iter.Seq2[tran
 	}
 }
 
-// endsLine reports whether the first size bytes of a transcript end with a line, or
-// cannot be read, which a scan finds too.
-func endsLine(r io.ReaderAt, size int64) bool {
-	var last [1]byte
-	if size == 0 {
-		return true
-	}
-	n, _ := r.ReadAt(last[:], size-1)
-	return n < 1 || last[0] == '\n'
-}
-
 // beginScan returns what the lines of a session are read from, in use until end
 // is called with the error of the scan, and its size. It is a call of its own: Close
 // waits for it, and not for the loop body between two records.
@@ -94,120 +81,7 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 
 // beginRead is beginScan with a file of its own.
 func (d *Driver) beginRead(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
-	o, err := d.openToRead(ctx, ref)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	return o, o.size, func(err error) error {
-		o.close()
-		if errors.Is(err, filelog.ErrReplaced) {
-			err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
-		}
-		return err
-	}, nil
-}
-
-// A source of lines is a log, or a file opened to be read.
-type source interface {
-	io.ReaderAt
-	Size() (int64, error) // now
-	// TrySize returns the size at a moment when nothing is being appended; ok is false
-	// if an append is in progress.
-	TrySize() (size int64, ok bool, err error)
-}
-
-// An opened is a transcript or an archive that was opened to be read.
-type opened struct {
-	io.ReaderAt
-	file *os.File
-	size int64   // of the transcript, when it was opened
-	zip  *zipped // nil if it is not an archive
-	a    *agent
-	found
-}
-
-// Size implements [source].
-func (o *opened) Size() (int64, error) {
-	if o.zip != nil {
-		return o.size, nil
-	}
-	info, err := o.file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
-// TrySize implements [source].
-func (o *opened) TrySize() (size int64, ok bool, err error) {
-	if o.zip != nil {
-		return o.size, true, nil
-	}
-	l, err := o.a.acquire(driver.Ref{Agent: o.a.name, ID: o.id})
-	switch {
-	case errors.Is(err, driver.ErrArchived), errors.Is(err, fs.ErrNotExist):
-		size, err = o.Size() // nothing is appended to a file without a name
-		return size, err == nil, err
-	case err != nil:
-		return 0, false, err
-	}
-	size, ok, err = l.log.TrySize()
-	return size, ok, o.a.d.logs.release(l, err)
-}
-
-func (o *opened) close() { _ = o.file.Close() } // only read
-
-// turn prepares for reading in a direction: an archive is read forward or not from the
-// file.
-func (o *opened) turn(dir driver.Direction) error {
-	if o.zip == nil || dir == driver.Forward {
-		return nil
-	}
-	content, err := o.zip.load()
-	if err != nil {
-		return o.fail(err)
-	}
-	o.ReaderAt = content
-	return nil
-}
-
-// ReadAt implements [io.ReaderAt].
-func (o *opened) ReadAt(p []byte, off int64) (int, error) {
-	n, err := o.ReaderAt.ReadAt(p, off)
-	if o.zip != nil && err != nil && !errors.Is(err, io.EOF) {
-		err = o.fail(err)
-	}
-	return n, err
-}
-
-func (o *opened) fail(err error) error {
-	return o.a.d.wrap("read archive", o.a.path(o.found), err, "restore the file from a copy")
-}
-
-// open opens a transcript or an archive.
-func (a *agent) open(f found) (*opened, error) {
-	root := a.sess
-	if f.archived {
-		root = a.root
-	}
-	file, info, err := filelog.OpenFile(root, f.file)
-	if err != nil {
-		return nil, err
-	}
-	o := &opened{ReaderAt: file, file: file, size: info.Size(), a: a, found: f}
-	if !f.archived {
-		return o, nil
-	}
-	if o.zip, err = openZip(file, info.Size()); err != nil {
-		o.close()
-		return nil, o.fail(err)
-	}
-	o.ReaderAt, o.size = o.zip, o.zip.size
-	return o, nil
-}
-
-// openToRead opens the transcript of a session, or its archive.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (o *opened, err error) {
+	var o *opened
 	err = d.on(ctx, ref, func(a *agent) error {
 		for range tries {
 			f, err := a.stat(ref.ID)
@@ -220,5 +94,14 @@ func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (o *opened, err
 		}
 		return d.notFound(ref)
 	})
-	return o, err
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return o, o.size, func(err error) error {
+		o.close()
+		if errors.Is(err, filelog.ErrReplaced) {
+			err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
+		}
+		return err
+	}, nil
 }

@@ -14,6 +14,18 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
+// takeTurn takes the turn lock of a session if it is free.
+func (x *index) takeTurn(id string) (release func(), err error) {
+	if x.a.d.opts.ReadOnly {
+		return nil, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
+	}
+	off := turnByte(id)
+	if err := x.lock.TryLock(off); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return nil, lockError(err)
+	}
+	return func() { _ = x.lock.Unlock(off) }, nil // a lock that stays ends with the process
+}
+
 // turnByte is the lock byte of a session's turns in sessions.lock, where it
 // survives a copy of the transcript. Two sessions that share one, which is one
 // chance in 2^61, take turns with each other.

@@ -3,17 +3,21 @@ package filedriver
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
+)
+
+// Modes of an index. By the bit of deleteMode Open finds one with a deletion or an
+// erase to finish without reading it.
+const (
+	indexMode  fs.FileMode = 0o600
+	deleteMode             = indexMode | fs.ModeSticky
 )
 
 // Lock bytes of sessions.lock: one for whoever writes to the index, one for
@@ -23,17 +27,6 @@ const (
 	firstWriter int64 = 1 << 20
 	writers     int64 = 1 << 48
 )
-
-// hold calls f under the lock of the index and x.mu, with everything applied
-// that others wrote and what dead writers left finished.
-func (x *index) hold(ctx context.Context, f func() error) error {
-	return x.locked(ctx, func() error {
-		if err := x.finish(ctx); err != nil {
-			return err
-		}
-		return f()
-	})
-}
 
 // locked calls f under the lock of the index and x.mu, with everything applied
 // that others wrote, when a line can be added.
@@ -53,15 +46,6 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	for x.by == 0 {
-		by := firstWriter + rand.Int64N(writers)
-		switch err := x.lock.TryLock(by); {
-		case err == nil, errors.Is(err, errors.ErrUnsupported):
-			x.by = by
-		case !errors.Is(err, filelog.ErrBusy):
-			return err
-		}
-	}
 	if x.file != nil && x.info.Size() > x.applied { // a killed writer left a part of a line
 		if _, err := x.file.Write([]byte("\n")); err != nil {
 			return x.fail("write index", err, "nothing was written; make room or make the file writable")
@@ -80,49 +64,6 @@ func (x *index) aside(f func()) {
 	x.mu.Unlock()
 	defer x.mu.Lock()
 	f()
-}
-
-// lockError returns the error of a lock in terms of package driver.
-func lockError(err error) error {
-	switch {
-	case errors.Is(err, filelog.ErrBusy):
-		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
-	case errors.Is(err, filelog.ErrClosed):
-		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
-	}
-	return err
-}
-
-// finish compares the index with the folder and ends what writers left when they
-// died: an index that must be rewritten, deletions and sessions half made.
-func (x *index) finish(ctx context.Context) error {
-	if err := x.compare(ctx); err != nil {
-		return err
-	}
-	if err := x.finishErases(); err != nil {
-		return err
-	}
-	if len(x.deletes) > 0 {
-		remove := func(id string) error { return x.a.remove(id, busyWait) }
-		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), remove); err != nil {
-			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
-		}
-	}
-	// A killed process may have set the mark of a deletion and not written its line.
-	stray := x.info != nil && x.info.Mode()&fs.ModeSticky != 0 && len(x.deletes)+len(x.erases) == 0
-	if x.remake || stray {
-		if err := x.rewrite(false); err != nil { // a deletion must be possible on a full disk
-			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
-		}
-	}
-	for id := range x.changes {
-		if x.check(id); x.find(id) == nil { // it was being made
-			delete(x.changes, id)
-			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
-		}
-		x.news = append(x.news, id)
-	}
-	return x.addNews()
 }
 
 // addNews writes the rows that the index lacks, and takes away dead writers, who owed
@@ -161,6 +102,11 @@ func (x *index) write(recs ...record) error {
 	if !x.lost && len(x.news) == 0 && x.listed != x.said { // the rows of all these names are in the file
 		recs = append(recs, record{Listed: x.listed})
 	}
+	if by := x.by.Load(); by != 0 {
+		if _, named := x.writers[by]; !named { // the index was lost
+			recs = append(recs, record{Open: by})
+		}
+	}
 	var lines []byte
 	for _, rec := range recs {
 		lines = appendRecord(lines, rec)
@@ -188,26 +134,6 @@ func (x *index) write(recs ...record) error {
 		}
 	}
 	return nil
-}
-
-func appendRecord(dst []byte, rec record) []byte {
-	if rec.Row != nil {
-		row := storable(*rec.Row)
-		row.Agent = "" // the first line has it
-		rec.Row = &row
-	}
-	line, _ := json.Marshal(rec) // never fails
-	return append(append(dst, line...), '\n')
-}
-
-// storable returns a row that has a form in JSON.
-func storable(row driver.Row) driver.Row {
-	for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
-		if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
-			*t = time.Time{}
-		}
-	}
-	return row
 }
 
 // rewrite replaces the index by a new file with the rows, and the unfinished changes,
@@ -284,33 +210,24 @@ func (x *index) rewrite(sync bool) error {
 	return nil
 }
 
-// put replaces the row of a session, unless the index has one that was made of
-// more of the transcript.
-func (x *index) put(ctx context.Context, row driver.Row) error {
-	return x.hold(ctx, func() error {
-		ref := row.Ref()
-		f, err := x.live(row.ID)
-		if err != nil {
-			return err
-		}
-		if x.find(row.ID) == nil {
-			_ = x.look(f) // said in the log
-		}
-		e := x.find(row.ID)
-		if e == nil || e.key == "" && e.row == nil {
-			return x.a.spoilt("put session "+row.ID, f, errNoHeader, "restore it from a copy")
-		}
-		if row.Rev < e.rev || row.Size > 0 && row.Size < e.size && e.size <= f.size {
-			if known, ok := x.row(e); ok {
-				row = known
-			}
-			if e = x.find(row.ID); e == nil || row.Rev < e.rev {
-				return x.a.d.notFound(ref)
-			}
-		} else if row.Rev == e.rev && x.a.isAnother(f) {
-			return madeAgain(row.ID)
-		}
-		row.Gen, row.Owner, row.Key, row.Archived = e.gen, e.owner, e.key, false
-		return x.putRow(row)
-	})
+// change adds a line that makes every process look at the files of a session until
+// its next row. The caller holds the lock of the index.
+func (x *index) change(id string) error { return x.write(record{Change: id}) }
+
+// putRow writes the row of a session. The caller holds the lock of the index.
+func (x *index) putRow(row driver.Row) error { return x.write(record{Row: &row}) }
+
+// putLate is putRow after a change that is done. If there is no room for it, the line of
+// the change makes readers look at the files.
+func (x *index) putLate(row driver.Row) {
+	if err := x.putRow(row); err != nil {
+		x.a.d.log.Warn("the row of a session was not written; readers look at its files", "folder", x.a.dir, "session", row.ID, "err", err)
+	}
+}
+
+// putChecked is putLate for the row of a session as its transcript is now.
+func (x *index) putChecked(ref driver.Ref) {
+	if row, err := x.checked(ref); err == nil {
+		x.putLate(row)
+	}
 }

@@ -1,17 +1,199 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
-// busyWait is how long an append waits for the lock of the index, and how long a
-// writer waits for a transcript. Others hold these locks for moments; a stopped
-// process must not stop this one.
-const busyWait = 500 * time.Millisecond
+// hold calls f under the lock of the index and x.mu, with everything applied
+// that others wrote and what dead writers left finished.
+func (x *index) hold(ctx context.Context, f func() error) error {
+	return x.locked(ctx, func() error {
+		if err := x.finish(ctx); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// finish compares the index with the folder and ends what writers left when they
+// died: an index that must be rewritten, deletions and sessions half made.
+func (x *index) finish(ctx context.Context) error {
+	if err := x.compare(ctx); err != nil {
+		return err
+	}
+	if err := x.finishErases(); err != nil {
+		x.a.d.log.Warn("an erase could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
+	}
+	if len(x.deletes) > 0 {
+		remove := func(id string) error { return x.a.remove(id, busyWait) }
+		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), remove); err != nil {
+			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
+		}
+	}
+	// A killed process may have set the mark of a deletion and not written its line.
+	stray := x.info != nil && x.info.Mode()&fs.ModeSticky != 0 && len(x.deletes)+len(x.erases) == 0
+	if x.remake || stray {
+		if err := x.rewrite(false); err != nil { // a deletion must be possible on a full disk
+			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
+		}
+	}
+	for id := range x.changes {
+		if x.check(id); x.find(id) == nil { // it was being made
+			delete(x.changes, id)
+			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
+		}
+		x.news = append(x.news, id)
+	}
+	if err := x.addNews(); err != nil {
+		x.a.d.log.Warn("rows could not be written; the next writer tries again", "folder", x.a.dir, "err", err)
+	}
+	return nil
+}
+
+// finishErases makes the rows anew of sessions whose lines were replaced, and
+// removes the old ones.
+func (x *index) finishErases() error {
+	for id := range x.erases {
+		x.doubt(id) // a concurrent row may be of the old lines
+		x.check(id)
+	}
+	if len(x.erases) == 0 {
+		return nil
+	}
+	all := x.erases
+	x.erases = map[string]bool{}
+	err := x.rewrite(true)
+	if err != nil {
+		x.erases = all
+	}
+	return err
+}
+
+// blobFolder is where package blobs keeps media, in the folder of an agent: a folder
+// for each session, by the same name as its transcript.
+const blobFolder = "blobs"
+
+// announce marks an index and writes the lines of deletions or of an erase. A
+// rewritten index keeps the mark only while there is a deletion to finish. If the
+// lines must be synced and that fails, fix is the way out.
+func (x *index) announce(op, fix string, sync bool, recs ...record) error {
+	_ = x.a.root.Chmod(indexName, deleteMode)
+	x.a.d.at("index: marked")
+	if err := x.write(recs...); err != nil || !sync {
+		return err
+	}
+	return x.fail(op, x.file.Sync(), fix)
+}
+
+// finishDeletes removes the files of sessions that the index lists as deleted,
+// and every line about them.
+func (x *index) finishDeletes(ids []string, remove func(id string) error) error {
+	const again = "delete it again when the cause is gone, so that no word of it stays"
+	all, left := x.deletes, maps.Clone(x.deletes)
+	var errs []error
+	failed := func(path string, err error, fix string) {
+		errs = append(errs, x.a.d.rewrap("delete session", path, err, "the deletion has begun; "+fix))
+	}
+	for _, id := range ids {
+		ref := driver.Ref{Agent: x.a.name, ID: id}
+		x.a.d.logs.drop(ref)
+		x.a.d.at("delete: remove")
+		var err error
+		if x.aside(func() { err = remove(id) }); err != nil {
+			failed(x.a.d.Path(ref), err, "delete it again, or remove the file by hand")
+			continue
+		}
+		delete(left, id)
+	}
+	if len(left) == len(all) {
+		return errors.Join(errs...)
+	}
+	durable := x.a.d.opts.Sync != driver.SyncNever
+	if durable {
+		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
+			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				failed(filepath.Join(x.a.dir, folder), err, again)
+				return errors.Join(errs...)
+			}
+		}
+	}
+	_ = x.compare(context.Background()) // a transcript may have been put there meanwhile; after an error the next call compares again
+	x.deletes = left
+	x.a.d.at("delete: rewrite")
+	if err := x.rewrite(durable); err != nil {
+		x.deletes = all
+		failed(filepath.Join(x.a.dir, indexName), err, again)
+	}
+	return errors.Join(errs...)
+}
+
+// remove removes the files of a session. It holds the append lock, so that no copy
+// replaces the transcript. It makes no copy itself, even after a failed sync: a
+// full disk must not keep the file.
+func (a *agent) remove(id string, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	for {
+		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: driver.SyncNever, Folder: a.sessFile})
+		if err != nil {
+			info, statErr := a.sess.Lstat(fileName(id))
+			if statErr == nil && info.Mode().IsRegular() && !errors.Is(err, fs.ErrPermission) {
+				return err // another process may hold its lock
+			}
+			return a.unlink(id)
+		}
+		a.d.at("delete: lock")
+		release, err := l.Lock(ctx)
+		if err == nil {
+			err = a.unlink(id)
+			release()
+		}
+		if closeErr := l.Close(); !errors.Is(err, filelog.ErrReplaced) { // else a copy has taken its place
+			return cmp.Or(err, closeErr)
+		}
+	}
+}
+
+// unlink removes the transcript and the archive of a session, if they exist, and
+// leftover copies of killed processes.
+func (a *agent) unlink(id string) error {
+	name := fileName(id)
+	err := a.sess.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
+	if err == nil { // files next to the transcript; package blobs relies on the order
+		blobs := blobFolder + "/" + EncodeName(id)
+		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), a.root.RemoveAll(blobs), "")
+	}
+	return err
+}
+
+// removeArchive removes the archive of a session, if there is one, and any other one
+// in the making. It syncs nothing: an archive that returns after a power cut does not
+// count next to a transcript. The caller holds the lock of the index: a process that
+// makes an archive finds out before it installs it.
+func (a *agent) removeArchive(id string) error {
+	name := archiveName(id)
+	for _, err := range []error{a.root.Remove(name), filelog.RemoveDrafts(a.root, name)} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return a.d.wrap("remove archive", filepath.Join(a.dir, name), err, "")
+		}
+	}
+	return nil
+}
 
 // openWriter adds this process to the writers that the index names, before its first
 // append.
@@ -19,10 +201,22 @@ func (x *index) openWriter(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error {
-		if x.named.Load() {
+		if x.by.Load() != 0 {
 			return nil
 		}
-		return x.write(record{Open: x.by})
+		by := firstWriter + rand.Int64N(writers)
+		lockErr := x.lock.TryLock(by)
+		if lockErr != nil && !errors.Is(lockErr, errors.ErrUnsupported) {
+			return lockErr
+		}
+		err := x.write(record{Open: by})
+		switch {
+		case err == nil:
+			x.by.Store(by)
+		case lockErr == nil:
+			_ = x.lock.Unlock(by) // a lock that stays ends with the process
+		}
+		return err
 	})
 	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {
 		// If this process is killed, a session may keep an old place in lists.
@@ -35,7 +229,7 @@ func (x *index) openWriter(ctx context.Context) error {
 // closeWriter writes the rows of sessions that this process had open and takes its name
 // from the writers. After a failure other processes find a dead writer.
 func (x *index) closeWriter(ids []string) {
-	if !x.named.Load() {
+	if x.by.Load() == 0 {
 		return
 	}
 	err := x.locked(context.Background(), func() error {
@@ -48,58 +242,9 @@ func (x *index) closeWriter(ids []string) {
 		if err := x.addNews(); err != nil {
 			return err
 		}
-		return x.write(record{Closed: x.by})
+		return x.write(record{Closed: x.by.Swap(0)})
 	})
 	if err != nil {
 		x.a.d.log.Warn("the index was not brought up to date; other processes compare it with the transcripts", "folder", x.a.dir, "err", err)
 	}
-}
-
-// isAlive reports whether a writer may still append. Where the system cannot tell, all
-// writers count as alive; a store that is read-only takes them for dead.
-func (x *index) isAlive(by int64) bool {
-	if by == x.by || x.lock == nil {
-		return by == x.by
-	}
-	held, err := x.lock.Held(by)
-	return held || err != nil && !x.a.d.opts.ReadOnly
-}
-
-// seekDead makes compare look at all transcripts once for each writer that has died: it
-// may have appended to sessions whose rows are older.
-func (x *index) seekDead() error {
-	dead := func() (all []int64) {
-		for by, known := range x.writers {
-			if !known && !x.isAlive(by) {
-				all = append(all, by)
-			}
-		}
-		return all
-	}
-	if len(dead()) == 0 {
-		return nil
-	}
-	if err := x.refresh(); err != nil { // a writer that closes takes its name away first
-		return err
-	}
-	for _, by := range dead() {
-		x.writers[by], x.lost = true, true
-	}
-	return nil
-}
-
-// change adds a line that makes every process look at the files of a session until
-// its next row. The caller holds the lock of the index.
-func (x *index) change(id string) error { return x.write(record{Change: id}) }
-
-// putRow writes the row of a session. The caller holds the lock of the index.
-func (x *index) putRow(row driver.Row) error { return x.write(record{Row: &row}) }
-
-// putChecked writes the row of a session as its transcript is now.
-func (x *index) putChecked(ref driver.Ref) error {
-	row, err := x.checked(ref)
-	if err == nil {
-		err = x.putRow(row)
-	}
-	return err
 }

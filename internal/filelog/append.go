@@ -2,42 +2,9 @@ package filelog
 
 import (
 	"context"
-	"errors"
-	"runtime"
-	"time"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
-// The kernel locks are polled: waiting in the kernel would keep a thread and
-// could not be cancelled.
-const (
-	// eagerTries is how often a lock is tried again before the first sleep: others
-	// hold the append lock for one write, which is shorter than any sleep.
-	eagerTries = 32
-	minWait    = 50 * time.Microsecond
-	maxWait    = 5 * time.Millisecond
-)
-
-var (
-	newline = []byte{'\n'}
-
-	errNotLines = errors.New("not a run of lines that end in '\\n'")
-)
-
-// An extent is a range of the file; empty if both ends are equal.
-type extent struct{ start, end int64 }
-
-// cover returns the smallest extent that holds both.
-func (e extent) cover(o extent) extent {
-	if e.start == e.end {
-		return o
-	}
-	if o.start == o.end {
-		return e
-	}
-	return extent{min(e.start, o.start), max(e.end, o.end)}
-}
+var newline = []byte{'\n'}
 
 // Append adds the lines that decide returns to the end of the file as one write, and
 // returns the offsets of their first byte and after their last. Each line ends with '\n'.
@@ -74,38 +41,6 @@ func (l *Log) Append(ctx context.Context, decide func(end int64) (lines []byte, 
 	return w.lines.start, w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
-// TrySize returns the size of the file at a moment when nothing is being appended: every
-// byte before it stays as it is. Ok is false if an append is in progress. It waits for
-// nothing and writes nothing, so the file may end with an unterminated line.
-func (l *Log) TrySize() (size int64, ok bool, err error) {
-	const op = "read size"
-	if err := l.begin(op); err != nil {
-		return 0, false, err
-	}
-	defer l.ops.Done()
-	select {
-	case l.appending <- struct{}{}:
-	default:
-		return 0, false, nil
-	}
-	if l.shut {
-		if err := l.reopen(); err != nil {
-			<-l.appending
-			return 0, false, l.fail(op, err)
-		}
-	}
-	if ok, err = l.file().Lock(true); err != nil {
-		err = l.fail(op, err)
-	}
-	if !ok || err != nil {
-		<-l.appending
-		return 0, false, err
-	}
-	defer l.unlock()
-	now, err := l.lookup(op)
-	return now.size, err == nil, err
-}
-
 // Hold takes the append lock, ends an unterminated tail without
 // syncing it, and returns with the lock held: in every process, appends to the
 // file wait until release is called, once. An Append on the same Log by the
@@ -122,51 +57,6 @@ func (l *Log) Lock(ctx context.Context) (release func(), err error) {
 		_, err = l.lookup(op)
 		return w, l.settleDebts(ctx, err)
 	})
-}
-
-// hold calls do with the append lock held, and keeps the lock until release.
-func (l *Log) hold(ctx context.Context, op string, do func(ctx context.Context, op string) (written, error)) (release func(), err error) {
-	if err := l.begin(op); err != nil {
-		return nil, err
-	}
-	waited, err := l.lock(ctx, op)
-	if err != nil {
-		l.ops.Done()
-		return nil, err
-	}
-	w, err := do(ctx, op)
-	release = func() {
-		l.unlock()
-		l.tell(ctx, waited, nil, w)
-		l.ops.Done()
-	}
-	if err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
-}
-
-// A written describes the changes of one call to the file.
-type written struct {
-	tail  int64  // the end of the tail it ended, or 0
-	lines extent // its bytes
-	seq   uint64 // its last write, or 0
-	cured Synced // the copy or the sync it had to make first
-}
-
-// locked returns what do returns, which it calls with the append lock held. Then
-// it tells the observers.
-func (l *Log) locked(ctx context.Context, op string, do func() (written, error)) (w written, err error) {
-	waited, err := l.lock(ctx, op)
-	if err != nil {
-		return w, err
-	}
-	defer func() {
-		l.unlock()
-		l.tell(ctx, waited, nil, w)
-	}()
-	return do()
 }
 
 // add writes lines at the end of the file. The caller holds the append lock.
@@ -198,6 +88,32 @@ func (l *Log) add(ctx context.Context, op string, decide func(end int64) ([]byte
 	w.lines = extent{start, start + int64(len(lines))}
 	w.seq = l.wrote(w.lines, lines)
 	return w, nil
+}
+
+// takeBack undoes a write of size bytes at start, of which n were written
+// before it failed with err. It cuts off bytes that this very write added, or
+// else separates them from later lines. It returns the error of the append; nil
+// if all bytes are in the file after all.
+func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
+	info, statErr := l.file().Stat()
+	switch {
+	case statErr != nil && n == 0, statErr == nil && info.Size() == start:
+		return l.fail(op, err)
+	case statErr != nil:
+		return l.fail(op, fragment(err)) // the next append fences it
+	}
+	ours := info.Size() == start+int64(n)
+	if ours && l.file().Truncate(start) == nil {
+		return l.fail(op, err)
+	}
+	if ours && n == size {
+		return nil
+	}
+	_, fenceErr := l.file().Write(newline)
+	if ours && n == size-1 && fenceErr == nil {
+		return nil // only the last '\n' had been missing
+	}
+	return l.fail(op, fragment(err))
 }
 
 // settle ends an unterminated tail, after [Log.ready]. The caller holds the append lock.
@@ -246,107 +162,4 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	}
 	now, err = l.lookup(op)
 	return now.size, err
-}
-
-// takeBack undoes a write of size bytes at start, of which n were written
-// before it failed with err. It cuts off bytes that this very write added, or
-// else separates them from later lines. It returns the error of the append; nil
-// if all bytes are in the file after all.
-func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
-	info, statErr := l.file().Stat()
-	switch {
-	case statErr != nil && n == 0, statErr == nil && info.Size() == start:
-		return l.fail(op, err)
-	case statErr != nil:
-		return l.fail(op, fragment(err)) // the next append fences it
-	}
-	ours := info.Size() == start+int64(n)
-	if ours && l.file().Truncate(start) == nil {
-		return l.fail(op, err)
-	}
-	if ours && n == size {
-		return nil
-	}
-	_, fenceErr := l.file().Write(newline)
-	if ours && n == size-1 && fenceErr == nil {
-		return nil // only the last '\n' had been missing
-	}
-	return l.fail(op, fragment(err))
-}
-
-// lock takes first the place within this Log, in the order of arrival, then the
-// kernel's lock, and returns the time it took.
-func (l *Log) lock(ctx context.Context, op string) (waited time.Duration, err error) {
-	if l.opts.ReadOnly {
-		return 0, l.fail(op, driver.ErrReadOnly)
-	}
-	began := time.Now()
-	err = l.takePlace(ctx)
-	if err == nil {
-		if err = poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(false) }); err != nil {
-			<-l.appending
-		}
-	}
-	waited = time.Since(began)
-	if err != nil {
-		err = l.fail(op, err)
-		l.tell(ctx, waited, err, written{})
-	}
-	return waited, err
-}
-
-// takePlace takes the place within this Log, whose file is open then.
-func (l *Log) takePlace(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case l.appending <- struct{}{}:
-	default:
-		select {
-		case l.appending <- struct{}{}:
-		case <-ctx.Done():
-			return busy(ctx)
-		case <-l.ended:
-			return ErrClosed
-		}
-	}
-	if l.shut {
-		if err := l.reopen(); err != nil {
-			<-l.appending
-			return err
-		}
-	}
-	return nil
-}
-
-// unlock gives up the kernel's lock, then the place within this Log.
-func (l *Log) unlock() {
-	if l.file().Unlock() != nil {
-		l.abandon()
-	}
-	<-l.appending
-}
-
-// poll calls try until it succeeds or fails, the context is done, or ended is
-// closed.
-func poll(ctx context.Context, ended <-chan struct{}, try func() (bool, error)) error {
-	wait := minWait
-	for tries := 0; ; tries++ {
-		if ok, err := try(); ok || err != nil {
-			return err
-		}
-		if tries < eagerTries {
-			runtime.Gosched()
-			continue
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return busy(ctx)
-		case <-ended:
-			return ErrClosed
-		}
-		wait = min(wait*3/2, maxWait)
-	}
 }

@@ -140,6 +140,13 @@ func (d *cacheDisk) named() *cached {
 	return nil
 }
 
+// copies returns how many files were made after the first one.
+func (d *cacheDisk) copies() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.files) - 1
+}
+
 // kill ends the process that has opened everything so far: its locks are gone,
 // and nothing it still does has an effect.
 func (d *cacheDisk) kill() {
@@ -289,11 +296,4 @@ func (f *cacheFile) Mark(on bool) error {
 		return err
 	}
 	return f.file.Mark(on)
-}
-
-func (f *cacheFile) Unlock() error {
-	if err := f.d.do("unlock"); err != nil {
-		return err
-	}
-	return f.file.Unlock()
 }

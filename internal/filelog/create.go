@@ -1,24 +1,9 @@
 package filelog
 
 import (
-	"cmp"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
-	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
-	"runtime"
-	"strings"
 
 	"github.com/convolog/convolog/session/driver"
-)
-
-const (
-	tempMark               = ".tmp-"
-	tempRandom             = 8 // bytes, in hexadecimal
-	tempMode   fs.FileMode = 0o600
 )
 
 // Create makes the log that name refers to within root, with the lines in
@@ -29,9 +14,8 @@ const (
 // The lines go to a temporary file in the same folder, which is synced and then
 // renamed, and the folder is synced, unless the policy is [driver.SyncNever]. So a
 // kill at any moment leaves a whole log or none, and at most a temporary file, which
-// [RemoveTemps] removes. A [*driver.NotDurableError] means that the log got its name
-// but that the folder could not be synced: a power cut may remove it. After any other
-// error there is no log.
+// [RemoveTemps] removes. After an error there is no log, and no line was added to one. If
+// the sync of the folder has failed, a power cut may bring the log back.
 func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, error) {
 	const op = "create"
 	if opts == nil {
@@ -44,266 +28,23 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if len(first) == 0 || first[len(first)-1] != '\n' {
 		return nil, newError(op, path, errNotLines)
 	}
-	t, err := writeNew(op, root, name, first, opts.Sync != driver.SyncNever, publish, opts)
+	write := func(t *tempFile) error {
+		_, err := t.Write(first)
+		return err
+	}
+	sync := opts.Sync != driver.SyncNever
+	t, err := install(root, name, opts, write, sync, publish)
+	if err == nil && sync {
+		if err = syncFolder(root, name, opts.seam); err != nil {
+			_ = root.Remove(name) // its lock has kept others from appending
+			_ = t.Close()
+		}
+	}
 	if err != nil {
-		return nil, err
+		return nil, newError(op, path, err)
 	}
 	l := newLog(root, name, t.opened, opts)
 	l.appending <- struct{}{}
 	l.unlock()
 	return l, nil
-}
-
-// WriteFileAtomic gives the file that name refers to within root the content
-// data, replacing the old file: at every moment, and after a crash, the name
-// refers to the old content or to the new, whole. If sync is set, the new
-// content is on stable storage when the error is nil. The file's mode is 0600.
-// Leftover temporary files are for [RemoveTemps].
-//
-// A [*driver.NotDurableError] means that the new content is in place but that
-// the folder could not be synced. After any other error the old content is
-// untouched.
-func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
-	return WriteFileMode(root, name, data, tempMode, sync)
-}
-
-// WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It gets
-// the mode before its name, if the file system supports it.
-func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
-	move := func(root *os.Root, from, to string) error {
-		if mode != tempMode {
-			_ = root.Chmod(from, mode) // not every file system has every bit
-		}
-		return root.Rename(from, to)
-	}
-	t, err := writeNew("write", root, name, data, sync, move, new(Options))
-	if err == nil {
-		t.end()
-	}
-	return err
-}
-
-// RemoveTemps removes the temporary files that dead writers have left for the
-// file that name refers to within root: those with its name, ".tmp-" and 16
-// hexadecimal digits. It leaves those alone whose writer is at work, and holds
-// their append lock.
-func RemoveTemps(root *os.Root, name string) error {
-	return removeTempsOf(root, name, removeTemp)
-}
-
-// RemoveDrafts is [RemoveTemps], but removes also the files of writers at work: their
-// [Draft.Install] fails then. It is for words that must not stay, and leaves none to
-// a writer that is killed later.
-func RemoveDrafts(root *os.Root, name string) error {
-	return removeTempsOf(root, name, (*os.Root).Remove)
-}
-
-func removeTempsOf(root *os.Root, name string, remove func(root *os.Root, temp string) error) error {
-	base := filepath.Base(name)
-	_, err := removeTemps(root, name, filepath.Dir(name), func(of string) bool { return of == base }, remove)
-	return err
-}
-
-// RemoveTempsIn is [RemoveTemps] for all files in a folder whose names end with ext,
-// even for missing files. When the error is nil no power cut brings removed files
-// back.
-func RemoveTempsIn(root *os.Root, dir, ext string) error {
-	found, err := removeTemps(root, dir, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) }, removeTemp)
-	if err != nil || !found {
-		return err
-	}
-	return SyncDir(root, dir)
-}
-
-// removeTemps calls remove with the temporary files in a folder for the files whose
-// names fit, and reports whether there were any. Name is for the error.
-func removeTemps(root *os.Root, name, dir string, fits func(of string) bool, remove func(root *os.Root, temp string) error) (found bool, err error) {
-	var entries []string
-	d, err := root.Open(dir)
-	if err == nil {
-		entries, err = d.Readdirnames(-1)
-		err = cmp.Or(err, d.Close())
-	}
-	for _, n := range entries {
-		at := strings.LastIndex(n, tempMark)
-		if at < 0 || !fits(n[:at]) {
-			continue
-		}
-		if digits := n[at+len(tempMark):]; len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
-			found = true
-			// Its writer may just have ended, and have removed or renamed it.
-			if e := remove(root, filepath.Join(dir, n)); !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, ErrReplaced) {
-				err = cmp.Or(err, e)
-			}
-		}
-	}
-	if err != nil {
-		err = &Error{
-			Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err),
-			Fix: "no log was changed, try again once the cause is gone or remove them by hand",
-		}
-	}
-	return found, err
-}
-
-// removeTemp removes a temporary file whose lock is free.
-func removeTemp(root *os.Root, temp string) error {
-	f, _, err := openRegular(root, temp, os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	free, err := tryLock(f, appendLock, false)
-	if free {
-		err = root.Remove(temp)
-	}
-	return err
-}
-
-// SyncDir puts the names in a folder, not the files, on stable storage. Dir "."
-// is root itself. Windows lacks such a call: SyncDir does nothing there.
-func SyncDir(root *os.Root, dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := root.Open(dir)
-	if err == nil {
-		err = cmp.Or(d.Sync(), d.Close())
-	}
-	if err != nil {
-		return &Error{
-			Op: "sync folder", Path: fullPath(root, dir), Err: cause(err),
-			Fix: "a power cut may take back what was last named or removed in it, try again once the cause is gone",
-		}
-	}
-	return nil
-}
-
-// MakeFolders makes a folder and those that it is in, and puts the names of new ones on
-// stable storage.
-func MakeFolders(root *os.Root, dir string) error {
-	if info, err := root.Lstat(dir); dir == "." || err == nil && info.IsDir() {
-		return nil
-	}
-	parent := path.Dir(dir)
-	if err := MakeFolders(root, parent); err != nil {
-		return err
-	}
-	if err := root.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
-		return nil // by another process
-	} else if err != nil {
-		return err
-	}
-	return SyncDir(root, parent)
-}
-
-// A tempFile is a temporary file whose append lock this process holds.
-type tempFile struct {
-	*opened
-	root *os.Root
-	temp string // its name
-}
-
-// openTemp creates a temporary file for name, empty. Until it is renamed, Lookup
-// fails on it.
-func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
-	for {
-		var random [tempRandom]byte
-		rand.Read(random[:])
-		temp := name + tempMark + hex.EncodeToString(random[:])
-		f, err := root.OpenFile(temp, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, tempMode)
-		if err != nil {
-			return nil, err
-		}
-		o, err := newOpened(root, name, f, opts)
-		if err != nil {
-			_ = root.Remove(temp)
-			return nil, err
-		}
-		t := &tempFile{o, root, temp}
-		locked, err := t.Lock(false)
-		if locked {
-			if t.named() { // RemoveTemps may have come between the creation and the lock
-				return t, nil
-			}
-		}
-		t.discard()
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-// named reports whether the temporary name still belongs to the file.
-func (t *tempFile) named() bool {
-	info, err := t.root.Lstat(t.temp)
-	return err == nil && os.SameFile(info, t.id)
-}
-
-// end closes the file, whose content was synced as required.
-func (t *tempFile) end() {
-	_ = t.Unlock() // closing the file does it too
-	_ = t.Close()
-}
-
-// discard removes the file, which may be ignored by its name, and closes it.
-func (t *tempFile) discard() {
-	_ = t.root.Remove(t.temp)
-	_ = t.Close()
-}
-
-// install makes a file, has fill write to it, syncs it if sync is set, and has
-// move give it its name. The file it returns is locked; its name may not survive
-// a power cut before [syncFolder]. After an error there is no file.
-func install(root *os.Root, name string, opts *Options, fill func(*tempFile) error, sync bool, move func(root *os.Root, from, to string) error) (*tempFile, error) {
-	t, err := openTemp(root, name, opts)
-	if err != nil {
-		return nil, err
-	}
-	err = fill(t)
-	if err == nil && sync {
-		err = t.Sync()
-	}
-	if err == nil {
-		err = opts.seam.before("move")
-	}
-	if err == nil {
-		err = move(root, t.temp, name)
-	}
-	if err != nil {
-		t.discard()
-		return nil, err
-	}
-	return t, nil
-}
-
-// writeNew installs a file with the content data. A [*driver.NotDurableError] means
-// that its name may not survive a power cut.
-func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
-	path := fullPath(root, name)
-	write := func(t *tempFile) error {
-		_, err := t.Write(data)
-		return err
-	}
-	t, err := install(root, name, opts, write, sync, move)
-	if err != nil {
-		return nil, newError(op, path, err)
-	}
-	if sync {
-		if err := syncFolder(root, name, opts.seam); err != nil {
-			now, _ := t.Lookup() // for the error alone
-			_ = t.Close()        // the error that counts is the folder's
-			return nil, &driver.NotDurableError{Path: path, End: now.size, Err: cause(err)}
-		}
-	}
-	return t, nil
-}
-
-// link gives a file another name, unless that name is in use.
-func link(root *os.Root, from, to string) error {
-	if err := root.Link(from, to); err != nil {
-		return err
-	}
-	_ = root.Remove(from) // a second name for the log, which may be ignored
-	return nil
 }

@@ -1,72 +1,18 @@
 package filelog
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-const (
-	copyChunk = 1 << 20 // bytes that a copy holds in memory
-	headSize  = 4 << 10 // bytes at the beginning in which two files are compared
-)
-
-var errOthers = errors.New("lines that this log wrote have been replaced by other bytes")
-
-// Recover makes a Log whose sync failed usable again. On one that has not
-// failed it is [Log.Flush].
-//
-// When the error is nil, everything this Log has ever acknowledged is on stable
-// storage, and so is everything else that is in the file now. That includes the
-// lines of the calls that failed: each batch is there whole or not at all, and a
-// caller that must know appends it again under a condition. Calls that still
-// waited for the failed sync return nil.
-//
-// Neither syncing again nor writing the same bytes again would do: the kernel calls
-// pages clean that it could not write, and an extent can stay unwritten below a page
-// that reads well. Recover therefore copies the whole file to blocks of its own,
-// through memory, with this Log's unsynced lines laid over the content of the file.
-// It syncs the copy, gives it the file's name and syncs the folder. This Log
-// continues in the copy; the package comment covers other Logs of the old file.
-//
-// Under [driver.SyncNever] a Log keeps no lines in memory, and the copy is as good as
-// the page cache.
-//
-// After an error the Log is as it was, and Recover may be called again; the
-// error has the number of bytes for a copy. The context is honoured until the
-// copy begins.
-func (l *Log) Recover(ctx context.Context) error {
-	const op = "recover"
-	if l.Failed() == nil && !l.opts.ReadOnly {
-		return l.flush(ctx, op)
-	}
-	if err := l.begin(op); err != nil {
-		return err
-	}
-	defer l.ops.Done()
-	w, err := l.locked(ctx, op, func() (written, error) {
-		s, err := l.cure(ctx, op, true)
-		return written{cured: s}, err
-	})
-	if err != nil || w.cured.Bytes > 0 { // all of a copy of its own is on stable storage
-		return err
-	}
-	return l.flush(ctx, op)
-}
-
-// Copies counts the times this Log has moved to a copy of its file. Offsets
-// stay the same, but lines that could not be read before the copy may be
-// readable after it.
-func (l *Log) Copies() uint64 { return l.copies.Load() }
+const copyChunk = 1 << 20 // bytes that a copy holds in memory
 
 // cure replaces the file by a copy, or finds that another Log has done so.
 // recovering is set if the Log may have failed. The caller holds the append
@@ -193,103 +139,6 @@ func (l *Log) swap(next *opened) {
 	_ = old.Unlock()
 	_ = old.Close()
 	l.end = 0
-	l.copies.Add(1)
-}
-
-// compare looks for this Log's unsynced lines in the file that took the name,
-// after a sync of its own with the outcome err. Lines that are there, in a copy
-// that is sound, are on stable storage. A difference is a failed sync. It reports
-// false if there is nothing to compare: a file that was removed, or replaced by
-// something else, has no obligations. It waits for the lock of that file without
-// a limit: giving up would call lines lost that a slow copy contains, and only
-// the copy can tell. The caller leads and holds l.mu, which is released while it
-// waits.
-func (l *Log) compare(err error) bool {
-	lines, seq, dirty := l.unsynced, l.written, l.dirty
-	if len(lines.parts) == 0 {
-		return false
-	}
-	l.mu.Unlock()
-	next, holds, nextErr := l.successor(context.Background(), "compare", lines)
-	if nextErr == nil {
-		_ = next.Unlock()
-		_ = next.Close() // only read
-	}
-	l.mu.Lock()
-	switch {
-	case errors.Is(nextErr, ErrReplaced):
-		return false
-	case holds:
-		l.synced, l.dirty = seq, extent{}
-		l.unsynced.drop(lines)
-	default:
-		err = cmp.Or(err, nextErr, errors.New("a copy has taken the file's place, and lacks them"))
-		l.failed = &driver.NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
-	}
-	return true
-}
-
-// successor opens the file that has the name of this Log's file now and takes
-// its append lock, which a copy in progress holds to its end. It reports whether
-// the file is sound and holds lines. It fails with [ErrReplaced] if the file is
-// not a copy of this Log's.
-func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *opened, holds bool, err error) {
-	for {
-		next, err := openNamed(l.root, l.name, &l.opts)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) || err == nil && !l.isCopy(next) {
-			if err == nil {
-				_ = next.Close() // only read
-			}
-			return nil, false, l.fail(op, ErrReplaced)
-		}
-		if err != nil {
-			return nil, false, l.fail(op, err)
-		}
-		// Close interrupts waits, and must learn the fate of its lines.
-		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
-		if err == nil {
-			var now look
-			if now, err = next.Lookup(); err == nil {
-				holds = !now.marked && contains(next, lines)
-				return next, holds, nil
-			}
-		}
-		_ = next.Close() // and its lock with it
-		if !errors.Is(err, ErrReplaced) {
-			return nil, false, l.fail(op, err)
-		}
-	}
-}
-
-// isCopy reports whether another file begins with the line that this Log's
-// begins with, which was durable before the file was known.
-func (l *Log) isCopy(next *opened) bool {
-	own := l.current.Load()
-	first := head(own)
-	return !os.SameFile(own.id, next.id) && len(first) > 0 && bytes.Equal(first, head(next))
-}
-
-// head returns the first line of a file, or the beginning of a long one.
-func head(f io.ReaderAt) []byte {
-	b := make([]byte, headSize)
-	n, _ := f.ReadAt(b, 0)
-	if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
-		n = i + 1
-	}
-	return b[:n]
-}
-
-// contains reports whether the file f holds lines.
-func contains(f io.ReaderAt, lines unsynced) bool {
-	data := lines.data
-	for _, p := range lines.parts {
-		got := make([]byte, p.n)
-		if n, _ := f.ReadAt(got, p.off); n < p.n || !bytes.Equal(got, data[:p.n]) {
-			return false
-		}
-		data = data[p.n:]
-	}
-	return true
 }
 
 // copyLines writes size bytes to an empty file: what from says, with lines laid
@@ -313,47 +162,4 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 		off += int64(len(p))
 	}
 	return nil
-}
-
-// abandon closes the descriptor of a lock that could not be released, since the
-// lock ends with it, and continues with another one. Before that it syncs this
-// Log's unsynced lines: a failed sync is only reported to the descriptor that
-// was open then. The caller has the place of the append lock within this Log.
-func (l *Log) abandon() {
-	if l.opts.Sync != driver.SyncNever {
-		_ = l.sync(context.Background(), l.owed()) // a failure is kept in l.failed
-	}
-	old := l.file()
-	l.shut, l.end = true, 0
-	_ = l.reopen()  // the next call tries again
-	_ = old.Close() // nothing else can be done about the lock
-}
-
-// owed returns the number of this Log's last write.
-func (l *Log) owed() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.written
-}
-
-// reopen opens the file again after abandon.
-func (l *Log) reopen() error {
-	next, err := openNamed(l.root, l.name, &l.opts)
-	if err == nil && !os.SameFile(next.id, l.current.Load().id) {
-		err = cmp.Or(next.Close(), ErrReplaced)
-	}
-	if err != nil {
-		return err
-	}
-	l.current.Store(next)
-	l.shut = false
-	return nil
-}
-
-// syncFolder puts the name of a file on stable storage.
-func syncFolder(root *os.Root, name string, s *seam) error {
-	if err := s.before("sync folder"); err != nil {
-		return err
-	}
-	return SyncDir(root, filepath.Dir(name))
 }

@@ -147,7 +147,7 @@ func TestReadingDuringACure(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	require.EqualValues(t, 51, l.Copies())
+	require.Equal(t, 51, d.copies())
 	wantDisk(t, d, want)
 	closeAll(t, l)
 }
@@ -169,7 +169,7 @@ func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
 	require.NoError(t, l.Flush(t.Context()))
 	d.setOp(nil)
 	require.True(t, marked)
-	require.EqualValues(t, 1, l.Copies())
+	require.Equal(t, 1, d.copies())
 	wantDisk(t, d, workFirst+"one\n")
 	closeAll(t, l, other)
 }
@@ -277,7 +277,7 @@ func TestRecoverTwice(t *testing.T) {
 		pending(t, "during the copy", done)
 		close(let) // for the copy, and for the syncs of it
 		require.NoError(t, errors.Join(<-done, <-done))
-		require.EqualValues(t, 1, l.Copies())
+		require.Equal(t, 1, d.copies())
 		d.setOp(nil)
 		wantDisk(t, d, workFirst+"two\n")
 		closeAll(t, l)
@@ -304,41 +304,12 @@ func TestRecoverMeetsARemoval(t *testing.T) {
 	require.Error(t, l.Close(), "after a failed sync")
 }
 
-// An obstinate file keeps its lock once.
-type obstinate struct {
-	file
-	done *bool
-}
-
-func (f obstinate) Unlock() error {
-	if !*f.done {
-		*f.done = true
-		return errFault
-	}
-	return f.file.Unlock()
-}
-
 // A cure that cannot read the file does not copy NULs instead.
 func TestCopyLinesOfAFileThatCannotBeRead(t *testing.T) {
 	var to strings.Builder
 	err := copyLines(&to, unreadable{}, 4, unsynced{})
 	require.ErrorIs(t, err, errFault)
 	require.Empty(t, to.String())
-}
-
-// A Log that has let its descriptor go, and finds no file to open instead, has
-// nothing to close.
-func TestCloseWithoutADescriptor(t *testing.T) {
-	d := newCacheDisk(t)
-	first := d.create(t, driver.SyncAlways)
-	d.mutate = func(f file) file { return obstinate{f, new(bool)} }
-	l := d.open(t, driver.SyncAlways)
-	release, err := l.Hold(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, d.root.Rename(workName, "moved"))
-	release()
-	require.True(t, l.shut)
-	closeAll(t, l, first)
 }
 
 // An overtaken file has its failed sync cured by another Log before its own continues.
@@ -368,7 +339,7 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 	mustAppend(t, l, "two\n")
 	d.setOp(nil)
 	require.Nil(t, l.Failed())
-	require.EqualValues(t, 1, other.Copies())
+	require.Equal(t, 1, d.copies())
 	_, _, err := l.Append(t.Context(), Lines([]byte("no\n")))
 	require.ErrorIs(t, err, ErrReplaced)
 	wantDisk(t, d, workFirst+"two\nthree\n")
@@ -411,7 +382,7 @@ func TestRecoverOfASoundLog(t *testing.T) {
 	l := d.create(t, driver.SyncInterval(1e18))
 	mustAppend(t, l, "one\n")
 	require.NoError(t, l.Recover(t.Context()))
-	require.Zero(t, l.Copies())
+	require.Zero(t, d.copies())
 	wantDisk(t, d, workFirst+"one\n")
 	closeAll(t, l)
 }

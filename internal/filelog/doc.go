@@ -69,5 +69,4 @@ package filelog
 //
 // The mark of a failed sync is the sticky bit: it needs no name and no space on a
 // failing disk, survives the process, and shows in the lookup that each append makes.
-// The copy goes through memory, because file systems may share extents between files. A
-// lock that fails to release is dropped by closing the file.
+// The copy goes through memory, because file systems may share extents between files.

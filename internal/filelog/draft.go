@@ -1,6 +1,7 @@
 package filelog
 
 import (
+	"io/fs"
 	"os"
 
 	"github.com/convolog/convolog/session/driver"
@@ -13,31 +14,63 @@ import (
 type Draft struct {
 	t    *tempFile
 	name string
-	path string // for errors
-	size int64  // at the last sync
-	done bool   // installed or discarded
+	done bool // installed or discarded
 }
 
 // NewDraft makes an empty file that is to have the name that name refers to within
 // root. Its mode is 0600. The caller must end it with Install or Discard.
 func NewDraft(root *os.Root, name string) (*Draft, error) {
-	d := &Draft{name: name, path: fullPath(root, name)}
-	var err error
-	if d.t, err = openTemp(root, name, new(Options)); err != nil {
-		return nil, d.fail(err)
+	t, err := openTemp(root, name, new(Options))
+	if err != nil {
+		return nil, newError("write", fullPath(root, name), err)
 	}
-	return d, nil
+	return &Draft{t: t, name: name}, nil
 }
 
-func (d *Draft) fail(err error) error { return newError("write", d.path, err) }
+// WriteFileAtomic gives the file that name refers to within root the content
+// data, replacing the old file: at every moment, and after a crash, the name
+// refers to the old content or to the new, whole. If sync is set, the new
+// content is on stable storage when the error is nil. The file's mode is 0600.
+// Leftover temporary files are for [RemoveTemps].
+//
+// A [*driver.NotDurableError] means that the new content is in place but that
+// the folder could not be synced. After any other error the old content is
+// untouched.
+func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
+	return WriteFileMode(root, name, data, tempMode, sync)
+}
+
+// WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It gets
+// the mode before its name, if the file system supports it.
+func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
+	d, err := NewDraft(root, name)
+	if err != nil {
+		return err
+	}
+	defer d.Discard()
+	if _, err = d.Write(data); err == nil && sync {
+		_, err = d.Sync()
+	}
+	if err != nil {
+		return err
+	}
+	if mode != tempMode {
+		_ = root.Chmod(d.t.temp, mode) // not every file system has every bit
+	}
+	return d.install(sync)
+}
+
+func (d *Draft) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	return newError("write", fullPath(d.t.root, d.name), err)
+}
 
 // Write implements [io.Writer].
 func (d *Draft) Write(p []byte) (int, error) {
 	n, err := d.t.Write(p)
-	if err != nil {
-		err = d.fail(err)
-	}
-	return n, err
+	return n, d.fail(err)
 }
 
 // ReadAt implements [io.ReaderAt].
@@ -52,8 +85,7 @@ func (d *Draft) Sync() (size int64, err error) {
 	if err != nil {
 		return 0, d.fail(err)
 	}
-	d.size = info.Size()
-	return d.size, nil
+	return info.Size(), nil
 }
 
 // Named reports whether the file still has its temporary name; [RemoveDrafts] may
@@ -65,15 +97,25 @@ func (d *Draft) Named() bool { return d.t.named() }
 // its name but that the folder could not be synced. After any other error the name is
 // unchanged. An error that matches [fs.ErrNotExist] may mean that [RemoveDrafts] was
 // faster. The Draft has ended in any case.
-func (d *Draft) Install() error {
+func (d *Draft) Install() error { return d.install(true) }
+
+// install is Install, but the name is only on stable storage if sync is set.
+func (d *Draft) install(sync bool) error {
 	if err := d.t.root.Rename(d.t.temp, d.name); err != nil {
 		d.Discard()
 		return d.fail(err)
 	}
 	d.done = true
-	defer d.t.end()
+	defer func() {
+		_ = d.t.Unlock() // closing the file does it too
+		_ = d.t.Close()
+	}()
+	if !sync {
+		return nil
+	}
 	if err := syncFolder(d.t.root, d.name, nil); err != nil {
-		return &driver.NotDurableError{Path: d.path, End: d.size, Err: cause(err)}
+		now, _ := d.t.Lookup() // for the error alone
+		return &driver.NotDurableError{Path: fullPath(d.t.root, d.name), End: now.size, Err: cause(err)}
 	}
 	return nil
 }

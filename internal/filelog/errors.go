@@ -30,6 +30,11 @@ var (
 	ErrReplaced = errors.New("the file was replaced or removed")
 )
 
+var (
+	errNotLines = errors.New("not a run of lines that end in '\\n'")
+	errOthers   = errors.New("lines that this log wrote have been replaced by other bytes")
+)
+
 // An Error names the failed call, the file, the cause and the way out.
 type Error struct {
 	Op   string // the operation: "open", "append", "lock" ...
@@ -61,9 +66,6 @@ func refusal(e *driver.NotDurableError) *driver.NotDurableError {
 func newError(op, path string, err error) *Error {
 	return &Error{Op: op, Path: path, Fix: wayOut(err), Err: cause(err)}
 }
-
-// fail returns an Error about the log's file.
-func (l *Log) fail(op string, err error) error { return newError(op, l.path, err) }
 
 func wayOut(err error) string {
 	switch {

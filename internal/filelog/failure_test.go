@@ -188,7 +188,7 @@ func TestLockCuresNothing(t *testing.T) {
 	release()
 	wantFree(t, other)
 	require.True(t, d.marked(t))
-	require.Zero(t, next.Copies())
+	require.Zero(t, d.copies())
 
 	require.NoError(t, d.root.Remove(workName))
 	_, err = next.Lock(t.Context())

@@ -143,13 +143,6 @@ func (f *faultFile) Lock(shared bool) (bool, error) {
 	return f.file.Lock(shared)
 }
 
-func (f *faultFile) Unlock() error {
-	if err := f.d.op("unlock"); err != nil {
-		return err
-	}
-	return f.file.Unlock()
-}
-
 func (f *faultFile) Close() error {
 	fault := f.d.op("close")
 	if err := f.file.Close(); err != nil {

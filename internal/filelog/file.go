@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 )
 
 const (
@@ -40,12 +39,6 @@ type file interface {
 	Lock(shared bool) (bool, error)
 	Unlock() error
 	Close() error
-}
-
-// A look is the result of a lookup.
-type look struct {
-	size   int64
-	marked bool // a sync of the file has failed, and no cure has been completed
 }
 
 // A seam lets tests get between this package and the operating system.
@@ -231,22 +224,4 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, e
 		}
 	}
 	return nil, nil, ErrReplaced
-}
-
-// control calls do with the descriptor of f, again if a signal interrupts it.
-// The descriptor of a file that was closed is an invalid one. A caller must not
-// close f during it.
-func control(f *os.File, do func(fd int) error) error {
-	for {
-		err := do(int(f.Fd()))
-		if !errors.Is(err, syscall.EINTR) {
-			runtime.KeepAlive(f)
-			return err
-		}
-	}
-}
-
-// fullPath is the name errors show.
-func fullPath(root *os.Root, name string) string {
-	return filepath.Join(root.Name(), name)
 }

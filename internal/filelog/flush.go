@@ -3,9 +3,105 @@ package filelog
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/convolog/convolog/session/driver"
 )
+
+// Size returns the size of the file in bytes, which counts an unterminated
+// tail and lines that another caller is just writing. It takes no lock. It
+// fails with [ErrReplaced] when the name no longer refers to this file, and with
+// a [*driver.NotDurableError] when the file of that name lacks lines that this Log has
+// acknowledged; only to find that out, under [driver.SyncInterval], it waits for a lock.
+func (l *Log) Size() (int64, error) {
+	if err := l.begin("size"); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	now, err := l.lookup("size")
+	return now.size, l.settleDebts(context.Background(), err)
+}
+
+// Close waits for the calls under way, syncs what [driver.SyncAlways] or
+// [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// the file and lines are owed, Close waits for the append lock of the copy. Callers that
+// wait for a lock give up with [ErrClosed], and so does every later call, Close included.
+// The file is closed even if an error is returned; a [*driver.NotDurableError] among them
+// has the bytes in doubt.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return l.fail("close", ErrClosed)
+	}
+	l.closed = true
+	l.interrupt()
+	if l.timer != nil && l.timer.Stop() {
+		l.ops.Done()
+	}
+	l.mu.Unlock()
+	l.ops.Wait()
+
+	if l.opts.Sync != driver.SyncNever {
+		_ = l.sync(context.Background(), l.written) // a failure is kept in l.failed
+	}
+	if l.failed != nil {
+		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
+	}
+	err := l.file().Close()
+	if err != nil {
+		err = &Error{Op: "close", Path: l.path, Fix: "the lines stay as their appends reported them", Err: cause(err)}
+	}
+	switch {
+	case l.failed == nil:
+		return err
+	case err == nil:
+		return l.failed
+	default:
+		return fmt.Errorf("%w; %w", l.failed, err)
+	}
+}
+
+// Recover makes a Log whose sync failed usable again. On one that has not
+// failed it is [Log.Flush].
+//
+// When the error is nil, everything this Log has ever acknowledged is on stable
+// storage, and so is everything else that is in the file now. That includes the
+// lines of the calls that failed: each batch is there whole or not at all, and a
+// caller that must know appends it again under a condition. Calls that still
+// waited for the failed sync return nil.
+//
+// Neither syncing again nor writing the same bytes again would do: the kernel calls
+// pages clean that it could not write, and an extent can stay unwritten below a page
+// that reads well. Recover therefore copies the whole file to blocks of its own,
+// through memory, with this Log's unsynced lines laid over the content of the file.
+// It syncs the copy, gives it the file's name and syncs the folder. This Log
+// continues in the copy; the package comment covers other Logs of the old file.
+//
+// Under [driver.SyncNever] a Log keeps no lines in memory, and the copy is as good as
+// the page cache.
+//
+// After an error the Log is as it was, and Recover may be called again; the
+// error has the number of bytes for a copy. The context is honoured until the
+// copy begins.
+func (l *Log) Recover(ctx context.Context) error {
+	const op = "recover"
+	if l.Failed() == nil && !l.opts.ReadOnly {
+		return l.flush(ctx, op)
+	}
+	if err := l.begin(op); err != nil {
+		return err
+	}
+	defer l.ops.Done()
+	w, err := l.locked(ctx, op, func() (written, error) {
+		s, err := l.cure(ctx, op, true)
+		return written{cured: s}, err
+	})
+	if err != nil || w.cured.Bytes > 0 { // all of a copy of its own is on stable storage
+		return err
+	}
+	return l.flush(ctx, op)
+}
 
 // Flush puts everything that is in the file on stable storage, by whomever it was
 // written and whatever the policy, and cures the file if it bears the mark of a failed

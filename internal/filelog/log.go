@@ -3,7 +3,6 @@ package filelog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"sync"
@@ -44,7 +43,6 @@ type Options struct {
 // in one process or many, may have the same file open.
 type Log struct {
 	current atomic.Pointer[opened] // replaced by the holder of the append lock
-	copies  atomic.Uint64
 	root    *os.Root
 	name    string // within root
 	path    string // for errors
@@ -62,7 +60,6 @@ type Log struct {
 	// The holder of the append lock within this Log guards these.
 	end  int64   // of the last write of this Log, the end of a line; 0: unknown
 	last [1]byte // a buffer
-	shut bool    // the descriptor was closed with its lock, see abandon
 
 	moving sync.Mutex // held while this Log gives the name to a copy and moves to it
 
@@ -116,86 +113,8 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 // file is the last known file of the name.
 func (l *Log) file() file { return l.current.Load().file }
 
-// Size returns the size of the file in bytes, which counts an unterminated
-// tail and lines that another caller is just writing. It takes no lock. It
-// fails with [ErrReplaced] when the name no longer refers to this file, and with
-// a [*driver.NotDurableError] when the file of that name lacks lines that this Log has
-// acknowledged; only to find that out, under [driver.SyncInterval], it waits for a lock.
-func (l *Log) Size() (int64, error) {
-	if err := l.begin("size"); err != nil {
-		return 0, err
-	}
-	defer l.ops.Done()
-	now, err := l.lookup("size")
-	return now.size, l.settleDebts(context.Background(), err)
-}
-
-// ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so bytes
-// after the last '\n' may be a write in progress. It still works after another
-// file has taken the name.
-func (l *Log) ReadAt(p []byte, off int64) (int, error) {
-	if err := l.begin("read"); err != nil {
-		return 0, err
-	}
-	defer l.ops.Done()
-	for {
-		f := l.current.Load()
-		n, err := f.ReadAt(p, off) // io.EOF must come through as it is
-		if errors.Is(err, fs.ErrClosed) && f != l.current.Load() {
-			continue // a copy took its place in between
-		}
-		return n, err
-	}
-}
-
-// Interrupt makes the calls that wait for a lock, now or later, give up with
-// [ErrClosed]; a free lock is still taken. Everything else continues, and the
-// Log must still be closed. It is for a caller that waits for its own calls
-// before it calls Close. It may be called several times.
-func (l *Log) Interrupt() { l.interrupt() }
-
-// Close waits for the calls under way, syncs what [driver.SyncAlways] or
-// [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
-// the file and lines are owed, Close waits for the append lock of the copy. Callers that
-// wait for a lock give up with [ErrClosed], and so does every later call, Close included.
-// The file is closed even if an error is returned; a [*driver.NotDurableError] among them
-// has the bytes in doubt.
-func (l *Log) Close() error {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return l.fail("close", ErrClosed)
-	}
-	l.closed = true
-	l.interrupt()
-	if l.timer != nil && l.timer.Stop() {
-		l.ops.Done()
-	}
-	l.mu.Unlock()
-	l.ops.Wait()
-
-	if l.opts.Sync != driver.SyncNever {
-		_ = l.sync(context.Background(), l.written) // a failure is kept in l.failed
-	}
-	if l.failed != nil {
-		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
-	}
-	var err error
-	if !l.shut {
-		err = l.file().Close()
-	}
-	if err != nil {
-		err = &Error{Op: "close", Path: l.path, Fix: "the lines stay as their appends reported them", Err: cause(err)}
-	}
-	switch {
-	case l.failed == nil:
-		return err
-	case err == nil:
-		return l.failed
-	default:
-		return fmt.Errorf("%w; %w", l.failed, err)
-	}
-}
+// fail returns an Error about the log's file.
+func (l *Log) fail(op string, err error) error { return newError(op, l.path, err) }
 
 // begin registers a call, so that Close waits for its ops.Done.
 func (l *Log) begin(op string) error {
@@ -229,16 +148,51 @@ func (l *Log) lookup(op string) (look, error) {
 	}
 }
 
-// settleDebts returns the error of a lookup. If another file has the name, the
-// lines that this Log has acknowledged and not synced must be in that file: if
-// they are not, a sync of this Log has failed, and its caller must not just open
-// the name anew.
-func (l *Log) settleDebts(ctx context.Context, err error) error {
-	if !errors.Is(err, ErrReplaced) || l.opts.Sync.Interval() == 0 {
-		return err
+// owed returns the number of this Log's last write.
+func (l *Log) owed() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written
+}
+
+// Failed returns the first failed sync of this Log since it was opened or
+// recovered, or nil: a sync of a call or one in the background. A Log that has
+// failed acknowledges nothing more before [Log.Recover], and only it has the
+// cause: opened again, the file looks sound.
+func (l *Log) Failed() *driver.NotDurableError {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so bytes
+// after the last '\n' may be a write in progress. It still works after another
+// file has taken the name.
+func (l *Log) ReadAt(p []byte, off int64) (int, error) {
+	if err := l.begin("read"); err != nil {
+		return 0, err
 	}
-	if failed := l.sync(ctx, l.owed()); failed != nil {
-		return refusal(failed)
+	defer l.ops.Done()
+	for {
+		f := l.current.Load()
+		n, err := f.ReadAt(p, off) // io.EOF must come through as it is
+		if errors.Is(err, fs.ErrClosed) && f != l.current.Load() {
+			continue // a copy took its place in between
+		}
+		return n, err
 	}
-	return err
+}
+
+// Interrupt makes the calls that wait for a lock, now or later, give up with
+// [ErrClosed]; a free lock is still taken. Everything else continues, and the
+// Log must still be closed. It is for a caller that waits for its own calls
+// before it calls Close. It may be called several times.
+func (l *Log) Interrupt() { l.interrupt() }
+
+// A written describes the changes of one call to the file.
+type written struct {
+	tail  int64  // the end of the tail it ended, or 0
+	lines extent // its bytes
+	seq   uint64 // its last write, or 0
+	cured Synced // the copy or the sync it had to make first
 }

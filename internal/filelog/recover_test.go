@@ -92,13 +92,13 @@ func TestRecover(t *testing.T) {
 			}
 			require.NoError(t, l.Recover(t.Context()))
 			require.Nil(t, l.Failed())
-			require.EqualValues(t, 1, l.Copies())
+			require.Equal(t, 1, d.copies())
 			wantDisk(t, d, workFirst+"one\nforeign\ntwo\n")
 			// The log goes on in the copy, and its first retry meets no error of
 			// an old descriptor.
 			mustAppend(t, l, "three\n")
 			require.NoError(t, l.Recover(t.Context())) // a sound one
-			require.EqualValues(t, 1, l.Copies())
+			require.Equal(t, 1, d.copies())
 			wantDisk(t, d, workFirst+"one\nforeign\ntwo\nthree\n")
 			_, _, err = other.Append(t.Context(), Lines([]byte("no\n")))
 			require.ErrorIs(t, err, ErrReplaced)
@@ -169,9 +169,8 @@ func TestRecoverInTheCopyOfAnother(t *testing.T) {
 	_ = wantInDoubt(t, d, l, "two\n")
 	other := d.open(t, driver.SyncAlways)
 	mustAppend(t, other, "three\n")
-	require.EqualValues(t, 1, other.Copies())
 	require.NoError(t, l.Recover(t.Context()))
-	require.EqualValues(t, 1, l.Copies())
+	require.Equal(t, 1, d.copies())
 	wantDisk(t, d, workFirst+"two\nthree\n")
 	closeAll(t, l, other)
 }
@@ -339,56 +338,13 @@ func TestReadDuringACure(t *testing.T) {
 	_, err := w.log.ReadAt(got, 0)
 	require.NoError(t, err)
 	require.Equal(t, workFirst, string(got))
-	require.EqualValues(t, 1, w.log.Copies())
+	require.NoError(t, w.log.Flush(t.Context()))
+	info, err := w.root.Lstat(workName)
+	require.NoError(t, err)
+	require.Zero(t, info.Mode()&os.ModeSticky)
 	closeAll(t, w.log)
 	_, err = w.log.ReadAt(got, 0)
 	require.ErrorIs(t, err, ErrClosed)
-}
-
-// A lock that cannot be given back keeps nobody waiting: the descriptor is closed
-// with it, after its last sync, and the Log goes on with another one.
-func TestUnlockFails(t *testing.T) {
-	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever} {
-		t.Run(policy.String(), func(t *testing.T) {
-			d := newCacheDisk(t)
-			l, other := d.create(t, policy), d.open(t, policy)
-			mustAppend(t, l, "one\n")
-			d.setOp(failOnce("unlock"))
-			mustAppend(t, l, "two\n")
-			d.setOp(nil)
-			mustAppend(t, other, "foreign\n") // nothing is locked
-			mustAppend(t, l, "three\n")
-			require.NoError(t, l.Flush(t.Context()))
-			wantDisk(t, d, workFirst+"one\ntwo\nforeign\nthree\n")
-			closeAll(t, l, other)
-		})
-	}
-}
-
-// If the name has another file when the lock cannot be given back, nothing is
-// appended to that one, until the name is back.
-func TestUnlockFailsOnAReplacedFile(t *testing.T) {
-	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
-	failing := failOnce("unlock")
-	d.setOp(func(op string) error {
-		err := failing(op)
-		if err != nil {
-			require.NoError(t, d.root.Rename(workName, "moved"))
-			require.NoError(t, d.root.WriteFile(workName, []byte("other\n"), 0o600))
-		}
-		return err
-	})
-	mustAppend(t, l, "two\n")
-	for range 2 {
-		_, _, err := l.Append(t.Context(), Lines([]byte("no\n")))
-		require.ErrorIs(t, err, ErrReplaced)
-	}
-	require.Equal(t, "other\n", d.inCache(t))
-	require.NoError(t, d.root.Rename("moved", workName))
-	mustAppend(t, l, "three\n")
-	require.Equal(t, workFirst+"two\nthree\n", d.inCache(t))
-	closeAll(t, l)
 }
 
 // wantFree fails unless the append lock can be taken by another Log at once.

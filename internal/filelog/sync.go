@@ -1,13 +1,117 @@
 package filelog
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"io"
+	"io/fs"
 	"math"
-	"slices"
+	"os"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
 )
+
+// compare looks for this Log's unsynced lines in the file that took the name,
+// after a sync of its own with the outcome err. Lines that are there, in a copy
+// that is sound, are on stable storage. A difference is a failed sync. It reports
+// false if there is nothing to compare: a file that was removed, or replaced by
+// something else, has no obligations. It waits for the lock of that file without
+// a limit: giving up would call lines lost that a slow copy contains, and only
+// the copy can tell. The caller leads and holds l.mu, which is released while it
+// waits.
+func (l *Log) compare(err error) bool {
+	lines, seq, dirty := l.unsynced, l.written, l.dirty
+	if len(lines.parts) == 0 {
+		return false
+	}
+	l.mu.Unlock()
+	next, holds, nextErr := l.successor(context.Background(), "compare", lines)
+	if nextErr == nil {
+		_ = next.Unlock()
+		_ = next.Close() // only read
+	}
+	l.mu.Lock()
+	switch {
+	case errors.Is(nextErr, ErrReplaced):
+		return false
+	case holds:
+		l.synced, l.dirty = seq, extent{}
+		l.unsynced.drop(lines)
+	default:
+		err = cmp.Or(err, nextErr, errors.New("a copy has taken the file's place, and lacks them"))
+		l.failed = &driver.NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
+	}
+	return true
+}
+
+// successor opens the file that has the name of this Log's file now and takes
+// its append lock, which a copy in progress holds to its end. It reports whether
+// the file is sound and holds lines. It fails with [ErrReplaced] if the file is
+// not a copy of this Log's.
+func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *opened, holds bool, err error) {
+	for {
+		next, err := openNamed(l.root, l.name, &l.opts)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) || err == nil && !l.isCopy(next) {
+			if err == nil {
+				_ = next.Close() // only read
+			}
+			return nil, false, l.fail(op, ErrReplaced)
+		}
+		if err != nil {
+			return nil, false, l.fail(op, err)
+		}
+		// Close interrupts waits, and must learn the fate of its lines.
+		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
+		if err == nil {
+			var now look
+			if now, err = next.Lookup(); err == nil {
+				holds = !now.marked && contains(next, lines)
+				return next, holds, nil
+			}
+		}
+		_ = next.Close() // and its lock with it
+		if !errors.Is(err, ErrReplaced) {
+			return nil, false, l.fail(op, err)
+		}
+	}
+}
+
+// isCopy reports whether another file begins with the line that this Log's
+// begins with, which was durable before the file was known.
+func (l *Log) isCopy(next *opened) bool {
+	own := l.current.Load()
+	first := head(own)
+	return !os.SameFile(own.id, next.id) && len(first) > 0 && bytes.Equal(first, head(next))
+}
+
+// head returns the first line of a file, or the beginning of a long one.
+func head(f io.ReaderAt) []byte {
+	b := make([]byte, headSize)
+	n, _ := f.ReadAt(b, 0)
+	if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
+		n = i + 1
+	}
+	return b[:n]
+}
+
+const headSize = 4 << 10 // bytes at the beginning in which two files are compared
+
+// settleDebts returns the error of a lookup. If another file has the name, the
+// lines that this Log has acknowledged and not synced must be in that file: if
+// they are not, a sync of this Log has failed, and its caller must not just open
+// the name anew.
+func (l *Log) settleDebts(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.Interval() == 0 {
+		return err
+	}
+	if failed := l.sync(ctx, l.owed()); failed != nil {
+		return refusal(failed)
+	}
+	return err
+}
 
 // maxSyncs is how many syncs this process runs at once, of all its Logs. More
 // do not make a disk faster; they make the slowest wait longer, and each takes
@@ -16,16 +120,6 @@ const maxSyncs = 16
 
 // syncs has a place for each of them. A Log does at most one sync at a time.
 var syncs = make(chan struct{}, maxSyncs)
-
-// Failed returns the first failed sync of this Log since it was opened or
-// recovered, or nil: a sync of a call or one in the background. A Log that has
-// failed acknowledges nothing more before [Log.Recover], and only it has the
-// cause: opened again, the file looks sound.
-func (l *Log) Failed() *driver.NotDurableError {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failed
-}
 
 // wrote records a write and returns its number. It keeps a copy of data, if that
 // is known, until a sync has covered it. The caller holds the append lock.
@@ -170,76 +264,6 @@ func (l *Log) syncNow(s *Synced) {
 		l.synced, l.dirty = target, later
 		l.unsynced.drop(owed)
 	}
-}
-
-const (
-	// maxUnsynced is how many bytes a Log keeps in memory because a cure may
-	// have to write them again. An Append that exceeds it syncs, whatever the
-	// interval.
-	maxUnsynced = 8 << 20
-	// maxSpare is how large a buffer a Log keeps while it is empty.
-	maxSpare = 256 << 10
-)
-
-// unsynced holds copies of the lines this Log has written since its last good
-// sync: after a failed sync the kernel may forget them at any time. Log.mu
-// guards it. A copy of the struct stays readable without Log.mu until the next
-// drop, which only the leader of a sync makes.
-type unsynced struct {
-	parts []part // in the order of writing, as in the file
-	data  []byte // of all parts, one after the other
-}
-
-// A part is one write: where it went and how many bytes it had.
-type part struct {
-	off int64
-	n   int
-}
-
-func (u *unsynced) add(off int64, data []byte) {
-	u.parts = append(u.parts, part{off, len(data)})
-	u.data = append(u.data, data...)
-}
-
-// drop forgets the parts that it began with once. Later parts stay.
-func (u *unsynced) drop(first unsynced) {
-	u.parts = slices.Delete(u.parts, 0, len(first.parts))
-	u.data = slices.Delete(u.data, 0, len(first.data))
-	if len(u.parts) == 0 && cap(u.data) > maxSpare {
-		*u = unsynced{}
-	}
-}
-
-// end returns the offset after the last part, or 0.
-func (u *unsynced) end() int64 {
-	if len(u.parts) == 0 {
-		return 0
-	}
-	last := u.parts[len(u.parts)-1]
-	return last.off + int64(last.n)
-}
-
-// overlay lays the parts over p, which a file holds at off. It fails if p holds
-// foreign bytes in the place of a part: a lost write leaves NULs, never other
-// bytes.
-func (u *unsynced) overlay(p []byte, off int64) error {
-	data, end := u.data, off+int64(len(p))
-	for _, part := range u.parts {
-		want := data[:part.n]
-		data = data[part.n:]
-		lo, hi := max(off, part.off), min(end, part.off+int64(part.n))
-		if lo >= hi {
-			continue
-		}
-		got, want := p[lo-off:hi-off], want[lo-part.off:hi-part.off]
-		for i, b := range got {
-			if b != want[i] && b != 0 {
-				return errOthers
-			}
-		}
-		copy(got, want)
-	}
-	return nil
 }
 
 // Unsynced returns the offset of the first byte that this Log has written and

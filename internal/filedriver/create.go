@@ -1,0 +1,276 @@
+package filedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Load implements [driver.Driver].
+func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line)) (row driver.Row, err error) {
+	found := false
+	err = d.onKey(ctx, key, func() error {
+		if row, found, err = d.current(ctx, key); found || err != nil {
+			return err
+		}
+		if header == nil {
+			return fmt.Errorf("key %q has no session: %w", key.Key, fs.ErrNotExist)
+		}
+		a, err := d.writable(key.Agent, header)
+		if err != nil {
+			return err
+		}
+		return a.idx.hold(ctx, func() error {
+			if row, found = a.idx.currentRow(ownedKeyOf(key)); !found {
+				err = a.idx.certain(ctx)
+				row, found = a.idx.currentRow(ownedKeyOf(key)) // certain may have seen that it was restored
+			}
+			if !found && err == nil {
+				row, err = a.create(key, header, nil)
+			}
+			return err
+		})
+	})
+	return row, err
+}
+
+// Create implements [driver.Driver].
+func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (row driver.Row, err error) {
+	err = d.onKey(ctx, key, func() error {
+		a, err := d.writable(key.Agent, header)
+		if err != nil {
+			return err
+		}
+		return a.idx.hold(ctx, func() error {
+			row, err = a.create(key, header, more)
+			return err
+		})
+	})
+	return row, err
+}
+
+// onKey calls f for a call on a key.
+func (d *Driver) onKey(ctx context.Context, key driver.KeyRef, f func() error) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	if err := driver.CheckKey(key); err != nil {
+		return err
+	}
+	return f()
+}
+
+// writable returns an agent's folder for a session to be made in. The folder is
+// not made for a session that cannot be.
+func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
+	if d.opts.ReadOnly {
+		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", EncodeName(name)))
+	}
+	a, err := d.listable(name)
+	if a != nil || err != nil {
+		return a, err
+	}
+	row, _ := header(1)
+	if err := driver.CheckRef(driver.Ref{Agent: name, ID: row.ID}); err != nil {
+		return nil, err
+	}
+	folder := "agents/" + EncodeName(name)
+	for _, dir := range []string{folder, folder + "/sessions"} {
+		if err := d.folder(dir, true); err != nil {
+			return nil, err
+		}
+	}
+	if a, err = d.agent(name); errors.Is(err, fs.ErrNotExist) {
+		a, err = d.agent(name) // a call at the same time had looked before the folder was made
+	}
+	return a, err
+}
+
+// create makes a transcript. The caller holds the lock of the index, which is up to
+// date. The index gets a line about the change, then the file its name, then the index
+// its row: after a kill the next writer finishes or discards the session.
+func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
+	x := a.idx
+	_, highest := x.current(ownedKeyOf(key))
+	gen := highest + 1
+	row, line := header(gen)
+	switch {
+	case row.Aside:
+		gen, row.Aside = 0, false
+	case row.GivenGen > 0:
+		gen, row.GivenGen = row.GivenGen, 0
+		if err := x.free(ownedKeyOf(key), gen, row.ID); err != nil {
+			return driver.Row{}, err
+		}
+	}
+	row.Agent, row.Owner, row.Key, row.Gen = a.name, key.Owner, key.Key, gen
+	ref := row.Ref()
+	if err := driver.CheckRef(ref); err != nil {
+		return driver.Row{}, err
+	}
+	data, err := appendLines(nil, append([]driver.Line{line}, more...))
+	if err != nil {
+		return driver.Row{}, err
+	}
+	row.Labels = slices.Clone(row.Labels)
+	row.Size = int64(len(data))
+	if row.BaseRev != nil {
+		if err := x.stands(row.Base.Session, *row.BaseRev); err != nil {
+			return driver.Row{}, err
+		}
+		row.BaseRev = nil
+	}
+	has, err := a.hasArchive(ref.ID)
+	if err != nil {
+		return driver.Row{}, err
+	}
+	if has || x.find(ref.ID) != nil {
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+	}
+	if x.deletes[ref.ID] { // whoever finishes that would delete this one
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which reports the reason, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+	}
+	if a.d.opts.Sync != driver.SyncNever {
+		if err := a.syncFolders(); err != nil {
+			return driver.Row{}, err
+		}
+	}
+	if err := x.change(ref.ID); err != nil {
+		return driver.Row{}, err
+	}
+	l, err := filelog.Create(a.sess, fileName(ref.ID), data, a.logOptions(ref))
+	if err != nil {
+		return driver.Row{}, err
+	}
+	a.d.logs.drop(ref) // of a session that had the ID before
+	a.d.remember(ref, l)
+	_ = l.Close() // it owes nothing
+	x.compared()
+	x.putLate(row)
+	return row, nil
+}
+
+// stands returns an error if the rev of a session differs. The caller holds the lock of
+// the index.
+func (x *index) stands(id string, rev int) error {
+	f, err := x.stat(id)
+	var h transcript.Header
+	if err == nil {
+		_, h, err = x.a.header(f)
+	}
+	if errors.Is(err, fs.ErrNotExist) || err == nil && h.Rev != rev {
+		return driver.ErrReplaced
+	}
+	return err
+}
+
+func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row, ok bool, err error) {
+	a, err := d.listable(key.Agent)
+	if a == nil || err != nil {
+		return row, false, err
+	}
+	a.idx.mu.Lock()
+	defer a.idx.mu.Unlock()
+	if err := a.idx.ready(ctx); err != nil {
+		return row, false, err
+	}
+	row, ok = a.idx.currentRow(ownedKeyOf(key))
+	return row, ok, nil
+}
+
+// currentRow returns the row of the current session of a key. The caller holds
+// x.mu, and the index is up to date.
+func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
+	for {
+		e, _ := x.current(key)
+		if e == nil {
+			return driver.Row{}, false
+		}
+		if f, err := x.stat(e.id); errors.Is(err, fs.ErrNotExist) || err == nil && f.archived {
+			if x.check(e.id); x.find(e.id) != e {
+				continue // it was archived, or removed by hand
+			}
+		}
+		if row, ok := x.row(e); ok {
+			kept := row // it is likely to be needed again
+			kept.Labels = slices.Clone(row.Labels)
+			e.row = &kept
+			return row, true
+		}
+	}
+}
+
+// SetCurrent implements [driver.Driver].
+func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	err = d.with(ctx, ref, func(a *agent, o *openLog) error {
+		return a.idx.hold(ctx, func() error {
+			row, err = a.idx.setCurrent(ctx, o, gen, line)
+			return err
+		})
+	})
+	return row, err
+}
+
+func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	e := x.find(o.ref.ID)
+	if e == nil || e.archived {
+		x.check(o.ref.ID)
+		e = x.find(o.ref.ID)
+	}
+	if e == nil {
+		return row, x.a.d.notFound(o.ref)
+	}
+	cur, highest := x.current(e.ownedKey)
+	row, ok := x.row(e)
+	if !ok {
+		return row, x.a.d.notFound(o.ref)
+	}
+	if given > 0 {
+		if err := x.free(e.ownedKey, given, row.ID); err != nil || row.Gen >= given {
+			return row, err
+		}
+		row.Gen = given
+		return row, x.putRow(row)
+	}
+	if cur != nil && cur.id == row.ID {
+		return row, nil
+	}
+	if err := x.change(row.ID); err != nil {
+		return row, err
+	}
+	gen := highest + 1
+	l := line(gen)
+	x.aside(func() { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
+	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
+	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
+		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and no gen is used twice
+	}
+	if err != nil {
+		return row, err
+	}
+	if row, err = x.checked(o.ref); err != nil {
+		return row, err
+	}
+	row.Gen = max(row.Gen, gen)
+	x.putLate(row)
+	return row, nil
+}
+
+// free returns an error if a session of the key with another ID uses a gen. The caller
+// holds the lock of the index.
+func (x *index) free(key ownedKey, gen int64, id string) error {
+	for e := x.byKey[key]; e != nil; e = e.next {
+		if e.gen == gen && e.id != id {
+			return fmt.Errorf("session %s of agent %q: session %s of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", id, x.a.name, e.id, gen, fs.ErrExist)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A process that has closed the transcript of a session does not continue at its old
+// place when the session was deleted and imported again with the same header.
+func TestImportAfterADeletion(t *testing.T) {
+	dir := t.TempDir()
+	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever, OpenFiles: -1})
+	require.NoError(t, err)
+	b, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	a := session.OpenDriver(d, nil)
+	key := session.Key{Agent: "main", Channel: "c", Peer: "s"}
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	head := &transcript.Entry{ID: "imported", Time: at, Body: transcript.Header{Key: key.String(), Created: at}}
+	s, err := a.Create(t.Context(), key, &session.CreateOptions{Header: head})
+	require.NoError(t, err)
+	storetest.Add(t, s, transcript.UserText("old words"))
+	require.NoError(t, b.Delete(t.Context(), s.Ref()))
+	again, err := b.Create(t.Context(), key, &session.CreateOptions{Header: head})
+	require.NoError(t, err)
+	storetest.Add(t, again, transcript.UserText(strings.Repeat("new ", 200)))
+	storetest.Add(t, again, transcript.UserText("new 2"))
+	_, err = s.History(t.Context())
+	require.ErrorIs(t, err, session.ErrReplaced)
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, h.Messages[0].Text(), "new ")
+	require.NotContains(t, h.Messages[0].Text(), "old")
+	storetest.Close(t, a)
+	storetest.Close(t, b)
+}
