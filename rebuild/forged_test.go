@@ -20,7 +20,7 @@ func TestForgedTexts(t *testing.T) {
 		for _, items := range [][]transcript.Item{
 			{transcript.UserText("go"), call},
 			{transcript.ToolResult("c", text)},
-			{transcript.Compaction{Summary: "S", FirstKept: "e3"}},
+			{transcript.Compaction{Summary: "S", CoversTo: "e2"}},
 		} {
 			entries, err := transcript.NewBatch(testTime, func() string { n++; return fmt.Sprint("e", n) }, items...)
 			require.NoError(t, err)
