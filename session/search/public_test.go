@@ -177,3 +177,32 @@ func (s spread) needed(question, answer string) (list []string) {
 	}
 	return list
 }
+
+// The readers of both formats, on small files of the same form.
+func TestPublicReaders(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	filler := strings.Repeat(`,{"role":"user","content":"And now?"}`, 25)
+	write("1/chat.json", `[{"batch_number":1,"turns":[[{"role":"user","id":0,"content":"My sprint ends on March 29. ->-> 1,1"},{"role":"assistant","content":"Noted."}`+filler+`]]}]`)
+	write("1/probing_questions/probing_questions.json", `{"abstention":[{"question":"Who?","ideal_response":"Unknown sprint."}],"information_extraction":[{"question":"When does my sprint end?","answer":"It ends on March 29."}]}`)
+	beam := readBEAM(t, filepath.Join(dir, "1"))
+	require.Equal(t, "My sprint ends on March 29.", beam.messages[0].Text())
+	require.Len(t, beam.messages, 27)
+	for _, p := range beam.probes {
+		if p.kind == "abstention" {
+			require.Empty(t, p.words)
+		} else {
+			require.Equal(t, []string{"ends", "march", "29"}, p.words)
+		}
+	}
+	filler = strings.Repeat(`,{"speaker":"Ben","dia_id":"D1:3","text":"And you?"}`, 25)
+	write("locomo.json", `[{"sample_id":"c","qa":[{"question":"When did Ana paint?","answer":2022,"category":2},{"question":"Why?","adversarial_answer":"x","category":5}],
+		"conversation":{"speaker_a":"Ana","speaker_b":"Ben","session_1_date_time":"1 pm on 8 May, 2023","session_1":[{"speaker":"Ana","dia_id":"D1:1","text":"I painted in 2022."}`+filler+`]}}]`)
+	talks := readLoCoMo(t, filepath.Join(dir, "locomo.json"))
+	require.Len(t, talks, 1)
+	require.Equal(t, "It is 1 pm on 8 May, 2023. Ana: I painted in 2022.", talks[0].messages[0].Text())
+	require.Equal(t, []probe{{"temporal", "When did Ana paint?", []string{"2022"}}, {"unanswerable", "Why?", nil}}, talks[0].probes)
+}
