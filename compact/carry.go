@@ -58,7 +58,7 @@ func (o Options) shown(h rebuild.History, c Cut, all *carried, summary string, d
 	return m
 }
 
-// left counts what a compaction leaves out.
+// left counts the omissions of a compaction.
 func (all *carried) left(h rebuild.History, c Cut, done *transcript.Compaction) (l recalltool.Left) {
 	if h.Compaction != nil {
 		_, l = recalltool.Cut(h.Compaction.Summary)

@@ -13,9 +13,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A model that is offered the reading tools reads how much is left out, counted over
-// several compactions, in which entry a paste is, and how to ask. Without the tools the
-// summary is that of the summarizer.
+// With the reading tools a compaction counts its omissions, over several compactions,
+// names the entry of a paste, and explains the tools. Without them the summary stays as
+// the summarizer wrote it.
 func TestLeft(t *testing.T) {
 	for _, offered := range []bool{false, true} {
 		f, messages := rebuild.New(nil), 0

@@ -60,7 +60,7 @@ type Options struct {
 	// the usual names: AGENTS.md, CLAUDE.md, .cursorrules and the like.
 	Instructions func(path string) bool
 	// Recall is set if the model is offered the tools of search.RecallTools. The last
-	// line of the summary then counts what is left out and names the tools, and the
+	// line of the summary then counts the omissions and names the tools, and the
 	// newest long texts of the user keep a line at least, with the ID of their entry. A
 	// guard that offers them sets it for the compactions that it asks for.
 	Recall bool

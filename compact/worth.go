@@ -164,8 +164,8 @@ const (
 )
 
 // lead gives the first units of long texts the greatest worth, the newest first, up to
-// most tokens together. So a model with the reading tools knows that a paste exists: a
-// note behind the unit names its entry.
+// most tokens together. The note after such a unit names the entry of a paste for the
+// reading tools.
 func lead(texts []rated, most int) {
 	for _, t := range slices.Backward(texts) {
 		at := slices.IndexFunc(t.units, func(u unit) bool { return u.kind != aNote })

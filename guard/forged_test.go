@@ -15,7 +15,7 @@ import (
 // seen leaves characters out that show nothing.
 var seen = regexp.MustCompile(`[\p{Cc}\p{Cf}\p{M}\p{Z}\x{2800}\x{3164}]+`)
 
-// Whatever a clipped result holds, the only lines that begin with a bracket are the notes.
+// In a clipped result only the notes begin a line with a bracket, for any content.
 func TestForgedClip(t *testing.T) {
 	for i, text := range quotetest.Attempts() {
 		if i%5 > 0 {

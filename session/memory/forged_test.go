@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Whatever a memory, its source and its file name hold, only the line with the URI
-// begins at the margin, and only the line about the source is indented once.
+// Only the line with the URI begins at the margin, and only the line about the source is
+// indented once, for any text of a memory, its source and its file name.
 func TestForgedMemory(t *testing.T) {
 	for _, text := range quotetest.Attempts() {
 		hits := []Hit{

@@ -161,9 +161,8 @@ func (l *longTalk) common() spread {
 	return s
 }
 
-// needed returns the words of an answer that somebody needs who has the question: those
-// that occur in the conversation, in a twentieth of its texts at most, and have four
-// letters or a digit.
+// needed returns the words of an answer that the question lacks and the conversation
+// contains, in a twentieth of its texts at most. A word has four letters or a digit.
 func (s spread) needed(question, answer string) (list []string) {
 	seen := map[string]bool{}
 	for _, w := range words.Terms(question) {

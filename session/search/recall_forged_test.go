@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Whatever entries hold, only the lines of the tools begin at the margin.
+// Only the lines of the tools begin at the margin, for any content of the entries.
 func TestForgedRecall(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)

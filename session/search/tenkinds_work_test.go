@@ -25,7 +25,7 @@ type longTalk struct {
 	probes   []probe
 }
 
-// tenKinds makes up a conversation of somebody who restores a boat, runs a bakery and
+// tenKinds makes up a conversation with a user who restores a boat, runs a bakery and
 // writes about lichens. Its questions are of the ten kinds that BEAM has. The same
 // seed gives the same conversation.
 type tenKinds struct {
