@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -28,6 +29,7 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) tr
 		}
 	}
 	all := o.gather(h, c, kept)
+	summary, _ := recalltool.Cut(done.Summary) // of an attempt with more
 	done.Pins = slices.DeleteFunc(slices.Clone(o.Pins), func(p transcript.Carried) bool { return kept[p.Entry] })
 	room := c.MaxCarried
 	if len(done.Pins) > 0 {
@@ -36,20 +38,53 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) tr
 	// The sizes of items add up to about the size of their text.
 	for most := c.MaxCarried; most > 0; most = most * 9 / 10 {
 		if all.fit(most, o.Counter, done); countText(o.Counter, rebuild.CarriedText(*done)) <= room {
-			return shown(done)
+			return o.shown(h, c, all, summary, done)
 		}
 	}
 	done.Said, done.Rules, done.Files, done.Errors, done.IDs = nil, nil, nil, nil, nil
-	return shown(done)
+	return o.shown(h, c, all, summary, done)
 }
 
-// shown is the message that a compaction becomes.
-func shown(done *transcript.Compaction) transcript.Message {
+// shown adds the notice about the reading tools to the summary and returns the message
+// that a compaction becomes.
+func (o Options) shown(h rebuild.History, c Cut, all *carried, summary string, done *transcript.Compaction) transcript.Message {
+	if done.Summary = summary; o.Recall {
+		done.Summary += "\n" + all.left(h, c, done).Notice()
+	}
 	m := transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
 	if text := rebuild.CarriedText(*done); text != "" {
 		m.Content = append(m.Content, transcript.TextBlock{Text: text})
 	}
 	return m
+}
+
+// left counts the omissions of a compaction.
+func (all *carried) left(h rebuild.History, c Cut, done *transcript.Compaction) (l recalltool.Left) {
+	if h.Compaction != nil {
+		_, l = recalltool.Cut(h.Compaction.Summary)
+	}
+	l.Texts = 0
+	for _, m := range h.Messages[:c.At] {
+		if slices.ContainsFunc(m.Origins, func(at transcript.Origin) bool { return at.Batch > 0 }) {
+			l.Messages++
+		}
+	}
+	named := map[string]bool{}
+	for _, f := range done.Files {
+		named[f.Text] = true
+	}
+	for _, f := range all.files {
+		if !named[f.Text] {
+			l.Files++
+		}
+		named[f.Text] = true
+	}
+	for _, i := range done.Said {
+		if slices.ContainsFunc(divide(i.Text), func(u unit) bool { return u.kind == aNote }) {
+			l.Texts++
+		}
+	}
+	return l
 }
 
 func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) *carried {
@@ -105,6 +140,9 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) *carrie
 			list = &all.open
 		}
 		*list = append(*list, t)
+	}
+	if o.Recall {
+		lead(all.texts, c.MaxCarried/leadPart)
 	}
 	return all
 }

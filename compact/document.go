@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
@@ -22,7 +22,7 @@ import (
 // ready to use.
 //
 // Each block begins a line with a mark, and only marks begin a line with a
-// bracket: lines of the content that do are moved by a space.
+// bracket: lines of the content that do are indented.
 //
 //	[user]: Why does the build fail?
 //	[assistant called read]: {"path":"Makefile"}
@@ -89,7 +89,7 @@ func (w *writer) add(mark, text string, limit int) {
 	if limit > 0 {
 		text = clip(text, limit)
 	}
-	w.parts = append(w.parts, "["+mark+markEnd+quoteMarks(text))
+	w.parts = append(w.parts, "["+mark+markEnd+strings.TrimPrefix(quote.Brackets(text), "  "))
 }
 
 func (w *writer) block(who string, b transcript.Block) {
@@ -178,13 +178,6 @@ func label(s string) string {
 func oneLine(s string, limit int) string {
 	return clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "), limit)
 }
-
-// lineMark is a bracket at the beginning of a line.
-var lineMark = lazy.New(`([\n\r\v\f\x{85}\x{2028}\x{2029}])\[`)
-
-// quoteMarks indents lines that begin with a bracket by a space. The first line
-// follows a mark.
-func quoteMarks(s string) string { return lineMark.Get().ReplaceAllString(s, "${1} [") }
 
 // clip returns a text of more than n runes as its first and its last ones, n
 // in all, and between them a note of how many were left out.

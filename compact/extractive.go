@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -72,7 +73,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 func extracts(msgs []transcript.Message, carried bool) (items []string) {
 	add := func(mark, text string) {
 		if text = masked(plain(text)); !blank(text) {
-			items = append(items, mark+": "+strings.ReplaceAll(text, "\n", "\n  "))
+			items = append(items, mark+": "+quote.Rest(text))
 		}
 	}
 	open := map[string]int{} // call ID -> its item

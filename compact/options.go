@@ -41,7 +41,9 @@ type Options struct {
 	MaxSummary int
 	// MaxCarried limits the tokens of items that Run carries in addition to the
 	// summary; 0 means a quarter of Window, or what MaxSummary leaves of a third,
-	// less than 0, here, nothing. It never exceeds a third of Room, and not the
+	// less than 0, here, nothing. A chat in which the user writes half of the text
+	// may want less, a twelfth of Window for example: more of the newest messages stay
+	// verbatim, and the oldest statements are lost, as docs/BENCHMARKS.md measures. It never exceeds a third of Room, and not the
 	// greatest of a quarter of the summarised part, 256, and twice the size carried
 	// last. If the kept part leaves less of Room, it is that, or an eighth of Room. The more is carried, the fewer messages stay verbatim.
 	MaxCarried int
@@ -57,9 +59,10 @@ type Options struct {
 	// a call modifies it: all of it if a quarter of MaxCarried is enough. Nil goes by
 	// the usual names: AGENTS.md, CLAUDE.md, .cursorrules and the like.
 	Instructions func(path string) bool
-	// Recall is set if the model is offered the tools of search.RecallTools; the last
-	// line of the summary then mentions them. A guard that offers them sets it for
-	// the compactions that it asks for.
+	// Recall is set if the model is offered the tools of search.RecallTools. The last
+	// line of the summary then counts the omissions and names the tools, and the
+	// newest long texts of the user keep a line at least, with the ID of their entry. A
+	// guard that offers them sets it for the compactions that it asks for.
 	Recall bool
 	// Timeout is how long a summarizer may take, each one of [Either] for itself,
 	// and not Extractive; 0 means two minutes, less than 0, here, only the limit

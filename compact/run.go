@@ -109,7 +109,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	// A heading that the summarizer has made up is a text like any other.
 	summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
 	if o.Recall {
-		summary = strings.TrimSpace(strings.TrimSuffix(summary, recallNotice)) + "\n" + recallNotice
+		summary, _ = recalltool.Cut(summary) // if the summarizer repeats it
 	}
 	done := transcript.Compaction{Summary: summary, FirstKept: c.FirstKept, Read: c.Read}
 	_, done.CoversTo, _ = ends(h.Messages, to)
@@ -124,10 +124,6 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	return done, nil
 }
 
-// recallNotice ends a summary if the model can read the summarised messages.
-const recallNotice = "[The tools " + recalltool.Search + ", " + recalltool.Window + " and " + recalltool.Read +
-	" show what was said before.]"
-
 func (o Options) input(h rebuild.History, c Cut, to int) Input {
 	isMade := func(_ transcript.Block, at transcript.Origin) bool { // by a compaction, or a system prompt that is shown as a text
 		return at.Entry != "" && at.Batch == 0 || at.Block == transcript.PromptEntry
@@ -137,7 +133,7 @@ func (o Options) input(h rebuild.History, c Cut, to int) Input {
 		Observe: o.Observe, timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
 	}
 	if h.Compaction != nil {
-		in.Previous = strings.TrimSuffix(h.Compaction.Summary, "\n"+recallNotice)
+		in.Previous, _ = recalltool.Cut(h.Compaction.Summary)
 	}
 	return in
 }

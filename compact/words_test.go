@@ -22,18 +22,19 @@ var core = []string{aConstraint, aCorrection, aDeferred, aDecision}
 type wordsRun struct {
 	found           map[string][]recalled
 	carried, filled float64 // the most and the mean, in parts of the window
+	verbatim        float64 // the mean
 	n               int
 }
 
 // runWords runs a conversation up to the last of the compactions, by a summarizer
 // that keeps nothing.
-func runWords(t *testing.T, w *wordsWork, window, depth int) *wordsRun {
+func runWords(t *testing.T, w *wordsWork, window, depth, maxCarried int) *wordsRun {
 	t.Helper()
 	run := &wordsRun{found: map[string][]recalled{}}
 	nothing := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		return "They went on with what had been asked, and most of it is finished by now, as the messages below show. " + strings.Repeat("It went well. ", 20), nil
 	})
-	opts := &compact.Options{Trigger: compact.Trigger{Window: window, Overhead: 2_000}, Summarizer: nothing}
+	opts := &compact.Options{Trigger: compact.Trigger{Window: window, Overhead: 2_000}, Summarizer: nothing, MaxCarried: maxCarried}
 	opts.Room = opts.Trigger.Room()
 	f, tally := rebuild.New(nil), &rebuild.Tally{Counter: estimate}
 	covered := map[int]int{} // fact -> the compaction that covered it
@@ -71,6 +72,7 @@ func runWords(t *testing.T, w *wordsWork, window, depth int) *wordsRun {
 			}
 		}
 		run.carried = max(run.carried, float64(sizeOf(shown))/float64(window))
+		run.verbatim += float64(sizeOf(verbatim)) / float64(window)
 		run.filled += float64(estimate.Count("", nil, h.Messages)) / float64(window)
 	}
 	return run
@@ -103,7 +105,7 @@ func TestUserWords(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%dk", tt.name, lang, window/1000), func(t *testing.T) {
 					t.Parallel()
 					depth := amount(6, 20)
-					r := runWords(t, newWordsWork(wordsSeed, lang, tt.share, tt.coder), window, depth)
+					r := runWords(t, newWordsWork(wordsSeed, lang, tt.share, tt.coder), window, depth, 0)
 					var line strings.Builder
 					show := func(name string, kinds ...string) {
 						fmt.Fprintf(&line, "%s", name)
@@ -132,6 +134,29 @@ func TestUserWords(t *testing.T) {
 					t.Logf("%scarried <= %.1f %%; filled %.1f %%", line.String(), 100*r.carried, 100*r.filled/float64(r.n))
 				})
 			}
+		}
+	}
+}
+
+// A chat in which the user writes half of all tokens has more to carry than fits.
+// With a lower MaxCarried more stays verbatim, and less of the older facts.
+func TestChatWords(t *testing.T) {
+	t.Parallel()
+	for _, lang := range amount([]string{"en"}, []string{"en", "de", "zh", "ja"}) {
+		for _, most := range []int{0, 32_000 / 12} {
+			t.Run(fmt.Sprintf("%s/%d", lang, most), func(t *testing.T) {
+				t.Parallel()
+				r := runWords(t, newWordsWork(wordsSeed, lang, .5, false), 32_000, 10, most)
+				line := ""
+				for _, at := range []int{1, 3, 6, 10} {
+					got := r.of(at, at, core...)
+					line += fmt.Sprintf(" %.0f%%(%d)", 100*got.share(), got.asked)
+				}
+				t.Logf("core%s; carried <= %.1f %%, verbatim %.1f %%, filled %.1f %%", line, 100*r.carried, 100*r.verbatim/float64(r.n), 100*r.filled/float64(r.n))
+				if most > 0 {
+					require.LessOrEqual(t, r.carried, 1./12)
+				}
+			})
 		}
 	}
 }

@@ -159,7 +159,25 @@ const (
 	mostOfText = 300 // tokens of one reduced text,
 	partOfText = 32  // or this part of all tokens if that is more
 	itemCost   = 3   // tokens of a text in addition to its units
+	noteCost   = 40  // tokens of a note that names an entry
+	leadPart   = 16  // this part of all tokens is for the first units of long texts
 )
+
+// lead gives the first units of long texts the greatest worth, the newest first, up to
+// most tokens together. The note after such a unit names the entry of a paste for the
+// reading tools.
+func lead(texts []rated, most int) {
+	for _, t := range slices.Backward(texts) {
+		at := slices.IndexFunc(t.units, func(u unit) bool { return u.kind != aNote })
+		if t.size <= mostOfText || at < 0 {
+			continue
+		}
+		if most -= t.units[at].size + noteCost; most < 0 {
+			return
+		}
+		t.units[at].worth = math.Inf(1)
+	}
+}
 
 // newestWhole returns the newest of the texts that fit into most tokens together,
 // and the best units of the next one, with the tokens they take.

@@ -16,7 +16,7 @@ import (
 // gives the size left out, the ID of the entry with the whole text, and the tool that
 // reads it if the model is offered one; it warns if the text was JSON. Lines in the
 // middle that mention errors are quoted after the note, up to an eighth of the kept
-// text. Results without an entry of their own are left alone, and so are clipped ones.
+// text. Lines that begin with a bracket are indented, so that none can imitate the note. Results without an entry of their own are left alone, and so are clipped ones.
 func Clip() Stage { return editing("clip", nil, clip) }
 
 // usualWindow is the assumed window of a model, in tokens.

@@ -119,7 +119,7 @@ func toolTurn(result string) []transcript.Item {
 func TestOverflows(t *testing.T) {
 	for overflows := range 4 {
 		t.Run(fmt.Sprint(overflows), func(t *testing.T) {
-			c := newConversation(t, toolTurn(long(300_000))...)
+			c := newConversation(t, append([]transcript.Item{transcript.UserText(long(20_000))}, toolTurn(long(300_000))...)...)
 			before, _ := c.History(t.Context())
 			s := &script{errs: []error{errTooLongPlain, errTooLongPlain, errTooLongPlain}[:overflows]}
 			var events []string

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -80,17 +81,17 @@ func (l *longText) excerpt(n int) string {
 		errors = l.errorLines(len(head), len(l.text)-len(tail), n/8)
 	}
 	parts := []string{
-		string(head),
+		quote.Brackets(string(head)),
 		fmt.Sprintf("[... %d of %d characters left out%s", len(l.text)-len(head)-len(tail), len(l.text), l.note),
 	}
 	if len(errors) > 0 {
 		parts = append(parts, "[lines that speak of errors in what is left out:]")
 		for _, e := range errors {
-			parts = append(parts, e.text)
+			parts = append(parts, quote.Brackets(e.text))
 		}
 		parts = append(parts, "[end of these lines]")
 	}
-	parts = append(parts, string(tail))
+	parts = append(parts, quote.Brackets(string(tail)))
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n")
 }
 

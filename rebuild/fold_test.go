@@ -166,7 +166,7 @@ func TestFold(t *testing.T) {
 				user("4", "n"), answer("B", "", "c"), result("5", "c", "new"),
 				`{"type":"compaction","id":"6",`+ts+`,"summary":"S","firstKeptEntryId":"2"}`),
 			opts: &rebuild.Options{Summary: rebuild.SummarySystem},
-			want: "system \"[Previous conversation summary]\\nS\"\nuser [[late result of tool call c]|old]\nassistant b\nuser n\nassistant call(c f {})\nuser result(c new)\n", turns: 2,
+			want: "system \"[Previous conversation summary]\\nS\"\nuser [[late result of tool call c]|  old]\nassistant b\nuser n\nassistant call(c f {})\nuser result(c new)\n", turns: 2,
 			report: "late-result@2",
 		},
 		{
@@ -191,7 +191,7 @@ func TestFold(t *testing.T) {
 			name: "contexts become text, thinking and unknown blocks stay",
 			lines: lines(`{"type":"user","id":"1",`+ts+`,"content":[{"type":"text","text":"q"},{"type":"context","uri":"res://a","context_type":"resource","abstract":"A"}]}`,
 				`{"type":"assistant","id":"2",`+ts+`,"content":[{"type":"thinking","thinking":"h","signature":"s"},{"type":"new_thing","x":1},{"type":"text","text":"a"}]}`),
-			want: "user [q] [[resource res://a]|A]\nassistant thinking new_thing [a]\n", turns: 1,
+			want: "user [q] [[resource res://a]|  A]\nassistant thinking new_thing [a]\n", turns: 1,
 		},
 		{
 			name: "firstKeptEntryId inside a batch means the whole batch",

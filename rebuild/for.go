@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -178,5 +179,5 @@ func MediaNote(b transcript.Block, entry, why string) string {
 	if why != "" {
 		why = ", because " + why
 	}
-	return fmt.Sprintf("[%s of %d bytes left out%s; it is in entry %s]", kind, len(src.Data), why, entry)
+	return quote.Rest(fmt.Sprintf("[%s of %d bytes left out%s; it is in entry %s]", kind, len(src.Data), why, entry))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -34,9 +35,9 @@ func (a *assembler) addLate(r *result, c *call) {
 		c.late = true
 		name = " (" + ToolName(c.recorded().Name) + ")"
 	}
-	text := fmt.Sprintf(lateResult, what, r.callID+name)
+	text := quote.Rest(fmt.Sprintf(lateResult, what, r.callID+name))
 	if said := b.Text(); said != "" {
-		text += "\n" + said
+		text += "\n" + quote.Lines(said)
 	}
 	it := a.newItem(r.from.node, 1+len(b.Content))
 	it.aside, it.since, r.text = true, r.since, it

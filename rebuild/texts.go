@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -73,8 +74,9 @@ func endText(end transcript.Interrupt) string {
 
 // CarriedText is the text after the summary of a compaction; empty if it carries
 // nothing. Paths, output of tools and files are quoted as JSON strings; the lines
-// of a text of the user are indented, except for its first. So no text can pass
-// for another one, or for a heading.
+// of a text of the user are indented, except for its first. An item begins with "- ",
+// or with the question that it answers. So no text can pass for another one, for a
+// heading, or for its own question.
 func CarriedText(c transcript.Compaction) string {
 	var sb strings.Builder
 	section := func(heading string, items []transcript.Carried, write func(transcript.Carried) string) {
@@ -86,11 +88,11 @@ func CarriedText(c transcript.Compaction) string {
 		}
 	}
 	said := func(i transcript.Carried) string {
-		text := "\n- " + indented(i.Text)
+		mark := "- "
 		if i.To != "" {
-			text += " (answer to " + quoted(i.To) + ")"
+			mark = "Answer to " + quoted(i.To) + ": "
 		}
-		return text
+		return "\n" + mark + quote.Rest(i.Text)
 	}
 	read, modified := divided(c.Files, func(i transcript.Carried) bool { return i.Modified })
 	before, open := divided(c.Said, func(i transcript.Carried) bool { return i.Open })
@@ -99,7 +101,7 @@ func CarriedText(c transcript.Compaction) string {
 	paths(&sb, "Files modified:", modified)
 	paths(&sb, "Files read:", read)
 	section("Errors of tools:", c.Errors, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
-	section("Named by the user:", c.IDs, func(i transcript.Carried) string { return " " + indented(i.Text) })
+	section("Named by the user:", c.IDs, func(i transcript.Carried) string { return " " + quote.Rest(i.Text) })
 	section("The user said:", before, said)
 	section("The user said in the turn that goes on below:", open, said)
 	if sb.Len() == 0 {
@@ -159,12 +161,6 @@ func splitPath(path string) (dir, name string) {
 	return path[:at], path[at:]
 }
 
-// lineEnds are all characters that a reader may take for the end of a line.
-var lineEnds = strings.NewReplacer("\r\n", "\r\n  ", "\n", "\n  ", "\r", "\r  ", "\v", "\v  ", "\f", "\f  ",
-	"\x1c", "\x1c  ", "\x1d", "\x1d  ", "\x1e", "\x1e  ", "\u0085", "\u0085  ", "\u2028", "\u2028  ", "\u2029", "\u2029  ")
-
-func indented(text string) string { return lineEnds.Replace(text) }
-
 // quoted is a JSON string without a line end.
 func quoted(s string) string {
 	return strings.ReplaceAll(string(jsontext.AppendString(nil, s)), "\u0085", `\u0085`)
@@ -179,11 +175,11 @@ func IsBlank(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
 }
 
-// ContextText is how a model is shown a context reference.
+// ContextText is how a model is shown a context reference. The abstract is quoted.
 func ContextText(b transcript.ContextBlock) transcript.TextBlock {
-	text := "[" + cmp.Or(b.Kind, "context") + " " + b.URI + "]"
+	text := quote.Rest("[" + cmp.Or(b.Kind, "context") + " " + b.URI + "]")
 	if !IsBlank(b.Abstract) {
-		text += "\n" + b.Abstract
+		text += "\n" + quote.Lines(b.Abstract)
 	}
 	return transcript.TextBlock{Text: text}
 }

@@ -30,7 +30,7 @@ func (scripted) Complete(_ context.Context, req transcript.Request) (*transcript
 // quoted returns the lines of memories in a message.
 func quoted(m transcript.Message) (lines []string) {
 	for line := range strings.Lines(m.Text()) {
-		if said, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); ok {
+		if said, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "    "); ok {
 			lines = append(lines, said)
 		}
 	}

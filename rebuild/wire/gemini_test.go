@@ -54,7 +54,7 @@ func TestGeminiRequest(t *testing.T) {
 	}}
 	body, report := renderGemini(t, g, req)
 	const want = `{"generationConfig":{"temperature":1,"maxOutputTokens":100,"thinkingConfig":{"includeThoughts":true}},"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"be <brief>"}]},"tools":[{"functionDeclarations":[{"name":"_9lives","description":"d","parametersJsonSchema":{"type":"object","b":1.0}},{"name":"read"}]}],"contents":[
-{"role":"user","parts":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://x.example/a.jpg"}},{"text":"[image left out: unsupported media type]"},{"text":"[document my.report  v2.pdf]"},{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0x"}},{"inlineData":{"mimeType":"text/plain","data":"cGxhaW4="}},{"text":"[audio left out]"}]},
+{"role":"user","parts":[{"text":"look"},{"text":"[memory u]\n  likes Go"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://x.example/a.jpg"}},{"text":"[image left out: unsupported media type]"},{"text":"[document my.report  v2.pdf]"},{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0x"}},{"inlineData":{"mimeType":"text/plain","data":"cGxhaW4="}},{"text":"[audio left out]"}]},
 {"role":"model","parts":[{"text":"Two."},{"functionCall":{"name":"_9lives","args":{"n":1.0}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"read","args":{}}}]},
 {"role":"user","parts":[{"functionResponse":{"name":"_9lives","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"error":""},"parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}}]},
 {"role":"user","parts":[{"text":"hurry"}]}]}`
@@ -98,12 +98,12 @@ func TestOddBlocks(t *testing.T) {
 	}}
 	body, _ := renderGemini(t, gemini.Format{}, req)
 	validGemini(t, geminiModel, body)
-	const want = `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}`
+	const want = `{"text":"[document T]\n  c"},{"text":"one text"},{"text":"[document T]\n  c"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}`
 	require.Contains(t, body, want)
 	require.Contains(t, body, `{"text":"[search_result]\nsource: s\ntitle: t\ntext: found"}`)
 	body, _ = renderBedrock(t, bedrock.Format{}, req)
 	validBedrock(t, bedrockModel, body)
-	require.Contains(t, body, `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"text":"[image left out: in a document]"}]}`)
+	require.Contains(t, body, `{"text":"[document T]\n  c"},{"text":"one text"},{"text":"[document T]\n  c"},{"text":"a text"},{"text":"[image left out: in a document]"}]}`)
 }
 
 // The signature of Gemini's own text does not cover a call of another model.

@@ -94,7 +94,7 @@ func TestOpenAIBlocks(t *testing.T) {
 		{`{"type":"document","title":"T","context":"C","source":{"type":"text","media_type":"text/plain","data":"All."}}`, [2]string{`{"type":"text","text":"T"},{"type":"text","text":"C"},{"type":"text","text":"All."}`, `{"type":"input_text","text":"T"},{"type":"input_text","text":"C"},{"type":"input_text","text":"All."}`}, ""},
 		{`{"type":"document","source":{"type":"content","content":[{"type":"text","text":"A"}]}}`, text("A"), ""},
 		{`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}]}`, text(`[search_result]\nsource: s\ntitle: t\ntext: x`), "replaced-block"},
-		{`{"type":"context","context_type":"memory","uri":"u","abstract":"a"}`, text(`[memory u]\na`), "replaced-block"},
+		{`{"type":"context","context_type":"memory","uri":"u","abstract":"a"}`, text(`[memory u]\n  a`), "replaced-block"},
 		{`{"type":"hologram"}`, text("[hologram left out]"), "replaced-block"},
 		{`{"type":"text","text":"x","cache_control":{"type":"ephemeral"},"ext":{"a":1}}`, text("x"), "dropped-member"},
 	}

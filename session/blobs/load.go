@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -84,7 +85,7 @@ func (l *loader) source(kind string, s *transcript.Source) bool {
 // defines.
 func (l *loader) load(kind string, blob transcript.Blob) (data []byte, ok bool) {
 	if data, ok = l.read(blob); !ok {
-		l.missing = fmt.Sprintf("[%s of %d bytes: it is not there any more]", kind, blob.Bytes)
+		l.missing = quote.Rest(fmt.Sprintf("[%s of %d bytes: it is not there any more]", kind, blob.Bytes))
 	}
 	return data, ok
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -273,9 +272,7 @@ func (a *closing) noteFailure(ctx context.Context) {
 // if code wrote the overview, so none of its lines can be the abstract.
 func (a *closing) describe(ctx context.Context, overview string, extract bool) error {
 	// The last line of a summary, about the reading tools, is for the model alone.
-	if i := strings.LastIndex(overview, "\n[The tools "+recalltool.Search); i >= 0 {
-		overview = overview[:i]
-	}
+	overview, _ = recalltool.Cut(overview)
 	runs, line := a.new.runs, ""
 	if !extract {
 		line = clip(oneLine(abstract.Of(overview)), maxAbstract)

@@ -103,7 +103,7 @@ func TestShownInItsPlace(t *testing.T) {
 		block := b.(transcript.ContextBlock)
 		lines := strings.FieldsFunc(block.Abstract, func(r rune) bool { return strings.ContainsRune("\r\n\v\f\u0085\u2028\u2029", r) })
 		for _, line := range lines[1:] {
-			require.True(t, strings.HasPrefix(line, "> "), "%q", block.Abstract)
+			require.True(t, strings.HasPrefix(line, "  "), "%q", block.Abstract)
 		}
 		require.NotContains(t, block.URI, "\n")
 		require.NotContains(t, block.URI, "]")

@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/internal/recalltool"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -34,13 +37,11 @@ func (t RecallTool) Call(ctx context.Context, input json.RawMessage) (string, er
 }
 
 // recallMost limits the bytes of the result of a [RecallTool], without a line about the
-// rest; recallShown limits the bytes of one entry in a search, and recallHead is reserved
-// in a window for the head of each entry.
+// rest. A search shows recallHits entries if the model names no limit.
 const (
-	recallMost  = 8_000
-	recallHead  = 150
-	recallShown = 900
-	recallHits  = 8
+	recallMost   = 8_000
+	recallHits   = 10
+	mostInWindow = 44
 )
 
 // RecallTools returns the tools for a model to search its conversation, to read
@@ -51,7 +52,9 @@ const (
 //
 // Of s they show entries missing from its history because of a compaction or a
 // clip. Entries that a rewind has taken back or that are hidden are left out, and so
-// are the results of these tools.
+// are the results of these tools. All lines of entries are indented, so that no text
+// can imitate another entry. A search shortens long entries around the match, so that
+// all entries of a page have room.
 //
 // For clips and summaries to mention the tools, offer them in the Tools of a
 // guard.Guard, and set Recall in [session.Options].Compact for the compactions that no
@@ -71,12 +74,13 @@ func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 		tool(recalltool.Search,
 			"Searches earlier parts of this conversation that are no longer shown, and returns the best excerpts with the IDs of their entries. "+
 				"Use it before saying that something is not known: for a date, an amount, a name, a decision, who said what. "+
-				"Give words that were probably used; further searches with other words find more.",
+				"Give words that were probably used; further searches with other words find more. The text of an entry is indented by two spaces.",
 			`"query":{"type":"string","description":"Words. Double quotes around a phrase, * at the end of the beginning of a word."},`+
 				`"role":{"type":"string","enum":["user","assistant","tool"],"description":"Only what the user said, the assistant said, or tools returned."},`+
 				`"since":{"type":"string","description":"Only from this time on: 2026-11-20 or 2026-11-20T08:00:00Z."},`+
 				`"until":{"type":"string","description":"Only before this time."},`+
-				`"limit":{"type":"integer","description":"How many entries at most; 8 by default, 20 at most."}`,
+				`"limit":{"type":"integer","description":"How many entries at most; 10 by default, 20 at most."},`+
+				`"offset":{"type":"integer","description":"How many of the best entries to skip, to see the ones after them."}`,
 			"query", r.search),
 		tool(recalltool.Window,
 			"Shows an entry of this conversation and the messages before and after it, oldest first.",
@@ -114,12 +118,13 @@ func decode(input json.RawMessage, args any) error {
 func (r *recall) search(ctx context.Context, input json.RawMessage) (string, error) {
 	var args struct {
 		Query, Role, Since, Until string
-		Limit                     int
+		Limit, Offset             int
 	}
 	if err := decode(input, &args); err != nil {
 		return "", err
 	}
-	q := Query{Text: args.Query, Role: args.Role, Ranked: true, Limit: cmp.Or(min(max(args.Limit, 0), 20), recallHits)}
+	limit, skip := cmp.Or(min(max(args.Limit, 0), 20), recallHits), min(max(args.Offset, 0), 1_000)
+	q := Query{Text: args.Query, Role: args.Role, Ranked: true, Limit: skip + limit + 1}
 	if err := cmp.Or(parseTime(args.Since, &q.Since), parseTime(args.Until, &q.Until)); err != nil {
 		return "", err
 	}
@@ -127,27 +132,31 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	if err != nil {
 		return "", err
 	}
-	run.shown, run.said = recallShown, true
+	run.shown, run.said = recallMost+1, true // what is cut here is cut again
 	run.only = func(h Hit) bool {
 		return !h.Rewound && !h.Hidden && (h.Session != r.s.Ref() || h.Compacted || h.Clipped)
 	}
 	for _, s := range r.all {
 		run.all = append(run.all, &source{ref: s.Ref(), s: s})
 	}
-	out := &recallText{}
+	var list []recalled
 	run.run(ctx, func(hit Hit, e error) bool {
-		if err = e; err != nil {
-			return false
-		}
-		return out.add(header(hit.Entry, hit.Time, hit.Role, hit.Tool), hit.Excerpt)
+		list = append(list, recalled{header(hit.Entry, hit.Time, hit.Role, hit.Tool), hit.Excerpt, hit.Start, hit.End})
+		err = e
+		return e == nil
 	})
+	list = list[min(skip, len(list)):]
 	switch {
 	case err != nil:
 		return "", err
-	case out.n == 0:
+	case len(list) == 0 && skip > 0:
+		return "There are no more.", nil
+	case len(list) == 0:
 		return "Nothing that is no longer shown has any of these words. Try others.", nil
+	case len(list) > limit:
+		return pageOf(list[:limit]) + fmt.Sprintf("\n[more entries have some of the words; go on with offset %d]", skip+limit), nil
 	}
-	return out.String(), nil
+	return pageOf(list), nil
 }
 
 func parseTime(text string, at *time.Time) (err error) {
@@ -165,30 +174,58 @@ func parseTime(text string, at *time.Time) (err error) {
 
 func header(entry string, at time.Time, role, tool string) string {
 	if tool != "" {
-		role += " " + tool
+		role += " " + rebuild.ToolName(tool)
 	}
-	return fmt.Sprintf("[entry %s, %s, %s]", entry, at.UTC().Format("2006-01-02 15:04"), role)
+	return quote.Rest(fmt.Sprintf("entry %s, %s, %s", entry, at.UTC().Format("2006-01-02 15:04"), role))
 }
 
-// recallText is a result that is put together of entries.
-type recallText struct {
-	strings.Builder
-	n int
+// recalled is an entry in a result, with the place of its match.
+type recalled struct {
+	header, text string
+	start, end   int
 }
 
-// add adds an entry and reports whether there may be room for another one.
-func (t *recallText) add(header, text string) bool {
-	if room := recallMost - t.Len() - len(header) - 2; len(text) > room {
-		if room < 200 {
-			return false
+// within returns the text in at most so many bytes, and whether that is all of it.
+func (e recalled) within(most int) (text string, whole bool) {
+	if text = quote.Lines(strings.TrimSpace(e.text)); len(text) <= most {
+		return text, true
+	}
+	for size := most; size > 0; size -= len(text) - most { // the indentation takes room
+		part, _, _ := words.Excerpt(e.text, e.start, e.end, size)
+		if text = quote.Lines(strings.TrimSpace(part)); len(text) <= most {
+			return text, false
 		}
-		text = text[:runeEnd(text, room)]
 	}
-	if t.n++; t.n > 1 {
-		t.WriteByte('\n')
+	return "", false
+}
+
+// pageOf writes entries of at most recallMost bytes. The longest are shortened, to the
+// same length.
+func pageOf(list []recalled) string {
+	room := recallMost
+	sizes := make([]int, len(list))
+	for i, e := range list {
+		room -= len(e.header) + len("[, in part]\n\n\n")
+		sizes[i] = len(quote.Lines(e.text))
 	}
-	t.WriteString(header + "\n" + strings.TrimSpace(text) + "\n")
-	return t.Len() < recallMost-200
+	slices.Sort(sizes)
+	most := recallMost
+	for i, size := range sizes {
+		if share := room / (len(sizes) - i); size > share {
+			most = share
+			break
+		}
+		room -= size
+	}
+	var parts []string
+	for _, e := range list {
+		text, whole := e.within(most)
+		if !whole {
+			e.header += ", in part"
+		}
+		parts = append(parts, "["+e.header+"]\n"+text+"\n")
+	}
+	return strings.Join(parts, "\n")
 }
 
 func (r *recall) window(ctx context.Context, input json.RawMessage) (string, error) {
@@ -207,20 +244,18 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 	if err != nil {
 		return "", err
 	}
-	out := &recallText{}
+	var list []recalled
 	for _, e := range entries {
 		for _, p := range passages(e) {
-			most := recallMost/len(entries) - recallHead
-			text := p.text
-			if len(text) > most {
-				text = text[:runeEnd(text, most)] + fmt.Sprintf("\n[%d of %d bytes; %s has the rest]", most, len(text), recalltool.Read)
-			}
-			if text != "" && p.role != roleSystem {
-				out.add(header(e.ID, e.Time, p.role, p.tool), text)
+			if p.text != "" && p.role != roleSystem {
+				list = append(list, recalled{header: header(e.ID, e.Time, p.role, p.tool), text: p.text})
 			}
 		}
 	}
-	return out.String(), nil
+	for len(list) > mostInWindow {
+		list = list[1 : len(list)-1] // blocks of entries that have many
+	}
+	return pageOf(list), nil
 }
 
 // find calls f for each session until one has the entry, not hidden.
@@ -249,20 +284,24 @@ func (r *recall) read(ctx context.Context, input json.RawMessage) (string, error
 	if err := decode(input, &args); err != nil {
 		return "", err
 	}
-	args.Max = recallMost
 	var p Part
+	var text string
 	err := r.find(ctx, args.Entry, func(s *session.Session) (err error) {
-		p, err = Read(ctx, s, args.Entry, args.Slice)
-		return err
+		for args.Max = recallMost; ; args.Max = args.Max*recallMost/len(text) - 1 { // the indentation takes room
+			p, err = Read(ctx, s, args.Entry, args.Slice)
+			if text = quote.Lines(p.Text); err != nil || len(text) <= recallMost {
+				return err
+			}
+		}
 	})
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case args.Match != "":
-		return fmt.Sprintf("%s\n[%d of %d lines match]", p.Text, p.Matches, p.Lines), nil
+		text += fmt.Sprintf("\n[%d of %d lines match]", p.Matches, p.Lines)
 	case p.Next > 0:
-		return fmt.Sprintf("%s\n[up to byte %d of %d, %d lines in all; go on with offset %d]", p.Text, p.Next, p.Bytes, p.Lines, p.Next), nil
+		text += fmt.Sprintf("\n[up to byte %d of %d, %d lines in all; go on with offset %d]", p.Next, p.Bytes, p.Lines, p.Next)
 	}
-	return p.Text, nil
+	return text, nil
 }

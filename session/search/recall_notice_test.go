@@ -70,7 +70,7 @@ func TestRecallNotice(t *testing.T) {
 			if offered {
 				want = 1
 			}
-			require.Equal(t, want, strings.Count(text, "[The tools recall_search"))
+			require.Equal(t, want, strings.Count(text, "[Left out: "))
 			before := storetest.Request(t, s)
 			again := session.OpenDriver(drv, opts)
 			require.Equal(t, before, storetest.Request(t, storetest.Load(t, again, storetest.CLI)))

@@ -229,7 +229,7 @@ func TestRecallTools(t *testing.T) {
 
 	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "When is the wedding of Ana?", "role": "user"})
 	require.NoError(t, err)
-	require.Contains(t, got, "[entry "+fact+", 2026-11-20 08:00, user]\nThe wedding of Ana is on 14 May")
+	require.Contains(t, got, "[entry "+fact+", 2026-11-20 08:00, user]\n  The wedding of Ana is on 14 May")
 	require.NotContains(t, got, "and the wedding?", "the history has it")
 	for _, until := range []string{"", "2026-11-21"} {
 		got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "wedding", "since": "2026-11-21", "until": until})
@@ -240,20 +240,20 @@ func TestRecallTools(t *testing.T) {
 	got, err = ask(t, tools, recalltool.Window, map[string]any{"entry": fact, "after": 1})
 	require.NoError(t, err)
 	next := storetest.EntryIDs(t, s)[2]
-	require.Equal(t, "[entry "+fact+", 2026-11-20 08:00, user]\nThe wedding of Ana is on 14 May, at the old mill.\n\n"+
-		"[entry "+next+", 2026-11-20 08:00, assistant]\nNoted.\n", got)
+	require.Equal(t, "[entry "+fact+", 2026-11-20 08:00, user]\n  The wedding of Ana is on 14 May, at the old mill.\n\n"+
+		"[entry "+next+", 2026-11-20 08:00, assistant]\n  Noted.\n", got)
 
 	got, err = ask(t, tools, recalltool.Read, map[string]any{"entry": long})
 	require.NoError(t, err)
 	require.Less(t, len(got), 8_200)
-	require.Contains(t, got, "go on with offset 8000]")
+	require.Contains(t, got, "go on with offset ")
 	got, err = ask(t, tools, recalltool.Read, map[string]any{"entry": long, "match": "total"})
 	require.NoError(t, err)
 	require.Contains(t, got, "2001: total: 7,312 EUR\n[1 of 2002 lines match]")
 
 	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "EUR", "role": "tool"})
 	require.NoError(t, err)
-	require.Contains(t, got, "[entry "+long+", 2026-11-20 08:00, tool read_file]\n")
+	require.Contains(t, got, "[entry "+long+", 2026-11-20 08:00, tool read_file, in part]\n")
 
 	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, nil)
 	require.NoError(t, err)
@@ -267,7 +267,7 @@ func TestRecallTools(t *testing.T) {
 	require.Contains(t, got, far)
 	got, err = ask(t, wide, recalltool.Read, map[string]any{"entry": far})
 	require.NoError(t, err)
-	require.Equal(t, "the wedding cake", got)
+	require.Equal(t, "  the wedding cake", got)
 
 	for name, input := range map[string]any{
 		recalltool.Search: map[string]any{"query": "x", "session": "y"},
@@ -320,12 +320,21 @@ func TestRecallLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, utf8.ValidString(got))
 	require.Greater(t, len(got), 7_500)
-	require.LessOrEqual(t, len(got), 8_001)
+	require.LessOrEqual(t, len(got), 8_100)
+	require.Equal(t, 20, strings.Count(got, "[entry "), "none is left out")
+	require.Contains(t, got, "[more entries have some of the words; go on with offset 20]")
+	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "zebra", "limit": 20, "offset": 20})
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(got, "[entry "))
+	require.NotContains(t, got, "more entries")
+	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "zebra", "offset": 21})
+	require.NoError(t, err)
+	require.Equal(t, "There are no more.", got)
 	for _, around := range []int{0, 1, 3} {
 		got, err = ask(t, tools, recalltool.Window, map[string]any{"entry": ids[10], "before": around, "after": around})
 		require.NoError(t, err)
 		require.True(t, utf8.ValidString(got))
 		require.LessOrEqual(t, len(got), 8_001)
-		require.Equal(t, 2*around+1, strings.Count(got, "of 12006 bytes; recall_read has the rest]\n"))
+		require.Equal(t, 2*around+1, strings.Count(got, "in part]\n"))
 	}
 }

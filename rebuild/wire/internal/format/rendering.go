@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -320,7 +321,10 @@ func BlockType(b transcript.Block) string {
 func AboutDocument(b transcript.DocumentBlock) string {
 	about := []string{b.Title, b.Context}
 	if !rebuild.IsBlank(b.Title) {
-		about[0] = "[document " + b.Title + "]"
+		about[0] = quote.Rest("[document " + b.Title + "]")
+	}
+	if !rebuild.IsBlank(b.Context) {
+		about[1] = quote.Lines(b.Context)
 	}
 	return strings.Join(slices.DeleteFunc(about, rebuild.IsBlank), "\n")
 }
@@ -381,7 +385,7 @@ func spokenText(b transcript.RawBlock) string {
 				add(name, v)
 			}
 		case isText:
-			lines = append(lines, name+": "+text)
+			lines = append(lines, quote.Rest(name+": "+text))
 		default:
 			lines = append(lines, name+": "+string(value))
 		}

@@ -1,0 +1,56 @@
+package compact_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/recalltool"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// With the reading tools a compaction counts its omissions, over several compactions,
+// names the entry of a paste, and explains the tools. Without them the summary stays as
+// the summarizer wrote it.
+func TestLeft(t *testing.T) {
+	for _, offered := range []bool{false, true} {
+		f, messages := rebuild.New(nil), 0
+		opts := &compact.Options{Keep: compact.Keep{Turns: 2}, MaxCarried: 1_200, Recall: offered, Summarizer: says(nthSummary(1), nil)}
+		var list []string
+		for i := range 150 {
+			list = append(list, fmt.Sprintf("Row %d of the list has nothing in it that another row has not.", i%7))
+		}
+		add(t, f, "first", transcript.UserText("We paint walls."), transcript.AssistantText("Yes."))
+		add(t, f, "paste", transcript.UserText("What is this wish, and what is the number of the wall in this list?\n"+strings.Join(list, " ")), transcript.AssistantText("A list."))
+		for round := range 3 {
+			for i := range 60 {
+				id := fmt.Sprintf("r%d-%d", round, i)
+				add(t, f, id, transcript.UserText(fmt.Sprintf("Unusual wish %d: paint wall %d in colour %d, then call Number%d.", i, i+round*100, i*7, i*3+round)),
+					called(id, "read", fmt.Sprintf(`{"path":"/srv/%s/a file with a long name of its own.go"}`, id)), transcript.ToolResult(id, "package main"), transcript.AssistantText("Done."))
+			}
+			h := f.History()
+			messages += compact.Plan(h, opts).At // the first one has the summary before its text
+			c, err := compactOnce(t, f, opts)
+			require.NoError(t, err)
+			text, left := recalltool.Cut(c.Summary)
+			require.Equal(t, nthSummary(1), text)
+			named := strings.Contains(rebuild.CarriedText(c), "of entry paste ...]")
+			if !offered {
+				require.Zero(t, left)
+				require.NotContains(t, c.Summary, "recall_")
+				require.False(t, named && round > 0)
+				continue
+			}
+			require.Equal(t, messages, left.Messages)
+			require.True(t, named)
+			require.NotZero(t, left.Texts)
+			require.Equal(t, 1, strings.Count(c.Summary, "recall_search"))
+			read := 60*(round+1) - 2
+			require.Equal(t, read-len(c.Files), left.Files, "round %d", round)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+// Package quote shows texts of people, tools and files to a model next to our own words.
+// A line of ours begins at the margin; a line of a quoted text is indented, so no text
+// can imitate one of ours, or a message of the user.
+package quote
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	indent = "  "
+	// ends are the characters that a reader may take for the end of a line.
+	ends = "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029"
+	// fillers are letters and symbols that show nothing.
+	fillers = "\u115f\u1160\u2800\u3164\uffa0"
+)
+
+var indents = func() *strings.Replacer {
+	pairs := []string{"\r\n", "\r\n" + indent}
+	for _, end := range ends {
+		pairs = append(pairs, string(end), string(end)+indent)
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
+// Rest indents a text that begins in a line of ours: every line but the first.
+func Rest(text string) string { return indents.Replace(text) }
+
+// Lines indents every line of a text.
+func Lines(text string) string { return indent + Rest(text) }
+
+// Brackets indents the lines of a text that begin with a bracket. It is for long texts
+// in which only notes in brackets are ours.
+func Brackets(text string) string {
+	if !strings.ContainsAny(text, "[［") {
+		return text
+	}
+	var sb strings.Builder
+	for text != "" {
+		line := text
+		if at := strings.IndexAny(text, ends); at >= 0 {
+			_, size := utf8.DecodeRuneInString(text[at:])
+			line = text[:at+size]
+		}
+		text = text[len(line):]
+		if shown := strings.TrimLeftFunc(line, isUnseen); strings.HasPrefix(shown, "[") || strings.HasPrefix(shown, "［") {
+			sb.WriteString(indent)
+		}
+		sb.WriteString(line)
+	}
+	return sb.String()
+}
+
+// isUnseen reports whether a character shows nothing.
+func isUnseen(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.M) || strings.ContainsRune(fillers, r)
+}
