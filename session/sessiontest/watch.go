@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-var watchRules = []Rule{
+var watchRules = []rule{
 	{"watch/changed", "Watch calls changed after lines were appended to a session, and after it was created, replaced or deleted, by any process.", watchChanged},
 	{"watch/stop", "After stop has returned, changed is not called any more.", watchStop},
 	{"watch/close", "A call with an error is the last one: the driver was closed, which matches [ErrClosed]", watchClose},
@@ -61,7 +61,7 @@ func (c *check) wantTold(what string, all <-chan told, fits func(told) bool) {
 
 func watchChanged(c *check) {
 	d, other := c.startTwo()
-	row := c.create(d, "main", "k")
+	row := c.create(d, keyK)
 	about := func(ref driver.Ref) func(told) bool {
 		return func(t told) bool { return t.err == nil && (t.ref == ref || t.ref == driver.Ref{}) }
 	}
@@ -71,7 +71,7 @@ func watchChanged(c *check) {
 		c.wantTold("an append to the session that is watched", one, about(row.Ref()))
 		c.wantTold("an append, all sessions being watched", all, about(row.Ref()))
 	}
-	made := c.create(other, "other", "k")
+	made := c.create(other, driver.KeyRef{Agent: "other", Key: "k"})
 	c.wantTold("a new session of a new agent", all, about(made.Ref()))
 	c.append(other, made.Ref(), c.triple(c.id())...)
 	c.wantTold("an append to a new session", all, about(made.Ref()))
@@ -81,7 +81,7 @@ func watchChanged(c *check) {
 }
 
 func watchStop(c *check) {
-	d, ref := c.startSession()
+	d, _, ref := c.startSession()
 	for range 20 {
 		var stopped, late atomic.Bool
 		stop := c.watch(d, ref, func(driver.Ref, error) {
@@ -102,7 +102,7 @@ func watchStop(c *check) {
 }
 
 func watchClose(c *check) {
-	d, ref := c.startSession()
+	d, _, ref := c.startSession()
 	one, all := c.hear(d, ref), c.hear(d, driver.Ref{})
 	c.stop(d)
 	ended := func(t told) bool { return errors.Is(t.err, driver.ErrClosed) }
