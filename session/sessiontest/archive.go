@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,12 +43,16 @@ func (c *check) restore(d driver.Driver, ref driver.Ref, want state, others ...d
 	c.calling("Restore")
 	c.noErr("Restore", c.rewriter(d).Restore(c.ctx, ref))
 	for _, d := range others {
-		err := firstError(c.ctx, d, ref, 0, driver.Forward)
-		if err != nil && (!errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)) {
-			c.errorf("Scan after Restore: unexpected error %v", err)
-		}
+		c.scanAfterRestore(d, ref)
 	}
 	want[ref].row.Archived = false
+}
+
+func (c *check) scanAfterRestore(d driver.Driver, ref driver.Ref) {
+	err := firstError(c.ctx, d, ref, 0, driver.Forward)
+	if err != nil && (!errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)) {
+		c.errorf("Scan after Restore: unexpected error %v", err)
+	}
 }
 
 func archiveRead(c *check) {
@@ -166,42 +169,37 @@ func archiveConcurrent(c *check) {
 	want := c.state(d)
 	c.archive(d, ref, want)
 	c.restore(d, ref, want, d, other)
-	const writers, each = 3, 10
+	const each = 10
+	var acked [3][]string
 	var left, done atomic.Int32
-	left.Store(writers)
-	var mu sync.Mutex
-	var acked []string
-	c.together(writers+2, d, other, func(i int, d driver.Driver) {
-		for i == writers && left.Load() > 0 { // archives and restores until all is written
-			a := c.rewriter(d)
-			if err := a.Archive(c.ctx, ref, driver.Anywhere); err != nil && !errors.Is(err, driver.ErrBusy) && !errors.Is(err, driver.ErrConflict) {
-				c.errorf("Archive: unexpected error %v", err)
+	left.Store(int32(len(acked)))
+	c.together(len(acked)+2, d, other, func(i int, d driver.Driver) {
+		switch i - len(acked) {
+		case 0: // archives and restores until all is written
+			for a := c.rewriter(d); left.Load() > 0; {
+				if err := a.Archive(c.ctx, ref, driver.Anywhere); err != nil && !errors.Is(err, driver.ErrBusy) && !errors.Is(err, driver.ErrConflict) {
+					c.errorf("Archive: unexpected error %v", err)
+				}
+				c.noErr("Restore", a.Restore(c.ctx, ref))
+				for before := done.Load(); done.Load() == before && left.Load() > 0 && c.ctx.Err() == nil; {
+					time.Sleep(50 * time.Microsecond) // until the next append
+				}
 			}
-			c.noErr("Restore", a.Restore(c.ctx, ref))
-			for before := done.Load(); done.Load() == before && left.Load() > 0 && c.ctx.Err() == nil; {
-				time.Sleep(50 * time.Microsecond) // until the next append
+			return
+		case 1:
+			for left.Load() > 0 {
+				c.scanAfterRestore(d, ref)
 			}
-		}
-		for i == writers+1 && left.Load() > 0 {
-			err := firstError(c.ctx, d, ref, 0, driver.Forward)
-			if err != nil && !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
-				c.errorf("Scan: unexpected error %v", err)
-			}
-		}
-		if i >= writers {
 			return
 		}
 		defer left.Add(-1)
-		for n := 0; n < each && c.ctx.Err() == nil; {
+		for len(acked[i]) < each && c.ctx.Err() == nil {
 			line := c.note("x")
 			_, err := d.Append(c.ctx, ref, []driver.Line{line}, driver.Anywhere, nil)
 			switch {
 			case err == nil:
-				mu.Lock()
-				acked = append(acked, line.ID)
-				mu.Unlock()
+				acked[i] = append(acked[i], line.ID)
 				done.Add(1)
-				n++
 			case errors.Is(err, fs.ErrNotExist), !errors.Is(err, driver.ErrArchived) && !errors.Is(err, driver.ErrReplaced):
 				c.fatalf("Append: unexpected error %v", err)
 			}
@@ -209,9 +207,7 @@ func archiveConcurrent(c *check) {
 	})
 	c.noErr("Restore", c.rewriter(d).Restore(c.ctx, ref))
 	got := c.ids(c.restart(), ref)[1:]
-	slices.Sort(acked)
-	slices.Sort(got)
-	c.wantIDs("a session that was archived and restored under appends", got, acked)
+	c.wantIDs("a session that was archived and restored under appends", slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(slices.Concat(acked[:]...))))
 }
 
 // without returns a change that leaves out the entries with these IDs.

@@ -97,7 +97,7 @@ var condMistakes = []mistake{
 			return r, err
 		}
 	}},
-	{"does what decide forbids", "decide/fails", func(b *broken) {
+	{"does what decide forbids", "decide/called", func(b *broken) {
 		b.deciding(func(ctx context.Context, end driver.Cursor, decide decideFunc) ([]driver.Line, error) {
 			lines, _ := decide(ctx, end)
 			return lines, nil

@@ -82,7 +82,7 @@ var rowMistakes = []mistake{
 			return all
 		})
 	}},
-	{"folds case of agents", "name/agent", func(b *broken) {
+	{"folds case of agents", "name/ref", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			key.Agent = strings.ToLower(key.Agent)
 			return b.Driver.Create(ctx, key, header, more...)
@@ -100,7 +100,7 @@ var rowMistakes = []mistake{
 			return b.Driver.Create(ctx, key, header, more...)
 		}
 	}},
-	{"mixes agents up", "name/id", func(b *broken) {
+	{"mixes agents up", "name/ref", func(b *broken) {
 		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 			return b.Driver.Get(ctx, driver.Ref{Agent: "main", ID: ref.ID})
 		}

@@ -13,10 +13,9 @@ import (
 var condRules = []rule{
 	{"cond/at", "if the session ends at the cursor at ... An error that does not say otherwise means that nothing was written.", condAt},
 	{"cond/race", "The condition and the write are one step, in all processes.", condRace},
-	{"decide/called", "Decide is called with the cursor at which the session ends.", decideCalled},
+	{"decide/called", "Decide is called with the cursor at which the session ends. ... An error of decide fails the append.", decideCalled},
 	{"decide/elsewhere", "If the session ends elsewhere, or lines is empty, Append adds the lines that decide returns instead.", decideElsewhere},
 	{"decide/none", "An append of no lines only ends an unfinished write of a dead process.", decideNone},
-	{"decide/fails", "An error of decide fails the append.", decideFails},
 	{"decide/alone", "Until Append returns, no other call, in any process, can append to the session or delete it.", decideAlone},
 }
 
@@ -86,7 +85,10 @@ func decideCalled(c *check) {
 			c.errorf("decide was called with the cursors %v, and the lines start at %d", ends, r.Start)
 		}
 		want.append(ref, lines...)
-		c.wantState("after appends of lines that were decided", want, d, other)
+		no := errors.New("no")
+		_, err = c.tryAppend(d, ref, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) { return c.triple("refused"), no })
+		c.wantErr("Append whose decide fails", err, no)
+		c.wantState("after appends with decide", want, d, other)
 	}
 }
 
@@ -123,16 +125,6 @@ func decideNone(c *check) {
 			c.errorIf(r.Start != want || r.End != want, "Append of no lines returns %v, and the session ends at %d", r, want)
 		}
 	}
-}
-
-func decideFails(c *check) {
-	d, other, ref := c.startSession()
-	want, no := c.state(d), errors.New("no")
-	_, err := c.tryAppend(d, ref, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) {
-		return []driver.Line{c.note("refused")}, no
-	})
-	c.wantErr("Append whose decide fails", err, no)
-	c.wantState("after an Append that failed", want, d, other)
 }
 
 func decideAlone(c *check) {

@@ -18,9 +18,8 @@ const (
 )
 
 var nameRules = []rule{
-	{"name/agent", textNames, nameAgent},
 	{"name/key", textNames, nameKey},
-	{"name/id", "Ref names a session: its ID is unique within its agent.", nameID},
+	{"name/ref", "Ref names a session: its ID is unique within its agent.", nameRef},
 	{"name/bad", textBad, nameBad},
 }
 
@@ -37,17 +36,25 @@ func oddNames() []string {
 	}
 }
 
-func nameAgent(c *check) {
+// Agents and IDs that are alike.
+func nameRef(c *check) {
 	d, other := c.startTwo()
-	want := state{}
+	refs := []driver.Ref{{Agent: "main", ID: "same-2"}, {Agent: "main", ID: "SAME"}}
 	for _, name := range oddNames() {
-		lines := c.users(name)
-		row, err := c.make(d, driver.KeyRef{Agent: name, Key: "k"}, "same", nil)
-		c.noErr(fmt.Sprintf("Create for agent %q", name), err)
-		c.append(other, row.Ref(), lines...)
+		refs = append(refs, driver.Ref{Agent: name, ID: "same"})
+	}
+	want := state{}
+	for _, ref := range refs {
+		row, err := c.make(d, driver.KeyRef{Agent: ref.Agent, Key: "k"}, ref.ID, nil)
+		if err != nil && ref.ID == "SAME" {
+			continue // a driver may refuse upper case, but not take it for lower case
+		}
+		c.noErr(fmt.Sprintf("Create of %q", ref), err)
+		lines := c.users(ref.Agent + ref.ID)
+		c.append(other, ref, lines...)
 		want.create(row, lines...)
 	}
-	c.everywhere("after Create for many agents", want, d, other)
+	c.everywhere("after Create of sessions whose names are alike", want, d, other)
 }
 
 func nameKey(c *check) {
@@ -68,22 +75,6 @@ func nameKey(c *check) {
 	}
 	c.errorIf(len(want) != len(keys), "%d keys have %d sessions", len(keys), len(want))
 	c.everywhere("after Load of many keys", want, d, other)
-}
-
-func nameID(c *check) {
-	d, other := c.startTwo()
-	want := state{}
-	for _, ref := range []driver.Ref{{Agent: "main", ID: "same"}, {Agent: "other", ID: "same"}, {Agent: "main", ID: "same-2"}, {Agent: "main", ID: "SAME"}} {
-		row, err := c.make(d, driver.KeyRef{Agent: ref.Agent, Key: "k"}, ref.ID, nil)
-		if err != nil && ref.ID == "SAME" {
-			continue // a driver may refuse upper case, but not take it for lower case
-		}
-		c.noErr("Create", err)
-		lines := c.users(ref.ID)
-		c.append(other, row.Ref(), lines...)
-		want.create(row, lines...)
-	}
-	c.everywhere("after Create of IDs that are alike", want, d, other)
 }
 
 // refMethods are the methods that take a ref, of all interfaces of package
