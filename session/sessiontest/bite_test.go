@@ -262,7 +262,7 @@ var sessionMistakes = []mistake{
 			return b.Driver.Create(ctx, key, header)
 		}
 	}},
-	{"leaves out all lines but the header", "create/more", func(b *broken) {
+	{"leaves out all lines but the header", "create/exists", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, _ ...driver.Line) (driver.Row, error) {
 			return b.Driver.Create(ctx, key, header)
 		}
@@ -454,7 +454,7 @@ var sessionMistakes = []mistake{
 			return row, err
 		}
 	}},
-	{"takes cursors of a deleted session", "delete/replaced", func(b *broken) {
+	{"takes cursors of a deleted session", "delete/anew", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if errors.Is(err, driver.ErrReplaced) {

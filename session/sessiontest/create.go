@@ -18,9 +18,8 @@ var createRules = []rule{
 	{"load/existing", "Load returns the current session of a key ... " + textOwner, loadExisting},
 	{"load/same", "Callers that ask for one key at the same time, in any process, get the same session.", loadSame},
 	{"create/current", "Create makes a session and the current one of its key. ... " + textGen + " ... " + textOwner, createCurrent},
-	{"create/more", "The lines in more follow the header: the session exists with all of them, or it does not exist.", createMore},
 	{"create/gen-race", textGen, createGenRace},
-	{"create/exists", textExists, createExists},
+	{"create/exists", "The lines in more follow the header: the session exists with all of them, or it does not exist. ... " + textExists, createExists},
 	{"create/exists-race", textExists, createExistsRace},
 	{"create/aside", "A session with the gen 0 is never current.", createAside},
 	{"create/given", "GivenGen is for [Driver.Create] alone: above 0 it is the gen of the session ... A gen that another session of the key has gives an error that matches [io/fs.ErrExist]. The next gen of the key is above it.", createGiven},
@@ -120,18 +119,6 @@ func createCurrent(c *check) {
 	}
 }
 
-func createMore(c *check) {
-	d, other := c.startTwo()
-	more, id, want := c.triple("more"), c.id(), state{}
-	row, err := c.make(d, keyK, id, nil, more...)
-	c.noErr("Create with lines", err)
-	want.create(row, more...)
-	bad := append(c.triple("bad"), driver.Line{ID: c.id(), Data: []byte("{\n}")})
-	_, err = c.make(other, keyK, c.id(), nil, bad...)
-	c.errorIf(err == nil, "Create with a line that has a line break: no error")
-	c.everywhere("after a Create that failed", want, d, other)
-}
-
 func createGenRace(c *check) {
 	d, other := c.startTwo()
 	want := state{}
@@ -167,11 +154,12 @@ func createGenRace(c *check) {
 
 func createExists(c *check) {
 	d, other := c.startTwo()
-	row := c.create(d, keyK, c.triple("a")...)
+	more, want := c.triple("more"), state{}
+	row := c.create(d, keyK, more...)
 	row.Title, row.Size = "title", int64(c.end(d, row.Ref()))
 	c.put(d, row)
-	c.create(d, keyK)
-	want := c.state(d)
+	want.create(row, more...)
+	want.create(c.create(d, keyK))
 	for _, d := range []driver.Driver{d, other} {
 		for _, key := range []driver.KeyRef{keyK, keyOther, ownKey("ada")} {
 			_, err := c.make(d, key, row.ID, nil)
@@ -183,8 +171,11 @@ func createExists(c *check) {
 		for _, key := range []driver.KeyRef{keyOther, ownKey("ada"), key} {
 			c.wantNoCurrent("of a key for which Create failed", d, key)
 		}
+		bad := append(c.triple("bad"), driver.Line{ID: c.id(), Data: []byte("{\n}")})
+		_, err = c.make(d, keyK, c.id(), nil, bad...)
+		c.errorIf(err == nil, "Create with a line that has a line break: no error")
 	}
-	c.everywhere("after Create with an ID in use", want, d, other)
+	c.everywhere("after a Create that failed", want, d, other)
 }
 
 func createExistsRace(c *check) {

@@ -9,8 +9,7 @@ import (
 
 var deleteRules = []rule{
 	{"delete/gone", "Delete removes the sessions that end at the cursor at, or all if at is negative. ... The current session of a key is then the one with the highest gen of those that remain. ... A session that is named twice counts once.", deleteGone},
-	{"delete/anew", "When the error is nil, no stored word of the deleted sessions remains anywhere in the storage.", deleteAnew},
-	{"delete/replaced", "Other users of a session that was deleted and made anew get [ErrReplaced] once.", deleteReplaced},
+	{"delete/anew", "When the error is nil, no stored word of the deleted sessions remains anywhere in the storage. ... Other users of a session that was deleted and made anew get [ErrReplaced] once.", deleteAnew},
 	{"delete/at", "If at is not negative, a session that ends elsewhere gives an error that matches [ErrConflict], and one with a running turn [ErrBusy].", deleteAt},
 }
 
@@ -54,46 +53,29 @@ func deleteGone(c *check) {
 }
 
 func deleteAnew(c *check) {
-	d, other, ref := c.startSession()
-	c.append(d, ref, c.users("some text")...)
-	release, err := d.LockTurn(c.ctx, ref, false)
-	if errors.Is(err, errors.ErrUnsupported) {
-		release, err = func() error { return nil }, nil
-	}
-	c.noErr("LockTurn", err)
-	c.delete(d, ref)
-	c.noErr("release of the turn lock of a deleted session", release())
-	row, err := c.make(d, keyK, ref.ID, nil)
-	c.noErr("Create with the ID of a deleted session", err)
-	want, lines := state{}, c.users("some text")
-	want.create(row)
-	c.wantState("after Delete and Create of one ID", want, d)
-	c.append(d, ref, lines...)
-	want.append(ref, lines...)
-	c.everywhere("after Delete and Create of one ID", want, d, other)
-}
-
-func deleteReplaced(c *check) {
-	d, other := c.startTwo()
-	for what, use := range map[string]func(ref driver.Ref, end driver.Cursor) error{
-		"Append": func(ref driver.Ref, end driver.Cursor) error {
-			return errOf(c.tryAppend(other, ref, end, nil, c.note("late")))
-		},
-		"Scan": func(ref driver.Ref, end driver.Cursor) error {
-			return firstError(c.ctx, other, ref, end, driver.Forward)
-		},
+	for _, use := range []func(m call, end driver.Cursor) error{
+		func(m call, end driver.Cursor) error { return m.append(end, nil) },
+		func(m call, end driver.Cursor) error { return firstError(m.ctx, m.d, m.ref, end, driver.Forward) },
 	} {
-		ref := c.create(d, keyK).Ref()
+		c.closeAll()
+		d, other, ref := c.startSession()
 		end := c.append(other, ref, c.users("some text")...).End
+		release, err := d.LockTurn(c.ctx, ref, false)
+		if errors.Is(err, errors.ErrUnsupported) {
+			release, err = func() error { return nil }, nil
+		}
+		c.noErr("LockTurn", err)
 		c.delete(d, ref)
+		c.noErr("release of the turn lock of a deleted session", release())
 		row, err := c.make(d, keyK, ref.ID, nil)
 		c.noErr("Create with the ID of a deleted session", err)
-		lines := c.users("some text")
+		want, lines := state{}, c.users("some text")
+		want.create(row)
+		c.wantState("after Delete and Create of one ID", want, d)
 		c.append(d, ref, lines...)
-		c.wantErr(what+" with a cursor of a deleted session", use(ref, end), driver.ErrReplaced)
-		want := state{}
-		want.create(row, lines...)
-		c.wantState("after Delete and Create of one ID", want, d, other)
+		want.append(ref, lines...)
+		c.wantErr("a call with a cursor of a deleted session", use(call{c, c.ctx, other, ref}, end), driver.ErrReplaced)
+		d = c.everywhere("after Delete and Create of one ID", want, d, other)
 		c.delete(d, ref)
 	}
 }
