@@ -14,7 +14,7 @@ import (
 
 var archiveRules = []rule{
 	{"archive/read", "For an archived session Get, List and Scan answer as before, with the same cursors. ... Restore is the reverse of Archive: every byte of every line is as it was.", archiveRead},
-	{"archive/write", "Append, SetCurrent, Put and LockTurn fail with [ErrArchived]. ... Delete removes it.", archiveWrite},
+	{"archive/write", "Append, SetCurrent, Put and LockTurn fail with [ErrArchived]. ... Delete removes it. ... An archived session gives [ErrArchived].", archiveWrite},
 	{"archive/current", "It is never the current session of its key", archiveCurrent},
 	{"archive/at", "If it ends elsewhere, or is appended to again and again, the error matches [ErrConflict]; if a turn is running, it matches [ErrBusy].", archiveAt},
 	{"archive/concurrent", "At every moment, and after a crash, the session is there once, archived or not.", archiveConcurrent},
@@ -107,6 +107,7 @@ func archiveWrite(c *check) {
 		}
 		_, err := c.make(d, keyK, ref.ID, nil)
 		c.wantErr("Create with the ID of an archived session", err, fs.ErrExist)
+		c.wantErr("Rewrite of an archived session", c.rewriter(d).Rewrite(c.ctx, ref, without()), driver.ErrArchived)
 	}
 	refuse(d)
 	refuse(other)

@@ -27,7 +27,7 @@ type method struct {
 	call func(call) error
 }
 
-// A call has the arguments of a method.
+// A call holds the arguments of a method.
 type call struct {
 	c   *check
 	ctx context.Context //nolint:containedctx // of the one call

@@ -258,7 +258,7 @@ func (c *check) load(d driver.Driver, key driver.KeyRef) (row driver.Row, create
 	return row, row.ID == id
 }
 
-// wantNoCurrent checks that a key has no current session.
+// wantNoCurrent checks that no session of a key is current.
 func (c *check) wantNoCurrent(what string, d driver.Driver, key driver.KeyRef) {
 	_, err := d.Load(c.ctx, key, nil)
 	c.wantErr("Load "+what, err, fs.ErrNotExist)
