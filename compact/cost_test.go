@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/rebuild"
 )
 
 // The cost of each default in 1,000 turns: how often the provider's cached prefix
@@ -30,26 +29,13 @@ func TestCostOfKeep(t *testing.T) {
 			t.Run(fmt.Sprintf("%dk/%s", window/1_000, tt.name), func(t *testing.T) {
 				t.Parallel()
 				opts := tt.opts
-				opts.Trigger = compact.Trigger{Window: window, Overhead: 2_000}
-				opts.Room = opts.Trigger.Room()
 				opts.Summarizer = compact.SummarizerFunc(halfOf)
-				w, f, tally := newRecallWork(recallSeed, .05), rebuild.New(nil), &rebuild.Tally{Counter: estimate}
 				compactions, read, filled := 0, 0, 0.0
-				for i := 0; f.Turns() < turns; i++ {
-					for j, item := range w.next() {
-						add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
-					}
-					if tally.Count(f) <= opts.Room {
-						continue
-					}
-					h := f.History()
-					cut := compact.Plan(h, &opts)
-					c, err := compact.Run(t.Context(), h, cut, &opts)
-					require.NoError(t, err)
-					add(t, f, fmt.Sprint("compaction", i), c)
-					compactions, read = compactions+1, read+cut.Covered
-					filled += float64(tally.Count(f)) / float64(window)
-				}
+				converse(t, window, opts, newRecallWork(recallSeed, .05).next, func(at talk) bool {
+					compactions, read = at.n, read+at.cut.Covered
+					filled += float64(at.left) / float64(window)
+					return at.turns < turns
+				})
 				require.Positive(t, compactions)
 				t.Logf("%s: %d turns, %d compactions, a summarizer reads %d tokens, %.0f %% of the window is filled afterwards",
 					t.Name(), turns, compactions, read, 100*filled/float64(compactions))

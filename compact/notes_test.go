@@ -27,7 +27,7 @@ var depths = []int{1, 3, 6, 10, 15, 20}
 // TestUserWords. Its least shares hold for each language.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	for _, window := range []int{16_000, 32_000, 64_000} {
+	for _, window := range amount([]int{16_000, 32_000}, []int{16_000, 32_000, 64_000}) {
 		for _, language := range []string{"de", "en", "es", "ja"} {
 			t.Run(fmt.Sprintf("%dk/%s", window/1_000, language), func(t *testing.T) {
 				t.Parallel()
@@ -38,39 +38,30 @@ func TestNotes(t *testing.T) {
 }
 
 func testNotes(t *testing.T, window int, language string) {
-	opts := compact.Options{
-		Trigger: compact.Trigger{Window: window, Overhead: 2_000}, Summarizer: compact.SummarizerFunc(keepsNothing),
-	}
-	opts.Room = opts.Trigger.Room()
-	n, f, tally := newNotes(t, language), rebuild.New(nil), &rebuild.Tally{Counter: estimate}
+	n := newNotes(t, language)
 	type cell struct{ found, all int }
 	table := map[string][]cell{}
 	user, tokens := 0, 0
 	age := map[string]int{} // facts -> compactions since
-	for compactions := 0; compactions < amount(10, 20); {
-		for j, item := range n.next() {
-			add(t, f, fmt.Sprintf("t%d.%d", n.turn, j), item)
+	next := func() []transcript.Item {
+		items := n.next()
+		for _, item := range items {
 			if m := item.(transcript.Message); m.Role == transcript.RoleUser && m.Text() != "" {
 				user += sizeOf(m.Text())
 			}
 		}
-		if tally.Count(f) <= opts.Room {
-			continue
-		}
-		h := f.History()
-		cut := compact.Plan(h, &opts)
-		c, err := compact.Run(t.Context(), h, cut, &opts)
-		require.NoError(t, err)
-		add(t, f, fmt.Sprint("compaction", compactions), c)
-		compactions, tokens = compactions+1, tokens+cut.Covered
-		carried := oneSpace(rebuild.CarriedText(c))
-		kept := compact.Document{Results: -1}.Text(h.Messages[cut.At:])
+		return items
+	}
+	converse(t, window, compact.Options{Summarizer: compact.SummarizerFunc(keepsNothing)}, next, func(now talk) bool {
+		tokens += now.cut.Covered
+		carried := oneSpace(rebuild.CarriedText(now.made))
+		kept := oneSpace(compact.Document{Results: -1}.Text(now.before.Messages[now.cut.At:]))
 		for _, fact := range n.live {
 			key := fact.key + fact.texts[0]
 			in := func(text string) func(string) bool {
 				return func(s string) bool { return strings.Contains(text, oneSpace(s)) }
 			}
-			if slices.ContainsFunc(fact.texts[:1], in(oneSpace(kept))) {
+			if slices.ContainsFunc(fact.texts[:1], in(kept)) {
 				continue // it is still shown
 			}
 			age[key]++
@@ -90,7 +81,8 @@ func testNotes(t *testing.T, window int, language string) {
 			}
 			table[fact.kind] = cells
 		}
-	}
+		return now.n < amount(10, 20)
+	})
 	t.Logf("%s: the user has %d %% of ~%d tokens", t.Name(), user*100/(tokens+1), tokens)
 	least := .95
 	if window < 32_000 {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -45,27 +43,12 @@ func recall(t *testing.T, window int, share float64, s compact.Summarizer) *reca
 // talk runs one conversation.
 func (run *recallRun) talk(t *testing.T, w *recallWork, window int, s compact.Summarizer) {
 	t.Helper()
-	const overhead, times = 2_000, 6
-	opts := &compact.Options{Trigger: compact.Trigger{Window: window, Overhead: overhead}, Summarizer: s}
-	opts.Room = opts.Trigger.Room()
-	f, tally := rebuild.New(nil), &rebuild.Tally{Counter: estimate}
-	after := 0
-	for i, n := 0, 0; n < times; i++ {
-		for j, item := range w.next() {
-			add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
-		}
-		size := tally.Count(f)
-		if size <= opts.Room {
-			continue
-		}
-		h := f.History()
-		c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
-		require.NoError(t, err, "compaction %d", n+1)
-		add(t, f, fmt.Sprint("compaction", n), c)
-		n++
-		run.grown = append(run.grown, float64(size-after)/float64(window))
-		after = run.look(w, f.History(), window)
-	}
+	left := 0
+	converse(t, window, compact.Options{Summarizer: s}, w.next, func(at talk) bool {
+		run.grown = append(run.grown, float64(at.size-left)/float64(window))
+		left = run.look(w, at.after, window)
+		return at.n < 6
+	})
 }
 
 // look looks for the facts in a history after a compaction, and returns its

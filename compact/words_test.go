@@ -34,47 +34,34 @@ func runWords(t *testing.T, w *wordsWork, window, depth, maxCarried int) *wordsR
 	nothing := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		return "They went on with what had been asked, and most of it is finished by now, as the messages below show. " + strings.Repeat("It went well. ", 20), nil
 	})
-	opts := &compact.Options{Trigger: compact.Trigger{Window: window, Overhead: 2_000}, Summarizer: nothing, MaxCarried: maxCarried}
-	opts.Room = opts.Trigger.Room()
-	f, tally := rebuild.New(nil), &rebuild.Tally{Counter: estimate}
 	covered := map[int]int{} // fact -> the compaction that covered it
-	for i := 0; run.n < depth; i++ {
-		for j, item := range w.next() {
-			add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
-		}
-		if tally.Count(f) <= opts.Room {
-			continue
-		}
-		h := f.History()
-		c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
-		require.NoError(t, err, "compaction %d", run.n+1)
-		add(t, f, fmt.Sprint("compaction", run.n), c)
-		run.n++
-		h = f.History()
-		verbatim := compact.Document{Results: -1}.Text(rebuild.Without(h.Messages, func(_ transcript.Block, at transcript.Origin) bool { return at.Batch == 0 }))
-		shown := rebuild.CarriedText(c)
+	converse(t, window, compact.Options{Summarizer: nothing, MaxCarried: maxCarried}, w.next, func(at talk) bool {
+		verbatim := compact.Document{Results: -1}.Text(rebuild.Without(at.after.Messages, func(_ transcript.Block, from transcript.Origin) bool { return from.Batch == 0 }))
+		shown := rebuild.CarriedText(at.made)
 		for k, fact := range w.facts {
 			if w.stale[k] || covered[k] == 0 && strings.Contains(verbatim, fact.text) {
 				continue
 			}
 			if covered[k] == 0 {
-				covered[k] = run.n
+				covered[k] = at.n
 			}
 			kind := run.found[fact.kind]
 			if kind == nil {
 				kind = make([]recalled, depth+1)
 				run.found[fact.kind] = kind
 			}
-			at := run.n - covered[k] + 1
-			kind[at].asked++
+			age := at.n - covered[k] + 1
+			kind[age].asked++
 			if strings.Contains(shown, fact.text) || strings.Contains(verbatim, fact.text) {
-				kind[at].found++
+				kind[age].found++
 			}
 		}
 		run.carried = max(run.carried, float64(sizeOf(shown))/float64(window))
 		run.verbatim += float64(sizeOf(verbatim)) / float64(window)
-		run.filled += float64(estimate.Count("", nil, h.Messages)) / float64(window)
-	}
+		run.filled += float64(estimate.Count("", nil, at.after.Messages)) / float64(window)
+		run.n = at.n
+		return at.n < depth
+	})
 	return run
 }
 

@@ -90,7 +90,7 @@ func TestClipUsesTheRoom(t *testing.T) {
 	for i := range 400 {
 		sb.WriteString(strings.Repeat("word ", i*i%97) + "\n")
 	}
-	for window := 1_000; window < 12_000; window += 37 {
+	for window := 1_000; window < 12_000; window += 97 {
 		c := newConversation(t, toolTurn(sb.String())...)
 		_, err := c.Append(t.Context(), transcript.AssistantText("I see"), transcript.UserText("go on"))
 		require.NoError(t, err)

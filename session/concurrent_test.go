@@ -16,7 +16,8 @@ import (
 // the wrong session.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
-	const sessions, writers, each = 100, 16, 3
+	const writers, each = 16, 3
+	sessions := storetest.Extent(*storetest.Soak, 30, 100, 100)
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever, CachedSessions: 20})
 	key := func(i int) session.Key {

@@ -29,7 +29,8 @@ func TestKill(t *testing.T) {
 			var dir string
 			var acked []storetest.Report
 			tries, hits := 0, 0
-			for ; hits < kills; tries++ {
+			most := storetest.Extent(*storetest.Faults, 5, 1_000, 1_000)
+			for ; hits < kills && tries < most; tries++ {
 				if tries%10 == 0 { // or reading back takes longer and longer
 					dir, acked = t.TempDir(), nil
 				}

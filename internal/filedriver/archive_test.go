@@ -368,7 +368,7 @@ func TestArchiveUnderAppends(t *testing.T) {
 // addLong adds a line of 1.5 MB.
 func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) driver.Cursor {
 	t.Helper()
-	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
+	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 60<<10))
 	e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
 	res, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
 	require.NoError(t, err)

@@ -245,7 +245,11 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 func TestFirstSessionOfAnAgent(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncNever})
-	for n := range 200 {
+	rounds := 200
+	if *faults == "short" {
+		rounds = 40
+	}
+	for n := range rounds {
 		agent := fmt.Sprint("a", n)
 		var readers sync.WaitGroup
 		created := make(chan struct{})

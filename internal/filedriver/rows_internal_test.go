@@ -3,6 +3,7 @@ package filedriver
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,7 +23,7 @@ import (
 // chunks end and the file does. A file that cannot be read is an error.
 func TestDecodeChunks(t *testing.T) {
 	seeds := uint64(100)
-	if testing.Short() {
+	if flag.Lookup("faults").Value.String() == "short" {
 		seeds = 20
 	}
 	for seed := range seeds {

@@ -36,7 +36,8 @@ func TestSoakLoadIsDeterministic(t *testing.T) {
 // is in one turn only.
 func TestSoakLoad(t *testing.T) {
 	storetest.SkipRace(t)
-	const turns, window = 3_000, 32_000
+	const window = 32_000
+	turns := storetest.Extent(*storetest.Soak, 2_000, 3_000, 3_000)
 	w := soakLoad{Seed: 1, Window: window}
 	seen := map[string]int{}
 	places := map[string]int{}

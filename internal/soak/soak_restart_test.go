@@ -38,7 +38,8 @@ func (b byBytes) Count(system string, tools []transcript.Tool, msgs []transcript
 func TestSoakRestarts(t *testing.T) {
 	t.Parallel()
 	turns := storetest.Extent(*storetest.Soak, 16, 90, 90)
-	for _, name := range []string{"lossy", "adversarial"} {
+	both := []string{"adversarial", "lossy"}
+	for _, name := range storetest.Extent(*storetest.Soak, both[:1], both, both) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run := func(between func(k *soaked)) (sent [][32]byte, k *soaked) {

@@ -1,7 +1,6 @@
 package sessiontest
 
 import (
-	"bytes"
 	"fmt"
 	"runtime"
 	"slices"
@@ -12,16 +11,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// writers is how many goroutines a rule about concurrency uses.
-const writers = 16
-
-var appendRules = []Rule{
+var appendRules = []rule{
 	{"append/contiguous", "Append adds lines, one or more, all or none and with nothing in between", appendContiguous},
-	{"append/order", "Driver stores sessions: for each an append-only sequence of lines and a [Row] that describes it.", appendOrder},
+	{"append/lines", "Driver stores sessions: for each an append-only sequence of lines and a [Row] that describes it. ... one JSON object, without a newline ... A nil error means that the write is as durable as the settings of the driver promise.", appendLines},
 	{"append/result", "Result is the place of the lines of an append.", appendResult},
-	{"append/foreign", "All methods may be called by several goroutines, and several processes may use one storage at a time.", appendForeign},
-	{"append/many", "Append adds lines, one or more, all or none", appendMany},
-	{"append/long", "one JSON object, without a newline", appendLong},
+	{"append/foreign", "All methods may be called by several goroutines, and several processes may use one storage at a time. ... or anywhere if at is negative", appendForeign},
 	{"append/owned", textOwned, appendOwned},
 }
 
@@ -30,181 +24,105 @@ const textOwned = "A method keeps none of its arguments: changing them after it 
 
 func appendContiguous(c *check) {
 	const rounds = 8
-	d, ref := c.startSession()
+	d, other, ref := c.startSession()
+	type batch struct {
+		ids []string
+		at  driver.Result
+	}
 	var mu sync.Mutex
-	batches, results := map[string][]string{}, map[string]driver.Result{} // by the ID of the first line
-	c.together(writers, []driver.Driver{d, c.second(d)}, func(i int, d driver.Driver) {
-		for round := range rounds {
-			lines := c.triple(fmt.Sprintf("%d.%d", i, round))
+	batches := map[string]batch{} // by the ID of the first line
+	c.together(writers, d, other, func(i int, d driver.Driver) {
+		for range rounds {
+			lines := c.triple("a")
 			r := c.append(d, ref, lines...)
 			mu.Lock()
-			batches[lines[0].ID], results[lines[0].ID] = lineIDs(lines...), r
+			batches[lines[0].ID] = batch{lineIDs(lines...), r}
 			mu.Unlock()
 		}
 	})
 	recs := c.scan(d, ref, 0, driver.Forward)
-	if n := 1 + writers*rounds*3; len(recs) != n {
-		c.errorf("%d goroutines appended %d lines, and the session has %d", writers, n, len(recs))
-	}
-	found := map[string]int{}
+	c.errorIf(len(recs) != 1+writers*rounds*3, "%d goroutines appended %d lines to a session of one, and it has %d", writers, writers*rounds*3, len(recs))
 	for i, rec := range recs {
-		want, ok := batches[rec.Entry.ID]
-		if !ok {
+		b, ok := batches[rec.Entry.ID]
+		if !ok || i == 0 {
 			continue
 		}
-		found[rec.Entry.ID]++
-		got := recs[i:min(i+len(want), len(recs))]
-		if !slices.Equal(idsOf(got), want) {
-			c.errorf("the lines %s of one append are read as %s", brief(want), brief(idsOf(got)))
-			continue
-		}
-		r := results[rec.Entry.ID]
-		if int64(r.Start) > got[0].Offset || i > 0 && int64(r.Start) < recs[i-1].End || int64(r.End) != got[2].End {
-			c.errorf("the result of an append is %d to %d, and its lines are at %d to %d",
-				r.Start, r.End, got[0].Offset, got[2].End)
+		delete(batches, rec.Entry.ID)
+		got := recs[i:min(i+3, len(recs))]
+		c.wantIDs("the lines of one append", idsOf(got), b.ids)
+		if int64(b.at.Start) > got[0].Offset || int64(b.at.Start) < recs[i-1].End || int64(b.at.End) != got[len(got)-1].End {
+			c.errorf("the result of an append is %v, and its lines begin at %d and end at %d", b.at, got[0].Offset, got[len(got)-1].End)
 		}
 	}
-	for id, want := range batches {
-		c.errorIf(found[id] != 1, "the lines %s of one append are found %d times, want once", brief(want), found[id])
-	}
+	c.errorIf(len(batches) > 0, "the lines of %d appends are missing", len(batches))
 }
 
-func appendOrder(c *check) {
-	d := c.start()
-	row := c.create(d, "main", "k")
-	want := []driver.Line{}
-	for i := range 20 {
-		lines := c.triple(fmt.Sprint(i))
-		if i%2 == 0 {
-			lines = lines[:0]
-			for _, b := range []transcript.Body{
-				transcript.Custom{Name: "text", Data: []byte(`"汉字 \u2028 \\ \" \n < > & 😀"`)},
-				transcript.Rewind{To: row.ID},
-				transcript.Unknown{Kind: "future"},
-			} {
-				lines = append(lines, c.entry(b))
-			}
+// Many lines, long lines, and lines whose text is easily changed.
+func appendLines(c *check) {
+	d, other, ref := c.startSession()
+	want := c.state(d)
+	for i, n := range []int{1, 4095, 4096, 64 << 10, 1 << 20, 1<<20 + 1, 2, 3, 4, 5} {
+		lines := append(c.users(strings.Repeat("汉", n/3)+strings.Repeat("a", n%3)), c.notes(1000)...)
+		for _, body := range []transcript.Body{
+			transcript.Custom{Name: "text", Data: []byte(`"汉字 \u2028 \\ \" \n < > & 😀"`)},
+			transcript.Rewind{To: ref.ID},
+			transcript.Unknown{Kind: "future"},
+		} {
+			lines = append(lines, line(c.id(), body))
 		}
-		c.append(d, row.Ref(), lines...)
-		want = append(want, lines...)
+		c.append([]driver.Driver{d, other}[i%2], ref, lines...)
+		want.append(ref, lines...)
 	}
-	recs := c.scan(d, row.Ref(), 0, driver.Forward)
-	if len(recs) != len(want)+1 {
-		c.fatalf("%d lines were appended to a session of one, and it has %d", len(want), len(recs))
-	}
-	for i, l := range want {
-		got := recs[i+1].Entry
-		if !bytes.Equal(got.Line(), l.Data) || got.ID != l.ID || got.Type() != l.Type {
-			c.errorf("line %d is read as %s, want %s", i+2, got.Line(), l.Data)
-		}
-	}
+	c.everywhere("after appends", want, d, other)
 }
 
 func appendResult(c *check) {
-	d, ref := c.startSession()
+	d, _, ref := c.startSession()
 	for i := range 3 {
-		before := c.settle(d, ref)
+		before := c.end(d, ref)
 		lines := c.triple(fmt.Sprint(i))
 		r := c.append(d, ref, lines...)
-		if r.Start < before || r.End <= r.Start {
-			c.errorf("Append after cursor %d: lines at %d to %d", before, r.Start, r.End)
-		}
+		c.errorIf(r.Start < before || r.End <= r.Start, "Append after cursor %d: lines at %v", before, r)
 		c.wantIDs("a scan from Result.Start", idsOf(c.scan(d, ref, r.Start, driver.Forward)), lineIDs(lines...))
 		c.wantIDs("a scan from Result.End", idsOf(c.scan(d, ref, r.End, driver.Forward)), nil)
 	}
 }
 
 func appendForeign(c *check) {
-	a := c.start()
-	b := c.second(a)
-	ref := c.create(a, "main", "k").Ref()
-	want := c.ids(a, ref)
+	d, other, ref := c.startSession()
+	want := c.state(d)
 	for i := range 10 {
 		lines := c.triple(fmt.Sprint(i))
-		c.append([]driver.Driver{a, b}[i%2], ref, lines...)
-		want = append(want, lineIDs(lines...)...)
-		c.wantIDs("the one driver, after an append by one of two", c.ids(a, ref), want)
-		c.wantIDs("the other driver, after an append by one of two", c.ids(b, ref), want)
-	}
-}
-
-func appendMany(c *check) {
-	d, ref := c.startSession()
-	want := c.ids(d, ref)
-	for range 10 {
-		lines := c.notes(1000)
-		c.append(d, ref, lines...)
-		want = append(want, lineIDs(lines...)...)
-	}
-	c.wantIDs("a session of 10,001 lines, forward", c.ids(d, ref), want)
-	slices.Reverse(want)
-	c.wantIDs("a session of 10,001 lines, backward", idsOf(c.scan(d, ref, 0, driver.Backward)), want)
-}
-
-func appendLong(c *check) {
-	d, ref := c.startSession()
-	var want []driver.Line
-	for _, n := range []int{1, 4095, 4096, 64 << 10, 1 << 20, 1<<20 + 1} {
-		want = append(want, c.user(strings.Repeat("汉", n/3)+strings.Repeat("a", n%3)))
-	}
-	c.append(d, ref, want...)
-	for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
-		recs := c.scan(d, ref, 0, dir)
-		if dir == driver.Backward {
-			slices.Reverse(recs)
-		}
-		if len(recs) != len(want)+1 {
-			c.errorf("%d lines were appended to a session of one, and it has %d", len(want), len(recs))
-			continue
-		}
-		for i, l := range want {
-			if !bytes.Equal(recs[i+1].Entry.Line(), l.Data) {
-				c.errorf("a line of %d bytes is read as another one, of %d bytes", len(l.Data), len(recs[i+1].Entry.Line()))
-			}
-		}
+		c.append([]driver.Driver{d, other}[i%2], ref, lines...)
+		want.append(ref, lines...)
+		c.wantState("after an append by one of two drivers", want, d, other)
 	}
 }
 
 func appendOwned(c *check) {
 	d := c.start()
-	var headerLine driver.Line
 	labels := []string{"a", "b"}
-	row, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
-		row, l := header("main", "k", c.id())(gen)
-		row.Labels, headerLine = labels, l
-		return row, l
-	})
+	more := c.triple("more")
+	row := c.create(d, keyK)
+	labelled, err := c.make(d, keyOther, c.id(), func(row *driver.Row) { row.Labels = labels }, more...)
 	c.noErr("Create", err)
-	ref := row.Ref()
 	lines := c.triple("text")
-	want := append([]string{string(headerLine.Data)}, text(lines)...)
-	c.append(d, ref, lines...)
-	for _, l := range append(lines, headerLine) {
+	c.append(d, row.Ref(), lines...)
+	want := state{}
+	labelled.Labels = slices.Clone(labels)
+	want.create(row, lines...)
+	want.create(labelled, more...)
+	for _, l := range append(lines, more...) {
 		clear(l.Data)
 	}
 	clear(lines)
 	runtime.Gosched()
-	for i, rec := range c.scan(d, ref, 0, driver.Forward) {
-		if got := string(rec.Entry.Line()); i < len(want) && got != want[i] {
-			c.errorf("line %d reads %q after the caller cleared its slice, want %s", i+1, got, want[i])
-		}
-	}
-	for _, from := range []string{"Create", "Put"} {
+	for _, call := range []string{"Create", "Put"} {
 		labels[0] = "changed"
-		got := c.get(d, ref)
-		if !slices.Equal(got.Labels, []string{"a", "b"}) {
-			c.errorf("the labels are %q after the caller of %s changed its slice, want [a b]", got.Labels, from)
-		}
-		got.Labels = []string{"a", "b"}
-		labels = got.Labels
-		c.put(d, got)
+		c.wantState("after the caller of "+call+" has changed its slices", want, d)
+		put := labelled
+		labels = slices.Clone(labelled.Labels)
+		put.Labels = labels
+		c.put(d, put)
 	}
-}
-
-func text(lines []driver.Line) []string {
-	s := make([]string, len(lines))
-	for i, l := range lines {
-		s[i] = string(l.Data)
-	}
-	return s
 }

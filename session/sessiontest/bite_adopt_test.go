@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"context"
@@ -21,8 +21,8 @@ func (b *broken) given(change func(gen int64) int64) {
 }
 
 var adoptMistakes = []mistake{
-	{"gives gens of its own", "adopt/new", func(b *broken) { b.given(func(int64) int64 { return 0 }) }},
-	{"leaves the gen of what is there", "adopt/again", func(b *broken) {
+	{"gives gens of its own", "create/given", func(b *broken) { b.given(func(int64) int64 { return 0 }) }},
+	{"leaves the gen of what is there", "current/raise", func(b *broken) {
 		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
 			if gen > 0 {
 				return b.Driver.Get(ctx, ref)
@@ -30,8 +30,8 @@ var adoptMistakes = []mistake{
 			return b.Driver.SetCurrent(ctx, ref, gen, line)
 		}
 	}},
-	{"gives gens below a given one", "adopt/next", func(b *broken) { b.given(func(gen int64) int64 { return gen / 20 }) }},
-	{"takes what is in use", "adopt/exists", func(b *broken) {
+	{"gives gens below a given one", "create/given", func(b *broken) { b.given(func(gen int64) int64 { return gen / 20 }) }},
+	{"takes what is in use", "create/given", func(b *broken) {
 		create := b.create
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, err := create(ctx, key, header, more...)

@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"cmp"
@@ -34,10 +34,10 @@ var archiveMistakes = []mistake{
 			return slices.MaxFunc(rows, func(r, s driver.Row) int { return cmp.Compare(r.Gen, s.Gen) }), err
 		}
 	}},
-	{"restores nothing", "archive/restore", func(b *broken) {
+	{"restores nothing", "archive/read", func(b *broken) {
 		b.restore = func(context.Context, driver.Ref) error { return nil }
 	}},
-	{"keeps archives", "archive/delete", func(b *broken) {
+	{"keeps archives", "archive/write", func(b *broken) {
 		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			refs = slices.DeleteFunc(refs, func(ref driver.Ref) bool { return b.isArchived(ctx, ref) })
 			return b.Driver.Delete(ctx, at, refs...)
@@ -49,7 +49,7 @@ var archiveMistakes = []mistake{
 			return archive(ctx, ref, driver.Anywhere)
 		}
 	}},
-	{"ignores turns", "archive/turn", func(b *broken) {
+	{"ignores turns", "archive/at", func(b *broken) {
 		archive := b.archive
 		b.archive = func(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 			if err := archive(ctx, ref, at); !errors.Is(err, driver.ErrBusy) {

@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (b *broken) end(ref driver.Ref) (end driver.Cursor) {
 }
 
 var condMistakes = []mistake{
-	{"takes no place for the end that it knows", "cond/anywhere", func(b *broken) {
+	{"takes no place for the end that it knows", "append/foreign", func(b *broken) {
 		known := map[driver.Ref]driver.Cursor{}
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			if end, ok := known[ref]; ok && at < 0 {
@@ -45,7 +45,7 @@ var condMistakes = []mistake{
 			return at
 		})
 	}},
-	{"takes the beginning for no place", "cond/nothing", func(b *broken) {
+	{"takes the beginning for no place", "cond/at", func(b *broken) {
 		b.appendAt(func(_ driver.Ref, at driver.Cursor) driver.Cursor {
 			if at == 0 {
 				return driver.Anywhere
@@ -62,7 +62,7 @@ var condMistakes = []mistake{
 			return b.Driver.Append(ctx, ref, lines, driver.Anywhere, decide)
 		}
 	}},
-	{"writes what it refuses", "cond/nothing", func(b *broken) {
+	{"writes what it refuses", "cond/at", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if errors.Is(err, driver.ErrConflict) {
@@ -97,7 +97,7 @@ var condMistakes = []mistake{
 			return r, err
 		}
 	}},
-	{"does what decide forbids", "decide/fails", func(b *broken) {
+	{"does what decide forbids", "decide/called", func(b *broken) {
 		b.deciding(func(ctx context.Context, end driver.Cursor, decide decideFunc) ([]driver.Line, error) {
 			lines, _ := decide(ctx, end)
 			return lines, nil

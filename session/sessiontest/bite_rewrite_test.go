@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"context"
@@ -59,7 +59,7 @@ var rewriteMistakes = []mistake{
 			return refused
 		}
 	}},
-	{"lets others go on after a rewrite", "rewrite/replaced", func(b *broken) {
+	{"lets others go on after a rewrite", "rewrite/lines", func(b *broken) {
 		rewrite := b.rewrite
 		b.rewrite = func(ctx context.Context, ref driver.Ref, change changeFunc) error {
 			err := rewrite(ctx, ref, change)
@@ -74,7 +74,7 @@ var rewriteMistakes = []mistake{
 			return r, err
 		}
 	}},
-	{"takes an old row", "rewrite/row", func(b *broken) {
+	{"takes an old row", "rewrite/lines", func(b *broken) {
 		b.put = func(ctx context.Context, row driver.Row) error {
 			row.Rev = 1 << 30
 			return b.Driver.Put(ctx, row)

@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 )
 
 var rowMistakes = []mistake{
-	{"has a stale gen", "row/get", func(b *broken) {
+	{"has a stale gen", "row/put", func(b *broken) {
 		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 			row, err := b.Driver.Get(ctx, ref)
 			row.Gen = 1
@@ -54,7 +54,7 @@ var rowMistakes = []mistake{
 			return row, err
 		}
 	}},
-	{"lists only what is current", "row/list", func(b *broken) {
+	{"lists only what is current", "row/page", func(b *broken) {
 		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 			rows, err := b.Driver.List(ctx, agent, after, n)
 			return slices.DeleteFunc(rows, func(row driver.Row) bool {
@@ -82,7 +82,7 @@ var rowMistakes = []mistake{
 			return all
 		})
 	}},
-	{"folds case of agents", "name/agent", func(b *broken) {
+	{"folds case of agents", "name/ref", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			key.Agent = strings.ToLower(key.Agent)
 			return b.Driver.Create(ctx, key, header, more...)
@@ -94,18 +94,18 @@ var rowMistakes = []mistake{
 			return b.Driver.Load(ctx, key, header)
 		}
 	}},
-	{"has a default agent", "name/bad-agent", func(b *broken) {
+	{"has a default agent", "name/bad", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			key.Agent = cmp.Or(key.Agent, "main")
 			return b.Driver.Create(ctx, key, header, more...)
 		}
 	}},
-	{"mixes agents up", "name/id", func(b *broken) {
+	{"mixes agents up", "name/ref", func(b *broken) {
 		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 			return b.Driver.Get(ctx, driver.Ref{Agent: "main", ID: ref.ID})
 		}
 	}},
-	{"makes IDs fit", "name/bad-id", func(b *broken) {
+	{"makes IDs fit", "name/bad", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			return b.Driver.Create(ctx, key, func(gen int64) (driver.Row, driver.Line) {
 				row, line := header(gen)
@@ -114,7 +114,7 @@ var rowMistakes = []mistake{
 			})
 		}
 	}},
-	{"has an error of its own for bad IDs", "name/bad-id", func(b *broken) {
+	{"has an error of its own for bad IDs", "name/bad", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			res, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if _, ok := errors.AsType[*driver.NameError](err); ok {
@@ -123,7 +123,7 @@ var rowMistakes = []mistake{
 			return res, err
 		}
 	}},
-	{"prints long IDs in full", "name/bad-id", func(b *broken) {
+	{"prints long IDs in full", "name/bad", func(b *broken) {
 		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 			row, err := b.Driver.Get(ctx, ref)
 			if err != nil {
@@ -132,7 +132,7 @@ var rowMistakes = []mistake{
 			return row, err
 		}
 	}},
-	{"lists agents that cannot be", "name/bad-agent", func(b *broken) {
+	{"lists agents that cannot be", "name/bad", func(b *broken) {
 		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 			if driver.CheckAgent(agent) != nil {
 				return nil, nil
@@ -140,7 +140,7 @@ var rowMistakes = []mistake{
 			return b.Driver.List(ctx, agent, after, n)
 		}
 	}},
-	{"looks any key up", "name/bad-key", func(b *broken) {
+	{"looks any key up", "name/bad", func(b *broken) {
 		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			if driver.CheckKey(key) != nil {
 				return driver.Row{}, fs.ErrNotExist
@@ -184,7 +184,7 @@ var lockMistakes = []mistake{
 			}
 		}
 	}},
-	{"says conflict", "turn/busy", func(b *broken) {
+	{"says conflict", "turn/release", func(b *broken) {
 		b.lockTurn = func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
 			release, err := b.Driver.LockTurn(ctx, ref, wait)
 			if err != nil {
@@ -207,7 +207,7 @@ var lockMistakes = []mistake{
 			return b.Driver.LockTurn(ctx, ref, false)
 		}
 	}},
-	{"asks the context first", "turn/expired", func(b *broken) {
+	{"asks the context first", "turn/wait", func(b *broken) {
 		b.lockTurn = func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -280,7 +280,7 @@ var lockMistakes = []mistake{
 			return r, err
 		}
 	}},
-	{"keeps rows in memory", "close/reopen", func(b *broken) {
+	{"keeps rows in memory", "row/put", func(b *broken) {
 		var put []driver.Row
 		b.put = func(_ context.Context, row driver.Row) error {
 			put = append(put, row)

@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"cmp"
@@ -52,13 +52,13 @@ var lineMistakes = []mistake{
 			return r, nil
 		}
 	}},
-	{"sorts lines", "append/order", func(b *broken) {
+	{"sorts lines", "append/lines", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			lines = slices.SortedFunc(slices.Values(lines), func(a, b driver.Line) int { return strings.Compare(b.ID, a.ID) })
 			return b.Driver.Append(ctx, ref, lines, at, decide)
 		}
 	}},
-	{"escapes text", "append/order", func(b *broken) {
+	{"escapes text", "append/lines", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			lines = slices.Clone(lines)
 			for i := range lines {
@@ -87,10 +87,10 @@ var lineMistakes = []mistake{
 			return cache
 		})
 	}},
-	{"stops at 8,192 lines", "append/many", func(b *broken) {
+	{"stops at 8,192 lines", "append/lines", func(b *broken) {
 		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[:min(len(recs), 8192)] })
 	}},
-	{"leaves out long lines", "append/long", func(b *broken) {
+	{"leaves out long lines", "append/lines", func(b *broken) {
 		b.rewritten(func(recs []transcript.Record) []transcript.Record {
 			return slices.DeleteFunc(recs, func(rec transcript.Record) bool { return len(rec.Entry.Line()) > 1<<20 })
 		})
@@ -121,7 +121,7 @@ var lineMistakes = []mistake{
 }
 
 var scanMistakes = []mistake{
-	{"knows one direction", "scan/direction", func(b *broken) {
+	{"knows one direction", "append/lines", func(b *broken) {
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, _ driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 			return b.Driver.Scan(ctx, ref, from, driver.Forward, nil)
 		}
@@ -157,7 +157,7 @@ var scanMistakes = []mistake{
 			return b.Driver.Scan(ctx, ref, from, dir, keep)
 		}
 	}},
-	{"counts cursors from the end", "cursor/order", func(b *broken) {
+	{"counts cursors from the end", "scan/cursor", func(b *broken) {
 		b.rewritten(func(recs []transcript.Record) []transcript.Record {
 			for i := range recs {
 				recs[i].Offset, recs[i].End = int64(len(recs)-i), int64(len(recs)-i+1)
@@ -262,7 +262,7 @@ var sessionMistakes = []mistake{
 			return b.Driver.Create(ctx, key, header)
 		}
 	}},
-	{"leaves out all lines but the header", "create/more", func(b *broken) {
+	{"leaves out all lines but the header", "create/exists", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, _ ...driver.Line) (driver.Row, error) {
 			return b.Driver.Create(ctx, key, header)
 		}
@@ -289,14 +289,14 @@ var sessionMistakes = []mistake{
 			return row, createErr
 		}
 	}},
-	{"has one gen", "create/gen", func(b *broken) {
+	{"has one gen", "create/current", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, err := b.Driver.Create(ctx, key, func(int64) (driver.Row, driver.Line) { return header(1) })
 			row.Gen = 1
 			return row, err
 		}
 	}},
-	{"asks header before it has a gen", "create/gen", func(b *broken) {
+	{"asks header before it has a gen", "create/current", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			header(0)
 			return b.Driver.Create(ctx, key, header, more...)
@@ -343,7 +343,7 @@ var sessionMistakes = []mistake{
 			return slices.DeleteFunc(recs, func(rec transcript.Record) bool { return rec.Entry.Type() == "current" })
 		})
 	}},
-	{"writes a line although there is nothing to do", "current/again", func(b *broken) {
+	{"writes a line although there is nothing to do", "current/set", func(b *broken) {
 		b.setCurrent = func(ctx context.Context, ref driver.Ref, gen int64, line func(int64) driver.Line) (driver.Row, error) {
 			row, err := b.Driver.SetCurrent(ctx, ref, gen, line)
 			if err == nil {
@@ -352,7 +352,7 @@ var sessionMistakes = []mistake{
 			return row, err
 		}
 	}},
-	{"has a row for any key", "current/none", func(b *broken) {
+	{"has a row for any key", "load/first-line", func(b *broken) {
 		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			row, err := b.Driver.Load(ctx, key, header)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -361,7 +361,7 @@ var sessionMistakes = []mistake{
 			return row, err
 		}
 	}},
-	{"lets the newest session of any owner be current", "owner/current", func(b *broken) {
+	{"lets the newest session of any owner be current", "create/current", func(b *broken) {
 		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			rows, err := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			if len(rows) == 0 {
@@ -370,13 +370,13 @@ var sessionMistakes = []mistake{
 			return slices.MaxFunc(rows, func(r, s driver.Row) int { return cmp.Compare(r.Gen, s.Gen) }), err
 		}
 	}},
-	{"loads for no owner", "owner/load", func(b *broken) {
+	{"loads for no owner", "load/existing", func(b *broken) {
 		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			key.Owner = ""
 			return b.Driver.Load(ctx, key, header)
 		}
 	}},
-	{"counts the sessions of all owners", "owner/gen", func(b *broken) {
+	{"counts the sessions of all owners", "create/current", func(b *broken) {
 		b.create = func(ctx context.Context, key driver.KeyRef, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			rows, _ := b.Driver.List(ctx, key.Agent, driver.Position{}, 0)
 			row, err := b.Driver.Create(ctx, key, header, more...)
@@ -384,7 +384,7 @@ var sessionMistakes = []mistake{
 			return row, err
 		}
 	}},
-	{"puts owner and key together", "owner/odd", func(b *broken) {
+	{"puts owner and key together", "name/key", func(b *broken) {
 		b.load = func(ctx context.Context, key driver.KeyRef, header headerFunc) (driver.Row, error) {
 			key.Owner, key.Key = "", key.Owner+key.Key
 			return b.Driver.Load(ctx, key, header)
@@ -412,7 +412,7 @@ var sessionMistakes = []mistake{
 			return b.Driver.Get(ctx, ref)
 		}
 	}},
-	{"forgets the others of the key", "delete/next", func(b *broken) {
+	{"forgets the others of the key", "delete/gone", func(b *broken) {
 		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			b.shared.refs[driver.Ref{Agent: ref.Agent}] = true
@@ -425,14 +425,14 @@ var sessionMistakes = []mistake{
 			return b.Driver.Load(ctx, key, header)
 		}
 	}},
-	{"deletes an ID under all agents", "delete/others", func(b *broken) {
+	{"deletes an ID under all agents", "delete/gone", func(b *broken) {
 		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			_ = b.Driver.Delete(ctx, driver.Anywhere, driver.Ref{Agent: "other", ID: ref.ID})
 			return b.Driver.Delete(ctx, at, ref)
 		}
 	}},
-	{"does not find what it has just deleted", "delete/twice", func(b *broken) {
+	{"does not find what it has just deleted", "delete/gone", func(b *broken) {
 		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) (err error) {
 			for _, ref := range refs {
 				err = errors.Join(err, b.Driver.Delete(ctx, at, ref))
@@ -454,7 +454,7 @@ var sessionMistakes = []mistake{
 			return row, err
 		}
 	}},
-	{"takes cursors of a deleted session", "delete/replaced", func(b *broken) {
+	{"takes cursors of a deleted session", "delete/anew", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error) {
 			r, err := b.Driver.Append(ctx, ref, lines, at, decide)
 			if errors.Is(err, driver.ErrReplaced) {

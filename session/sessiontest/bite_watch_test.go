@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package sessiontest_test
+package sessiontest
 
 import (
 	"context"
@@ -33,8 +33,6 @@ type broken struct {
 	rewrite    func(ctx context.Context, ref driver.Ref, change changeFunc) error
 	close      func() error
 }
-
-type decideFunc = func(ctx context.Context, end driver.Cursor) ([]driver.Line, error)
 
 type headerFunc = func(gen int64) (driver.Row, driver.Line)
 

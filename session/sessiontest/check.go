@@ -26,10 +26,10 @@ type check struct {
 	skipped error
 	stopped bool // nothing is recorded any more
 	open    []driver.Driver
-	last    string
+	last    string // the call under way, to name it if it does not return
 }
 
-// errorf records something that was seen against the rule.
+// errorf records an observation against the rule.
 func (c *check) errorf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,6 @@ func (c *check) report() (seen []string, skipped error) {
 	return c.seen, c.skipped
 }
 
-// calling notes the call under way, to name it if it does not return.
 func (c *check) calling(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,71 +76,48 @@ func (c *check) calling(name string) {
 func (c *check) lastCall() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last == "" {
-		return "a call"
-	}
-	return c.last + " or a call after it"
+	return c.last
 }
 
-// start opens a driver. Only one may be open, except by second.
+// start opens a driver. Only one may be open, except by startTwo.
 func (c *check) start() driver.Driver {
 	c.calling("Open")
 	d, err := c.storage.Open()
-	if err != nil {
-		c.fatalf("Open: %v", err)
-	}
+	c.noErr("Open", err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = append(c.open, d)
 	return d
 }
 
-// startTwo is start and second.
+// startTwo opens two drivers, or returns one twice if only one may be open.
 func (c *check) startTwo() (d, other driver.Driver) {
 	d = c.start()
-	return d, c.second(d)
-}
-
-// startSession opens a driver, and makes a session.
-func (c *check) startSession() (driver.Driver, driver.Ref) {
-	d := c.start()
-	return d, c.create(d, "main", "k").Ref()
-}
-
-// startShared is startTwo, and makes a session.
-func (c *check) startShared() (d, other driver.Driver, ref driver.Ref) {
-	d, other = c.startTwo()
-	return d, other, c.create(d, "main", "k").Ref()
-}
-
-// everywhere calls look with two drivers and, after a restart, with a new one.
-func (c *check) everywhere(d, other driver.Driver, look func(when string, d driver.Driver)) {
-	look("same driver", d)
-	look("other driver", other)
-	look("opened again", c.restart())
-}
-
-// second returns another driver on the storage, or d if only one may be open.
-func (c *check) second(d driver.Driver) driver.Driver {
 	if !c.storage.Shared {
-		return d
+		return d, d
 	}
-	return c.start()
+	return d, c.start()
 }
 
-// stop closes a driver.
+// startSession is startTwo, and makes a session.
+func (c *check) startSession() (d, other driver.Driver, ref driver.Ref) {
+	d, other = c.startTwo()
+	return d, other, c.create(d, keyK).Ref()
+}
+
+// stop closes a driver, which may be closed.
 func (c *check) stop(d driver.Driver) {
 	c.mu.Lock()
-	n := len(c.open)
-	c.open = slices.DeleteFunc(c.open, func(o driver.Driver) bool { return o == d })
-	n -= len(c.open)
-	c.mu.Unlock()
-	if n == 0 {
-		return
+	i := slices.Index(c.open, d)
+	if i >= 0 {
+		c.open = slices.Delete(c.open, i, i+1)
 	}
-	c.calling("Close")
-	if err := d.Close(); err != nil {
-		c.errorf("Close: %v", err)
+	c.mu.Unlock()
+	if i >= 0 {
+		c.calling("Close")
+		if err := d.Close(); err != nil {
+			c.errorf("Close: %v", err)
+		}
 	}
 }
 
@@ -160,15 +136,18 @@ func (c *check) closeAll() {
 	}
 }
 
-// together calls f n times at once and waits. Drivers are taken from ds in
-// turn.
-func (c *check) together(n int, ds []driver.Driver, f func(i int, d driver.Driver)) {
+// writers is how many goroutines a rule about concurrency uses.
+const writers = 16
+
+// together makes calls at the same time, with the drivers in turn, and waits.
+func (c *check) together(n int, d, other driver.Driver, call func(i int, d driver.Driver)) {
+	c.calling("a call by several goroutines")
 	var all sync.WaitGroup
 	begin := make(chan struct{})
 	for i := range n {
 		all.Go(func() {
 			<-begin
-			f(i, ds[i%len(ds)])
+			call(i, []driver.Driver{d, other}[i%2])
 		})
 	}
 	close(begin)
@@ -178,7 +157,7 @@ func (c *check) together(n int, ds []driver.Driver, f func(i int, d driver.Drive
 // wantErr checks that a call failed with an error that matches all targets.
 func (c *check) wantErr(call string, err error, targets ...error) {
 	for _, target := range targets {
-		c.errorIf(!errors.Is(err, target), "%s: error %v, want one that matches %q", call, orNil(err), target)
+		c.errorIf(!errors.Is(err, target), "%s: error %v, want one that matches %q", call, err, target)
 	}
 }
 
@@ -189,38 +168,51 @@ func (c *check) noErr(call string, err error) {
 	}
 }
 
-// orNil prints a nil error as one.
-func orNil(err error) string {
-	if err == nil {
-		return "<nil>"
-	}
-	return fmt.Sprintf("%q", err)
-}
-
 // create makes a session under a new ID.
-func (c *check) create(d driver.Driver, agent, key string) driver.Row {
-	return c.createID(d, agent, key, c.id())
-}
-
-func (c *check) createID(d driver.Driver, agent, key, id string) driver.Row {
-	c.calling("Create")
-	row, err := d.Create(c.ctx, driver.KeyRef{Agent: agent, Key: key}, header(agent, key, id))
+func (c *check) create(d driver.Driver, key driver.KeyRef, more ...driver.Line) driver.Row {
+	row, err := c.make(d, key, c.id(), nil, more...)
 	c.noErr("Create", err)
 	return row
 }
 
-// append adds lines without a condition.
-func (c *check) append(d driver.Driver, ref driver.Ref, lines ...driver.Line) driver.Result {
-	return c.appendAt(d, ref, driver.Anywhere, lines...)
+// make makes a session with a row that change, if it is not nil, has changed.
+func (c *check) make(d driver.Driver, key driver.KeyRef, id string, change func(*driver.Row), more ...driver.Line) (driver.Row, error) {
+	c.calling("Create")
+	var want driver.Row
+	got, err := d.Create(c.ctx, key, func(gen int64) (driver.Row, driver.Line) {
+		c.errorIf(gen <= 0, "Create: header was given gen %d", gen)
+		want = newRow(key, id, gen)
+		if change != nil {
+			change(&want)
+		}
+		if want.Gen = gen; want.Aside {
+			want.Gen = 0
+		} else if want.GivenGen > 0 {
+			want.Gen = want.GivenGen
+		}
+		return want, headerLine(want)
+	}, more...)
+	if err == nil {
+		want.Size = got.Size
+		c.wantRow("Create", got, want)
+		c.errorIf(got.BaseRev != nil, "Create: the row has a BaseRev")
+	}
+	return got, err
 }
 
-// appendAt adds lines at a cursor at which the session must end.
-func (c *check) appendAt(d driver.Driver, ref driver.Ref, at driver.Cursor, lines ...driver.Line) driver.Result {
-	c.calling("Append")
-	r, err := d.Append(c.ctx, ref, lines, at, nil)
-	c.noErr(fmt.Sprintf("Append at %d", at), err)
+// append adds lines without a condition.
+func (c *check) append(d driver.Driver, ref driver.Ref, lines ...driver.Line) driver.Result {
+	r, err := c.tryAppend(d, ref, driver.Anywhere, nil, lines...)
+	c.noErr("Append", err)
 	return r
 }
+
+func (c *check) tryAppend(d driver.Driver, ref driver.Ref, at driver.Cursor, decide decideFunc, lines ...driver.Line) (driver.Result, error) {
+	c.calling("Append")
+	return d.Append(c.ctx, ref, lines, at, decide)
+}
+
+type decideFunc = func(ctx context.Context, end driver.Cursor) ([]driver.Line, error)
 
 // scan returns the records of a scan, which must be entries without errors.
 func (c *check) scan(d driver.Driver, ref driver.Ref, from driver.Cursor, dir driver.Direction) []transcript.Record {
@@ -229,7 +221,7 @@ func (c *check) scan(d driver.Driver, ref driver.Ref, from driver.Cursor, dir dr
 	for rec, err := range d.Scan(c.ctx, ref, from, dir, nil) {
 		c.noErr("Scan", err)
 		if rec.Damage != nil {
-			c.fatalf("Scan: yields damage (%v) where only entries were appended", rec.Damage)
+			c.fatalf("Scan yields damage (%v), and only entries were appended", rec.Damage)
 		}
 		recs = append(recs, rec)
 	}
@@ -242,6 +234,7 @@ func (c *check) ids(d driver.Driver, ref driver.Ref) []string {
 }
 
 func (c *check) get(d driver.Driver, ref driver.Ref) driver.Row {
+	c.calling("Get")
 	row, err := d.Get(c.ctx, ref)
 	c.noErr("Get", err)
 	return row
@@ -260,43 +253,35 @@ func (c *check) delete(d driver.Driver, refs ...driver.Ref) {
 func (c *check) load(d driver.Driver, key driver.KeyRef) (row driver.Row, created bool) {
 	c.calling("Load")
 	id := c.id()
-	row, err := d.Load(c.ctx, key, headerOf(key, id))
+	row, err := d.Load(c.ctx, key, header(key, id))
 	c.noErr("Load", err)
 	return row, row.ID == id
 }
 
-func (c *check) wantNoCurrent(what string, d driver.Driver, agent, key string) {
-	_, err := d.Load(c.ctx, driver.KeyRef{Agent: agent, Key: key}, nil)
+// wantNoCurrent checks that no session of a key is current.
+func (c *check) wantNoCurrent(what string, d driver.Driver, key driver.KeyRef) {
+	_, err := d.Load(c.ctx, key, nil)
 	c.wantErr("Load "+what, err, fs.ErrNotExist)
 }
 
-func (c *check) setCurrent(d driver.Driver, ref driver.Ref) driver.Row {
-	row, err := d.SetCurrent(c.ctx, ref, 0, c.current(c.id()))
+// setCurrent makes a session current, and returns the line for it.
+func (c *check) setCurrent(d driver.Driver, ref driver.Ref) (driver.Row, driver.Line) {
+	c.calling("SetCurrent")
+	id := c.id()
+	row, err := d.SetCurrent(c.ctx, ref, 0, currentLine(id))
 	c.noErr("SetCurrent", err)
-	return row
+	return row, currentLine(id)(row.Gen)
 }
 
-// settle returns the cursor after the last line, which is the end of a session.
-func (c *check) settle(d driver.Driver, ref driver.Ref) driver.Cursor {
-	end := int64(0)
+// end returns the cursor after the last line.
+func (c *check) end(d driver.Driver, ref driver.Ref) (end driver.Cursor) {
 	for _, rec := range c.scan(d, ref, 0, driver.Forward) {
-		end = rec.End
+		end = driver.Cursor(rec.End)
 	}
-	return driver.Cursor(end)
+	return end
 }
 
-// wantIDs checks what lines a session has.
+// wantIDs checks the lines of a session.
 func (c *check) wantIDs(what string, got, want []string) {
 	c.errorIf(!slices.Equal(got, want), "%s: lines %v, want %v", what, brief(got), brief(want))
-}
-
-// wantCurrent checks which session is the current one of a key.
-func (c *check) wantCurrent(when string, d driver.Driver, agent, key, id string) {
-	c.calling("Load")
-	row, err := d.Load(c.ctx, driver.KeyRef{Agent: agent, Key: key}, nil)
-	if err != nil {
-		c.errorf("Load %s: unexpected error %v", when, err)
-	} else if row.ID != id {
-		c.errorf("Load %s: session %s with gen %d, want %s", when, row.ID, row.Gen, id)
-	}
 }

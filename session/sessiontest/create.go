@@ -3,242 +3,343 @@ package sessiontest
 import (
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
-	"sync"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
 const (
-	textCreate = "Create makes a session and the current one of its key."
+	textExists = "An ID in use gives an error that matches [io/fs.ErrExist]."
 	textGen    = "Header gets a gen above all of the key."
 )
 
-var createRules = []Rule{
-	{"load/first-line", "Without a current session it creates one, and header returns its first line.", loadFirstLine},
-	{"load/existing", "Load returns the current session of a key", loadExisting},
+var createRules = []rule{
+	{"load/first-line", "Without a current session it creates one, and header returns its first line. ... If header is nil, Load only looks.", loadFirstLine},
+	{"load/existing", "Load returns the current session of a key ... " + textOwner, loadExisting},
 	{"load/same", "Callers that ask for one key at the same time, in any process, get the same session.", loadSame},
-	{"create/current", textCreate, createCurrent},
-	{"create/more", "The lines in more follow the header: the session exists with all of them, or it does not exist.", createMore},
-	{"create/gen", textGen, createGen},
+	{"create/current", "Create makes a session and the current one of its key. ... " + textGen + " ... " + textOwner, createCurrent},
 	{"create/gen-race", textGen, createGenRace},
-	{"create/exists", "An ID in use gives an error that matches [io/fs.ErrExist].", createExists},
-	{"create/exists-race", "An ID in use gives an error that matches [io/fs.ErrExist].", createExistsRace},
+	{"create/exists", "The lines in more follow the header: the session exists with all of them, or it does not exist. ... " + textExists, createExists},
+	{"create/exists-race", textExists, createExistsRace},
+	{"create/aside", "A session with the gen 0 is never current.", createAside},
+	{"create/given", "GivenGen is for [Driver.Create] alone: above 0 it is the gen of the session ... A gen that another session of the key has gives an error that matches [io/fs.ErrExist]. The next gen of the key is above it.", createGiven},
+	{"create/base", "Otherwise Create fails with [ErrReplaced].", createBase},
+	{"current/set", "SetCurrent makes a session the current one of its key. Unless it is current already, it appends the line, with a gen above all of the key.", currentSet},
+	{"current/raise", "SetCurrent only raises the gen of the session to it, as Create does with a GivenGen, and writes no line.", currentRaise},
 }
 
-func createMore(c *check) {
-	d := c.start()
-	more := c.batch(transcript.UserText("one"), transcript.UserText("two"))
-	id := c.id()
-	row, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", id), more...)
-	c.noErr("Create with lines", err)
-	want := []string{id, more[0].ID, more[1].ID}
-	for _, d := range []driver.Driver{d, c.second(d)} {
-		c.wantIDs("Create with lines", c.ids(d, row.Ref()), want)
-		_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", id), more...)
-		c.wantErr("Create with an ID in use", err, fs.ErrExist)
-	}
-	bad := driver.Line{ID: c.id(), Data: []byte("{\n}")}
-	ref := driver.Ref{Agent: "main", ID: c.id()}
-	if _, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", ref.ID), bad); err == nil {
-		c.errorf("Create with a line that has a line break: no error")
-	}
-	_, err = d.Get(c.ctx, ref)
-	c.wantErr("Get after a Create that failed", err, fs.ErrNotExist)
-	c.wantIDs("after a Create that failed", c.ids(c.restart(), row.Ref()), want)
+const textOwner = "Keys of two owners have nothing in common, whatever their names."
+
+// ownKey returns a key of an owner, with the same name for all of them.
+func ownKey(owner string) driver.KeyRef {
+	return driver.KeyRef{Agent: "main", Owner: owner, Key: "k"}
 }
 
 func loadFirstLine(c *check) {
-	d := c.start()
-	id, given := c.id(), int64(0)
+	d, other := c.startTwo()
+	id, given, want := c.id(), int64(0), driver.Row{}
 	c.calling("Load")
-	row, err := d.Load(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
-		given = gen
-		row, l := header("main", "k", id)(gen)
-		row.Title, row.Labels = "title", []string{"a"}
-		return row, l
+	row, err := d.Load(c.ctx, keyK, func(gen int64) (driver.Row, driver.Line) {
+		given, want = gen, newRow(keyK, id, gen)
+		want.Title, want.Labels = "title", []string{"a"}
+		return want, headerLine(want)
 	})
 	c.noErr("Load", err)
-	if given <= 0 || row.Gen != given {
-		c.errorf("Load: the row has gen %d, and header was given %d, want the same, above 0", row.Gen, given)
+	c.errorIf(given <= 0, "Load: header was given gen %d, want one above 0", given)
+	want.Size = row.Size
+	c.wantRow("Load", row, want)
+	s := state{}
+	s.create(want)
+	for _, key := range []driver.KeyRef{{Agent: "main", Key: "K"}, {Agent: "main", Key: "k2"}, {Agent: "main", Key: id}, {Agent: "other", Key: "k"}, ownKey("ada")} {
+		c.wantNoCurrent("of a key that has no session", d, key)
 	}
-	if row.ID != id || row.Agent != "main" || row.Key != "k" || row.Title != "title" || !slices.Equal(row.Labels, []string{"a"}) {
-		c.errorf("Load: row %+v is not the one that header returned", row)
-	}
-	recs := c.scan(d, row.Ref(), 0, driver.Forward)
-	_, want := header("main", "k", id)(given)
-	if len(recs) != 1 || string(recs[0].Entry.Line()) != string(want.Data) {
-		c.errorf("a new session has %d lines, want only %s", len(recs), want.Data)
-	}
+	c.everywhere("after Load", s, d, other)
 }
 
 func loadExisting(c *check) {
-	d := c.start()
-	c.createID(d, "main", "k", "first")
-	c.createID(d, "main", "k", "second")
-	c.createID(d, "main", "other key", "third")
-	for _, d := range []driver.Driver{d, c.second(d)} {
-		row, created := c.load(d, driver.KeyRef{Agent: "main", Key: "k"})
-		if created || row.ID != "second" {
-			c.errorf("Load returns session %q, created %v; want the current one, %q", row.ID, created, "second")
+	d, other := c.startTwo()
+	want := state{}
+	for range 2 {
+		for _, key := range []driver.KeyRef{keyK, keyOther, ownKey("ada"), ownKey("bert")} {
+			want.create(c.create(d, key))
 		}
 	}
-	rows := c.list(d, "main")
-	c.errorIf(len(rows) != 3, "after Load of a key that has a session there are %d sessions, want 3", len(rows))
+	load := func(d driver.Driver) {
+		for _, key := range []driver.KeyRef{keyK, keyOther, ownKey("ada"), ownKey("bert"), ownKey("A")} {
+			if row, created := c.load(d, key); created {
+				c.errorIf(key != ownKey("A"), "Load of the key %q, which has sessions, creates one", key)
+				want.create(row)
+			}
+		}
+	}
+	load(other)
+	load(c.everywhere("after Load", want, d, other))
+	c.errorIf(len(want) != 9, "Load creates %d sessions for one key that had none", len(want)-8)
 }
 
 func loadSame(c *check) {
 	d, other := c.startTwo()
-	ds := []driver.Driver{d, other}
-	const rounds = 10
-	for round := range rounds {
-		key := fmt.Sprint("k", round)
-		var (
-			mu   sync.Mutex
-			got  []string
-			made int
-		)
-		c.calling("Load by several goroutines")
-		c.together(writers, ds, func(_ int, d driver.Driver) {
-			row, created := c.load(d, driver.KeyRef{Agent: "main", Key: key})
-			mu.Lock()
-			defer mu.Unlock()
-			if !slices.Contains(got, row.ID) {
-				got = append(got, row.ID)
-			}
-			if created {
-				made++
-			}
-		})
-		if len(got) != 1 || made != 1 {
-			c.errorf("%d calls for one key got %d sessions, %s; created is true %d times, want once", writers, len(got), brief(got), made)
+	want := state{}
+	for round := range 10 {
+		key := driver.KeyRef{Agent: "main", Key: fmt.Sprint("k", round)}
+		var rows [writers]driver.Row
+		c.together(writers, d, other, func(i int, d driver.Driver) { rows[i], _ = c.load(d, key) })
+		for _, row := range rows {
+			c.errorIf(row.ID != rows[0].ID, "Load by several goroutines returns the sessions %s and %s", rows[0].ID, row.ID)
 		}
+		want.create(rows[0])
 	}
-	rows := c.list(d, "main")
-	c.errorIf(len(rows) != rounds, "%d keys have %d sessions", rounds, len(rows))
+	c.wantState("after Load by several goroutines", want, d)
 }
 
 func createCurrent(c *check) {
 	d, other := c.startTwo()
-	a := c.create(d, "main", "k")
-	lines := c.triple("a")
-	c.append(d, a.Ref(), lines...)
-	old := c.ids(d, a.Ref())
-	elsewhere := c.create(d, "main", "other key")
-	b := c.create(d, "main", "k")
-	for _, d := range []driver.Driver{d, other} {
-		c.wantCurrent("after Create", d, "main", "k", b.ID)
-		c.wantCurrent("of another key after Create", d, "main", "other key", elsewhere.ID)
-		c.wantIDs("a new session", c.ids(d, b.Ref()), []string{b.ID})
-		c.wantIDs("the session that was current before", c.ids(d, a.Ref()), old)
-		rows := c.list(d, "main")
-		c.wantIDs("List", rowIDs(rows), []string{a.ID, elsewhere.ID, b.ID})
-	}
-	c.append(other, a.Ref(), c.note("the old session is still written to"))
-	c.wantCurrent("after an append to another session", d, "main", "k", b.ID)
-}
-
-func createGen(c *check) {
-	d := c.start()
-	highest := int64(0)
-	for i := range 5 {
-		if i == 3 {
-			d = c.restart()
-		}
-		given := int64(0)
-		row, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
-			if given = gen; gen <= highest {
-				c.errorf("Create: header was given gen %d, and the key had %d", gen, highest)
+	want, first := state{}, map[driver.KeyRef]int64{}
+	for i := range 3 {
+		for _, key := range []driver.KeyRef{ownKey("ada"), keyK, keyOther, ownKey("bert"), ownKey("A"), keyK} {
+			row := c.create(d, key)
+			want.create(row)
+			if first[key] == 0 {
+				first[key] = row.Gen
 			}
-			return header("main", "k", c.id())(gen)
-		})
-		c.noErr("Create", err)
-		c.errorIf(row.Gen != given, "Create: header was given gen %d and the row has %d", given, row.Gen)
-		highest = max(highest, given)
+			// The gens of an owner do not reveal the number of sessions of others.
+			c.errorIf(first[key] != first[ownKey("ada")], "the first session of a key has gen %d, and gen %d if others have sessions", first[ownKey("ada")], first[key])
+			lines := c.triple("a")
+			c.append(other, row.Ref(), lines...)
+			want.append(row.Ref(), lines...)
+			c.wantState("after Create", want, d, other)
+			for ref, s := range want {
+				c.errorIf(s.row.KeyRef() == key && ref != row.Ref() && s.row.Gen >= row.Gen, "Create gives gen %d, and the key had %d", row.Gen, s.row.Gen)
+			}
+		}
+		if i == 1 {
+			d = c.everywhere("after Create", want, d, other)
+			other = d
+		}
 	}
 }
 
 func createGenRace(c *check) {
 	d, other := c.startTwo()
-	ds := []driver.Driver{d, other}
+	want := state{}
 	var old []driver.Ref
 	for range writers {
-		old = append(old, c.create(d, "main", "k").Ref())
+		row := c.create(d, keyK)
+		old = append(old, row.Ref())
+		want.create(row)
 	}
-	var mu sync.Mutex
-	gens := map[int64]driver.Row{}
+	gens := map[int64]string{}
 	for range 5 {
-		c.calling("Create and SetCurrent by several goroutines")
-		c.together(writers, ds, func(i int, d driver.Driver) {
-			var row driver.Row
-			var err error
-			if i%2 == 0 {
-				row, err = d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("main", "k", c.id()))
+		var rows [writers]driver.Row
+		var lines [writers]driver.Line
+		c.together(writers, d, other, func(i int, d driver.Driver) {
+			if i%4 < 2 {
+				rows[i] = c.create(d, keyK)
 			} else {
-				row, err = d.SetCurrent(c.ctx, old[i], 0, c.current(c.id()))
+				rows[i], lines[i] = c.setCurrent(d, old[i])
 			}
-			c.noErr("Create or SetCurrent", err)
-			mu.Lock()
-			defer mu.Unlock()
-			if other, ok := gens[row.Gen]; ok && other.ID != row.ID {
-				c.errorf("gen %d was given twice, to %s", row.Gen, brief([]string{other.ID, row.ID}))
-			}
-			gens[row.Gen] = row
 		})
-		highest := slices.Max(slices.Collect(maps.Keys(gens)))
-		c.wantCurrent("after the race", d, "main", "k", gens[highest].ID)
+		for i, row := range rows {
+			if i%4 < 2 {
+				want.create(row)
+			} else if want[row.Ref()].row.Gen != row.Gen {
+				want.current(row, lines[i])
+			}
+			c.errorIf(gens[row.Gen] != "" && gens[row.Gen] != row.ID, "gen %d was given twice, to %s and %s", row.Gen, gens[row.Gen], row.ID)
+			gens[row.Gen] = row.ID
+		}
+		c.wantState("after Create and SetCurrent by several goroutines", want, d, other)
 	}
 }
 
 func createExists(c *check) {
-	d := c.start()
-	row := c.create(d, "main", "k")
-	c.append(d, row.Ref(), c.triple("a")...)
-	row.Title, row.Size = "title", int64(c.settle(d, row.Ref()))
+	d, other := c.startTwo()
+	more, want := c.triple("more"), state{}
+	row := c.create(d, keyK, more...)
+	row.Title, row.Size = "title", int64(c.end(d, row.Ref()))
 	c.put(d, row)
-	latest := c.create(d, "main", "k")
-	lines, rows := c.ids(d, row.Ref()), c.list(d, "main")
-	for _, d := range []driver.Driver{d, c.second(d)} {
-		for _, key := range []string{"k", "other key"} {
-			_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, row.ID))
+	want.create(row, more...)
+	want.create(c.create(d, keyK))
+	for _, d := range []driver.Driver{d, other} {
+		for _, key := range []driver.KeyRef{keyK, keyOther, ownKey("ada")} {
+			_, err := c.make(d, key, row.ID, nil)
 			c.wantErr("Create with an ID in use", err, fs.ErrExist)
 		}
-		_, err := d.Load(c.ctx, driver.KeyRef{Agent: "main", Key: "new key"}, header("main", "new key", row.ID))
+		key := driver.KeyRef{Agent: "main", Key: "new key"}
+		_, err := d.Load(c.ctx, key, header(key, row.ID))
 		c.wantErr("Load with an ID in use", err, fs.ErrExist)
+		for _, key := range []driver.KeyRef{keyOther, ownKey("ada"), key} {
+			c.wantNoCurrent("of a key for which Create failed", d, key)
+		}
+		bad := append(c.triple("bad"), driver.Line{ID: c.id(), Data: []byte("{\n}")})
+		_, err = c.make(d, keyK, c.id(), nil, bad...)
+		c.errorIf(err == nil, "Create with a line that has a line break: no error")
 	}
-	c.wantIDs("the session whose ID was asked for again", c.ids(d, row.Ref()), lines)
-	c.wantRows("after Create with an ID in use", c.list(d, "main"), rows)
-	c.wantCurrent("after Create with an ID in use", d, "main", "k", latest.ID)
-	for _, key := range []string{"other key", "new key"} {
-		c.wantNoCurrent("of a key for which Create failed", d, "main", key)
-	}
+	c.everywhere("after a Create that failed", want, d, other)
 }
 
 func createExistsRace(c *check) {
 	d, other := c.startTwo()
-	ds := []driver.Driver{d, other}
+	want := state{}
 	for range 5 {
 		id := c.id()
-		made := make([]bool, writers)
-		c.calling("Create by several goroutines")
-		c.together(writers, ds, func(i int, d driver.Driver) {
-			key := fmt.Sprint("k", i)
-			_, err := d.Create(c.ctx, driver.KeyRef{Agent: "main", Key: key}, header("main", key, id))
-			if made[i] = err == nil; !made[i] {
+		made := make(chan driver.Row, writers)
+		c.together(writers, d, other, func(i int, d driver.Driver) {
+			row, err := c.make(d, driver.KeyRef{Agent: "main", Key: fmt.Sprint("k", i)}, id, nil)
+			if err == nil {
+				made <- row
+			} else {
 				c.wantErr("Create with an ID that others take at the same time", err, fs.ErrExist)
 			}
 		})
-		n := 0
-		for _, ok := range made {
-			if ok {
-				n++
-			}
+		if len(made) != 1 {
+			c.fatalf("%d of %d calls of Create with one ID succeed, want one", len(made), writers)
 		}
-		c.errorIf(n != 1, "%d calls of Create with one ID: %d succeed, want one", writers, n)
+		want.create(<-made)
 	}
-	if rows := c.list(d, "main"); len(rows) != 5 {
-		c.errorf("5 IDs were taken, and List returns %d rows", len(rows))
+	c.wantState("after Create by several goroutines", want, d, other)
+}
+
+func createAside(c *check) {
+	d, other := c.startTwo()
+	want := state{}
+	aside := func(owner string) driver.Row {
+		l := c.note("aside")
+		row, err := c.make(d, ownKey(owner), c.id(), func(row *driver.Row) { row.Aside = true }, l)
+		c.noErr("Create aside", err)
+		want.create(row, l)
+		c.wantState("after Create aside", want, d, other)
+		return row
 	}
+	a := aside("ada")
+	aside("bert")
+	want.create(c.create(d, ownKey("ada")))
+	aside("ada")
+	aside("A")
+	d = c.everywhere("after Create", want, d, other)
+	row, l := c.setCurrent(d, a.Ref())
+	c.errorIf(row.Gen <= 0, "SetCurrent of a session with gen 0 gives gen %d", row.Gen)
+	want.current(row, l)
+	loaded, created := c.load(d, ownKey("bert"))
+	c.errorIf(!created, "Load of a key with a session aside: session %s", loaded.ID)
+	want.create(loaded)
+	row, err := c.make(d, ownKey("A"), c.id(), func(row *driver.Row) { row.GivenGen = 1 })
+	c.noErr("Create with a gen", err)
+	want.create(row)
+	c.wantState("after SetCurrent, Load and Create", want, d)
+}
+
+// given makes a session with a gen.
+func (c *check) given(d driver.Driver, key driver.KeyRef, id string, gen int64) (driver.Row, error) {
+	return c.make(d, key, id, func(row *driver.Row) { row.Title, row.GivenGen = "of another storage", gen })
+}
+
+func createGiven(c *check) {
+	d, other := c.startTwo()
+	want := state{}
+	give := func(d driver.Driver, key driver.KeyRef, id string, gen int64) {
+		row, err := c.given(d, key, id, gen)
+		c.noErr("Create with a gen", err)
+		want.create(row)
+		c.wantState("after Create with a gen", want, d)
+	}
+	give(d, keyK, "middle", 40)
+	give(other, keyK, "newest", 70)
+	give(d, keyK, "oldest", 7)
+	give(d, keyOther, "elsewhere", 7)
+	refuse := func(d driver.Driver) {
+		_, err := c.given(d, keyOther, "middle", 9)
+		c.wantErr("Create of an ID under another key", err, fs.ErrExist)
+		_, err = c.given(d, keyK, "new", 7)
+		c.wantErr("Create with the gen of another session", err, fs.ErrExist)
+		c.wantErr("SetCurrent with the gen of another session", c.raise(d, "oldest", 70), fs.ErrExist)
+	}
+	refuse(d)
+	refuse(other)
+	d = c.everywhere("after Create with a gen that is taken", want, d, other)
+	refuse(d)
+	row := c.create(d, keyK)
+	c.errorIf(row.Gen <= 70, "Create after Create with gen 70: gen %d", row.Gen)
+}
+
+// raise raises the gen of a session.
+func (c *check) raise(d driver.Driver, id string, gen int64) error {
+	c.calling("SetCurrent")
+	row, err := d.SetCurrent(c.ctx, driver.Ref{Agent: "main", ID: id}, gen, nil)
+	c.errorIf(err == nil && row.ID != id, "SetCurrent of %s returns the row of %q", id, row.ID)
+	return err
+}
+
+func currentRaise(c *check) {
+	d, other := c.startTwo()
+	a := c.create(d, keyK, c.triple("text")...)
+	b := c.create(d, keyK)
+	a.Title, a.Size = "mine", int64(c.end(d, a.Ref()))
+	c.put(d, a)
+	want := c.state(d)
+	for _, gen := range []int64{5, 3} { // a lower one changes nothing
+		c.noErr("SetCurrent with a gen", c.raise(other, a.ID, gen))
+		want[a.Ref()].row.Gen = 5
+		c.wantState("after SetCurrent with a gen", want, d, other)
+	}
+	d = c.everywhere("after SetCurrent with a gen", want, d, other)
+	c.noErr("SetCurrent with a gen", c.raise(d, a.ID, 50))
+	row, _ := c.setCurrent(d, b.Ref())
+	c.errorIf(row.Gen <= 50, "SetCurrent after one with gen 50: gen %d", row.Gen)
+}
+
+func createBase(c *check) {
+	d, other := c.startTwo()
+	r := c.rewriter(d)
+	lines := c.notes(2)
+	base := c.create(d, keyK, lines...)
+	fork := func(d driver.Driver, rev int) (driver.Row, error) {
+		return c.make(d, keyK, c.id(), func(row *driver.Row) {
+			row.Base, row.BaseRev = transcript.Link{Agent: "main", Session: base.ID}, new(rev)
+		})
+	}
+	want := state{}
+	made, err := fork(other, 0)
+	c.noErr("Create with a base", err)
+	want.create(made)
+	_, err = fork(d, 1)
+	c.wantErr("Create with a rev that the base does not have", err, driver.ErrReplaced)
+	c.noErr("Rewrite", r.Rewrite(c.ctx, base.Ref(), without(lines[0].ID)))
+	for _, d := range []driver.Driver{d, other} {
+		_, err = fork(d, 0)
+		c.wantErr("Create with the rev from before a Rewrite", err, driver.ErrReplaced)
+	}
+	again, err := fork(other, 1)
+	c.noErr("Create with the rev of the base", err)
+	want.create(again)
+	c.delete(d, base.Ref())
+	_, err = fork(other, 1)
+	c.wantErr("Create with a base that is deleted", err, driver.ErrReplaced)
+	c.wantState("after Create with a base", want, d)
+}
+
+func currentSet(c *check) {
+	d, other := c.startTwo()
+	a, b := c.create(d, keyK, c.triple("a")...), c.create(d, keyK)
+	c.create(d, keyOther)
+	c.create(d, ownKey("ada"))
+	want, highest := c.state(d), b.Gen
+	for _, ref := range []driver.Ref{b.Ref(), a.Ref(), a.Ref(), b.Ref(), a.Ref()} {
+		was := want[ref].row.Gen
+		row, l := c.setCurrent(d, ref)
+		c.errorIf(row.ID != ref.ID, "SetCurrent of %s returns the row of %s", ref.ID, row.ID)
+		if was == highest { // the session is the current one
+			c.errorIf(row.Gen != was, "SetCurrent of the current session: gen %d, and it had %d", row.Gen, was)
+		} else {
+			c.errorIf(row.Gen <= highest, "SetCurrent gives gen %d, and the key had %d", row.Gen, highest)
+			want.append(ref, l)
+		}
+		highest = row.Gen
+		want[ref].row.Gen = row.Gen
+		c.wantState("after SetCurrent", want, d, other)
+		d, other = other, d
+	}
+	d = c.everywhere("after SetCurrent", want, d, other)
+	row := c.create(d, keyK)
+	c.errorIf(row.Gen <= highest, "Create after SetCurrent: gen %d, and the key had %d", row.Gen, highest)
 }

@@ -1,9 +1,9 @@
 // Package sessiontest checks storage drivers: whether a [driver.Driver] keeps
 // the promises of its interface.
 //
-// Every sentence of the interface that can be tested is a [Rule]. [TestDriver]
-// runs all of them, each on a storage of its own, and a failure quotes the
-// sentence that was broken, with everything that was seen:
+// Every sentence of the interface that can be tested belongs to a rule. [TestDriver]
+// checks all rules, each on a storage of its own, and a failure quotes the
+// sentences of the broken rule, with everything that was seen:
 //
 //	func TestDriver(t *testing.T) {
 //		sessiontest.TestDriver(t, func(t *testing.T) sessiontest.Storage {
@@ -14,8 +14,6 @@
 //			}
 //		})
 //	}
-//
-// Without package testing, range over [Rules] and call [Rule.Check].
 //
 // # Requirements on a driver
 //

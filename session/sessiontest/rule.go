@@ -27,31 +27,24 @@ type Storage struct {
 	Timeout time.Duration
 }
 
-// Rule is one thing that a [driver.Driver] promises.
-type Rule struct {
-	// Name is short and unique, such as "append/contiguous".
-	Name string
-	// Text is the promise, quoted from the documentation of package driver.
-	Text string
-
-	check func(c *check)
+// A rule is one thing that a [driver.Driver] promises.
+type rule struct {
+	name string // short and unique
+	text string // sentences of the documentation of package driver, with " ... " between them
+	run  func(c *check)
 }
 
-// Rules returns all rules, in the order of the interface.
-func Rules() []Rule {
-	return slices.Concat(
-		appendRules, scanRules, flushRules, createRules, currentRules, ownerRules, deleteRules,
-		rowRules, nameRules, turnRules, callRules, closeRules,
-		condRules, watchRules, archiveRules, rewriteRules, adoptRules,
-	)
+// rules returns all rules, in the order of the interface.
+func rules() []rule {
+	return slices.Concat(appendRules, condRules, scanRules, createRules, deleteRules, rowRules, nameRules, turnRules, callRules, watchRules, archiveRules)
 }
 
 // TestDriver checks every rule in a subtest of its name. Storage is called for
-// each and returns an empty storage.
+// each and returns an empty storage; it may skip the rule.
 func TestDriver(t *testing.T, storage func(t *testing.T) Storage) {
-	for _, rule := range Rules() {
-		t.Run(rule.Name, func(t *testing.T) {
-			err := rule.Check(t.Context(), storage(t))
+	for _, rule := range rules() {
+		t.Run(rule.name, func(t *testing.T) {
+			err := rule.check(t.Context(), storage(t))
 			if errors.Is(err, errors.ErrUnsupported) {
 				t.Skip(err)
 			}
@@ -65,14 +58,14 @@ func TestDriver(t *testing.T, storage func(t *testing.T) Storage) {
 // maxSeen is how many observations an error lists.
 const maxSeen = 20
 
-// Check checks the rule on an empty storage. The error is nil if the rule
+// check checks the rule on an empty storage. The error is nil if the rule
 // holds. Otherwise it quotes the rule and lists the observations against it.
 // An error that matches [errors.ErrUnsupported] means that the rule does not
 // apply.
 //
 // The check ends with the timeout of the storage even if a call never returns;
 // its goroutines then leak.
-func (r Rule) Check(ctx context.Context, s Storage) error {
+func (r rule) check(ctx context.Context, s Storage) error {
 	timeout := s.Timeout
 	if timeout <= 0 {
 		timeout = time.Minute
@@ -84,7 +77,7 @@ func (r Rule) Check(ctx context.Context, s Storage) error {
 	go func() {
 		defer close(done)
 		defer c.closeAll()
-		r.check(c)
+		r.run(c)
 	}()
 	select {
 	case <-done:
@@ -92,7 +85,7 @@ func (r Rule) Check(ctx context.Context, s Storage) error {
 		select {
 		case <-done:
 		case <-time.After(timeout/10 + 10*time.Millisecond):
-			c.errorf("%s did not return within %v: a deadlock, or a storage that is too slow for Storage.Timeout",
+			c.errorf("%s or a call after it did not return within %v: a deadlock, or a storage that is too slow for Storage.Timeout",
 				c.lastCall(), timeout)
 		}
 	}
@@ -100,23 +93,9 @@ func (r Rule) Check(ctx context.Context, s Storage) error {
 	if len(seen) == 0 {
 		return skipped
 	}
-	return &brokenError{r, seen}
-}
-
-// A brokenError reports that a driver breaks a rule.
-type brokenError struct {
-	rule Rule
-	seen []string
-}
-
-func (e *brokenError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "sessiontest: %s is broken:\n\trule: %s", e.rule.Name, e.rule.Text)
-	for _, s := range e.seen[:min(len(e.seen), maxSeen)] {
-		fmt.Fprintf(&b, "\n\tseen: %s", s)
+	n := len(seen)
+	if n > maxSeen {
+		seen = append(seen[:maxSeen], fmt.Sprintf("and %d more", n-maxSeen))
 	}
-	if n := len(e.seen) - maxSeen; n > 0 {
-		fmt.Fprintf(&b, "\n\t... and %d more", n)
-	}
-	return b.String()
+	return fmt.Errorf("sessiontest: %s is broken:\n\trule: %s\n\tseen: %s", r.name, r.text, strings.Join(seen, "\n\tseen: "))
 }

@@ -12,18 +12,16 @@ import (
 )
 
 const (
-	textLock = "LockTurn takes the turn lock of a session, which is released when release is called or the process ends."
-	textBusy = "If wait is false and the lock is held, the error matches [ErrBusy]"
+	textLock = "LockTurn takes the turn lock of a session, which is released when release is called or the process ends. ... If wait is false and the lock is held, the error matches [ErrBusy]"
 	textWait = "if it is true LockTurn waits until ctx is done, and the error then matches both, even if ctx was done before the call."
 )
 
-var turnRules = []Rule{
+var turnRules = []rule{
 	{"turn/exclusive", textLock, turnExclusive},
 	{"turn/release", textLock, turnRelease},
 	{"turn/independent", textLock, turnIndependent},
-	{"turn/busy", textBusy, turnBusy},
 	{"turn/wait", textWait, turnWait},
-	{"turn/expired", textWait, turnExpired},
+	{"close/turn", "Calls that wait for a lock give up with [ErrClosed].", closeTurn},
 }
 
 // lockTurn takes a turn lock that must be free.
@@ -37,104 +35,91 @@ func (c *check) lockTurn(d driver.Driver, ref driver.Ref) (release func() error)
 	return release
 }
 
-// wantHeld checks that a turn lock cannot be taken.
-func (c *check) wantHeld(when string, ref driver.Ref, ds ...driver.Driver) {
+// wantLock takes a turn lock, or checks that it cannot be taken with these errors.
+func (c *check) wantLock(when string, ctx context.Context, ref driver.Ref, wait bool, ds []driver.Driver, targets ...error) {
 	for _, d := range ds {
-		c.calling("LockTurn")
-		release, err := d.LockTurn(c.ctx, ref, false)
-		c.wantErr("LockTurn "+when, err, driver.ErrBusy)
-		if err == nil {
-			c.noErr("release", release())
-		}
+		c.calling("LockTurn " + when)
+		err := lockError(ctx, d, ref, wait)
+		c.wantErr("LockTurn "+when, err, targets...)
+		c.errorIf(len(targets) == 0 && err != nil, "LockTurn %s: unexpected error %v", when, err)
 	}
 }
 
 func turnExclusive(c *check) {
-	d, ref := c.startSession()
+	d, other, ref := c.startSession()
 	c.noErr("release", c.lockTurn(d, ref)())
-	var inside, turns atomic.Int64
+	var inside atomic.Int64
 	const rounds = 10
-	c.calling("LockTurn by several goroutines")
-	c.together(writers, []driver.Driver{d, c.second(d)}, func(_ int, d driver.Driver) {
+	c.together(writers, d, other, func(_ int, d driver.Driver) {
 		for range rounds {
 			release, err := d.LockTurn(c.ctx, ref, true)
 			c.noErr("LockTurn", err)
-			if n := inside.Add(1); n != 1 {
-				c.errorf("%d callers hold one turn lock", n)
-			}
+			n := inside.Add(1)
+			c.errorIf(n != 1, "%d callers hold one turn lock", n)
 			for range 10 {
 				runtime.Gosched() // lets in who should not be
 			}
 			c.append(d, ref, c.note("in a turn"))
-			turns.Add(1)
 			inside.Add(-1)
 			c.noErr("release", release())
 		}
 	})
-	if n := turns.Load(); n != writers*rounds {
-		c.errorf("%d of %d callers got the turn lock", n, writers*rounds)
-	}
+	n := len(c.ids(d, ref)) - 1
+	c.errorIf(n != writers*rounds, "%d of %d callers got the turn lock and appended", n, writers*rounds)
 }
 
 func turnRelease(c *check) {
-	d, other, ref := c.startShared()
+	d, other, ref := c.startSession()
+	both := []driver.Driver{d, other}
 	first := c.lockTurn(d, ref)
+	for range 2 {
+		c.wantLock("while it is held", c.ctx, ref, false, both, driver.ErrBusy)
+	}
 	c.noErr("release", first())
+	c.wantLock("after it was released", c.ctx, ref, false, both)
 	second := c.lockTurn(other, ref)
 	c.calling("release")
 	_ = first() // may report that it is too late
-	c.wantHeld("after an earlier holder has released it twice", ref, d, other)
+	c.wantLock("after an earlier holder has released it twice", c.ctx, ref, false, both, driver.ErrBusy)
 	c.noErr("release", second())
-	c.noErr("release", c.lockTurn(d, ref)())
+	c.wantLock("after it was released", c.ctx, ref, false, both)
 }
 
 func turnIndependent(c *check) {
-	d, other := c.startTwo()
-	a, b := c.create(d, "main", "k").Ref(), c.create(d, "main", "k").Ref()
-	elsewhere := c.createID(d, "other", "k", a.ID).Ref()
+	d, other, a := c.startSession()
+	both := []driver.Driver{d, other}
+	elsewhere, err := c.make(d, driver.KeyRef{Agent: "other", Key: "k"}, a.ID, nil)
+	c.noErr("Create", err)
+	b := c.create(d, keyK).Ref()
 	release := c.lockTurn(d, a)
-	for _, ref := range []driver.Ref{b, elsewhere} {
-		for _, d := range []driver.Driver{d, other} {
-			c.calling("LockTurn of another session")
-			c.noErr("release", c.lockTurn(d, ref)())
-		}
+	for _, ref := range []driver.Ref{b, elsewhere.Ref()} {
+		c.wantLock("of another session", c.ctx, ref, false, both)
 	}
-	for _, d := range []driver.Driver{d, other} {
-		c.calling("Append while the turn lock is held")
-		c.append(d, a, c.triple("in a turn")...)
-		c.settle(d, a)
-		row := c.get(d, a)
-		c.put(d, row)
+	want := c.state(d)
+	for _, d := range both {
+		lines := c.triple("in a turn")
+		c.append(d, a, lines...)
+		want.append(a, lines...)
+		c.put(d, c.get(d, a))
 	}
-	c.calling("SetCurrent while the turn lock is held")
-	c.setCurrent(d, a)
-	c.wantHeld("after appends", a, d, other)
-	if ids := c.ids(d, a); len(ids) != 1+2*3+1 {
-		c.errorf("7 lines were appended during a turn to a session of one, and it has %d", len(ids))
-	}
+	row, l := c.setCurrent(d, a)
+	want.current(row, l)
+	c.wantLock("after appends", c.ctx, a, false, both, driver.ErrBusy)
+	c.wantState("after calls during a turn", want, both...)
 	c.noErr("release", release())
-}
-
-func turnBusy(c *check) {
-	d, other, ref := c.startShared()
-	release := c.lockTurn(d, ref)
-	c.wantHeld("while it is held", ref, d, other)
-	c.wantHeld("while it is held, for the second time", ref, d, other)
-	c.noErr("release", release())
-	for _, d := range []driver.Driver{d, other} {
-		c.noErr("release", c.lockTurn(d, ref)())
-	}
 }
 
 func turnWait(c *check) {
-	d, ref := c.startSession()
-	for _, waiter := range []driver.Driver{d, c.second(d)} {
+	d, other, ref := c.startSession()
+	both := []driver.Driver{d, other}
+	done, cancel := context.WithCancel(c.ctx)
+	cancel()
+	for _, waiter := range both {
 		release := c.lockTurn(d, ref)
 		ctx, cancel := context.WithTimeout(c.ctx, 5*time.Millisecond)
-		c.calling("LockTurn that waits")
-		_, err := waiter.LockTurn(ctx, ref, true)
+		c.wantLock("that waits until its context is done", ctx, ref, true, []driver.Driver{waiter}, driver.ErrBusy, context.DeadlineExceeded)
 		cancel()
-		c.wantErr("LockTurn that waits until its context is done", err, driver.ErrBusy, context.DeadlineExceeded)
+		c.wantLock("with a context that is done, while it is held", done, ref, true, both, driver.ErrBusy, context.Canceled)
 
 		var waiting sync.WaitGroup
 		var released atomic.Bool
@@ -148,25 +133,27 @@ func turnWait(c *check) {
 		c.noErr("release", release())
 		c.calling("LockTurn that waits for a lock that was released")
 		waiting.Wait()
+		c.wantLock("with a context that is done, while it is free", done, ref, true, both, driver.ErrBusy, context.Canceled)
 	}
 }
 
-func turnExpired(c *check) {
-	d, ref := c.startSession()
-	ctx, cancel := context.WithCancel(c.ctx)
-	cancel()
-	for _, waiter := range []driver.Driver{d, c.second(d)} {
-		look := func(when string) {
-			c.calling("LockTurn with a context that is done")
-			release, err := waiter.LockTurn(ctx, ref, true)
-			c.wantErr("LockTurn with a context that is done, "+when, err, driver.ErrBusy, context.Canceled)
-			if err == nil {
-				c.noErr("release", release())
-			}
-		}
-		release := c.lockTurn(d, ref)
-		look("while the lock is held")
-		c.noErr("release", release())
-		look("while the lock is free")
+func closeTurn(c *check) {
+	d, _, ref := c.startSession()
+	release := c.lockTurn(d, ref)
+	var waiting sync.WaitGroup
+	for range writers {
+		waiting.Go(func() {
+			_, err := d.LockTurn(c.ctx, ref, true)
+			c.wantErr("LockTurn that waits while Close is called", err, driver.ErrClosed)
+		})
 	}
+	// One that waits for a while lets the others begin to wait.
+	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Millisecond)
+	defer cancel()
+	c.wantLock("that waits until its context is done", ctx, ref, true, []driver.Driver{d}, context.DeadlineExceeded)
+	c.stop(d)
+	c.calling("LockTurn that waits while Close is called")
+	waiting.Wait()
+	_ = release() // may fail because it is too late
+	c.noErr("release", c.lockTurn(c.restart(), ref)())
 }
