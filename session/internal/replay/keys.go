@@ -1,4 +1,4 @@
-package session
+package replay
 
 import (
 	"crypto/sha256"
@@ -14,7 +14,7 @@ import (
 // unknown outcome still finds its key.
 const keptKeys = 64
 
-// keys are the idempotency keys of the whole batches that a reader has seen. It keeps a
+// keys are the idempotency keys of the whole batches that a Reader has seen. It keeps a
 // hash and a place of each: 16 bytes, for sessions in which every append has one.
 type keys struct {
 	places map[uint64]driver.Cursor // at or before the first line
@@ -68,6 +68,21 @@ func (k *keys) restore(e transcript.Entry) {
 func (k *keys) kept() []transcript.Entry {
 	all := slices.Concat(k.held, k.last)
 	return all[max(0, len(all)-keptKeys):]
+}
+
+// HasKey reports whether a batch with an idempotency key was read, or is held.
+func (r *Reader) HasKey(key string) bool { return r.keys.has(key) }
+
+// AddKey notes that a batch with a key begins at or after a cursor.
+func (r *Reader) AddKey(key string, at driver.Cursor) { r.keys.put(key, at) }
+
+// PlaceOf returns a cursor at or before the batch of a key, and the key if it is only held.
+func (r *Reader) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) {
+	at, known := r.keys.places[maphash.String(keySeed, key)]
+	if !known {
+		held = r.keys.find(key)
+	}
+	return at, held
 }
 
 // IdemHash returns the idemHash of a batch: a hash of its entries without IDs,

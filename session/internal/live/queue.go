@@ -1,4 +1,4 @@
-package session
+package live
 
 import (
 	"slices"
@@ -11,13 +11,13 @@ import (
 type queue struct {
 	mu      sync.Mutex
 	led     bool // a job is being written
-	waiting []*job
+	waiting []*Job
 }
 
 // join waits until the job leads the queue or was written with another one. A job
 // whose context ends leaves the queue, unless it is being written.
-func (q *queue) join(j *job) (leads bool, err error) {
-	if err := j.ctx.Err(); err != nil {
+func (q *queue) join(j *Job) (leads bool, err error) {
+	if err := j.Ctx.Err(); err != nil {
 		return false, err
 	}
 	q.mu.Lock()
@@ -31,16 +31,16 @@ func (q *queue) join(j *job) (leads bool, err error) {
 	select {
 	case leads := <-j.leads:
 		return leads, nil
-	case <-j.ctx.Done():
+	case <-j.Ctx.Done():
 		if q.remove(j) {
-			return false, j.ctx.Err()
+			return false, j.Ctx.Err()
 		}
 		return <-j.leads, nil
 	}
 }
 
 // remove takes a job out of the queue. It reports whether the job was waiting.
-func (q *queue) remove(j *job) bool {
+func (q *queue) remove(j *Job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	i := slices.Index(q.waiting, j)
@@ -51,7 +51,7 @@ func (q *queue) remove(j *job) bool {
 }
 
 // take appends the first waiting jobs that join a group to it.
-func (q *queue) take(group []*job) []*job {
+func (q *queue) take(group []*Job) []*Job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := 0
@@ -64,7 +64,7 @@ func (q *queue) take(group []*job) []*job {
 }
 
 // leave ends the lead of a job and the wait of those that it took. The next one leads.
-func (q *queue) leave(taken []*job) {
+func (q *queue) leave(taken []*Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, j := range taken {
