@@ -17,24 +17,20 @@ import (
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Hide],
 // [Rewind], [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
-// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp],
-// [Repeat] and [Dequeued] put more on their lines.
+// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp]
+// and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
 // annotated is an item plus extra members of its first line.
 type annotated struct {
 	Item
-	app        json.RawMessage
-	of, queued string
+	app    json.RawMessage
+	queued string
 }
 
 // WithApp returns an item whose first line holds data of the application, any
 // JSON: see [Entry]. It is part of the hash of an idempotency key.
 func WithApp(item Item, data json.RawMessage) Item { return annotated{Item: item, app: data} }
-
-// Repeat returns an item about the entry with that ID: a [Queued] that is Off withdraws
-// that text.
-func Repeat(item Item, id string) Item { return annotated{Item: item, of: id} }
 
 // Dequeued returns a message of the user that takes over the [Queued] text with
 // that entry ID.
@@ -127,7 +123,7 @@ func (a annotated) annotate(e *Entry) error {
 	if len(a.app) > 0 && !jsontext.Valid(a.app) {
 		return errors.New("the data of WithApp is not valid JSON")
 	}
-	e.App, e.Of = a.app, a.of
+	e.App = a.app
 	if f, ok := e.Body.(MessageLine); ok && f.Kind == TypeUser {
 		f.Queued = a.queued
 		e.Body = f
@@ -222,14 +218,14 @@ func addItem(add func(Body) string, item Item) error {
 		add(it)
 		return nil
 	case Queued:
-		if len(it.Content) == 0 && !it.Off {
+		if len(it.Content) == 0 {
 			return errors.New("a queued text without content")
 		}
 		if slices.ContainsFunc(it.Content, isOfTool) {
 			return errors.New("a tool call or result in a queued text")
 		}
 		content, err := checkBlocks(it.Content, false)
-		add(Queued{Content: content, Off: it.Off, plain: it.plain || isPlain(content)})
+		add(Queued{Content: content, plain: it.plain || isPlain(content)})
 		return err
 	case Meta:
 		add(it)
@@ -247,7 +243,7 @@ func addItem(add func(Body) string, item Item) error {
 		add(it.(Body))
 		return nil
 	case annotated:
-		return errors.New("nested WithApp, Repeat or Dequeued")
+		return errors.New("nested WithApp or Dequeued")
 	case nil:
 		return errors.New("nil item")
 	}
