@@ -10,7 +10,6 @@ import (
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/live"
-	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -76,10 +75,8 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 	*j = live.Job{Ctx: ctx, Owner: s.store.owner, At: s.store.opts.Now(), Idem: cond.Idem, Rev: live.AnyRev}
 	defer jobPool.Put(j)
 	entries, err := s.build(ctx, j.At, newID, items)
-	hash := ""
 	if err == nil && j.Idem != "" {
-		hash = IdemHash(entries)
-		entries, err = transcript.WithIdem(entries, j.Idem, hash)
+		entries, err = transcript.WithIdem(entries, j.Idem)
 	}
 	if err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)
@@ -95,7 +92,7 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 		case !j.Done.Hit:
 			return Appended{IDs: idsOf(j.Entries)}, nil
 		}
-		ids, err := s.repeated(ctx, t, j.Idem, hash)
+		ids, err := s.repeated(ctx, t, entries[0])
 		switch {
 		case err == nil:
 			return Appended{IDs: ids, Repeated: true, Rewound: !s.live(ctx, ids)}, nil
@@ -111,35 +108,36 @@ var jobPool = sync.Pool{New: func() any { return new(live.Job) }}
 // errNotThere reports that a batch is not where its idempotency key was read.
 var errNotThere = errors.New("the batch of the idempotency key is no longer there")
 
-// repeated returns the IDs of the entries that were appended under a key with a hash.
+// repeated returns the IDs of the entries that were appended under the key of an entry, and
+// [ErrIdemMismatch] if they were others.
 // They are on stable storage, if the store syncs. It reads them, because a place in memory
 // does not prove that the lines survived a failed sync.
-func (s *Session) repeated(ctx context.Context, t *live.State, idem, hash string) (ids []string, err error) {
+func (s *Session) repeated(ctx context.Context, t *live.State, retry transcript.Entry) (ids []string, err error) {
 	if s.store.opts.Sync != SyncNever {
 		if err := s.store.drv.Flush(ctx, s.ref, false); err != nil {
 			return nil, err
 		}
 	}
-	at, held := t.PlaceOf(idem)
+	at, held := t.PlaceOf(retry.Idem)
 	for b, err := range transcript.Batches(t.Scan(ctx)(at, driver.Forward)) {
 		if err != nil {
 			return nil, err
 		}
-		if first := b.Entries[0]; first.Idem != idem || held != nil && first.ID != held.ID || !b.Complete {
+		if first := b.Entries[0]; first.Idem != retry.Idem || held != nil && first.ID != held.ID || !b.Complete {
 			continue
 		}
-		return idsOf(b.Entries), fits(b.Entries[0], hash)
+		return idsOf(b.Entries), fits(b.Entries[0], retry)
 	}
 	if held != nil { // a fork holds the key without the lines, or they are damaged
-		return []string{held.ID}, fits(*held, hash)
+		return []string{held.ID}, fits(*held, retry)
 	}
 	return nil, errNotThere
 }
 
-// fits returns [ErrIdemMismatch] unless the batch that begins with first has a hash, apart
-// from erased words.
-func fits(first transcript.Entry, hash string) error {
-	if first.IdemHash != hash && first.IdemHash != transcript.ErasedHash {
+// fits returns [ErrIdemMismatch] unless the batch that begins with first equals its retry,
+// apart from erased words.
+func fits(first, retry transcript.Entry) error {
+	if first.IdemHash != retry.IdemHash && first.IdemHash != transcript.ErasedHash {
 		return ErrIdemMismatch
 	}
 	return nil
@@ -219,7 +217,3 @@ func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 	})
 	return live
 }
-
-// IdemHash returns the idemHash of a batch: a hash of its entries without IDs,
-// times and numbers, so that a retry gives the same hash. See [Cond].
-func IdemHash(entries []transcript.Entry) string { return replay.IdemHash(entries) }

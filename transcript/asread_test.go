@@ -35,7 +35,7 @@ func FuzzNewBatch(f *testing.F) {
 			return
 		}
 		if key != "" {
-			if entries, err = transcript.WithIdem(entries, key, "hash"); err != nil {
+			if entries, err = transcript.WithIdem(entries, key); err != nil {
 				return
 			}
 		}

@@ -173,28 +173,6 @@ func lineSize(b Body) int {
 	return n
 }
 
-// WithIdem puts an idempotency key and the hash of the batch on its first entry
-// and encodes the line of that entry again. The line ends with a checksum if
-// the old one did. The entries equal the result of [ParseEntry] for their
-// lines, as after [NewBatch].
-//
-// It fails if a reader would not find the key, because it is not valid UTF-8 or
-// makes the line too long. The entries must not be used after an error.
-func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
-	if !utf8.ValidString(key) || !utf8.ValidString(hash) {
-		return nil, fmt.Errorf("transcript: the idempotency key %q is not valid UTF-8", key)
-	}
-	if len(entries) == 0 {
-		return entries, nil
-	}
-	e := &entries[0]
-	e.Idem, e.IdemHash = key, hash
-	if err := e.makeLine(checksum.Ends(e.line)); err != nil {
-		return nil, err
-	}
-	return entries, nil
-}
-
 func addItem(add func(Body) string, item Item) error {
 	switch it := item.(type) {
 	case Message:

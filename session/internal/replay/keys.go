@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"hash/maphash"
 	"slices"
 
@@ -83,20 +81,4 @@ func (r *Reader) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) 
 		held = r.keys.find(key)
 	}
 	return at, held
-}
-
-// IdemHash returns the idemHash of a batch: a hash of its entries without IDs,
-// times and numbers, so that a retry gives the same hash. See [Cond].
-func IdemHash(entries []transcript.Entry) string {
-	h := sha256.New()
-	for _, e := range entries {
-		if f, ok := e.Body.(transcript.MessageLine); ok {
-			f.Of = ""
-			e.Body = f
-		}
-		bare := transcript.Entry{Body: e.Body, App: e.App}
-		h.Write(bare.Line())
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }
