@@ -36,6 +36,21 @@ var (
 	ErrNewerFormat = rebuild.ErrNewerFormat
 )
 
+// Errors of the store that [Open] opens.
+var (
+	// ErrFragment reports that a write failed and could not be cut back: a
+	// partial batch remains in the file. Readers take it for damage or for an
+	// append that was never acknowledged. The same call may be tried again.
+	ErrFragment = driver.ErrFragment
+	// ErrReadOnly reports that the store was opened read-only.
+	ErrReadOnly = driver.ErrReadOnly
+)
+
+// NotDurableError reports that a sync failed: the appended entries may or may
+// not survive a power cut. Unless Refused is set the entries may exist. The
+// session refuses appends until [Session.Recover] has succeeded.
+type NotDurableError = driver.NotDurableError
+
 // Error is a failed call on a session.
 type Error struct {
 	Op      string

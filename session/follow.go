@@ -101,10 +101,6 @@ func (f *follower) begin() (err error) {
 	return err
 }
 
-// replacedTries is how often in a row a read is tried again because the
-// transcript was replaced. More often than that it has lost its place.
-const replacedTries = 4
-
 func (f *follower) firstLine() (string, error) {
 	for rec, err := range f.scan(0, driver.Forward) {
 		if err != nil || rec.HasEntry() {

@@ -3,45 +3,12 @@ package session
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/replay"
 )
-
-// SyncPolicy decides when an append is on stable storage, see [Options].Sync.
-// Policies are comparable.
-type SyncPolicy = driver.SyncPolicy
-
-// The policies that take no argument; [SyncInterval] is another one.
-var (
-	// SyncAlways: when the append returns. It is the zero value.
-	SyncAlways = driver.SyncAlways
-	// SyncNever: when the operating system writes it. An append survives a
-	// killed process but not a power cut.
-	SyncNever = driver.SyncNever
-)
-
-// SyncInterval is the policy that an append is on stable storage at most about d
-// after it returned.
-func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
-
-// Errors of the store that [Open] opens.
-var (
-	// ErrFragment reports that a write failed and could not be cut back: a
-	// partial batch remains in the file. Readers take it for damage or for an
-	// append that was never acknowledged. The same call may be tried again.
-	ErrFragment = driver.ErrFragment
-	// ErrReadOnly reports that the store was opened read-only.
-	ErrReadOnly = driver.ErrReadOnly
-)
-
-// NotDurableError reports that a sync failed: the appended entries may or may
-// not survive a power cut. Unless Refused is set the entries may exist. The
-// session refuses appends until [Session.Recover] has succeeded.
-type NotDurableError = driver.NotDurableError
 
 // Open opens the store in a folder of files, which is made if it does not
 // exist (unless opts says ReadOnly). It logs a warning while an erase is unfinished,

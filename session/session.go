@@ -174,11 +174,3 @@ func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error,
 		return s.store.wrap("end turn", s.ref, err)
 	}, nil
 }
-
-// turnEnded puts the row of the session.
-func (s *Session) turnEnded(ctx context.Context) {
-	t := s.store.table.Acquire(s.ref)
-	defer s.store.table.Release(t)
-	t.PutRow(ctx, true)
-	s.store.tell(ctx, s.ref)
-}

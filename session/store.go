@@ -71,6 +71,23 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// SyncPolicy decides when an append is on stable storage, see [Options].Sync.
+// Policies are comparable.
+type SyncPolicy = driver.SyncPolicy
+
+// The policies that take no argument; [SyncInterval] is another one.
+var (
+	// SyncAlways: when the append returns. It is the zero value.
+	SyncAlways = driver.SyncAlways
+	// SyncNever: when the operating system writes it. An append survives a
+	// killed process but not a power cut.
+	SyncNever = driver.SyncNever
+)
+
+// SyncInterval is the policy that an append is on stable storage at most about d
+// after it returned.
+func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
+
 // Store is a set of sessions. It is safe for several goroutines, and several
 // processes may have one store open, each with a Store of its own.
 //

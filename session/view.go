@@ -111,3 +111,15 @@ func (v *View) readTo(entryID string) error {
 	}
 	return v.readAll()
 }
+
+// replacedTries is how often in a row a read is tried again because the
+// transcript was replaced. More often than that it has lost its place.
+const replacedTries = 4
+
+// turnEnded puts the row of the session.
+func (s *Session) turnEnded(ctx context.Context) {
+	t := s.store.table.Acquire(s.ref)
+	defer s.store.table.Release(t)
+	t.PutRow(ctx, true)
+	s.store.tell(ctx, s.ref)
+}

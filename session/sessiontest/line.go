@@ -18,7 +18,7 @@ func (c *check) id() string { return fmt.Sprintf("0198f000-0000-7000-8000-%012x"
 
 // line returns an entry as one line.
 func line(e transcript.Entry) driver.Line {
-	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	return driver.Line{ID: e.ID, Data: e.Line()}
 }
 
 // entry returns a line on its own.

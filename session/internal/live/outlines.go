@@ -1,32 +1,12 @@
 package live
 
 import (
-	"context"
-	"iter"
 	"slices"
 	"sync"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/replay"
-	"github.com/convolog/convolog/transcript"
 )
-
-// Places returns the places of entries in the history of a session by its outline, which it
-// may keep for the next call.
-func (t *Table) Places(ctx context.Context, ref driver.Ref, entryIDs []string) (map[string]rebuild.Where, error) {
-	o := t.outlines.of(ref)
-	select {
-	case o.lock <- struct{}{}:
-		defer func() { <-o.lock }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] {
-		return t.o.Driver.Scan(ctx, ref, 0, driver.Backward, keep)
-	}
-	return o.Places(sift, entryIDs)
-}
 
 // An outline is the outline of a session.
 type outline struct {

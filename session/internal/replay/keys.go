@@ -67,18 +67,3 @@ func (k *keys) kept() []transcript.Entry {
 	all := slices.Concat(k.held, k.last)
 	return all[max(0, len(all)-keptKeys):]
 }
-
-// HasKey reports whether a batch with an idempotency key was read, or is held.
-func (r *Reader) HasKey(key string) bool { return r.keys.has(key) }
-
-// AddKey notes that a batch with a key begins at or after a cursor.
-func (r *Reader) AddKey(key string, at driver.Cursor) { r.keys.put(key, at) }
-
-// PlaceOf returns a cursor at or before the batch of a key, and the key if it is only held.
-func (r *Reader) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) {
-	at, known := r.keys.places[maphash.String(keySeed, key)]
-	if !known {
-		held = r.keys.find(key)
-	}
-	return at, held
-}

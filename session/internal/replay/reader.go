@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
@@ -24,13 +25,11 @@ type Reader struct {
 	Next   driver.Cursor       // after the last record that was read
 	Damage []transcript.Damage // in the lines that were read
 
-	opts       *Options
-	batcher    transcript.Batcher
-	from       driver.Cursor // where the history begins; 0 if all lines were read
-	row        driver.Row    // without Size, Turns and TokenEstimate: see describe
-	counted    driver.Cursor // the index counted the lines before it
-	version    int           // of the format, from the header
-	copiedLeft int           // how many of the next lines were copied from another session
+	opts    *Options
+	batcher transcript.Batcher
+	from    driver.Cursor // where the history begins; 0 if all lines were read
+	summary
+	counted driver.Cursor // the index counted the lines before it
 
 	// statuses holds the statuses of calls that have a tool_status line; it may be
 	// nil.
@@ -317,3 +316,79 @@ func (r *Reader) noteStatuses(b transcript.Batch) {
 		}
 	}
 }
+
+// HasKey reports whether a batch with an idempotency key was read, or is held.
+func (r *Reader) HasKey(key string) bool { return r.keys.has(key) }
+
+// AddKey notes that a batch with a key begins at or after a cursor.
+func (r *Reader) AddKey(key string, at driver.Cursor) { r.keys.put(key, at) }
+
+// PlaceOf returns a cursor at or before the batch of a key, and the key if it is only held.
+func (r *Reader) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) {
+	at, known := r.keys.places[maphash.String(keySeed, key)]
+	if !known {
+		held = r.keys.find(key)
+	}
+	return at, held
+}
+
+// Row makes the row of a session from its transcript. Known holds for the lines before
+// known.Size: of those only the ones that the history needs are read.
+func Row(known driver.Row, scan Scan, opts *Options) (driver.Row, error) {
+	r, err := readOf(known, scan, opts)
+	if err != nil {
+		return known, err
+	}
+	row, err := r.Row(scan)
+	if err != nil {
+		return known, err
+	}
+	return row, nil
+}
+
+// readOf reads the lines that the history of a session needs, up to the end of a scan.
+func readOf(known driver.Row, scan Scan, opts *Options) (*Reader, error) {
+	r := New(opts)
+	err := r.begin(scan, known, false)
+	if err == nil {
+		err = r.add(r.batcher.Break())
+	}
+	return &r, err
+}
+
+// NewRow makes the row of a session that is not in the store yet from its entries, the
+// header first.
+func NewRow(agent string, entries []transcript.Entry, opts *Options) (driver.Row, error) {
+	r := New(opts)
+	r.row = driver.Row{ID: entries[0].ID, Agent: agent}
+	r.Fold = rebuild.New(&rebuild.Options{Summary: opts.Summary})
+	for i, e := range entries {
+		if err := r.take(transcript.Record{Offset: int64(i), End: int64(i) + 1, Entry: e}); err != nil {
+			return r.row, err
+		}
+	}
+	if err := r.add(r.batcher.Break()); err != nil {
+		return r.row, err
+	}
+	return r.Row(nil)
+}
+
+// Row returns the row of the lines up to Next. It reads the lines that the row lacks, and
+// counts the tokens added since the last time.
+func (r *Reader) Row(scan Scan) (driver.Row, error) {
+	if err := r.fill(scan); err != nil {
+		return driver.Row{}, err
+	}
+	row := r.row
+	row.Size, row.Turns, row.TokenEstimate = int64(r.Next), r.Fold.Turns(), r.stored.Count(r.Fold)
+	return row, nil
+}
+
+// Filled reports whether the row has every line up to Next.
+func (r *Reader) Filled() bool { return r.counted >= r.from }
+
+// Owner returns the owner in the header.
+func (r *Reader) Owner() string { return r.row.Owner }
+
+// Rev returns the rev in the header.
+func (r *Reader) Rev() int { return r.row.Rev }

@@ -12,73 +12,6 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Job is one append on its way, and its place in a queue. The caller sets the exported
-// fields but Done.
-type Job struct {
-	Ctx   context.Context //nolint:containedctx // of the call, which waits for the job
-	Owner string          // of the scope that appends, or empty
-	At    time.Time       // of the entries
-	Idem  string          // idempotency key, or empty
-
-	// Entries are the lines to write. Decide, if not nil, validates or makes them over the
-	// session as it stands, with its lock held; an error is the result of the job. Build, if
-	// not nil, is called after it without a lock. Both may be called several times.
-	Entries []transcript.Entry
-	Decide  func(ctx context.Context) error
-	Build   func() error
-	Rev     int // of the session that Decide must find; [AnyRev] is the one it finds first
-
-	// Foreign marks entries that were made elsewhere. They may be several batches or a
-	// part of one, so the next read takes them from the transcript. They are written
-	// if all lines after the cursor After only make the session current.
-	Foreign bool
-	After   driver.Cursor
-
-	Done Result
-
-	alone bool      // no other job is written with it
-	leads chan bool // ends the wait of the job: it must be written, or was written with another one
-	self  [1]*Job   // room for the group of a job that is written alone
-}
-
-// AnyRev is the rev of an operation that begins with its first Decide.
-const AnyRev = -1
-
-// A Result is the outcome of a job.
-type Result struct {
-	driver.Result
-	Err   error
-	Hit   bool // the idempotency key is known: nothing was written
-	Bytes int  // of the lines that were written
-	Took  time.Duration
-}
-
-// The most that is written together, and the size of a job over which it is written alone,
-// so that the others do not wait for a long write.
-const (
-	maxJobs     = 128
-	maxJobBytes = 64 << 10
-)
-
-// joins reports whether a job can be written with those before it: none depends on more
-// than its idempotency key, and no key occurs twice.
-func (j *Job) joins(group []*Job) bool {
-	sameKey := func(other *Job) bool { return j.Idem != "" && other.Idem == j.Idem }
-	return len(group) < maxJobs && group[0].isSimple() && j.isSimple() && !slices.ContainsFunc(group, sameKey)
-}
-
-func (j *Job) isSimple() bool {
-	return j.Decide == nil && !j.Foreign && !j.alone && j.size() <= maxJobBytes
-}
-
-// size returns the bytes of the lines, with their line breaks.
-func (j *Job) size() (n int) {
-	for _, e := range j.Entries {
-		n += len(e.Line()) + 1
-	}
-	return n
-}
-
 // Submit writes a job in its turn and sets Done. It reports whether the job was tried: not
 // if its context ended while it waited.
 func (s *State) Submit(j *Job) bool {
@@ -284,7 +217,7 @@ func linesOf(list []driver.Line, group []*Job) []driver.Line {
 
 // LineOf returns the line of an entry for the driver.
 func LineOf(e transcript.Entry) driver.Line {
-	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	return driver.Line{ID: e.ID, Data: e.Line()}
 }
 
 // appended records an append of this process that has succeeded. It reports
