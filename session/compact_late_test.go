@@ -121,7 +121,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	// A hide of a part that is summarised is one, too, and the error names it.
 	late.n = 0
 	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+		if bytes.HasPrefix(lines[0].Data, []byte(`{"type":"compaction"`)) && late.n < 1 {
 			late.n++
 			h, err := s2.History(t.Context())
 			require.NoError(t, err)
