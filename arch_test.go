@@ -71,9 +71,12 @@ var imports = map[string][]string{
 		"internal/checksum", "internal/filelog", "internal/filename", "internal/imagesize", "internal/jsontext", "internal/quote", "rebuild", "session", "session/driver", "transcript",
 	},
 	"session/blobs/blobstest": {"session", "session/blobs"},
+	// What the lines of one session say, and the sessions that a process has in memory.
+	"session/internal/replay": {"compact", "internal/checksum", "internal/jsontext", "internal/title", "rebuild", "session/driver", "transcript", "transcript/tokens"},
+	"session/internal/live":   {"rebuild", "session/driver", "session/internal/replay", "transcript"},
 	"session": {
-		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "internal/jsontext", "internal/title", "internal/words", "rebuild",
-		"session/driver", "transcript", "transcript/redact", "transcript/tokens",
+		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "rebuild", "session/driver", "session/internal/live",
+		"session/internal/replay", "transcript", "transcript/redact", "transcript/tokens",
 	},
 	"session/retain": {"session"},
 	"session/erase":  {"compact", "rebuild", "session", "transcript"},
@@ -378,7 +381,7 @@ func checkHiddenInput(all []source) (findings []string) {
 }
 
 // compilesOne has one small pattern, which costs less than to put it off.
-const compilesOne = "session/learned.go"
+const compilesOne = "session/internal/replay/learned.go"
 
 func checkStartCost(all []source) (findings []string) {
 	for _, s := range all {

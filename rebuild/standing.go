@@ -1,7 +1,6 @@
 package rebuild
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -56,15 +55,12 @@ func (s *Standing) add(b transcript.Batch) {
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		id := cmp.Or(e.Of, e.ID)
 		switch body := e.Body.(type) {
 		case transcript.Header:
 			s.restore(body.Standing)
 			s.copied = body.Base.Lines
 		case transcript.Queued:
-			if s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == id }); !body.Off {
-				s.Queued = append(s.Queued, Queued{id, e.Time, body.Message()})
-			}
+			s.Queued = append(without(s.Queued, func(q Queued) bool { return q.Entry == e.ID }), Queued{e.ID, e.Time, body.Message()})
 		case transcript.MessageLine:
 			if body.Queued != "" {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
@@ -88,7 +84,7 @@ func (s *Standing) add(b transcript.Batch) {
 			case open:
 				s.Draft.Text = s.Draft.Text[:min(body.At, len(s.Draft.Text))] + body.Text
 			default:
-				s.Draft = Draft{id, body}
+				s.Draft = Draft{e.ID, body}
 			}
 		case transcript.Pin:
 			s.Pins = without(s.Pins, func(p transcript.Carried) bool { return p.Entry == body.Entry })
@@ -96,7 +92,7 @@ func (s *Standing) add(b transcript.Batch) {
 				s.Pins = append(s.Pins, transcript.Carried{Entry: body.Entry, Text: body.Text})
 			}
 		case transcript.Value:
-			s.set(id, e.Time, body)
+			s.set(e.ID, e.Time, body)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestStandingAfterACutCompaction(t *testing.T) {
 	add(0, transcript.Dequeued(transcript.UserText("q"), want.Queued[0].Entry), transcript.Pin{Entry: "e1", Off: true}, transcript.Value{Name: "s"})
 	entries, err = transcript.NewBatch(testTime, func() string { return "answer" }, transcript.AssistantText("draft"))
 	require.NoError(t, err)
-	entries, err = transcript.WithIdem(entries, "k", "h")
+	entries, err = transcript.WithIdem(entries, "k")
 	require.NoError(t, err)
 	require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: true}))
 	got := f.Standing()

@@ -3,18 +3,13 @@ package session
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/live"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -71,106 +66,81 @@ type Appended struct {
 // step, also against other processes.
 func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (Appended, error) {
 	const op = "append"
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
+	t := s.store.table.Acquire(s.ref)
+	defer s.store.table.Release(t)
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items: nothing was written"))
 	}
-	j, _ := jobPool.Get().(*job)
-	*j = job{ctx: ctx, rev: anyRev, write: write{at: s.store.opts.Now(), newID: newID, idem: cond.Idem, items: items}}
+	j, _ := jobPool.Get().(*live.Job)
+	*j = live.Job{Ctx: ctx, Owner: s.store.owner, At: s.store.opts.Now(), Idem: cond.Idem, Rev: live.AnyRev}
 	defer jobPool.Put(j)
-	if err := s.build(ctx, &j.write); err != nil {
+	entries, err := s.build(ctx, j.At, newID, items)
+	if err == nil && j.Idem != "" {
+		entries, err = transcript.WithIdem(entries, j.Idem)
+	}
+	if err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
-	if cond.Head != "" || cond.Empty || slices.ContainsFunc(j.entries, depends) {
-		j.decide = func(v *View) error { return v.admit(cond, j.entries) }
+	if j.Entries = entries; cond.Head != "" || cond.Empty || slices.ContainsFunc(entries, depends) {
+		j.Decide = func(ctx context.Context) error { return (&View{s: s, t: t, ctx: ctx}).admit(cond, entries) }
 	}
 	for tries := 1; ; tries++ {
-		done := s.submit(op, t, j)
+		err := s.submit(op, t, j)
 		switch {
-		case done.err != nil:
-			return Appended{}, done.err
-		case !done.hit:
-			return Appended{IDs: j.ids()}, nil
+		case err != nil:
+			return Appended{}, err
+		case !j.Done.Hit:
+			return Appended{IDs: idsOf(j.Entries)}, nil
 		}
-		ids, err := s.repeated(ctx, t, &j.write)
+		ids, err := s.repeated(ctx, t, entries[0])
 		switch {
 		case err == nil:
 			return Appended{IDs: ids, Repeated: true, Rewound: !s.live(ctx, ids)}, nil
 		case !errors.Is(err, errNotThere) || tries == replacedTries:
 			return Appended{}, s.store.wrap(op, s.ref, err)
 		}
-		t.stale.Store(true)
+		t.Forget()
 	}
 }
+
+var jobPool = sync.Pool{New: func() any { return new(live.Job) }}
 
 // errNotThere reports that a batch is not where its idempotency key was read.
 var errNotThere = errors.New("the batch of the idempotency key is no longer there")
 
-// repeated returns the IDs of the entries that were appended under the key of a write.
+// repeated returns the IDs of the entries that were appended under the key of an entry, and
+// [ErrIdemMismatch] if they were others.
 // They are on stable storage, if the store syncs. It reads them, because a place in memory
 // does not prove that the lines survived a failed sync.
-func (s *Session) repeated(ctx context.Context, t *state, w *write) (ids []string, err error) {
+func (s *Session) repeated(ctx context.Context, t *live.State, retry transcript.Entry) (ids []string, err error) {
 	if s.store.opts.Sync != SyncNever {
-		if err := t.store.drv.Flush(ctx, s.ref, false); err != nil {
+		if err := s.store.drv.Flush(ctx, s.ref, false); err != nil {
 			return nil, err
 		}
 	}
-	at, held := t.placeOf(w.idem)
-	for b, err := range transcript.Batches(t.scan(ctx)(at, driver.Forward)) {
+	at, held := t.PlaceOf(retry.Idem)
+	for b, err := range transcript.Batches(t.Scan(ctx)(at, driver.Forward)) {
 		if err != nil {
 			return nil, err
 		}
-		if first := b.Entries[0]; first.Idem != w.idem || held != nil && first.ID != held.ID || !b.Complete {
+		if first := b.Entries[0]; first.Idem != retry.Idem || held != nil && first.ID != held.ID || !b.Complete {
 			continue
 		}
-		for _, e := range b.Entries {
-			ids = append(ids, e.ID)
-		}
-		return ids, w.fits(b.Entries[0])
+		return idsOf(b.Entries), fits(b.Entries[0], retry)
 	}
 	if held != nil { // a fork holds the key without the lines, or they are damaged
-		return []string{held.ID}, w.fits(*held)
+		return []string{held.ID}, fits(*held, retry)
 	}
 	return nil, errNotThere
 }
 
-// fits returns [ErrIdemMismatch] unless the write equals the batch that begins with first,
+// fits returns [ErrIdemMismatch] unless the batch that begins with first equals its retry,
 // apart from erased words.
-func (w *write) fits(first transcript.Entry) error {
-	if first.IdemHash != w.hash && first.IdemHash != transcript.ErasedHash {
+func fits(first, retry transcript.Entry) error {
+	if first.IdemHash != retry.IdemHash && first.IdemHash != transcript.ErasedHash {
 		return ErrIdemMismatch
 	}
 	return nil
-}
-
-// placeOf returns a place at or before the batch of a key, and the key if it is only held.
-func (s *state) placeOf(key string) (at driver.Cursor, held *transcript.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, known := s.keys.places[maphash.String(keySeed, key)]
-	if !known {
-		held = s.keys.find(key)
-	}
-	return at, held
-}
-
-// lastID is when the last ID was made, in 4,096ths of a millisecond.
-var lastID struct {
-	sync.Mutex
-	at uint64
-}
-
-// newID returns a UUID of version 7, greater than all that it has returned before.
-func newID() string {
-	var id uuid.UUID
-	_, _ = rand.Read(id[:]) // never fails
-	lastID.Lock()
-	lastID.at = max(uint64(time.Now().UnixMicro())<<12/1000, lastID.at+1)
-	binary.BigEndian.PutUint64(id[:], lastID.at>>12<<16|7<<12|lastID.at&0xfff)
-	lastID.Unlock()
-	id[8] = id[8]&0x3f | 0x80
-	return id.String()
 }
 
 // depends reports whether an entry may only be appended if the session has others:
@@ -199,7 +169,7 @@ func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 	for _, e := range entries {
 		switch b := e.Body.(type) {
 		case transcript.ToolStatus:
-			was := cmp.Or(said[b.CallID], v.t.statuses[b.CallID])
+			was := cmp.Or(said[b.CallID], v.t.Status(b.CallID))
 			if !follows(was, b.Status) {
 				return fmt.Errorf("%w: the call %s is %s, which %s cannot follow: nothing was written", ErrConflict, b.CallID, was, b.Status)
 			}

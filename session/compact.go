@@ -6,15 +6,35 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/live"
+	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Why nothing is done though a compaction is due, or asked for by a guard.
+const (
+	// TooSoon: the additions since the last compaction are less than a fifth of
+	// the window, so that the next one would gain little and cost as much.
+	//
+	// They are counted with the counter of the store: the present history, less its
+	// size after that compaction. The window is the smallest window of the trigger,
+	// of the calibration of the model in use and of the guard. Without any, it is
+	// the limit of the trigger.
+	//
+	// AfterTurn makes no compaction that is too soon. Other compactions may
+	// come sooner: by [Session.Compact]; and by [Session.CompactFor] if they
+	// gain a fifth of the window, or if the provider has refused a request. A
+	// compaction that a rewind has taken back does not count, as the history is
+	// as large as before it.
+	TooSoon compact.Reason = "too soon after the last compaction: less than a fifth of the window has come in since"
+	// CoolingDown: three summaries or more have failed in a row, and less than
+	// a fifth of the window has come in since the last of them.
+	CoolingDown compact.Reason = "cooling down: the summarizer has failed three times in a row, and less than a fifth of the window has come in since"
 )
 
 // Compacted is what [Session.Compact] did.
@@ -36,8 +56,8 @@ type Compacted struct {
 // history. If the error is nil, either the compaction is committed, as durable as any
 // append, or there was nothing to do. After an error the transcript and the history are
 // unchanged: it is a [*compact.Error] if the summarizer failed or its summary was
-// refused, and matches [ErrConflict] if there was another compaction, a rewind or a hide
-// while the summary was made, or a result came in for a call without one. One compaction at a
+// refused, and matches [ErrConflict] if the part that it replaces was changed while the
+// summary was made: by another compaction, a rewind or a hide, or by the late result of a call. One compaction at a
 // time runs on a session in a process; others wait for it, and one that a summarizer or
 // an observer asks for is an error.
 //
@@ -70,25 +90,22 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	return done, errors.Join(append(errs, err)...)
 }
 
-// compactIfDue compacts if learned.go finds it due, not too soon and not cooling down.
+// compactIfDue compacts if it is due, not too soon and not cooling down.
 func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 	w := &work{Options: s.compactOptions(nil)}
 	if w.Trigger.Limit() == 0 && w.Trigger.Windows == nil {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
-	w.see = func(t *state, l learned) (cut compact.Cut, _ error) {
-		stored := t.stored.Count(t.fold) // as TokensAfter and FailedAt are
-		cut.Before = stored
-		if t.trigger.Counter != nil {
-			cut.Before = t.trigger.Count(t.fold)
-		}
-		trigger, least := l.trigger(w.Trigger), l.fifth(w.Trigger, 0)
+	w.see = func(t *live.State, l replay.Learned) (cut compact.Cut, _ error) {
+		stored, size := t.Size() // TokensAfter and FailedAt are as stored is
+		cut.Before = size
+		trigger, least := l.Trigger(w.Trigger), l.Fifth(w.Trigger, 0)
 		switch {
-		case !l.due(trigger, cut.Before):
+		case !l.Due(trigger, cut.Before):
 			cut.Nothing = compact.NotDue
-		case l.tooSoon(stored, least):
+		case l.TooSoon(stored, least):
 			cut.Nothing = TooSoon
-		case l.cooling(stored, least):
+		case l.Cooling(stored, least):
 			cut.Nothing = CoolingDown
 		}
 		return cut, nil
@@ -147,13 +164,13 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 	}
 	o.Recall = o.Recall || n.Recall
 	w, least := &work{Options: o, model: n.Model}, 0
-	w.see = func(_ *state, l learned) (compact.Cut, error) {
+	w.see = func(_ *live.State, l replay.Learned) (compact.Cut, error) {
 		w.Trigger.Threshold = 0 // does not affect the window
-		w.Window, least = cmp.Or(w.Window, smallest(n.Window, l.trigger(w.Trigger).Window)), l.fifth(w.Trigger, n.Window)
+		w.Window, least = cmp.Or(w.Window, replay.Smallest(n.Window, l.Trigger(w.Trigger).Window)), l.Fifth(w.Trigger, n.Window)
 		w.Trigger = compact.Trigger{}
 		return compact.Cut{}, nil
 	}
-	w.adjust = func(cut compact.Cut, l learned) compact.Cut {
+	w.adjust = func(cut compact.Cut, l replay.Learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
@@ -166,29 +183,18 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 		if cut.Nothing != "" {
 			return cut
 		}
-		size := countHistory(s.store.opts.Counter, w.history)
-		if !n.Refused && !standIn && l.tooSoon(size, least) && cut.Before-cut.After < least {
+		size := replay.CountHistory(s.store.opts.Counter, w.history)
+		if !n.Refused && !standIn && l.TooSoon(size, least) && cut.Before-cut.After < least {
 			cut.Nothing = TooSoon
 			return cut
 		}
-		w.unasked = !standIn && l.broken()
+		w.unasked = !standIn && l.Broken()
 		if w.standIn = standIn || w.unasked; w.standIn {
 			w.Summarizer = compact.Extractive{Counter: w.Counter}
 		}
 		return cut
 	}
 	return s.compact(ctx, w)
-}
-
-// smallest is the smallest of some windows, of which those that are not positive are not
-// known; 0 if none is.
-func smallest(windows ...int) (least int) {
-	for _, w := range windows {
-		if w > 0 && (least == 0 || w < least) {
-			least = w
-		}
-	}
-	return least
 }
 
 // compactOptions returns opts with the store's options for zero fields.
@@ -241,16 +247,15 @@ type work struct {
 	compact.Options // after look, Check refuses cuts after calls that wait for a person or were approved
 	// see, if set, is called with the state that is planned for. It may change the
 	// options, and say in the cut why nothing is to be done, before a history is made.
-	see func(*state, learned) (compact.Cut, error)
+	see func(*live.State, replay.Learned) (compact.Cut, error)
 	// adjust, if set, returns the plan to follow instead of cut. It may change the
 	// options, and report that another summarizer replaces the requested one.
-	adjust  func(cut compact.Cut, l learned) compact.Cut
+	adjust  func(cut compact.Cut, l replay.Learned) compact.Cut
 	model   string // that is called next, if a guard asks
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
 
 	history rebuild.History // that was planned for
-	base    driver.Cursor   // up to where it was read
 	rev     int             // of the session then
 }
 
@@ -263,7 +268,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		return done, err
 	}
 	defer free()
-	var l learned
+	var l replay.Learned
 	if done.Cut, l, err = s.look(ctx, op, w); err != nil {
 		return done, err
 	}
@@ -281,7 +286,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	}
 
 	began := time.Now()
-	failures := l.failures
+	failures := l.Failures
 	s.store.tell(ctx, s.ref, Event{Kind: EventCompactionStart, Cut: done.Cut, Failures: failures, StandIn: w.standIn})
 	defer func() {
 		e := Event{
@@ -307,10 +312,10 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		return done, s.store.wrap(op, s.ref, err)
 	}
 	ids, stored, err := s.update(ctx, op, w.rev, func(v *View) ([]transcript.Item, error) {
-		if !w.stands(v.t, done.Cut) {
-			return nil, fmt.Errorf("%w: while the summary was made the history was compacted or rewound, a part of it was hidden or shown, or a late result came in: nothing was written; plan again", ErrConflict)
+		if !v.t.Replaces(done.Cut, w.history) {
+			return nil, fmt.Errorf("%w: while the summary was made the part that it replaces was compacted, rewound, hidden or shown, or a late result came in: nothing was written; plan again", ErrConflict)
 		}
-		c.Standing = w.failures(v.t.learned(""))
+		c.Standing = w.failures(v.t.Learned(""))
 		return []transcript.Item{c}, nil
 	})
 	switch {
@@ -332,32 +337,31 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 	if s.store.opts.ReadOnly {
 		return ctx, nil, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
-	t := s.store.table.acquire(s.ref)
-	select {
-	case t.compacting <- struct{}{}:
-		return context.WithValue(ctx, working{s.store, s.ref}, true), func() {
-			<-t.compacting
-			s.store.table.release(t)
-		}, nil
-	case <-ctx.Done():
-		s.store.table.release(t)
-		return ctx, nil, s.store.wrap(op, s.ref, ctx.Err())
+	t := s.store.table.Acquire(s.ref)
+	end, err := t.Compact(ctx)
+	if err != nil {
+		s.store.table.Release(t)
+		return ctx, nil, s.store.wrap(op, s.ref, err)
 	}
+	return context.WithValue(ctx, working{s.store, s.ref}, true), func() {
+		end()
+		s.store.table.Release(t)
+	}, nil
 }
 
 // look reads the history to plan for, or sets the reason for no compaction in the
 // cut.
-func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
+func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l replay.Learned, err error) {
 	err = s.view(ctx, op, func(v *View) (err error) {
 		t := v.t
-		l, w.rev = t.learned(w.model), t.row.Rev
+		l, w.rev = t.Learned(w.model), t.Rev()
 		if w.see != nil {
 			cut, err = w.see(t, l)
 		}
 		if err != nil || cut.Nothing != "" {
 			return err
 		}
-		w.history, w.base = t.fold.History(), t.next
+		w.history = t.Fold.History()
 		return v.plan(&w.Options, l)
 	})
 	return cut, l, err
@@ -370,26 +374,26 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 // Check after the View.
 func (v *View) CompactOptions(opts *compact.Options) (compact.Options, error) {
 	o := v.s.compactOptions(opts)
-	err := v.plan(&o, v.t.learned(""))
+	err := v.plan(&o, v.t.Learned(""))
 	return o, err
 }
 
 // plan adds to options what the session says about its compaction.
-func (v *View) plan(o *compact.Options, l learned) error {
-	o.Trigger = l.trigger(o.Trigger)
+func (v *View) plan(o *compact.Options, l replay.Learned) error {
+	o.Trigger = l.Trigger(o.Trigger)
 	o.Room = cmp.Or(o.Room, o.Trigger.Room())
 	pins := slices.Concat(o.Pins, v.Fold().Standing().Pins)
-	where, err := v.where(entriesOf(pins))
+	where, err := v.where(replay.EntriesOf(pins))
 	if err != nil {
 		return err
 	}
-	o.Pins = inForce(pins, where)
+	o.Pins = replay.InForce(pins, where)
 	for _, p := range o.Pins { // they are carried whole
 		if o.Room > 0 {
 			o.Room = max(o.Room-o.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
 		}
 	}
-	first, check := firstWaiting(v.Fold()), o.Check
+	first, check := replay.FirstWaiting(v.Fold()), o.Check
 	o.Check = func(c compact.Cut) bool { return c.At <= first && check(c) }
 	return nil
 }
@@ -400,91 +404,54 @@ type working struct {
 	ref   Ref
 }
 
-// stands reports whether the replaced part of a cut is unchanged since the plan. The
-// caller holds t.mu.
-func (w *work) stands(t *state, cut compact.Cut) bool {
-	now := t.fold.History().Messages
-	return t.moved <= w.base && cut.At <= len(now) && slices.Equal(places(now[:cut.At]), places(w.history.Messages[:cut.At]))
-}
-
-// complete fills in the compaction among items, if there is one, and also returns it. The
-// system prompt and the tools go before it.
-func (v *View) complete(items []transcript.Item) ([]transcript.Item, *transcript.Compaction, error) {
-	i := slices.IndexFunc(items, func(item transcript.Item) bool { _, ok := item.(transcript.Compaction); return ok })
-	if i < 0 {
-		return items, nil, nil
-	}
-	c, _ := items[i].(transcript.Compaction)
-	if !v.t.measure(&c) {
-		return nil, nil, fmt.Errorf("the compaction does not keep exactly the messages from entry %q on, or replaces messages that it has not read: %w", c.FirstKept, ErrConflict)
-	}
-	kept := sync.OnceValue(func() map[string]bool {
-		entries := map[string]bool{}
-		after, _ := v.Fold().Preview(c)
-		for _, p := range places(after.Messages) {
-			entries[p.entry] = true
-		}
-		return entries
+// keeps reports whether the fold would keep exactly the kept part of a cut of
+// the present history.
+func (s *Session) keeps(c compact.Cut) (ok bool) {
+	t := s.store.table.Acquire(s.ref)
+	defer s.store.table.Release(t)
+	_ = t.Do(func() error { // reads nothing, so it cannot fail
+		ok = t.Fold != nil && t.Keeps(c) // else it was forgotten, and so is the planned history
+		return nil
 	})
-	keeps := func(entry string) bool { return kept()[entry] }
-	c.Standing = slices.Concat([]transcript.Entry{}, v.t.keys.kept(), v.t.learned("").carried(c, keeps), v.Fold().Standing().Entries())
-	return slices.Concat(items[:i], v.Fold().Prompts(), []transcript.Item{c}, items[i+1:]), &c, nil
+	return ok
 }
 
-// measure sets the numbers of a compaction that is to be appended now. It reports whether
-// the compaction keeps the end of the history as it is, and has read the rest: a result that
-// came in late for a call that it replaces is neither. The caller holds s.mu.
-func (s *state) measure(c *transcript.Compaction) bool {
-	after, turns := s.fold.Preview(*c)
-	now, kept := s.fold.History().Messages, places(after.Messages)
-	all := places(now)
-	gone := all[:max(0, len(all)-len(kept))]
-	if !slices.Equal(all[len(gone):], kept) {
-		return false
+// failures returns the record of failed summaries for a compaction: they still count
+// if the summary is not the work of the summarizer.
+func (w *work) failures(l replay.Learned) []transcript.Entry {
+	if !w.standIn {
+		return nil
 	}
-	batches := map[string]int{}
-	for _, m := range now {
-		for _, o := range m.Origins {
-			batches[o.Entry] = o.Batch
-		}
+	if w.unasked {
+		l.Failures++
 	}
-	unread := func(p place) bool { // a cut may part the messages of one append
-		n := batches[p.entry]
-		return n > batches[c.CoversTo] && n != batches[c.FirstKept] && !slices.Contains(c.Read, p.entry)
-	}
-	if slices.ContainsFunc(gone, unread) {
-		return false
-	}
-	c.TurnsBefore = max(0, s.fold.Turns()-turns)
-	c.TokensBefore = s.stored.Count(s.fold)
-	c.TokensAfter = countHistory(s.opts.Counter, after)
-	return true
+	return []transcript.Entry{{Body: transcript.Calibration{Failures: l.Failures}}}
 }
 
-// countHistory is the count of a [rebuild.Tally] for a history.
-func countHistory(c tokens.Counter, h rebuild.History) (n int) {
-	n = c.Count(h.SystemPrompt(""), nil, nil)
-	for i := range h.Messages {
-		n += c.Count("", nil, h.Messages[i:i+1])
+// failed records a failed summary, and returns the number of failures in a row.
+// If recording fails it is only logged.
+func (s *Session) failed(ctx context.Context, h rebuild.History) (n int) {
+	size := replay.CountHistory(s.store.opts.Counter, h)
+	_, err := s.Update(context.WithoutCancel(ctx), "compact", func(v *View) ([]transcript.Item, error) {
+		n = v.t.Learned("").Failures + 1
+		return []transcript.Item{transcript.Calibration{Failures: n, FailedAt: size}}, nil
+	})
+	if err != nil {
+		n = max(n, 1)
+		s.store.opts.Logger.Warn("the failure of a summary was not noted", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
 	return n
 }
 
-// place is where a block came from.
-type place struct {
-	entry string
-	block int
-}
-
-// places lists the blocks of messages that entries hold, without the system
-// prompts, of which a compaction puts the last one at the top.
-func places(msgs []transcript.Message) (all []place) {
-	for _, m := range msgs {
-		for _, o := range m.Origins {
-			if o.Batch > 0 && o.Block != transcript.PromptEntry {
-				all = append(all, place{o.Entry, o.Block})
-			}
-		}
+// filterBody passes the texts of a body to the filters before it is measured or handed
+// to the caller and to observers, and not only when it is written.
+func filterBody[T transcript.Body](ctx context.Context, s *Session, body T) (T, error) {
+	got, err := s.store.filterWrite(ctx, s.ref, []transcript.Entry{{Body: body}})
+	if err != nil {
+		return body, err
 	}
-	return all
+	if b, ok := got[0].Body.(T); ok {
+		body = b
+	}
+	return body, nil
 }

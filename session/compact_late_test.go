@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "slow"))
 	storetest.Talk(t, s, 0, 6)
 	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+		if bytes.HasPrefix(lines[0].Data, []byte(`{"type":"compaction"`)) && late.n < 1 {
 			late.n++
 			storetest.Add(t, s2, transcript.ToolResult("slow", "AT-LAST"))
 		}
@@ -108,7 +109,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	// Another compaction in between is one, too: only one of them is committed.
 	late.n = 0
 	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+		if bytes.HasPrefix(lines[0].Data, []byte(`{"type":"compaction"`)) && late.n < 1 {
 			late.n++
 			require.NoError(t, storetest.ErrOf(s2.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(storetest.Says("theirs"))})))
 		}
@@ -120,7 +121,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	// A hide of a part that is summarised is one, too, and the error names it.
 	late.n = 0
 	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+		if bytes.HasPrefix(lines[0].Data, []byte(`{"type":"compaction"`)) && late.n < 1 {
 			late.n++
 			h, err := s2.History(t.Context())
 			require.NoError(t, err)
@@ -138,7 +139,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("next"), storetest.Answer("", "quick"))
 	late.n = -1
 	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+		if bytes.HasPrefix(lines[0].Data, []byte(`{"type":"compaction"`)) && late.n < 1 {
 			late.n++
 			storetest.Add(t, s2, transcript.UserText(fmt.Sprint("hurry ", late.n)))
 			if late.n == 0 {

@@ -3,10 +3,10 @@ package session
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/replay"
 )
 
 // Errors that callers branch on. Unless one says otherwise, nothing was
@@ -26,10 +26,30 @@ var (
 	// ErrReplaced reports that another goroutine or process deleted or replaced
 	// the session. The next call reads it anew.
 	ErrReplaced = driver.ErrReplaced
+	// ErrArchived reports that a session is archived: it can be read, and appended
+	// to after [Store.SetState] has made it [Live].
+	ErrArchived = driver.ErrArchived
+	// ErrNoEntry reports that the ID is unknown in the session.
+	ErrNoEntry = replay.ErrNoEntry
 	// ErrNewerFormat reports entries of a newer version that this one must not
 	// ignore, or must not append to.
 	ErrNewerFormat = rebuild.ErrNewerFormat
 )
+
+// Errors of the store that [Open] opens.
+var (
+	// ErrFragment reports that a write failed and could not be cut back: a
+	// partial batch remains in the file. Readers take it for damage or for an
+	// append that was never acknowledged. The same call may be tried again.
+	ErrFragment = driver.ErrFragment
+	// ErrReadOnly reports that the store was opened read-only.
+	ErrReadOnly = driver.ErrReadOnly
+)
+
+// NotDurableError reports that a sync failed: the appended entries may or may
+// not survive a power cut. Unless Refused is set the entries may exist. The
+// session refuses appends until [Session.Recover] has succeeded.
+type NotDurableError = driver.NotDurableError
 
 // Error is a failed call on a session.
 type Error struct {
@@ -55,36 +75,5 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("session: %s: %v", what, e.Err)
 }
 
-// errNotFound is the error of a scope. It hides sessions of other owners.
-var errNotFound = fmt.Errorf("there is no such session: list the sessions to see which there are: %w", fs.ErrNotExist)
-
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
-
-// wrap adds the session of an error, and the file if it is missing. With a zero ref
-// the error is about several sessions, and its parts name them.
-func (st *Store) wrap(op string, ref Ref, err error) error {
-	if err == nil {
-		return nil
-	}
-	if ref == (Ref{}) {
-		return fmt.Errorf("session: %s: %w", op, err)
-	}
-	if isGone(err) && !errors.Is(err, errNotFound) { // else it may be the session of another owner
-		st.table.forget(ref) // later lines must not mix with the old state
-	}
-	e := &Error{Op: op, Session: ref, Err: err}
-	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && st.owner == "" && !namesFile(err) && driver.CheckRef(ref) == nil {
-		e.Path = files.Path(ref)
-	}
-	return e
-}
-
-// able returns a driver as one with an ability.
-func able[T any](drv driver.Driver) (T, error) {
-	a, ok := drv.(T)
-	if !ok {
-		return a, fmt.Errorf("the driver of the store lacks this ability: %w", errors.ErrUnsupported)
-	}
-	return a, nil
-}

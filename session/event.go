@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -74,42 +76,58 @@ const (
 	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or requested by a guard, and is not tried: the reason in Cut is TooSoon or CoolingDown
 )
 
-// Report gives the observer an event of a feature, and logs its error with attrs.
-func Report(ctx context.Context, s *Session, e Event, attrs ...any) {
-	s.store.opts.Logger.Warn(string(e.Kind), append([]any{"agent", s.ref.Agent, "session", s.ref.ID, "err", e.Err}, attrs...)...)
-	s.store.tell(ctx, s.ref, e)
+// An observer passes events on.
+type observer struct {
+	observe func(ctx context.Context, e Event) // nil if there is none
+
+	mu sync.Mutex // guards the field below
+	// kept are the events that the driver reports while locks are held, each with
+	// the context of the call that caused it. The next caller without a lock gives
+	// them to the observer.
+	kept []func()
+}
+
+// keep notes an event while locks may be held.
+func (o *observer) keep(ctx context.Context, e Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kept = append(o.kept, func() { o.report(ctx, e) })
 }
 
 // tell gives the observer events, after those that the driver has reported. No
 // lock is held.
-func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
-	if st.opts.Observe == nil {
+func (o *observer) tell(ctx context.Context, ref Ref, events ...Event) {
+	if o.observe == nil {
 		return
 	}
-	st.mu.Lock()
-	kept := st.kept
-	st.kept = nil
-	st.mu.Unlock()
+	o.mu.Lock()
+	kept := o.kept
+	o.kept = nil
+	o.mu.Unlock()
 	for _, report := range kept {
 		report()
 	}
 	for _, e := range events {
 		e.Session = ref
-		st.report(ctx, e)
+		o.report(ctx, e)
 	}
 }
 
-// report gives the observer an event.
-func (st *Store) report(ctx context.Context, e Event) {
+func (o *observer) report(ctx context.Context, e Event) {
 	if e.Err != nil {
 		e.Error = e.Err.Error()
 	}
-	st.opts.Observe(ctx, e)
+	o.observe(ctx, e)
 }
 
-// done ends a call: it tells the observer these events, after those of the driver, and
-// adds the session to an error.
-func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events ...Event) error {
-	st.tell(ctx, ref, events...)
-	return st.wrap(op, ref, err)
+// newsOf returns the events of damage and repairs that were found.
+func newsOf(news []replay.News) (events []Event) {
+	for _, n := range news {
+		kind := EventDamage
+		if n.Superseded > 0 {
+			kind = EventRepair
+		}
+		events = append(events, Event{Kind: kind, Damage: n.Damage, Superseded: n.Superseded})
+	}
+	return events
 }

@@ -1,16 +1,13 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
 )
@@ -94,82 +91,15 @@ func copiesIn(entries []transcript.Entry) int {
 	return max(0, min(h.Base.Lines, len(entries)-1))
 }
 
-// FilterWrite returns entries of one append as [Session.Append] would store them. It
-// neither stores nor modifies entries. If no filter can change their texts, it returns
-// entries itself.
-func (s *Session) FilterWrite(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
-	entries, err := s.store.filterWrite(ctx, s.ref, entries)
-	return entries, s.store.wrap("filter", s.ref, err)
-}
+// filters are those of [Options].Filters.
+type filters []Filter
 
-// FilterModel changes a history that was made from entries of the session, as
-// [Session.History] changes its own.
-func (s *Session) FilterModel(ctx context.Context, h *rebuild.History) error {
-	for _, f := range slices.Backward(s.store.opts.Filters) {
-		if f.Model == nil {
-			continue
-		}
-		if err := f.Model(ctx, s.ref, h); err != nil {
-			return s.store.wrap("filter", s.ref, err)
-		}
-	}
-	return nil
-}
-
-// FilterExport returns entries of the session for other programs: every program that
-// passes entries on should call it, as package exchange does. They are whole appends,
-// or whole answers. It does not modify entries.
-func (s *Session) FilterExport(ctx context.Context, entries []transcript.Entry) (_ []transcript.Entry, err error) {
-	for _, f := range slices.Backward(s.store.opts.Filters) {
-		if entries, err = filtered(ctx, s.ref, entries, f.Export); err != nil {
-			return nil, s.store.wrap("filter", s.ref, err)
-		}
-	}
-	return entries, nil
-}
-
-// maskedNote is a session that exists if the store masks texts.
-var maskedNote = Ref{Agent: "_settings", ID: "masked"}
-
-func (st *Store) masks() bool {
-	return slices.ContainsFunc(st.opts.Filters, func(f Filter) bool { return f.masks })
-}
-
-// keepMasking adds the ready hook to the filters if the store masks and the options do not.
-// If that is unknown it masks: a mask can be explained, a stored password not recalled.
-func (st *Store) keepMasking() {
-	if st.masks() {
-		return
-	}
-	if _, err := st.drv.Get(context.Background(), maskedNote); !errors.Is(err, fs.ErrNotExist) {
-		st.opts.Filters = slices.Concat([]Filter{Redact(redact.Secrets)}, st.opts.Filters)
-		st.opts.Logger.Warn("the store masks secrets and the options lack session.Redact: redact.Secrets masks them", "err", err)
-	}
-}
-
-// noteMasking records that the store masks, before the first masked entry is written.
-func (st *Store) noteMasking(ctx context.Context) error {
-	if st.noted.Load() || !st.masks() {
-		return nil
-	}
-	unscoped := &Store{shared: st.shared}
-	_, err := unscoped.Create(ctx, Key{Agent: maskedNote.Agent}, &CreateOptions{ID: maskedNote.ID})
-	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrReadOnly) {
-		return err
-	}
-	st.noted.Store(true)
-	return nil
-}
-
-// filterWrite passes entries to the filters before they are written.
-func (st *Store) filterWrite(ctx context.Context, ref Ref, entries []transcript.Entry) (_ []transcript.Entry, err error) {
+// write passes entries to the filters before they are written.
+func (all filters) write(ctx context.Context, ref Ref, entries []transcript.Entry) (_ []transcript.Entry, err error) {
 	if ofLibrary(ref.Agent) {
 		return entries, nil
 	}
-	if err := st.noteMasking(ctx); err != nil {
-		return nil, err
-	}
-	for _, f := range st.opts.Filters {
+	for _, f := range all {
 		if entries, err = filtered(ctx, ref, entries, f.Write); err != nil {
 			return nil, err
 		}
@@ -197,90 +127,22 @@ func filtered(
 	return out, err
 }
 
-// filterBody passes the texts of a body to the filters before it is measured or handed
-// to the caller and to observers, and not only when it is written.
-func filterBody[T transcript.Body](ctx context.Context, s *Session, body T) (T, error) {
-	got, err := s.store.filterWrite(ctx, s.ref, []transcript.Entry{{Body: body}})
-	if err != nil {
-		return body, err
-	}
-	if b, ok := got[0].Body.(T); ok {
-		body = b
-	}
-	return body, nil
-}
-
-// filterNew calls create with the entries of a new session, the header first, as the
-// filters let them be written.
-func (st *Store) filterNew(
-	ctx context.Context, ref Ref, entries []transcript.Entry, create func(entries []transcript.Entry) (driver.Row, error),
-) (row driver.Row, err error) {
-	if len(st.opts.Filters) == 0 {
-		return create(entries)
-	}
-	if _, err := st.drv.Get(ctx, ref); err == nil {
-		return row, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
-	}
-	// The caller may give up while the filters work. Their context ends with the call,
-	// however, once they have done it.
-	making, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	stop := context.AfterFunc(ctx, end)
-	out, err := st.filterWrite(making, ref, entries)
-	if !stop() {
-		err = cmp.Or(ctx.Err(), err)
-	}
-	if err == nil {
-		own := 1 + copiesIn(entries)
-		row, err = create(slices.Concat(out[:1], entries[1:own], out[own:]))
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		err = errors.Join(err, st.sweepDeleted(context.WithoutCancel(ctx), ref))
-	}
-	return row, err
+// mask reports whether a filter is of [Redact].
+func (all filters) mask() bool {
+	return slices.ContainsFunc(all, func(f Filter) bool { return f.masks })
 }
 
 // sweeps reports whether a filter keeps anything elsewhere.
-func (st *Store) sweeps() bool {
-	return slices.ContainsFunc(st.opts.Filters, func(f Filter) bool { return f.Sweep != nil })
+func (all filters) sweeps() bool {
+	return slices.ContainsFunc(all, func(f Filter) bool { return f.Sweep != nil })
 }
 
-func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
-	if !st.sweeps() {
-		return nil
-	}
-	none := func(func(transcript.Entry, error) bool) {}
-	for _, ref := range refs {
-		if _, getErr := st.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
-			err = errors.Join(err, st.sweep(ctx, ref, none))
-		}
-	}
-	return err
-}
-
-func (st *Store) sweep(ctx context.Context, ref Ref, left iter.Seq2[transcript.Entry, error]) (err error) {
-	for _, f := range st.opts.Filters {
+// sweep has the filters remove what the entries that are left do not need.
+func (all filters) sweep(ctx context.Context, ref Ref, left iter.Seq2[transcript.Entry, error]) (err error) {
+	for _, f := range all {
 		if f.Sweep != nil {
 			err = errors.Join(err, f.Sweep(ctx, ref, left))
 		}
 	}
-	return err
-}
-
-// sweepErased has the filters remove what the lines of the session do not need any more,
-// while no other call can append to it.
-func (s *Session) sweepErased(ctx context.Context) error {
-	if !s.store.sweeps() {
-		return nil
-	}
-	_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Anywhere, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
-		return nil, s.store.sweep(ctx, s.ref, func(yield func(transcript.Entry, error) bool) {
-			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward, nil) {
-				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
-					return
-				}
-			}
-		})
-	})
 	return err
 }

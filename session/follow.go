@@ -9,12 +9,10 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/live"
+	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
 )
-
-// ErrNoEntry reports that the ID is unknown in the session. Nothing was
-// written.
-var ErrNoEntry = errors.New("there is no such entry in the session: use an ID that Entries, Follow or Append gives")
 
 // Follow yields the entries after the entry with the ID after, in the order of
 // their lines, and then each new one as anyone appends it, in this process or
@@ -43,7 +41,7 @@ func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript
 
 func (s *Session) following(ctx context.Context, op, after string, waits bool) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
-		f := follower{s: s, ctx: ctx, scan: s.store.scan(ctx, s.ref), yield: yield, after: after}
+		f := follower{s: s, ctx: ctx, scan: live.ScanOf(ctx, s.store.drv, s.ref), yield: yield, after: after}
 		if err := f.run(waits); err != nil && !f.stopped {
 			yield(transcript.Entry{}, s.store.wrap(op, s.ref, err))
 		}
@@ -54,7 +52,7 @@ func (s *Session) following(ctx context.Context, op, after string, waits bool) i
 type follower struct {
 	s       *Session
 	ctx     context.Context //nolint:containedctx // the loop's
-	scan    scan
+	scan    replay.Scan
 	yield   func(transcript.Entry, error) bool
 	stopped bool // the loop was left
 
@@ -92,9 +90,9 @@ func (f *follower) run(waits bool) error {
 func (f *follower) begin() (err error) {
 	for range replacedTries {
 		if f.first, err = f.firstLine(); err == nil && f.after != "" {
-			var p located
-			p, err = locate(f.scan, f.after)
-			f.next, f.at = p.start, p.at
+			var p replay.Place
+			p, err = replay.Locate(f.scan, f.after)
+			f.next, f.at = p.Start, p.At
 		}
 		if !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
 			break
@@ -102,10 +100,6 @@ func (f *follower) begin() (err error) {
 	}
 	return err
 }
-
-// replacedTries is how often in a row a read is tried again because the
-// transcript was replaced. More often than that it has lost its place.
-const replacedTries = 4
 
 func (f *follower) firstLine() (string, error) {
 	for rec, err := range f.scan(0, driver.Forward) {
@@ -200,7 +194,7 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 		case i >= 0:
 			f.after, entries = "", entries[i+1:]
 		case rec.Offset > f.at: // it was part of a write that failed
-			return noEntry(f.after)
+			return replay.NoEntry(f.after)
 		default:
 			return nil
 		}
@@ -221,5 +215,3 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 func indexOf(entries []transcript.Entry, id string) int {
 	return slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == id })
 }
-
-func noEntry(id string) error { return fmt.Errorf("entry %q: %w", id, ErrNoEntry) }

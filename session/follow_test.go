@@ -336,17 +336,3 @@ func TestStoreFollowSlow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, s.Ref(), ref)
 }
-
-// A line that ends a queued text is no repeat of it.
-func TestFollowSeesWhatEnds(t *testing.T) {
-	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
-		defer storetest.Close(t, st)
-		s := storetest.Load(t, st, storetest.CLI)
-		id := storetest.Add(t, s, transcript.Queued{Content: transcript.UserText("later").Content})[0]
-		off := storetest.Add(t, s, transcript.Repeat(transcript.Queued{Off: true}, id))
-		p, err := s.Pending(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, p.Queued)
-		follow(t, s, s.Ref().ID).want(id, off[0])
-	})
-}

@@ -2,10 +2,10 @@ package session
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +59,17 @@ type Info struct {
 // have reported them. Rewound answers count, and so do cut ones.
 type Usage map[string]driver.Usage
 
+// A State of a session is live, expired or archived.
+type State string
+
+// The states.
+const (
+	Live     State = ""         // neither archived nor expired
+	Archived State = "archived" // by [Store.SetState]
+	Expired  State = "expired"  // its TTL is over, and it is not archived
+	AnyState State = "any"      // only in [ListOptions]: all of them
+)
+
 func infoOf(row driver.Row, now func() time.Time) Info {
 	return Info{
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
@@ -69,14 +80,37 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 	}
 }
 
-// Info describes the session as it stands. After an index was lost it reads the whole
-// transcript, once.
-func (s *Session) Info(ctx context.Context) (info Info, err error) {
-	err = s.View(ctx, func(v *View) error {
-		info, err = v.Info()
-		return err
-	})
-	return info, err
+// expires returns when a TTL is over that counts from the last user message, or
+// else from the creation. The zero time is never.
+func expires(row driver.Row, ttl time.Duration) time.Time {
+	switch {
+	case ttl <= 0:
+		return time.Time{}
+	case row.LastUserAt.Before(row.CreatedAt): // zero, or a clock was corrected
+		return row.CreatedAt.Add(ttl)
+	}
+	return row.LastUserAt.Add(ttl)
+}
+
+// ttlOf returns the TTL of a row. Negative ones, and ones too long for a Duration,
+// centuries, are ignored.
+func ttlOf(row driver.Row) time.Duration {
+	if row.TTL < 0 || row.TTL > int64(math.MaxInt64/time.Second) {
+		return 0
+	}
+	return time.Duration(row.TTL) * time.Second
+}
+
+// stateOf returns the state of a session. It reads the clock only if that
+// matters.
+func stateOf(row driver.Row, now func() time.Time) State {
+	if row.Archived {
+		return Archived
+	}
+	if over := expires(row, ttlOf(row)); !over.IsZero() && !now().Before(over) {
+		return Expired
+	}
+	return Live
 }
 
 // cursorOf prints the place of a row in a list over all agents.

@@ -2,12 +2,26 @@ package session
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/convolog/convolog/session/driver"
 )
+
+// Ref names a session: its ID is unique within its agent.
+type Ref = driver.Ref
+
+// inMain returns a reference with an agent: without one it is "main".
+func inMain(ref Ref) Ref { return Ref{Agent: cmp.Or(ref.Agent, "main"), ID: ref.ID} }
 
 // A Key names the place of a conversation: an agent, a channel and a peer.
 // Different keys never share a history.
@@ -123,4 +137,22 @@ func escapePart(s string) string {
 		}
 	}
 	return sb.String()
+}
+
+// lastID is when the last ID was made, in 4,096ths of a millisecond.
+var lastID struct {
+	sync.Mutex
+	at uint64
+}
+
+// newID returns a UUID of version 7, greater than all that it has returned before.
+func newID() string {
+	var id uuid.UUID
+	_, _ = rand.Read(id[:]) // never fails
+	lastID.Lock()
+	lastID.at = max(uint64(time.Now().UnixMicro())<<12/1000, lastID.at+1)
+	binary.BigEndian.PutUint64(id[:], lastID.at>>12<<16|7<<12|lastID.at&0xfff)
+	lastID.Unlock()
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
 }

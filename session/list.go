@@ -106,7 +106,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		}
 		return []*driver.Row{&row}, nil
 	}
-	st.putRows(ctx, opts.Agent, true)
+	st.table.PutRows(ctx, opts.Agent, true)
 	agents := []string{opts.Agent}
 	if opts.Agent == "" {
 		rows, err := st.drv.List(ctx, "", driver.Position{}, 0)

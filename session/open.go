@@ -2,53 +2,13 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/replay"
 )
-
-// SyncPolicy decides when an append is on stable storage, see [Options].Sync.
-// Policies are comparable.
-type SyncPolicy = driver.SyncPolicy
-
-// The policies that take no argument; [SyncInterval] is another one.
-var (
-	// SyncAlways: when the append returns. It is the zero value.
-	SyncAlways = driver.SyncAlways
-	// SyncNever: when the operating system writes it. An append survives a
-	// killed process but not a power cut.
-	SyncNever = driver.SyncNever
-)
-
-// SyncInterval is the policy that an append is on stable storage at most about d
-// after it returned.
-func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
-
-// Errors of the store that [Open] opens.
-var (
-	// ErrFragment reports that a write failed and could not be cut back: a
-	// partial batch remains in the file. Readers take it for damage or for an
-	// append that was never acknowledged. The same call may be tried again.
-	ErrFragment = driver.ErrFragment
-	// ErrReadOnly reports that the store was opened read-only.
-	ErrReadOnly = driver.ErrReadOnly
-)
-
-// NotDurableError reports that a sync failed: the appended entries may or may
-// not survive a power cut. Unless Refused is set the entries may exist. The
-// session refuses appends until [Session.Recover] has succeeded.
-type NotDurableError = driver.NotDurableError
-
-// namesFile reports whether an error names its file.
-func namesFile(err error) bool {
-	_, named := errors.AsType[*filelog.Error](err)
-	_, synced := errors.AsType[*NotDurableError](err)
-	return named || synced
-}
 
 // Open opens the store in a folder of files, which is made if it does not
 // exist (unless opts says ReadOnly). It logs a warning while an erase is unfinished,
@@ -58,24 +18,35 @@ func Open(dir string, opts *Options) (*Store, error) {
 	o := &st.opts
 	do := &filedriver.Options{
 		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
-		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) { return describe(row, scan, o) },
+		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
+			return st.describe(row, replay.Scan(scan))
+		},
 	}
 	if o.Observe != nil || opts != nil && opts.Logger != nil {
-		do.Observe = st.observe
+		do.Observe = st.fileEvent
 	}
 	drv, err := filedriver.Open(dir, do)
 	if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
-	st.drv = drv
-	st.keepMasking()
-	st.warn()
+	st.start(drv)
 	return st, nil
 }
 
-// observe passes on an event of a file. Locks are held, except in background
+// describe makes the row of a transcript. Its agent is unknown if the folder of the agent
+// has a hashed name.
+func (st *Store) describe(row driver.Row, scan replay.Scan) (driver.Row, error) {
+	row, err := replay.Row(row, scan, &st.lines.Options)
+	if row.Agent == "" {
+		k, _ := ParseKey(row.Key)
+		row.Agent = k.Agent
+	}
+	return row, err
+}
+
+// fileEvent passes on an event of a file. Locks are held, except in background
 // work.
-func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
+func (st *Store) fileEvent(ctx context.Context, ref Ref, e filelog.Event) {
 	event, background := Event{Session: ref}, false
 	switch e := e.(type) {
 	case filelog.Tail:
@@ -94,9 +65,7 @@ func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
 	if st.opts.Observe == nil {
 		return
 	}
-	st.mu.Lock()
-	st.kept = append(st.kept, func() { st.report(ctx, event) })
-	st.mu.Unlock()
+	st.keep(ctx, event)
 	if background { // no call of the application will report it
 		st.tell(ctx, ref)
 	}

@@ -225,7 +225,7 @@ func TestListForeignKey(t *testing.T) {
 	mem := memdriver.New(nil)
 	_, err := mem.Create(t.Context(), driver.KeyRef{Agent: "main", Owner: "o", Key: "a key of another program"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "s", Body: transcript.Header{Version: transcript.Version, Key: "a key of another program", Gen: gen}}
-		return driver.Row{ID: "s"}, driver.Line{ID: "s", Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: "s"}, driver.Line{ID: "s", Data: e.Line()}
 	})
 	require.NoError(t, err)
 	st := session.OpenDriver(mem, nil)

@@ -43,10 +43,7 @@ func (s *Session) Recover(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrArchived) {
 		return s.store.done(ctx, op, s.ref, err)
 	}
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	return s.locked(ctx, op, t, func() error {
-		t.reset() // also what the copy may have changed
-		return t.sync(ctx)
-	})
+	t := s.store.table.Acquire(s.ref)
+	defer s.store.table.Release(t)
+	return s.locked(ctx, op, t, func() error { return t.Reread(ctx) }) // also what the copy may have changed
 }

@@ -7,23 +7,9 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/live"
 	"github.com/convolog/convolog/transcript"
 )
-
-// Ref names a session: its ID is unique within its agent.
-type Ref = driver.Ref
-
-// Session is a handle on one conversation. It is safe for several goroutines,
-// is cheap and needs no Close. Handles stay good until the session is deleted
-// or the store is closed. Methods that read first read the entries that any
-// process has added since.
-type Session struct {
-	store *Store
-	ref   Ref
-}
-
-// Ref returns the name of the session.
-func (s *Session) Ref() Ref { return s.ref }
 
 // History returns the messages of the next model request: the canonical history of the
 // session, by the rules of package rebuild. The slices are the caller's; the blocks
@@ -63,6 +49,16 @@ func (s *Session) Entries(ctx context.Context, after string) iter.Seq2[transcrip
 	}
 }
 
+// Info describes the session as it stands. After an index was lost it reads the whole
+// transcript, once.
+func (s *Session) Info(ctx context.Context) (info Info, err error) {
+	err = s.View(ctx, func(v *View) error {
+		info, err = v.Info()
+		return err
+	})
+	return info, err
+}
+
 // Health is the damage in a transcript, the repairs that its history needs, and the
 // parts of requests that a service has refused.
 type Health struct {
@@ -80,7 +76,7 @@ func (s *Session) Health(ctx context.Context) (h Health, err error) {
 			return err
 		}
 		h.Repairs = v.Fold().Report()
-		h.Damage = append(h.Damage, v.t.damage...)
+		h.Damage = append(h.Damage, v.t.Damage...)
 		for _, c := range v.Fold().Standing().Calibrations {
 			if len(c.Without)+len(c.Left) > 0 || c.Unread != "" {
 				h.Refused = append(h.Refused, c)
@@ -102,6 +98,22 @@ func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 	return p, err
 }
 
+// Calibration implements the Calibrated of package guard: it returns the
+// calibration of a model at an endpoint in the entries of the session, or the
+// zero value. Compactions keep its window and its factor, and the refused parts
+// of entries that they keep.
+func (s *Session) Calibration(ctx context.Context, model, endpoint string) (c transcript.Calibration, err error) {
+	err = s.View(ctx, func(v *View) error {
+		for _, known := range v.Fold().Standing().Calibrations {
+			if known.Model == model && known.Endpoint == endpoint {
+				c = known
+			}
+		}
+		return nil
+	})
+	return c, err
+}
+
 // Rewind takes the history back to its state right after an entry. Rewound
 // entries stay in the transcript; rewinding to one of them undoes the rewind. The
 // session's own ID is the beginning.
@@ -116,7 +128,7 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 	if err == nil {
 		_, err = s.store.drv.SetCurrent(ctx, s.ref, 0, func(gen int64) driver.Line {
 			e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
-			return lineOf(s.store.withChecksum(e))
+			return live.LineOf(s.store.lines.WithChecksum(e))
 		})
 	}
 	return s.store.done(ctx, "make current", s.ref, err)
@@ -161,12 +173,4 @@ func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error,
 		s.turnEnded(context.Background())
 		return s.store.wrap("end turn", s.ref, err)
 	}, nil
-}
-
-// turnEnded puts the row of the session.
-func (s *Session) turnEnded(ctx context.Context) {
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	s.store.putRow(ctx, t, true)
-	s.store.tell(ctx, s.ref)
 }

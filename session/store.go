@@ -8,15 +8,16 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/session/internal/live"
+	"github.com/convolog/convolog/session/internal/replay"
+	"github.com/convolog/convolog/transcript/redact"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -70,6 +71,23 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// SyncPolicy decides when an append is on stable storage, see [Options].Sync.
+// Policies are comparable.
+type SyncPolicy = driver.SyncPolicy
+
+// The policies that take no argument; [SyncInterval] is another one.
+var (
+	// SyncAlways: when the append returns. It is the zero value.
+	SyncAlways = driver.SyncAlways
+	// SyncNever: when the operating system writes it. An append survives a
+	// killed process but not a power cut.
+	SyncNever = driver.SyncNever
+)
+
+// SyncInterval is the policy that an append is on stable storage at most about d
+// after it returned.
+func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
+
 // Store is a set of sessions. It is safe for several goroutines, and several
 // processes may have one store open, each with a Store of its own.
 //
@@ -83,33 +101,56 @@ type Store struct {
 
 // shared holds the state common to a Store and its scopes.
 type shared struct {
-	opts     Options
-	drv      driver.Driver
-	table    *table
-	outlines outlines
-	noted    atomic.Bool // the storage records that the store masks
-
-	mu sync.Mutex // guards the field below
-	// kept are the events that the driver reports while locks are held, each with
-	// the context of the call that caused it. The next caller without a lock gives
-	// them to the observer.
-	kept []func()
+	observer
+	opts  Options
+	lines live.Options
+	drv   driver.Driver
+	table *live.Table
+	noted atomic.Bool // the storage records that the store masks
 }
+
+// Session is a handle on one conversation. It is safe for several goroutines,
+// is cheap and needs no Close. Handles stay good until the session is deleted
+// or the store is closed. Methods that read first read the entries that any
+// process has added since.
+type Session struct {
+	store *Store
+	ref   Ref
+}
+
+// Ref returns the name of the session.
+func (s *Session) Ref() Ref { return s.ref }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
 	st := newStore(opts)
-	st.drv = drv
-	st.keepMasking()
-	st.warn()
+	st.start(drv)
 	return st
 }
 
-// warn logs that an erase is unfinished.
-func (st *Store) warn() {
+// start gives the store its driver, and logs a warning while an erase is unfinished.
+func (st *Store) start(drv driver.Driver) {
+	st.drv, st.lines.Driver = drv, drv
+	st.table = live.NewTable(&st.lines)
+	st.keepMasking()
 	plans, err := st.drv.List(context.Background(), "_erase", driver.Position{}, 1)
 	if len(plans) > 0 || err != nil {
 		st.opts.Logger.Warn("an erase is unfinished, unless a process is carrying it out: erase.Resume finishes it", "err", err)
+	}
+}
+
+// maskedNote is a session that exists if the store masks texts.
+var maskedNote = Ref{Agent: "_settings", ID: "masked"}
+
+// keepMasking adds the ready hook to the filters if the store masks and the options do not.
+// If that is unknown it masks: a mask can be explained, a stored password not recalled.
+func (st *Store) keepMasking() {
+	if filters(st.opts.Filters).mask() {
+		return
+	}
+	if _, err := st.drv.Get(context.Background(), maskedNote); !errors.Is(err, fs.ErrNotExist) {
+		st.opts.Filters = slices.Concat([]Filter{Redact(redact.Secrets)}, st.opts.Filters)
+		st.opts.Logger.Warn("the store masks secrets and the options lack session.Redact: redact.Secrets masks them", "err", err)
 	}
 }
 
@@ -121,12 +162,15 @@ func newStore(opts *Options) *Store {
 		*o = *opts
 	}
 	o.Counter = tokens.Or(o.Counter)
-	o.CachedSessions = cmp.Or(o.CachedSessions, 256)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	st.table = newTable(st)
+	st.observe = o.Observe
+	st.lines = live.Options{
+		Options:  replay.Options{Summary: o.Summary, Counter: o.Counter, Trigger: o.Compact.Counter, NoChecksum: o.NoChecksum},
+		ReadOnly: o.ReadOnly, Idle: cmp.Or(o.CachedSessions, 256), Logger: o.Logger,
+	}
 	return st
 }
 
@@ -137,41 +181,8 @@ func (st *Store) Close() error {
 	if st.owner != "" {
 		return nil
 	}
-	st.putRows(context.Background(), "", false)
+	st.table.PutRows(context.Background(), "", false)
 	return st.done(context.Background(), "close", Ref{}, st.drv.Close())
-}
-
-// Load returns the current session of a key, and makes a missing one. Two
-// goroutines or processes that load a new key get the same session. The session
-// has been read when the error is nil.
-func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
-	const op = "load"
-	var row driver.Row
-	for n := 0; n == 0 || n < loadTries && isGone(err); n++ {
-		if row, err = st.loadOrCreate(ctx, key); err != nil {
-			return nil, &Error{Op: op, Key: key.String(), Err: err}
-		}
-		s, err = st.open(ctx, op, row)
-	}
-	return s, err
-}
-
-// loadTries is how often Load looks for a session that another goroutine or process
-// has not deleted.
-const loadTries = 11
-
-func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err error) {
-	if key.isOfOne() {
-		return row, fmt.Errorf("%w: Channel and Peer must be set in %#v: Get returns a session by its ID", ErrKey, key)
-	}
-	if err := key.check(); err != nil {
-		return row, err
-	}
-	header := []transcript.Entry{st.header(key.in(), key.String(), CreateOptions{})}
-	if header, err = st.filterWrite(ctx, Ref{Agent: key.in(), ID: header[0].ID}, header); err == nil {
-		row, err = st.drv.Load(ctx, driver.KeyRef{Agent: key.in(), Owner: st.owner, Key: key.String()}, st.first(header[0]))
-	}
-	return row, err
 }
 
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
@@ -186,21 +197,14 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	return st.handle(row), nil
 }
 
-// inMain returns a reference with an agent: without one it is "main".
-func inMain(ref Ref) Ref { return Ref{Agent: cmp.Or(ref.Agent, "main"), ID: ref.ID} }
-
-// own returns err, but in a scope errNotFound for a missing row or another owner's.
-func (st *Store) own(row driver.Row, err error) error {
-	if st.owner != "" && (err == nil && row.Owner != st.owner || errors.Is(err, fs.ErrNotExist)) {
-		return errNotFound
-	}
-	return err
-}
+// own returns err, but in a scope [live.ErrNotFound] for a missing session or another
+// owner's.
+func (st *Store) own(owner string, err error) error { return live.Shown(st.owner, owner, err) }
 
 // get returns the row of a session that the store shows.
 func (st *Store) get(ctx context.Context, ref Ref) (driver.Row, error) {
 	row, err := st.drv.Get(ctx, ref)
-	return row, st.own(row, err)
+	return row, st.own(row.Owner, err)
 }
 
 // check returns an error if a scope does not show one of the sessions.
@@ -211,198 +215,51 @@ func (st *Store) check(ctx context.Context, refs ...Ref) (err error) {
 	return err
 }
 
-func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
-	s := st.handle(row)
-	err := s.view(ctx, op, func(*View) error { return nil })
-	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) { // the state was of an earlier session with the same ID
-		err = s.view(ctx, op, func(*View) error { return nil })
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// CreateOptions of [Store.Create]. Nil and zero fields are the defaults.
-type CreateOptions struct {
-	ID     string   `json:"id,omitempty"`    // of the session; empty makes a UUIDv7
-	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
-	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty means the parent's
-	Labels []string `json:"labels,omitempty"`
-	// TTL is how long after its last user message the session is [Expired], in whole
-	// seconds, rounded up; 0 is for ever. Only package session/retain removes
-	// sessions, when it is called. In JSON it is a number of nanoseconds.
-	TTL time.Duration `json:"ttl,omitempty"`
-	// Parent is the entry of the call that starts a sub-agent in the session; an
-	// empty Agent means the session's. It is recorded and not checked, unless its
-	// owner is needed: see [Info] and [ListOptions].
-	Parent transcript.Link `json:"parent,omitzero"`
-	// Aside leaves the current session of the key as it is: the new session is not
-	// current before [Session.MakeCurrent].
-	Aside bool `json:"aside,omitempty"`
-	// Header is the complete header of an imported session; the other options are
-	// ignored. Its ID, its time, its body but for version, key and gen, and its
-	// [transcript.Entry.Source] are kept. A header with a gen, or one without a gen and
-	// with Aside set, is stored line for line, and must have the key of the session: the
-	// gen decides whether the session is current. A gen that another session of the key
-	// uses gives an error that matches [fs.ErrExist].
-	Header *transcript.Entry `json:"-"`
-}
-
-// Create makes a new session and the current one of its key. The old one
-// stays; [Session.MakeCurrent] brings it back. An ID in use gives an error
-// that matches fs.ErrExist.
-//
-// A key that holds at most an Agent makes a session that is found by its ID alone: its key
-// has the ID in place of a Peer and no Channel, and [Store.Load] never returns it. If the
-// name of the Agent begins with '_', the session is for data of the library outside of all
-// conversations: only a [Store.List] that names the Agent shows it, and no Filter sees its
-// entries.
-func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
-	const op = "create"
-	var o CreateOptions
-	if opts != nil {
-		o = *opts
-	}
-	if o.ID = cmp.Or(o.ID, newID()); o.Header != nil {
-		o.ID = o.Header.ID
-	}
-	byID := key == Key{Agent: key.Agent}
-	if byID {
-		key.Peer = o.ID
-	}
-	var err error
-	if !byID || !ofLibrary(key.Agent) {
-		err = key.check()
-	}
-	var row driver.Row
-	if err == nil {
-		row, err = st.create(ctx, key.in(), key.String(), o)
-	}
-	if err != nil {
-		return nil, &Error{Op: op, Key: key.String(), Err: err}
-	}
-	return st.handle(row), nil
-}
-
 // handle returns a handle on a session. It reads nothing, so a session that exists is never
 // reported as an error.
 func (st *Store) handle(row driver.Row) *Session {
 	return &Session{store: st, ref: row.Ref()}
 }
 
-func (st *Store) create(ctx context.Context, agent, key string, o CreateOptions) (row driver.Row, err error) {
-	if o.Header != nil {
-		return st.createFrom(ctx, agent, key, o)
+// wrap adds the session of an error, and the file if it is missing. With a zero ref
+// the error is about several sessions, and its parts name them.
+func (st *Store) wrap(op string, ref Ref, err error) error {
+	if err == nil {
+		return nil
 	}
-	if _, err = o.checked(); err == nil {
-		o.Owner, err = st.ownerBy(ctx, agent, o)
+	if ref == (Ref{}) {
+		return fmt.Errorf("session: %s: %w", op, err)
 	}
-	if err != nil {
-		return row, err
+	if live.IsGone(err) {
+		st.table.Forget(ref) // later lines must not mix with the old state
 	}
-	return st.createWith(ctx, agent, st.header(agent, key, o), nil, driver.Row{Aside: o.Aside})
-}
-
-// ownerBy returns the owner of a new session, by default its parent's.
-func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (string, error) {
-	if o.Parent.Session == "" || o.Owner != "" && st.owner == "" {
-		return o.Owner, nil
-	}
-	row, err := st.get(ctx, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
-	if st.owner == "" && errors.Is(err, fs.ErrNotExist) {
-		err = nil // it may be in another store
-	}
-	return cmp.Or(o.Owner, row.Owner), err
-}
-
-// checked validates the options.
-func (o *CreateOptions) checked() (CreateOptions, error) {
-	switch {
-	case o == nil:
-		return CreateOptions{}, nil
-	case o.TTL < 0:
-		return *o, fmt.Errorf("TTL %v is negative", o.TTL)
-	case o.Parent != (transcript.Link{}):
-		if err := driver.CheckRef(Ref{Agent: cmp.Or(o.Parent.Agent, "-"), ID: o.Parent.Session}); err != nil {
-			return *o, err
+	e := &Error{Op: op, Session: ref, Err: err}
+	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && st.owner == "" && driver.CheckRef(ref) == nil {
+		if path := files.Path(ref); !strings.Contains(err.Error(), path) {
+			e.Path = path
 		}
 	}
-	for _, name := range append([]string{o.Owner}, o.Labels...) { // a line would have another one in its place
-		if !utf8.ValidString(name) {
-			return *o, fmt.Errorf("the owner or label %q is not valid UTF-8: nothing was written", name)
-		}
-	}
-	return *o, nil
+	return e
 }
 
-// header makes the header of a new session, without its gen.
-func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
-	if o.ID == "" {
-		o.ID = newID()
-	}
-	now := st.opts.Now().UTC().Truncate(time.Microsecond)
-	h := transcript.Header{Key: key, Created: now, Owner: cmp.Or(o.Owner, st.owner)}
-	if o.Title != "" {
-		h.Meta.Title = &o.Title
-	}
-	h.Meta.Labels = o.Labels
-	if h.Parent = o.Parent; h.Parent.Session != "" {
-		h.Parent.Agent, h.Parent.Lines = cmp.Or(h.Parent.Agent, agent), 0
-	}
-	if o.TTL > 0 {
-		h.Meta.TTL = new(int64((o.TTL + time.Second - 1) / time.Second))
-	}
-	return transcript.Entry{ID: o.ID, Time: now, Body: h}
+// done ends a call: it tells the observer these events, after those of the driver, and
+// adds the session to an error.
+func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events ...Event) error {
+	st.tell(ctx, ref, events...)
+	return st.wrap(op, ref, err)
 }
 
-// first returns the function that makes the first line of a session and its
-// first row.
-func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, driver.Line) {
-	h, _ := header.Body.(transcript.Header)
-	h.Version = transcript.Version
-	source, hasSource := header.Source()
-	return func(gen int64) (driver.Row, driver.Line) {
-		h.Gen = gen
-		e := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
-		if hasSource {
-			e = e.WithSource(source)
-		}
-		row := driver.Row{ID: e.ID, Owner: h.Owner, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Descent: h.Descent, Parent: h.Parent}
-		applyMeta(&row, h.Meta)
-		return row, lineOf(st.withChecksum(e))
+// able returns a driver as one with an ability.
+func able[T any](drv driver.Driver) (T, error) {
+	a, ok := drv.(T)
+	if !ok {
+		return a, fmt.Errorf("the driver of the store lacks this ability: %w", errors.ErrUnsupported)
 	}
+	return a, nil
 }
 
-// Delete removes sessions, their transcripts included. Of a key whose current
-// session is deleted, the newest one that remains becomes current. When the
-// error is nil, no stored word of the sessions remains.
-func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
-	refs = slices.Clone(refs)
-	for i, ref := range refs {
-		refs[i] = inMain(ref)
-	}
-	err := st.table.alone(ctx, sorted(refs), func() error {
-		if err := st.check(ctx, refs...); err != nil {
-			return err
-		}
-		return st.drv.Delete(ctx, driver.Anywhere, refs...)
-	})
-	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
-	if len(refs) != 1 {
-		return st.done(ctx, "delete", Ref{}, err)
-	}
-	return st.done(ctx, "delete", refs[0], err)
-}
-
-// sorted returns sessions in one order, each once.
-func sorted(refs []Ref) []Ref {
-	return slices.Compact(slices.SortedFunc(slices.Values(refs), func(a, b Ref) int {
-		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.ID, b.ID))
-	}))
-}
-
-// isGone reports whether an error means that a session no longer exists.
-func isGone(err error) bool {
-	return errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)
+// Report gives the observer an event of a feature, and logs its error with attrs.
+func Report(ctx context.Context, s *Session, e Event, attrs ...any) {
+	s.store.opts.Logger.Warn(string(e.Kind), append([]any{"agent", s.ref.Agent, "session", s.ref.ID, "err", e.Err}, attrs...)...)
+	s.store.tell(ctx, s.ref, e)
 }

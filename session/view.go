@@ -2,9 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/live"
 )
 
 // View is a session as it stands: with every line that any process has appended.
@@ -12,7 +15,7 @@ import (
 // with it, and only there.
 type View struct {
 	s   *Session
-	t   *state
+	t   *live.State
 	ctx context.Context //nolint:containedctx // of the call that the View belongs to
 }
 
@@ -29,13 +32,13 @@ func (s *Session) View(ctx context.Context, f func(v *View) error) error {
 
 // view is View for an operation.
 func (s *Session) view(ctx context.Context, op string, f func(v *View) error) error {
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
+	t := s.store.table.Acquire(s.ref)
+	defer s.store.table.Release(t)
 	return s.locked(ctx, op, t, func() error {
-		if err := t.sync(ctx); err != nil {
+		if err := t.Sync(ctx); err != nil {
 			return err
 		}
-		if err := s.store.own(t.row, nil); err != nil {
+		if err := s.store.own(t.Owner(), nil); err != nil {
 			return err
 		}
 		return f(&View{s: s, t: t, ctx: ctx})
@@ -44,39 +47,33 @@ func (s *Session) view(ctx context.Context, op string, f func(v *View) error) er
 
 // locked calls f with the lock of a state and then tells the observer about damage
 // and repairs that were found.
-func (s *Session) locked(ctx context.Context, op string, t *state, f func() error) error {
-	err := t.locked(f)
+func (s *Session) locked(ctx context.Context, op string, t *live.State, f func() error) error {
+	err := t.Do(f)
 	if err == nil && s.store.opts.Observe == nil {
 		return nil
 	}
-	return s.store.done(ctx, op, s.ref, err, t.takeNews()...)
+	return s.store.done(ctx, op, s.ref, err, newsOf(t.TakeNews())...)
 }
 
-// locked calls f with the state locked.
-func (s *state) locked(f func() error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.absorb()
-	return f()
-}
-
-// takeNews returns the damage and repairs found since the last call, even in this
-// process's appends.
-func (s *state) takeNews() []Event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.absorb()
-	news := s.news
-	s.news = nil
-	return news
+// open returns a handle on a session that it has read.
+func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
+	s := st.handle(row)
+	err := s.view(ctx, op, func(*View) error { return nil })
+	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) { // the state was of an earlier session with the same ID
+		err = s.view(ctx, op, func(*View) error { return nil })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Fold returns the fold of the lines since the last compaction, or of all lines
 // without one. It must only be read: History, Pending, Standing, Head, Turns.
-func (v *View) Fold() *rebuild.Fold { return v.t.fold }
+func (v *View) Fold() *rebuild.Fold { return v.t.Fold }
 
 // End returns the place after the last line that was read.
-func (v *View) End() int64 { return int64(v.t.next) }
+func (v *View) End() int64 { return int64(v.t.Next) }
 
 // Info describes the session. After an index was lost it reads the lines that the
 // row lacks, once.
@@ -90,10 +87,10 @@ func (v *View) Info() (Info, error) {
 
 // row returns the row of the session as it stands.
 func (v *View) row() (driver.Row, error) {
-	if err := v.t.fill(v.t.scan(v.ctx)); err != nil {
-		return driver.Row{}, err
+	row, err := v.t.Row(v.ctx)
+	if err != nil {
+		return row, err
 	}
-	row := v.t.describe()
 	current, err := v.s.store.drv.Load(v.ctx, row.KeyRef(), nil)
 	if row.Current = err == nil && current.ID == row.ID; !row.Current {
 		known, err := v.s.store.drv.Get(v.ctx, row.Ref())
@@ -104,13 +101,25 @@ func (v *View) row() (driver.Row, error) {
 
 // readAll makes sure that the fold has every line, also those before the last
 // compaction.
-func (v *View) readAll() error { return v.t.readAll(v.ctx) }
+func (v *View) readAll() error { return v.t.ReadAll(v.ctx) }
 
 // readTo makes sure that the fold includes the line of an entry, if there is
 // one.
 func (v *View) readTo(entryID string) error {
-	if v.t.fold.Has(entryID) {
+	if v.t.Fold.Has(entryID) {
 		return nil
 	}
 	return v.readAll()
+}
+
+// replacedTries is how often in a row a read is tried again because the
+// transcript was replaced. More often than that it has lost its place.
+const replacedTries = 4
+
+// turnEnded puts the row of the session.
+func (s *Session) turnEnded(ctx context.Context) {
+	t := s.store.table.Acquire(s.ref)
+	defer s.store.table.Release(t)
+	t.PutRow(ctx, true)
+	s.store.tell(ctx, s.ref)
 }

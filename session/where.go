@@ -1,18 +1,10 @@
 package session
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"iter"
-	"slices"
-	"sync"
 
-	"github.com/convolog/convolog/internal/checksum"
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/session/internal/replay"
 )
 
 // Where returns the places of entries in the history. Entries that are not in
@@ -23,11 +15,11 @@ import (
 // the next call. So it is not a method of [View]: reading a long transcript takes longer
 // than the lock of the session may be held.
 func (s *Session) Where(ctx context.Context, entryIDs ...string) (where map[string]rebuild.Where, err error) {
-	if s.store.table.has(s.ref) {
+	if s.store.table.Has(s.ref) {
 		all := false
 		err = s.View(ctx, func(v *View) error {
-			where, all = placesIn(v.t.fold, entryIDs)
-			all = all || v.t.from == 0
+			where, all = replay.PlacesIn(v.t.Fold, entryIDs)
+			all = all || v.t.Whole()
 			return nil
 		})
 		if err == nil && all {
@@ -35,255 +27,15 @@ func (s *Session) Where(ctx context.Context, entryIDs ...string) (where map[stri
 		}
 	}
 	if err = s.store.check(ctx, s.ref); err == nil {
-		where, err = s.store.places(ctx, s.ref, entryIDs)
+		where, err = s.store.table.Places(ctx, s.ref, entryIDs)
 	}
 	return where, s.store.wrap("read", s.ref, err)
 }
 
 // where is Session.Where for the owner of the lock.
 func (v *View) where(entryIDs []string) (map[string]rebuild.Where, error) {
-	if where, all := placesIn(v.t.fold, entryIDs); all || v.t.from == 0 {
+	if where, all := replay.PlacesIn(v.t.Fold, entryIDs); all || v.t.Whole() {
 		return where, nil
 	}
-	return v.s.store.places(v.ctx, v.s.ref, entryIDs)
-}
-
-// entriesOf returns the entries that pins come from.
-func entriesOf(pins []transcript.Carried) (entryIDs []string) {
-	for _, p := range pins {
-		entryIDs = append(entryIDs, p.Entry)
-	}
-	return entryIDs
-}
-
-// inForce returns the pins except of entries that a rewind has taken back or a hide
-// leaves out.
-func inForce(pins []transcript.Carried, where map[string]rebuild.Where) []transcript.Carried {
-	return slices.DeleteFunc(pins, func(p transcript.Carried) bool { w := where[p.Entry]; return w.Rewound || w.Hidden })
-}
-
-// placesIn asks a fold for the places of entries, and reports whether it holds all
-// of them.
-func placesIn(fold *rebuild.Fold, entryIDs []string) (where map[string]rebuild.Where, all bool) {
-	where = make(map[string]rebuild.Where, len(entryIDs))
-	for _, id := range entryIDs {
-		if w, ok := fold.Where(id); ok {
-			where[id] = w
-		}
-	}
-	return where, !slices.ContainsFunc(entryIDs, func(id string) bool { _, ok := where[id]; return !ok })
-}
-
-// places asks the outline of a session where entries stand.
-func (st *Store) places(ctx context.Context, ref Ref, entryIDs []string) (map[string]rebuild.Where, error) {
-	o := st.outlines.of(ref)
-	select {
-	case o.lock <- struct{}{}:
-		defer func() { <-o.lock }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	sift := func(keep driver.Keep) iter.Seq2[transcript.Record, error] {
-		return st.drv.Scan(ctx, ref, 0, driver.Backward, keep)
-	}
-	if err := o.sync(sift); err != nil {
-		o.fold = nil
-		return nil, err
-	}
-	where, _ := placesIn(o.fold, entryIDs)
-	return where, nil
-}
-
-// An outline is the fold of a whole transcript without the words of its lines.
-type outline struct {
-	ref  Ref
-	lock chan struct{}     // holds a value while the fields below are in use
-	fold *rebuild.Fold     // nil until sync
-	last transcript.Record // of the fold
-}
-
-// mostOutlines is how many outlines are kept.
-const mostOutlines = 8
-
-// outlines keeps the outlines that were used last.
-type outlines struct {
-	mu   sync.Mutex // guards the field below
-	list []*outline // the one used last comes first
-}
-
-// of returns the outline of a session.
-func (all *outlines) of(ref Ref) *outline {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	i := slices.IndexFunc(all.list, func(o *outline) bool { return o.ref == ref })
-	if i < 0 {
-		i = min(len(all.list), mostOutlines-1)
-		all.list = append(all.list[:i], &outline{ref: ref, lock: make(chan struct{}, 1)})
-	}
-	o := all.list[i]
-	copy(all.list[1:], all.list[:i])
-	all.list[0] = o
-	return o
-}
-
-// linesBackward yields the lines of a text at a place, each with its own.
-func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
-	return func(yield func(int64, []byte) bool) {
-		starts := []int{0} // a search from the end is many times slower
-		for i := 0; ; {
-			n := bytes.IndexByte(text[i:], '\n')
-			if n < 0 {
-				break
-			}
-			i += n + 1
-			starts = append(starts, i)
-		}
-		end := len(text)
-		for _, start := range slices.Backward(starts) {
-			if !yield(int64(at)+int64(start), text[start:end]) {
-				return
-			}
-			end = start - 1
-		}
-	}
-}
-
-// isIntact reports whether a line is as it was written.
-func isIntact(line []byte) bool {
-	return checksum.Ends(line) && checksum.Intact(line)
-}
-
-// sync makes sure that the fold has every line. It reads only those that the fold
-// lacks if its last record is still there.
-func (o *outline) sync(sift sifting) error {
-	if o.fold != nil {
-		recs, err := readOutline(sift, o.last.Offset)
-		if err != nil {
-			return err
-		}
-		if len(recs) > 0 && recs[0].Offset == o.last.Offset && recs[0].Entry.ID == o.last.Entry.ID {
-			return o.add(recs[1:])
-		}
-	}
-	recs, err := readOutline(sift, 0)
-	if err != nil {
-		return err
-	}
-	o.fold = rebuild.New(nil)
-	return o.add(recs)
-}
-
-// add gives records to the fold.
-func (o *outline) add(recs []transcript.Record) (err error) {
-	var batcher transcript.Batcher
-	give := func(batches []transcript.Batch) {
-		for _, b := range batches {
-			err = cmp.Or(err, o.fold.Add(b))
-		}
-	}
-	for _, rec := range recs {
-		give(batcher.Take(rec))
-		o.last = rec
-	}
-	give(batcher.Break())
-	return err
-}
-
-// readOutline returns the records of the lines from a place on, without their words and
-// in order.
-func readOutline(sift sifting, from int64) (recs []transcript.Record, err error) {
-	low := int64(-1)            // of the examined lines
-	damaged := map[int64]bool{} // lines that the scan must look at
-	keep := func(at driver.Cursor, lines []byte) (wanted bool) {
-		if low < 0 {
-			return true // until the last line that will stay
-		}
-		for offset, line := range linesBackward(at, lines) {
-			if offset < from {
-				return true // the scan ends there
-			}
-			if offset < low {
-				low = offset
-				if e, ok := outlineOf(line); ok {
-					recs = append(recs, transcript.Record{Offset: offset, Entry: e})
-				} else {
-					damaged[offset] = true
-				}
-			}
-			wanted = wanted || damaged[offset]
-		}
-		return wanted
-	}
-	for rec, err := range sift(keep) {
-		if err != nil {
-			return nil, err
-		}
-		if rec.Offset < from {
-			break
-		}
-		if low < 0 {
-			low = rec.Offset
-		}
-		if rec.HasEntry() {
-			rec.Entry = bare(rec.Entry)
-		}
-		recs = append(recs, rec)
-	}
-	slices.SortFunc(recs, func(a, b transcript.Record) int { return cmp.Compare(a.Offset, b.Offset) })
-	return recs, nil
-}
-
-// outlineOf decodes the members of a line that place its entry and others. It
-// leaves lines that may be damaged to a scan.
-func outlineOf(line []byte) (e transcript.Entry, ok bool) {
-	for name, value := range jsontext.Members(line) {
-		switch name {
-		case "type":
-			kind, _ := jsontext.Word(value)
-			e.Body = bareBodies[kind]
-		case "id":
-			e.ID, _ = jsontext.String(value)
-		case "batch":
-			e.Batch = number(value)
-		case "part":
-			e.Part = number(value)
-		case "idem":
-			e.Idem, _ = jsontext.String(value)
-		}
-	}
-	if e.Body != nil && isIntact(line) {
-		return e, true
-	}
-	e, err := transcript.ParseEntry(bytes.Clone(line))
-	return bare(e), err == nil && checksum.Intact(line)
-}
-
-func number(value []byte) int {
-	n, _ := jsontext.Int(value)
-	return int(n)
-}
-
-// bare returns an entry without its words.
-func bare(e transcript.Entry) transcript.Entry {
-	if _, ok := e.Body.(transcript.Unknown); ok { // nothing is written on its account
-		e.Body = transcript.Interrupt{}
-	}
-	if body := bareBodies[e.Type()]; body != nil {
-		return transcript.Entry{ID: e.ID, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Body: body}
-	}
-	return e.Erase()
-}
-
-// bareBodies are bodies without words, by the types of lines that are frequent and place
-// no other line. No history is made of a draft.
-var bareBodies = map[string]transcript.Body{
-	"user":        transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser},
-	"assistant":   transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant},
-	"tool_use":    transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant},
-	"tool_result": transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser},
-	"system":      transcript.System{},
-	"tools":       transcript.Tools{},
-	"dispatch":    transcript.Dispatch{},
-	"decision":    transcript.Decision{},
-	"draft":       transcript.Interrupt{},
+	return v.s.store.table.Places(v.ctx, v.s.ref, entryIDs)
 }

@@ -35,7 +35,7 @@ func FuzzNewBatch(f *testing.F) {
 			return
 		}
 		if key != "" {
-			if entries, err = transcript.WithIdem(entries, key, "hash"); err != nil {
+			if entries, err = transcript.WithIdem(entries, key); err != nil {
 				return
 			}
 		}
@@ -209,7 +209,7 @@ func (d *dice) item() transcript.Item {
 	case 15:
 		return transcript.Decision{Call: d.text(), CallID: d.text(), Verdict: transcript.Verdict(d.text()), By: d.text(), Reason: d.text()}
 	case 16:
-		return transcript.Queued{Content: append(d.blocks(), d.block()), Off: d.roll(2) == 0}
+		return transcript.Queued{Content: append(d.blocks(), d.block())}
 	case 17:
 		return transcript.Draft{Key: d.text(), At: d.roll(3), Text: d.text(), API: d.text(), Model: d.text(), Off: d.roll(2) == 0, Made: transcript.Made{After: d.text(), Thought: d.text()}}
 	case 18:
@@ -219,7 +219,7 @@ func (d *dice) item() transcript.Item {
 	case 20:
 		return transcript.WithApp(transcript.UserText(d.text()), d.raw())
 	case 21:
-		return transcript.Repeat(transcript.Value{Name: d.text(), Value: d.raw()}, d.text())
+		return transcript.Pin{Entry: d.text()}
 	case 22:
 		return transcript.Dequeued(transcript.UserText(d.text()), d.text())
 	case 24:

@@ -1,16 +1,21 @@
 package transcript_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -199,19 +204,51 @@ func TestNewBatchErrors(t *testing.T) {
 func TestWithIdem(t *testing.T) {
 	entries, err := transcript.NewBatch(at, ids(), transcript.UserText("q"), transcript.AssistantText("a"))
 	require.NoError(t, err)
-	if entries, err = transcript.WithIdem(entries, "key", "hash"); err != nil {
+	if entries, err = transcript.WithIdem(entries, "key"); err != nil {
 		t.Fatal(err)
 	}
 	e := parse(t, string(entries[0].Line()))
-	if e.Idem != "key" || e.IdemHash != "hash" || e.Batch != 2 {
+	if e.Idem != "key" || e.IdemHash != transcript.IdemHash(entries) || e.Batch != 2 {
 		t.Errorf("%s", e.Line())
 	}
 	if e := parse(t, string(entries[1].Line())); e.Idem != "" || e.Part != 2 {
 		t.Errorf("%s", e.Line())
 	}
-	got, err := transcript.WithIdem(nil, "k", "h")
+	got, err := transcript.WithIdem(nil, "k")
 	require.Nil(t, got)
 	require.NoError(t, err)
+}
+
+// The hash of a batch depends on its items, and on nothing that another append of them
+// changes: IDs, times, checksums, numbers and the key.
+func TestIdemHash(t *testing.T) {
+	hash := func(at time.Time, newID func() string, app string, items ...transcript.Item) string {
+		items = append(slices.Clone(items), transcript.WithApp(transcript.Response{
+			Message: transcript.Message{Content: []transcript.Block{transcript.TextBlock{Text: "a"}, transcript.ToolCallBlock{ID: "c", Name: "n", Input: json.RawMessage(`{"id": 1}`)}}},
+		}, json.RawMessage(app)))
+		entries, err := transcript.NewBatch(at, newID, items...)
+		require.NoError(t, err)
+		plain := transcript.IdemHash(entries)
+		entries, err = transcript.NewBatchWithChecksums(at.Add(time.Hour), uuid.NewString, items...)
+		require.NoError(t, err)
+		require.Equal(t, plain, transcript.IdemHash(entries))
+		entries[0] = entries[0].WithSource([]byte("other")).WithChecksum()
+		entries, err = transcript.WithIdem(entries, `a "key"`)
+		require.NoError(t, err)
+		require.Equal(t, []string{plain, `a "key"`}, []string{entries[0].IdemHash, entries[0].Idem})
+		require.Equal(t, plain, transcript.IdemHash(entries))
+		require.True(t, checksum.Ends(entries[0].Line()) && checksum.Intact(entries[0].Line()))
+		read, err := transcript.ParseEntry(bytes.Clone(entries[0].Line()))
+		require.NoError(t, err)
+		require.Equal(t, read, entries[0])
+		require.Equal(t, string(read.WithLine(nil).WithSource([]byte("other")).WithChecksum().Line()), string(entries[0].Line()))
+		return plain
+	}
+	one := hash(at, ids(), `1`)
+	require.Equal(t, one, hash(at.Add(1), uuid.NewString, `1`))
+	for _, other := range []string{hash(at, ids(), `2`), hash(at, ids(), `1`, transcript.UserText("q")), hash(at, ids(), `1`, transcript.Rewind{To: "x"})} {
+		require.NotEqual(t, one, other)
+	}
 }
 
 // A line with a key must be readable, as one without.
@@ -233,15 +270,15 @@ func TestWithIdemThatNoReaderTakes(t *testing.T) {
 		{transcript.DefaultMaxLine - frame, "key", "over the limit"},
 		{1, "k\xff", "not valid UTF-8"},
 	} {
-		if _, err := transcript.WithIdem(batch(tt.size), tt.key, "hash"); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := transcript.WithIdem(batch(tt.size), tt.key); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("a text of %d bytes with a key of %d: %v, want %q", tt.size, len(tt.key), err, tt.want)
 		}
 	}
-	keyed, err := transcript.WithIdem(batch(1), "key", "hash")
+	keyed, err := transcript.WithIdem(batch(1), "key")
 	require.NoError(t, err)
 	// The longest one that a line has room for.
 	n := transcript.DefaultMaxLine - (len(keyed[0].Line()) - 1)
-	keyed, err = transcript.WithIdem(batch(n), "key", "hash")
+	keyed, err = transcript.WithIdem(batch(n), "key")
 	require.NoError(t, err)
 	require.Len(t, keyed[0].Line(), transcript.DefaultMaxLine)
 }

@@ -360,7 +360,6 @@ type Interrupt struct {
 // user line takes it over, see [MessageLine].
 type Queued struct {
 	Content []Block
-	Off     bool // the text that the line repeats is not queued any more
 	plain   bool
 }
 

@@ -211,7 +211,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 // name.
 func lineMember(kind, name string) bool {
 	switch name {
-	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "of", "app", "erased", "mid", "extra", "tool_use_id":
+	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "app", "erased", "mid", "extra", "tool_use_id":
 		return true
 	case "name", "input":
 		return kind == TypeToolUse

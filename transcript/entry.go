@@ -25,9 +25,6 @@ type Entry struct {
 	// Idem is the idempotency key of the batch that this line starts, IdemHash
 	// the hash of the batch. Both are empty on most lines.
 	Idem, IdemHash string
-	// Of is the ID of the entry that this line ends, such as a queued text that is
-	// off. Programs that read all lines skip those that have it.
-	Of string
 	// App is data of the application that belongs to the entry: any JSON. Models
 	// never see it.
 	App json.RawMessage

@@ -20,7 +20,7 @@ const ErasedHash = "erased"
 // Names that an application gives stay: of tools, values and custom entries,
 // keys, owners and idempotency keys. Seal the entry afterwards.
 func (e Entry) Erase() Entry {
-	out := Entry{ID: e.ID, Time: e.Time, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Of: e.Of, Erased: true}
+	out := Entry{ID: e.ID, Time: e.Time, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Erased: true}
 	if e.Idem != "" {
 		out.IdemHash = ErasedHash
 	}

@@ -57,7 +57,7 @@ func TestErase(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	for _, body := range bodies() {
-		e := transcript.Entry{ID: "e", Time: now, Batch: 2, Idem: "key", IdemHash: "hash", Of: "o", App: json.RawMessage(`"` + secret + `"`), Body: body}
+		e := transcript.Entry{ID: "e", Time: now, Batch: 2, Idem: "key", IdemHash: "hash", App: json.RawMessage(`"` + secret + `"`), Body: body}
 		e = e.WithSource([]byte(secret))
 		gone := e.Erase().WithChecksum()
 		require.NotContains(t, string(gone.Line()), secret, e.Type())
@@ -66,7 +66,7 @@ func TestErase(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, got.Erased)
 		require.Equal(t, e.Type(), got.Type())
-		require.Equal(t, []any{e.ID, e.Time, e.Batch, e.Idem, e.Of, transcript.ErasedHash}, []any{got.ID, got.Time, got.Batch, got.Idem, got.Of, got.IdemHash})
+		require.Equal(t, []any{e.ID, e.Time, e.Batch, e.Idem, transcript.ErasedHash}, []any{got.ID, got.Time, got.Batch, got.Idem, got.IdemHash})
 		again := got.Erase()
 		require.Equal(t, string(got.Erase().Line()), string(again.Line()))
 		f, ok := got.Body.(transcript.MessageLine)

@@ -21,7 +21,6 @@ func (e *Entry) members(c *codec, mid *string) {
 	c.optNum("part", &e.Part)
 	c.optStr("idem", &e.Idem)
 	c.optStr("idemHash", &e.IdemHash)
-	c.optStr("of", &e.Of)
 	c.optRaw("app", &e.App)
 	c.optFlag("erased", &e.Erased)
 }
@@ -306,10 +305,7 @@ func (b *Interrupt) members(c *codec) {
 	c.optStr("ended", &b.Ended)
 }
 
-func (b *Queued) members(c *codec) {
-	c.optFlag("off", &b.Off)
-	c.content("content", &b.Content, &b.plain, false)
-}
+func (b *Queued) members(c *codec) { c.content("content", &b.Content, &b.plain, false) }
 
 func (b *Draft) members(c *codec) {
 	c.str("key", &b.Key)

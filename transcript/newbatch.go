@@ -17,24 +17,20 @@ import (
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Hide],
 // [Rewind], [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
-// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp],
-// [Repeat] and [Dequeued] put more on their lines.
+// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp]
+// and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
 // annotated is an item plus extra members of its first line.
 type annotated struct {
 	Item
-	app        json.RawMessage
-	of, queued string
+	app    json.RawMessage
+	queued string
 }
 
 // WithApp returns an item whose first line holds data of the application, any
 // JSON: see [Entry]. It is part of the hash of an idempotency key.
 func WithApp(item Item, data json.RawMessage) Item { return annotated{Item: item, app: data} }
-
-// Repeat returns an item about the entry with that ID: a [Queued] that is Off withdraws
-// that text.
-func Repeat(item Item, id string) Item { return annotated{Item: item, of: id} }
 
 // Dequeued returns a message of the user that takes over the [Queued] text with
 // that entry ID.
@@ -127,7 +123,7 @@ func (a annotated) annotate(e *Entry) error {
 	if len(a.app) > 0 && !jsontext.Valid(a.app) {
 		return errors.New("the data of WithApp is not valid JSON")
 	}
-	e.App, e.Of = a.app, a.of
+	e.App = a.app
 	if f, ok := e.Body.(MessageLine); ok && f.Kind == TypeUser {
 		f.Queued = a.queued
 		e.Body = f
@@ -177,28 +173,6 @@ func lineSize(b Body) int {
 	return n
 }
 
-// WithIdem puts an idempotency key and the hash of the batch on its first entry
-// and encodes the line of that entry again. The line ends with a checksum if
-// the old one did. The entries equal the result of [ParseEntry] for their
-// lines, as after [NewBatch].
-//
-// It fails if a reader would not find the key, because it is not valid UTF-8 or
-// makes the line too long. The entries must not be used after an error.
-func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
-	if !utf8.ValidString(key) || !utf8.ValidString(hash) {
-		return nil, fmt.Errorf("transcript: the idempotency key %q is not valid UTF-8", key)
-	}
-	if len(entries) == 0 {
-		return entries, nil
-	}
-	e := &entries[0]
-	e.Idem, e.IdemHash = key, hash
-	if err := e.makeLine(checksum.Ends(e.line)); err != nil {
-		return nil, err
-	}
-	return entries, nil
-}
-
 func addItem(add func(Body) string, item Item) error {
 	switch it := item.(type) {
 	case Message:
@@ -222,14 +196,14 @@ func addItem(add func(Body) string, item Item) error {
 		add(it)
 		return nil
 	case Queued:
-		if len(it.Content) == 0 && !it.Off {
+		if len(it.Content) == 0 {
 			return errors.New("a queued text without content")
 		}
 		if slices.ContainsFunc(it.Content, isOfTool) {
 			return errors.New("a tool call or result in a queued text")
 		}
 		content, err := checkBlocks(it.Content, false)
-		add(Queued{Content: content, Off: it.Off, plain: it.plain || isPlain(content)})
+		add(Queued{Content: content, plain: it.plain || isPlain(content)})
 		return err
 	case Meta:
 		add(it)
@@ -247,7 +221,7 @@ func addItem(add func(Body) string, item Item) error {
 		add(it.(Body))
 		return nil
 	case annotated:
-		return errors.New("nested WithApp, Repeat or Dequeued")
+		return errors.New("nested WithApp or Dequeued")
 	case nil:
 		return errors.New("nil item")
 	}

@@ -81,7 +81,7 @@ func TestSealedIdem(t *testing.T) {
 	} {
 		entries, err := tt.make()
 		require.NoError(t, err)
-		entries, err = transcript.WithIdem(entries, "k", "h")
+		entries, err = transcript.WithIdem(entries, "k")
 		require.NoError(t, err)
 		line := entries[0].Line()
 		require.Contains(t, string(line), `"idem":"k"`)

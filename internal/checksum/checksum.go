@@ -6,10 +6,7 @@
 // Entry.WithChecksum; package session decides whether, by Options.NoChecksum.
 package checksum
 
-import (
-	"hash/crc32"
-	"slices"
-)
+import "hash/crc32"
 
 const (
 	name = `,"crc":"`
@@ -25,13 +22,13 @@ func Append(line []byte) []byte {
 	return append(append(append(line, name...), digits[:]...), end...)
 }
 
-// Renew returns a line that a program has changed. If the line ends with a
-// checksum, it ends with a new one. The line itself is not modified.
+// Renew returns a line that a program has changed: if it ends with a checksum, with a new
+// one. It overwrites the end of the slice, so the caller must own it.
 func Renew(line []byte) []byte {
 	if !Ends(line) {
 		return line
 	}
-	return Append(append(slices.Clip(line[:len(line)-size]), '}'))
+	return Append(append(line[:len(line)-size], '}'))
 }
 
 // digitsOf returns the digits of the checksum of data.

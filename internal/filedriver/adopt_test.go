@@ -32,13 +32,13 @@ func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver
 func header(id, key string) func(int64) (driver.Row, driver.Line) {
 	return func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Key: key, Gen: gen}}
-		return driver.Row{ID: id}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: id}, driver.Line{ID: id, Data: e.Line()}
 	}
 }
 
 func note(id string) driver.Line {
 	e := transcript.Entry{ID: id, Body: transcript.Custom{Name: "note", Data: []byte(`1`)}}
-	return driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+	return driver.Line{ID: id, Data: e.Line()}
 }
 
 func create(t *testing.T, d *filedriver.Driver, id, key string) driver.Row {
@@ -64,7 +64,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	create(t, d, "b", "k")
 	_, err := d.SetCurrent(t.Context(), driver.Ref{Agent: "main", ID: "a"}, 0, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
-		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
+		return driver.Line{ID: "c", Data: e.Line()}
 	})
 	require.NoError(t, err)
 	require.NoError(t, d.Close())

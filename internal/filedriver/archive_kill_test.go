@@ -95,7 +95,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 			err = d.Archive(ctx, ref, driver.Anywhere)
 		default:
 			e := transcript.Entry{ID: fmt.Sprintf("e%d-%d", round, i), Body: transcript.Custom{Name: "note", Data: []byte("1")}}
-			if _, err = d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil); err == nil {
+			if _, err = d.Append(ctx, ref, []driver.Line{{ID: e.ID, Data: e.Line()}}, driver.Anywhere, nil); err == nil {
 				err = out.Encode(deed{To: id, Appended: e.ID})
 			}
 		}

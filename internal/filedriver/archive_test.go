@@ -370,7 +370,7 @@ func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) driver.Cursor {
 	t.Helper()
 	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 60<<10))
 	e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
-	res, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
+	res, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Data: e.Line()}}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	return res.End
 }
@@ -451,7 +451,7 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 	for i := range 200 {
 		text := strings.Repeat(fmt.Sprint("word", i, " "), 1+rnd.IntN(1000))
 		e := transcript.Entry{ID: fmt.Sprint("e", i), Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", text)}}
-		_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
+		_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Data: e.Line()}}, driver.Anywhere, nil)
 		require.NoError(t, err)
 	}
 	read := func(from driver.Cursor, dir driver.Direction) (all []string) {

@@ -29,11 +29,11 @@ func wordy(t *testing.T, d *filedriver.Driver, id string) driver.Ref {
 	t.Helper()
 	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Owner: words[1], Key: words[3]}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Owner: words[1], Key: words[3], Gen: gen}}
-		return driver.Row{ID: id, Labels: words[2:3], Title: words[4]}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: id, Labels: words[2:3], Title: words[4]}, driver.Line{ID: id, Data: e.Line()}
 	})
 	require.NoError(t, err)
 	e := transcript.Entry{ID: "said", Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", words[0])}}
-	res, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: "said", Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
+	res, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: "said", Data: e.Line()}}, driver.Anywhere, nil)
 	require.NoError(t, err)
 	row.Size = int64(res.End)
 	require.NoError(t, d.Put(t.Context(), row))

@@ -21,7 +21,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 	t.Parallel()
 	header := func(gen int64, rev int) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen, Rev: rev}}
-		return driver.Row{ID: "a", Key: "k"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: "a", Key: "k"}, driver.Line{ID: "a", Data: e.Line()}
 	}
 	ref := driver.Ref{Agent: "main", ID: "a"}
 	archive := func(d *Driver) error { return d.Archive(t.Context(), ref, driver.Anywhere) }

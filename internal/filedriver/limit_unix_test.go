@@ -232,7 +232,7 @@ func TestCurrentWithoutRoom(t *testing.T) {
 		lower(&less.Cur, len(indexText(t, dir))+5)
 		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
 		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
-		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
+		return driver.Line{ID: "c", Data: e.Line()}
 	})
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func keyed(key string, n int) []driver.Line {
 				e.Batch = n
 			}
 		}
-		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		lines[i] = driver.Line{ID: e.ID, Data: e.Line()}
 	}
 	return lines
 }

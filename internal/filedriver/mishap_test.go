@@ -354,7 +354,7 @@ func TestSetCurrentOfABusySession(t *testing.T) {
 	add(t, other, ref, "1", "2")
 	row, err := d.SetCurrent(t.Context(), ref, 0, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
-		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
+		return driver.Line{ID: "c", Data: e.Line()}
 	})
 	require.NoError(t, err)
 	info, err := os.Stat(d.Path(ref))

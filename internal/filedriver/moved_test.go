@@ -16,7 +16,7 @@ import (
 
 func newSession(id string) func(int64) (driver.Row, driver.Line) {
 	return func(int64) (driver.Row, driver.Line) {
-		return driver.Row{ID: id}, driver.Line{ID: id, Type: "session", Data: []byte(`{"type":"session","id":"` + id + `","v":1,"key":"k"}`)}
+		return driver.Row{ID: id}, driver.Line{ID: id, Data: []byte(`{"type":"session","id":"` + id + `","v":1,"key":"k"}`)}
 	}
 }
 

@@ -39,7 +39,7 @@ func batchOf(writer string, number, n int) []driver.Line {
 	}
 	lines := make([]driver.Line, n)
 	for i, e := range entries {
-		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		lines[i] = driver.Line{ID: e.ID, Data: e.Line()}
 	}
 	return lines
 }

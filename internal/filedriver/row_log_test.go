@@ -49,7 +49,7 @@ func TestTimesOfARow(t *testing.T) {
 	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "a", Time: made, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen, Created: made.Add(-time.Hour)}}
-		return driver.Row{ID: "a"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: "a"}, driver.Line{ID: "a", Data: e.Line()}
 	})
 	require.NoError(t, err)
 	require.NoError(t, d.Close())

@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
@@ -84,8 +85,8 @@ type editDriver struct {
 func (d *editDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	res, err := d.Driver.Append(ctx, ref, lines, at, decide)
 	for _, l := range lines {
-		switch l.Type {
-		case "clip", "compaction", "rewind", "system":
+		switch kind, _ := jsontext.Member(l.Data, "type"); string(kind) {
+		case `"clip"`, `"compaction"`, `"rewind"`, `"system"`:
 			if err == nil {
 				d.edits++
 			}

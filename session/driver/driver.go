@@ -137,7 +137,6 @@ type KeyRef struct{ Agent, Owner, Key string }
 // Line is one line of a session.
 type Line struct {
 	ID   string // of the entry
-	Type string // of the entry
 	Data []byte // one JSON object, without a newline
 }
 

@@ -382,7 +382,7 @@ func TestEraseHash(t *testing.T) {
 	items := []transcript.Item{transcript.UserText("one"), transcript.UserText(storetest.Word)}
 	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
 	require.NoError(t, err)
-	hash := session.IdemHash(storetest.Entries(t, s)[1:])
+	hash := transcript.IdemHash(storetest.Entries(t, s)[1:])
 	storetest.Talk(t, s, 0, 3)
 	compacted, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
 	require.NoError(t, err)

@@ -36,8 +36,6 @@ func (k *kin) add(e transcript.Entry) {
 	if e.Part <= 1 {
 		k.key = e.Idem
 	}
-	k.link(e.ID, e.Of)
-	k.link(e.Of, e.ID)
 	switch b := e.Body.(type) {
 	case transcript.MessageLine:
 		k.link(e.ID, b.Queued)

@@ -136,9 +136,7 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 			case transcript.Unknown:
 				lost["unknown"]++
 			case transcript.Compaction, transcript.Commit, transcript.Extracted, transcript.Used, transcript.ToolStatus, transcript.System, transcript.Tools:
-				if e.Of == "" { // it repeats no earlier one
-					c.between = append(c.between, e)
-				}
+				c.between = append(c.between, e)
 			case transcript.MessageLine:
 				if slices.ContainsFunc(b.Content, isContext) {
 					c.contexts[e.ID] = b.Content

@@ -171,7 +171,7 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 				yield(foreignBatch{}, err)
 				return
 			}
-			f.hash = session.IdemHash(made)
+			f.hash = transcript.IdemHash(made)
 			if ids == nil {
 				f.entries = w.lines(made, key, f.hash, b)
 			}

@@ -402,7 +402,7 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 	}
 	if im.plan.rewind != "" {
 		e := transcript.Entry{ID: newID(), Time: im.opts.Now(), Body: transcript.Rewind{To: im.plan.rewind}}
-		e.Idem, e.IdemHash = rewindKeys+strconv.Itoa(im.there.rewinds), session.IdemHash([]transcript.Entry{e})
+		e.Idem, e.IdemHash = rewindKeys+strconv.Itoa(im.there.rewinds), transcript.IdemHash([]transcript.Entry{e})
 		chunk = append(chunk, e)
 	}
 	for b, err := range im.batches(func(string) {}) {

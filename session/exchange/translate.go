@@ -33,7 +33,7 @@ func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.E
 		} else {
 			w.time = e.Time
 		}
-		made[i] = transcript.Entry{Time: w.time, Of: w.id(e.Of), Body: body}
+		made[i] = transcript.Entry{Time: w.time, Body: body}
 		if i < len(ids) {
 			made[i].ID = ids[i]
 		} else {

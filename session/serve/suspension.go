@@ -35,7 +35,7 @@ func (h *suspension) or(why string) string {
 func (h *suspension) add(e transcript.Entry) {
 	switch b := e.Body.(type) {
 	case transcript.Queued:
-		if !b.Off && !h.running && len(h.held) == 0 { // the request was for an earlier turn
+		if !h.running && len(h.held) == 0 { // the request was for an earlier turn
 			h.asked = false
 		}
 	case transcript.MessageLine:

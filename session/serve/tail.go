@@ -100,11 +100,6 @@ func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 			}
 		case transcript.Compaction:
 			m.add(e, Frame{Kind: frameCompacted})
-		case transcript.Queued:
-			if b.Off && e.Of == t.turn && t.turn != "" {
-				t.in = true
-				m.add(e, Frame{Kind: frameFailed, Text: "withdrawn"}, Frame{Kind: frameEnd})
-			}
 		case transcript.Interrupt:
 			if b.Ended != "" {
 				m.add(e, Frame{Kind: frameFailed, Text: b.Ended}, Frame{Kind: frameEnd})

@@ -444,7 +444,7 @@ var sessionMistakes = []mistake{
 		b.delete = func(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 			ref := refs[0]
 			for _, rec := range b.records(ref)[1:] {
-				b.shared.lines[ref] = append(b.shared.lines[ref], driver.Line{ID: rec.Entry.ID, Type: rec.Entry.Type(), Data: rec.Entry.Line()})
+				b.shared.lines[ref] = append(b.shared.lines[ref], driver.Line{ID: rec.Entry.ID, Data: rec.Entry.Line()})
 			}
 			return b.Driver.Delete(ctx, at, ref)
 		}

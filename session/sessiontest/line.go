@@ -26,7 +26,7 @@ const idPrefix = "0198f000-0000-7000-8000-000000"
 // line returns an entry as one line.
 func line(id string, body transcript.Body) driver.Line {
 	e := transcript.Entry{ID: id, Time: clock, Body: body}
-	return driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+	return driver.Line{ID: id, Data: e.Line()}
 }
 
 // note returns a line other than a head.
@@ -56,7 +56,7 @@ func (c *check) users(texts ...string) []driver.Line {
 	c.noErr("sessiontest", err)
 	lines := make([]driver.Line, len(entries))
 	for i, e := range entries {
-		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		lines[i] = driver.Line{ID: e.ID, Data: e.Line()}
 	}
 	return lines
 }

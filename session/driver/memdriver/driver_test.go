@@ -202,12 +202,12 @@ func ExampleOptions() {
 func header(id string) func(gen int64) (driver.Row, driver.Line) {
 	return func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
-		return driver.Row{ID: id}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: id}, driver.Line{ID: id, Data: e.Line()}
 	}
 }
 
 func user(id string) driver.Line {
-	return driver.Line{ID: id, Type: transcript.TypeUser, Data: fmt.Appendf(nil, `{"type":"user","id":%q,"content":"text"}`, id)}
+	return driver.Line{ID: id, Data: fmt.Appendf(nil, `{"type":"user","id":%q,"content":"text"}`, id)}
 }
 
 func create(t *testing.T, d driver.Driver, id string) driver.Row {

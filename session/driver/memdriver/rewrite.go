@@ -36,7 +36,7 @@ func (d *memory) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	var lines []driver.Line
 	err = change(records, func(line []byte) error {
 		e, err := transcript.ParseEntry(bytes.Clone(line))
-		lines = append(lines, driver.Line{ID: e.ID, Type: e.Type(), Data: bytes.Clone(line)})
+		lines = append(lines, driver.Line{ID: e.ID, Data: bytes.Clone(line)})
 		return err
 	})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // callAppend yields one record. FROM makes a table of it, which costs more, but a record
 // can be read only in its binary form, for which the statement must be prepared.
 const (
-	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"
-	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"
+	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
+	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
 )
 
 // An outcome is what the function append answers.
@@ -175,7 +175,7 @@ func (d *Driver) send(ctx context.Context, q interface {
 	}
 	c.attempt = newAttempt()
 	l := &c.lines
-	args := d.args([]any{c.ref.Agent, c.ref.ID, body, c.fence, d.sync, lockWait(ctx), c.attempt, at, l.types, l.ids, l.data})
+	args := d.args([]any{c.ref.Agent, c.ref.ID, body, c.fence, d.sync, lockWait(ctx), c.attempt, at, l.ids, l.data})
 	if args[0] == pgx.QueryExecModeCacheStatement {
 		return q.QueryRow(ctx, d.sql.Replace(callAppend), args...).Scan(c.out.fields())
 	}

@@ -68,7 +68,7 @@ func (s *still) unpack() error {
 		all := make([]driver.Line, len(page))
 		for i, l := range page {
 			e := record(l.data, s.body, l.seq-1).Entry
-			all[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: l.data}
+			all[i] = driver.Line{ID: e.ID, Data: l.data}
 		}
 		l, err := linesOf(all)
 		if err != nil {

@@ -143,7 +143,7 @@ func appendInCrowd(ctx context.Context, pool *pgxpool.Pool, schema string, args 
 
 func note(id string) driver.Line {
 	e := transcript.Entry{ID: id, Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", make([]byte, 100))}}
-	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	return driver.Line{ID: e.ID, Data: e.Line()}
 }
 
 func createSessions(b *testing.B, pool *pgxpool.Pool, schema string, sessions int) {
@@ -152,7 +152,7 @@ func createSessions(b *testing.B, pool *pgxpool.Pool, schema string, sessions in
 	for i := range sessions {
 		_, err := d.Create(b.Context(), driver.KeyRef{Agent: "main", Key: fmt.Sprint(i)}, func(gen int64) (driver.Row, driver.Line) {
 			e := transcript.Entry{ID: fmt.Sprint("s", i), Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
-			return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+			return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Data: e.Line()}
 		})
 		require.NoError(b, err)
 	}
@@ -194,7 +194,7 @@ func BenchmarkLoad(b *testing.B) {
 	defer func() { require.NoError(b, d.Close()) }()
 	row, err := d.Create(b.Context(), driver.KeyRef{Agent: "main", Key: "k"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "s", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
-		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Data: e.Line()}
 	})
 	require.NoError(b, err)
 	for n := range 10 {

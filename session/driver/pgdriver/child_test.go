@@ -64,14 +64,14 @@ func talk(ctx context.Context, url string, args []string) error {
 	}
 	row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
-		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Data: e.Line()}
 	})
 	if err != nil {
 		return err
 	}
 	say := func(n int) (string, error) {
 		e := transcript.Entry{ID: fmt.Sprintf("%s-%d", args[1], n), Body: transcript.Custom{Name: "n"}}
-		_, err := d.Append(ctx, row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
+		_, err := d.Append(ctx, row.Ref(), []driver.Line{{ID: e.ID, Data: e.Line()}}, driver.Anywhere, nil)
 		return e.ID, err
 	}
 	if args[1] == "holder" {

@@ -79,9 +79,9 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	}
 	var status string
 	var body *int64
-	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)",
 		key.Agent, row.ID, []byte(key.Owner), []byte(key.Key), ownedHash(key), row.Gen, row.Rev, d.sync, lockWait(ctx), seconds, nanoseconds, text, only,
-		l.types, l.ids, l.data, base, rev, given)
+		l.ids, l.data, base, rev, given)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
 		// Only this call knows the ID of its first line, and a session is there whole.
@@ -167,7 +167,7 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, li
 		}
 	}
 	var status string
-	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7,$8)", ref.Agent, ref.ID, cmp.Or(given, row.Gen), d.sync, lockWait(ctx), l.Type, l.ID, l.Data)
+	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7)", ref.Agent, ref.ID, cmp.Or(given, row.Gen), d.sync, lockWait(ctx), l.ID, l.Data)
 	err = d.call(ctx, set, func(ctx context.Context) (bool, error) {
 		if status = "ok"; given > 0 {
 			return false, nil // twice does no harm

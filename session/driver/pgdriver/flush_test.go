@@ -17,7 +17,7 @@ func TestFlushOfAsyncAppends(t *testing.T) {
 	require.NoError(t, err)
 	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
-		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Data: e.Line()}
 	})
 	require.NoError(t, err)
 	for range 20 {

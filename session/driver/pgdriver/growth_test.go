@@ -40,7 +40,7 @@ func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() st
 	ctx, ref := t.Context(), driver.Ref{Agent: "main", ID: id}
 	_, err := d.Create(ctx, driver.KeyRef{Agent: "main", Key: "main:web:" + id}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: id, Time: time.Unix(1_800_000_000, 0), Body: transcript.Header{Version: transcript.Version, Key: "main:web:" + id, Gen: gen}}
-		return driver.Row{ID: id, Title: "What does a week in Porto cost?", Owner: "ada", UpdatedAt: e.Time, CreatedAt: e.Time}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: id, Title: "What does a week in Porto cost?", Owner: "ada", UpdatedAt: e.Time, CreatedAt: e.Time}, driver.Line{ID: e.ID, Data: e.Line()}
 	})
 	require.NoError(t, err)
 	for n := range lines {
@@ -48,7 +48,7 @@ func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() st
 			ID:   fmt.Sprintf("0193a2c4-5d6e-7f80-91a2-%012d", n),
 			Body: transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser, Content: transcript.UserText(text()).Content},
 		}
-		_, err := d.Append(ctx, ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
+		_, err := d.Append(ctx, ref, []driver.Line{{ID: e.ID, Data: e.Line()}}, driver.Anywhere, nil)
 		require.NoError(t, err)
 	}
 	return ref
@@ -146,14 +146,14 @@ func TestPartitions(t *testing.T) {
 	require.Equal(t, 21, count(old))
 	now := made(t, d, "now", 20, text)
 	lines := pgx.Identifier{schema, "lines"}.Sanitize()
-	_, err = pool.Exec(ctx, "INSERT INTO "+lines+` SELECT b, n, 't', 'i', 'data' FROM generate_series(1000, 1999) b, generate_series(1, 100) n`)
+	_, err = pool.Exec(ctx, "INSERT INTO "+lines+` SELECT b, n, 'i', 'data' FROM generate_series(1000, 1999) b, generate_series(1, 100) n`)
 	require.NoError(t, err)
 	_, err = pool.Exec(ctx, "ANALYZE "+lines)
 	require.NoError(t, err)
 	for _, query := range []string{
 		"SELECT data FROM {s}.lines WHERE body = $1 AND seq > 3 AND seq <= 1000 ORDER BY seq LIMIT 100",
 		"SELECT data FROM {s}.lines WHERE body = $1 AND seq <= 1000 ORDER BY seq DESC LIMIT 100",
-		"INSERT INTO {s}.lines (body, seq, type, id, data) VALUES ($1, 1000, 't', 'i', 'd')",
+		"INSERT INTO {s}.lines (body, seq, id, data) VALUES ($1, 1000, 'i', 'd')",
 		"DELETE FROM {s}.lines WHERE body = $1",
 	} {
 		query = strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "$1", "1500").Replace(query)

@@ -26,7 +26,7 @@ func TestLongLines(t *testing.T) {
 	for i := range 2 {
 		text := strings.Repeat(fmt.Sprint(i, "汉\\u0000"), 16<<20/10)
 		e := transcript.Entry{ID: fmt.Sprint("long", i), Body: transcript.Custom{Name: "n", Data: []byte(`"` + text + `"`)}}
-		_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint("short", i)), {ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil)
+		_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint("short", i)), {ID: e.ID, Data: e.Line()}}, driver.Anywhere, nil)
 		require.NoError(t, err)
 		want = append(want, string(lineOf(fmt.Sprint("short", i)).Data), string(e.Line()))
 	}

@@ -37,8 +37,8 @@ func place(c driver.Cursor, body int64) (lines int64, err error) {
 
 // lines are lines on their way into the database.
 type lines struct {
-	types, ids []string
-	data       [][]byte
+	ids  []string
+	data [][]byte
 }
 
 var (
@@ -60,7 +60,7 @@ func checkTexts(what string, texts ...string) error {
 // linesOf takes lines apart. It does not retain them longer than the call that
 // writes them.
 func linesOf(all []driver.Line) (lines, error) {
-	l := lines{types: []string{}, ids: []string{}, data: [][]byte{}}
+	l := lines{ids: []string{}, data: [][]byte{}}
 	if len(all) > maxLines {
 		return l, fmt.Errorf("%d lines are more than the %d that a session can have, nothing was written", len(all), maxLines)
 	}
@@ -68,10 +68,10 @@ func linesOf(all []driver.Line) (lines, error) {
 		if bytes.IndexByte(line.Data, '\n') >= 0 {
 			return l, errBadLine
 		}
-		if err := checkTexts("type or an entry ID", line.Type, line.ID); err != nil {
+		if err := checkTexts("entry ID", line.ID); err != nil {
 			return l, err
 		}
-		l.types, l.ids, l.data = append(l.types, line.Type), append(l.ids, line.ID), append(l.data, line.Data)
+		l.ids, l.data = append(l.ids, line.ID), append(l.data, line.Data)
 	}
 	return l, nil
 }

@@ -24,7 +24,7 @@ func TestIndexScans(t *testing.T) {
 	sessions, each := extent(3_000, 20_000, 100_000), extent(10, 20, 100)
 	header := func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "mine", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
-		return driver.Row{ID: e.ID, UpdatedAt: time.Unix(500, 0)}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: e.ID, UpdatedAt: time.Unix(500, 0)}, driver.Line{ID: e.ID, Data: e.Line()}
 	}
 	var row driver.Row
 	counted(t, pool, schema, func(pool *pgxpool.Pool, d *pgdriver.Driver) {
@@ -38,8 +38,8 @@ func TestIndexScans(t *testing.T) {
 		}
 		exec(fmt.Sprintf(`INSERT INTO %s.sessions (agent, id, lines, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
 			SELECT 'main', 's' || n, %d, '', 'k', sha256(n::text::bytea), 1, 0, n, 0, '{}' FROM generate_series(1, %d) n`, s, each, sessions))
-		exec(fmt.Sprintf(`INSERT INTO %[1]s.lines (body, seq, type, id, data)
-			SELECT t.body, n, 'custom', 'l' || n, '{}' FROM %[1]s.sessions t, generate_series(1, %[2]d) n WHERE t.id <> 'mine'`, s, each))
+		exec(fmt.Sprintf(`INSERT INTO %[1]s.lines (body, seq, id, data)
+			SELECT t.body, n, 'l' || n, '{}' FROM %[1]s.sessions t, generate_series(1, %[2]d) n WHERE t.id <> 'mine'`, s, each))
 		exec("ANALYZE " + s + ".sessions, " + s + ".lines")
 	})
 	for _, table := range []string{"sessions", "lines"} {
@@ -61,7 +61,7 @@ func TestIndexScans(t *testing.T) {
 	counted(t, pool, schema, func(_ *pgxpool.Pool, d *pgdriver.Driver) {
 		for n := range rounds {
 			e := transcript.Entry{ID: fmt.Sprint("e", n), Body: transcript.Custom{Name: "n"}}
-			line := driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+			line := driver.Line{ID: e.ID, Data: e.Line()}
 			_, err := d.Append(ctx, row.Ref(), []driver.Line{line}, driver.Anywhere, nil)
 			require.NoError(t, err)
 			_, err = d.Load(ctx, driver.KeyRef{Agent: "main", Key: "key"}, nil)

@@ -78,14 +78,14 @@ func (m *mixer) header(key string) func(gen int64) (driver.Row, driver.Line) {
 	id := m.id()
 	return func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Key: key, Gen: gen}}
-		return driver.Row{ID: id}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: id}, driver.Line{ID: id, Data: e.Line()}
 	}
 }
 
 // user returns a line that can be a head, and says what the head was before it.
 func (m *mixer) user(before string) driver.Line {
 	id := m.id()
-	return driver.Line{ID: id, Type: transcript.TypeUser, Data: fmt.Appendf(nil, `{"type":"user","id":%q,"content":%q}`, id, before)}
+	return driver.Line{ID: id, Data: fmt.Appendf(nil, `{"type":"user","id":%q,"content":%q}`, id, before)}
 }
 
 func (m *mixer) step(ctx context.Context) error {
@@ -152,7 +152,7 @@ func (m *mixer) step(ctx context.Context) error {
 				}
 			}
 			ids = []string{e.ID}
-			return []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, nil
+			return []driver.Line{{ID: e.ID, Data: e.Line()}}, nil
 		})
 		return m.did(err, event{Op: "append", Session: ref.ID, Lines: ids})
 	case 16, 17:

@@ -30,7 +30,7 @@ func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 		err := change(s.records, func(line []byte) error {
 			line = bytes.Clone(line)
 			e, err := transcript.ParseEntry(line)
-			all = append(all, driver.Line{ID: e.ID, Type: e.Type(), Data: line})
+			all = append(all, driver.Line{ID: e.ID, Data: line})
 			return err
 		})
 		if err != nil {

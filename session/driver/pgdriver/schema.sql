@@ -42,7 +42,6 @@ CREATE INDEX sessions_key ON {s}.sessions (agent, key_hash, gen DESC);
 CREATE TABLE {s}.lines (
 	body bigint NOT NULL,
 	seq  bigint NOT NULL, -- 1 is the header
-	type text NOT NULL,
 	id   text NOT NULL,
 	data bytea NOT NULL,
 	PRIMARY KEY (body, seq)
@@ -102,11 +101,11 @@ CREATE SEQUENCE {s}.changes;
 
 -- insert_lines adds lines to a body that is locked or not yet visible.
 CREATE FUNCTION {s}.insert_lines(
-	p_body bigint, p_start bigint, p_types text[], p_ids text[], p_data bytea[]
+	p_body bigint, p_start bigint, p_ids text[], p_data bytea[]
 ) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	INSERT INTO {s}.lines (body, seq, type, id, data)
-		SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
+	INSERT INTO {s}.lines (body, seq, id, data)
+		SELECT p_body, p_start + n, i, d FROM unnest(p_ids, p_data) WITH ORDINALITY AS l(i, d, n);
 	PERFORM nextval('{s}.changes');
 END $$;
 
@@ -114,7 +113,7 @@ END $$;
 -- written.
 CREATE FUNCTION {s}.append(
 	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_wait text, p_attempt uuid,
-	p_at bigint, p_types text[], p_ids text[], p_data bytea[],
+	p_at bigint, p_ids text[], p_data bytea[],
 	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -156,10 +155,10 @@ BEGIN
 		RETURN;
 	END IF;
 	IF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
-		INSERT INTO {s}.lines (body, seq, type, id, data) VALUES (s.body, o_end, p_types[1], p_ids[1], p_data[1]);
+		INSERT INTO {s}.lines (body, seq, id, data) VALUES (s.body, o_end, p_ids[1], p_data[1]);
 		v_change := nextval('{s}.changes');
 	ELSE
-		PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data);
+		PERFORM {s}.insert_lines(s.body, s.lines, p_ids, p_data);
 	END IF;
 	o_status := 'ok';
 END $$;
@@ -169,7 +168,7 @@ END $$;
 CREATE FUNCTION {s}.create(
 	p_agent text, p_id text, p_owner bytea, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text, p_wait text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
-	p_types text[], p_ids text[], p_data bytea[], p_base text, p_base_rev integer, p_given boolean,
+	p_ids text[], p_data bytea[], p_base text, p_base_rev integer, p_given boolean,
 	OUT o_status text, OUT o_body bigint
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -202,7 +201,7 @@ BEGIN
 		o_status := 'exists';
 		RETURN;
 	END IF;
-	PERFORM {s}.insert_lines(o_body, 0, p_types, p_ids, p_data);
+	PERFORM {s}.insert_lines(o_body, 0, p_ids, p_data);
 	DELETE FROM {s}.unborn u WHERE u.agent = p_agent AND u.id = p_id;
 	UPDATE {s}.keys k SET gen = greatest(k.gen, p_gen) WHERE k.agent = p_agent AND k.hash = p_key_hash;
 	o_status := 'ok';
@@ -211,7 +210,7 @@ END $$;
 -- set_current gives a session the highest gen of its key, and a line that says so; without
 -- a line at least p_gen, unless another session of the key has it.
 CREATE FUNCTION {s}.set_current(
-	p_agent text, p_id text, p_gen bigint, p_sync text, p_wait text, p_type text, p_line_id text, p_data bytea,
+	p_agent text, p_id text, p_gen bigint, p_sync text, p_wait text, p_line_id text, p_data bytea,
 	OUT o_status text
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -242,7 +241,7 @@ BEGIN
 	ELSIF s.lines >= {max} THEN
 		o_status := 'full';
 	ELSE
-		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_type], ARRAY[p_line_id], ARRAY[p_data]);
+		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_line_id], ARRAY[p_data]);
 		UPDATE {s}.sessions t SET lines = s.lines + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
 		UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = v_hash;
 		o_status := 'ok';

@@ -118,6 +118,5 @@ func (s *still) page(first int64) ([]storedLine, error) {
 
 // insert adds lines after a place.
 func (s *still) insert(first int64, l lines) error {
-	return s.exec("SELECT {s}.insert_lines($1, $2, $3, $4, $5)",
-		s.body, first, l.types, l.ids, l.data)
+	return s.exec("SELECT {s}.insert_lines($1, $2, $3, $4)", s.body, first, l.ids, l.data)
 }

@@ -71,7 +71,7 @@ func TestAppendsBesideTurns(t *testing.T) {
 	require.NoError(t, err)
 	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
-		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Data: e.Line()}
 	})
 	require.NoError(t, err)
 	over, turns := make(chan struct{}), make(chan error, 1)
@@ -98,7 +98,7 @@ func TestAppendsBesideTurns(t *testing.T) {
 		talking.Go(func() error {
 			for n := range 50 {
 				e := transcript.Entry{ID: fmt.Sprint(who, "-", n), Body: transcript.Custom{Name: "n"}}
-				if _, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Anywhere, nil); err != nil {
+				if _, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: e.ID, Data: e.Line()}}, driver.Anywhere, nil); err != nil {
 					return err
 				}
 			}

@@ -281,7 +281,7 @@ func TestUnheardCommit(t *testing.T) {
 				ref := driver.Ref{Agent: "main", ID: fmt.Sprint("s", cut.count())}
 				_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: ref.ID}, func(gen int64) (driver.Row, driver.Line) {
 					e := transcript.Entry{ID: ref.ID, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
-					return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+					return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Data: e.Line()}
 				}, lineOf("one"))
 				require.NoError(t, err)
 				before := cut.count()

@@ -103,7 +103,7 @@ func (c *counted) add(e transcript.Entry) {
 // answer.
 func isMessage(e transcript.Entry) bool {
 	f, ok := e.Body.(transcript.MessageLine)
-	return ok && f.Kind != transcript.TypeToolResult && f.Of == "" && e.Of == ""
+	return ok && f.Kind != transcript.TypeToolResult && f.Of == ""
 }
 
 // liveMessages counts the messages that no rewind has taken back and that are in no

@@ -6,25 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
-	"time"
+	"slices"
 
 	"github.com/convolog/convolog/session/driver"
-)
-
-// ErrArchived reports that a session is archived: it can be read, and appended
-// to after [Store.SetState] has made it [Live].
-var ErrArchived = driver.ErrArchived
-
-// A State of a session is live, expired or archived.
-type State string
-
-// The states.
-const (
-	Live     State = ""         // neither archived nor expired
-	Archived State = "archived" // by [Store.SetState]
-	Expired  State = "expired"  // its TTL is over, and it is not archived
-	AnyState State = "any"      // only in [ListOptions]: all of them
+	"github.com/convolog/convolog/transcript"
 )
 
 // SetState archives a session, or restores it if to is [Live]. It changes nothing if
@@ -48,13 +33,41 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 	case to != Archived:
 		err = fmt.Errorf("a session cannot be made %q: %w", to, fs.ErrInvalid)
 	default:
-		s := st.table.acquire(ref)
-		st.putRow(ctx, s, true) // a driver may keep the row as it is
-		st.table.release(s)
+		s := st.table.Acquire(ref)
+		s.PutRow(ctx, true) // a driver may keep the row as it is
+		st.table.Release(s)
 		err = a.Archive(ctx, ref, driver.Cursor(at))
 	}
 	op := map[State]string{Live: "restore", Archived: "archive"}[to]
 	return st.moved(ctx, cmp.Or(op, "set state"), ref, err)
+}
+
+// Delete removes sessions, their transcripts included. Of a key whose current
+// session is deleted, the newest one that remains becomes current. When the
+// error is nil, no stored word of the sessions remains.
+func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
+	refs = slices.Clone(refs)
+	for i, ref := range refs {
+		refs[i] = inMain(ref)
+	}
+	err := st.table.Alone(ctx, sorted(refs), func() error {
+		if err := st.check(ctx, refs...); err != nil {
+			return err
+		}
+		return st.drv.Delete(ctx, driver.Anywhere, refs...)
+	})
+	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
+	if len(refs) != 1 {
+		return st.done(ctx, "delete", Ref{}, err)
+	}
+	return st.done(ctx, "delete", refs[0], err)
+}
+
+// sorted returns sessions in one order, each once.
+func sorted(refs []Ref) []Ref {
+	return slices.Compact(slices.SortedFunc(slices.Values(refs), func(a, b Ref) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.ID, b.ID))
+	}))
 }
 
 // DeleteAt deletes a session like [Store.Delete], archived or not, if its log still
@@ -67,7 +80,7 @@ func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	ref = inMain(ref)
 	err := st.check(ctx, ref)
 	if err == nil {
-		err = st.table.alone(ctx, []Ref{ref}, func() error { return st.drv.Delete(ctx, driver.Cursor(max(at, 0)), ref) })
+		err = st.table.Alone(ctx, []Ref{ref}, func() error { return st.drv.Delete(ctx, driver.Cursor(max(at, 0)), ref) })
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(err, st.sweepDeleted(ctx, ref))
@@ -80,7 +93,7 @@ func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error {
 	switch {
 	case err == nil:
-		st.table.forget(ref)
+		st.table.Forget(ref)
 		err = st.sweepDeleted(ctx, ref) // it may have been deleted
 	case errors.Is(err, ErrBusy):
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
@@ -88,35 +101,17 @@ func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error
 	return st.done(ctx, op, ref, err)
 }
 
-// expires returns when a TTL is over that counts from the last user message, or
-// else from the creation. The zero time is never.
-func expires(row driver.Row, ttl time.Duration) time.Time {
-	switch {
-	case ttl <= 0:
-		return time.Time{}
-	case row.LastUserAt.Before(row.CreatedAt): // zero, or a clock was corrected
-		return row.CreatedAt.Add(ttl)
+// sweepDeleted has the filters remove what they keep of sessions that do not exist.
+func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
+	all := filters(st.opts.Filters)
+	if !all.sweeps() {
+		return nil
 	}
-	return row.LastUserAt.Add(ttl)
-}
-
-// ttlOf returns the TTL of a row. Negative ones, and ones too long for a Duration,
-// centuries, are ignored.
-func ttlOf(row driver.Row) time.Duration {
-	if row.TTL < 0 || row.TTL > int64(math.MaxInt64/time.Second) {
-		return 0
+	none := func(func(transcript.Entry, error) bool) {}
+	for _, ref := range refs {
+		if _, getErr := st.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
+			err = errors.Join(err, all.sweep(ctx, ref, none))
+		}
 	}
-	return time.Duration(row.TTL) * time.Second
-}
-
-// stateOf returns the state of a session. It reads the clock only if that
-// matters.
-func stateOf(row driver.Row, now func() time.Time) State {
-	if row.Archived {
-		return Archived
-	}
-	if over := expires(row, ttlOf(row)); !over.IsZero() && !now().Before(over) {
-		return Expired
-	}
-	return Live
+	return err
 }

@@ -1,8 +1,6 @@
-package session
+package replay
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"hash/maphash"
 	"slices"
 
@@ -14,7 +12,7 @@ import (
 // unknown outcome still finds its key.
 const keptKeys = 64
 
-// keys are the idempotency keys of the whole batches that a reader has seen. It keeps a
+// keys are the idempotency keys of the whole batches that a Reader has seen. It keeps a
 // hash and a place of each: 16 bytes, for sessions in which every append has one.
 type keys struct {
 	places map[uint64]driver.Cursor // at or before the first line
@@ -68,20 +66,4 @@ func (k *keys) restore(e transcript.Entry) {
 func (k *keys) kept() []transcript.Entry {
 	all := slices.Concat(k.held, k.last)
 	return all[max(0, len(all)-keptKeys):]
-}
-
-// IdemHash returns the idemHash of a batch: a hash of its entries without IDs,
-// times and numbers, so that a retry gives the same hash. See [Cond].
-func IdemHash(entries []transcript.Entry) string {
-	h := sha256.New()
-	for _, e := range entries {
-		if f, ok := e.Body.(transcript.MessageLine); ok {
-			f.Of = ""
-			e.Body = f
-		}
-		bare := transcript.Entry{Body: e.Body, App: e.App}
-		h.Write(bare.Line())
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -1,27 +1,30 @@
-package session
+package replay
 
 import (
-	"iter"
+	"errors"
+	"fmt"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// A sifting yields the records of a transcript that keep accepts, from the last to the
-// first, as [driver.Driver.Scan] does.
-type sifting = func(keep driver.Keep) iter.Seq2[transcript.Record, error]
+// ErrNoEntry reports that the ID is unknown in the session.
+var ErrNoEntry = errors.New("there is no such entry in the session: use an ID that Entries, Follow or Append gives")
 
-// A located entry of a transcript.
-type located struct {
-	start driver.Cursor // of the first line of its batch
-	end   driver.Cursor // after the last line of its batch
-	at    int64         // its own offset
+// NoEntry returns an [ErrNoEntry] with the ID.
+func NoEntry(id string) error { return fmt.Errorf("entry %q: %w", id, ErrNoEntry) }
+
+// A Place is the place of an entry in a transcript.
+type Place struct {
+	Start driver.Cursor // of the first line of its batch
+	End   driver.Cursor // after the last line of its batch
+	At    int64         // its own offset
 }
 
-// locate finds an entry, of several with the ID the last one. It reads backwards
+// Locate finds an entry, of several with the ID the last one. It reads backwards
 // from the end. An ID that is not there gives an error that matches
 // [ErrNoEntry].
-func locate(scan scan, id string) (p located, err error) {
+func Locate(scan Scan, id string) (p Place, err error) {
 	found := false
 	var end driver.Cursor // of the batch
 	var next transcript.Record
@@ -31,19 +34,19 @@ func locate(scan scan, id string) (p located, err error) {
 		}
 		if !joined(rec, next) {
 			if found {
-				p.start = driver.Cursor(rec.End)
+				p.Start = driver.Cursor(rec.End)
 				return p, nil
 			}
 			end = driver.Cursor(rec.End)
 		}
 		if !found && rec.HasEntry() && rec.Entry.ID == id && id != "" {
 			found = true
-			p.end, p.at = end, rec.Offset
+			p.End, p.At = end, rec.Offset
 		}
 		next = rec
 	}
 	if !found {
-		return p, noEntry(id)
+		return p, NoEntry(id)
 	}
 	return p, nil
 }

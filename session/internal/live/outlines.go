@@ -1,0 +1,40 @@
+package live
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/replay"
+)
+
+// An outline is the outline of a session.
+type outline struct {
+	ref  driver.Ref
+	lock chan struct{} // holds a value while the outline is in use
+	replay.Outline
+}
+
+// mostOutlines is how many outlines are kept.
+const mostOutlines = 8
+
+// outlines keeps the outlines that were used last.
+type outlines struct {
+	mu   sync.Mutex // guards the field below
+	list []*outline // the one used last comes first
+}
+
+// of returns the outline of a session.
+func (all *outlines) of(ref driver.Ref) *outline {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	i := slices.IndexFunc(all.list, func(o *outline) bool { return o.ref == ref })
+	if i < 0 {
+		i = min(len(all.list), mostOutlines-1)
+		all.list = append(all.list[:i], &outline{ref: ref, lock: make(chan struct{}, 1)})
+	}
+	o := all.list[i]
+	copy(all.list[1:], all.list[:i])
+	all.list[0] = o
+	return o
+}

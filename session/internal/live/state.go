@@ -1,0 +1,208 @@
+package live
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/internal/replay"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A State is a session in memory. All handles of the session share it.
+type State struct {
+	o   *Options
+	ref driver.Ref
+
+	users int           // guarded by the table
+	place *list.Element // in the table's order
+
+	compacting chan struct{} // holds a value while a compaction runs
+	queue      queue         // of appends
+	stale      atomic.Bool   // the lines were replaced or removed: read the session again
+
+	rowDue atomic.Bool // the index may lack an append of this process
+
+	mu sync.Mutex // guards the fields below; not held while the driver appends
+	replay.Reader
+	wrote   driver.Cursor // the end of the last append of this process
+	wroteAt time.Time     // the time of its entries
+	rowAt   time.Time     // wroteAt when this process put a row last; before that, the last message in the row that it found
+	fresh   []fresh       // appends of this process that the reader was not given yet
+	known   driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
+}
+
+// fresh is one or more batches that this process has appended.
+type fresh struct {
+	driver.Result
+	entries []transcript.Entry
+}
+
+// Do calls f with the state locked.
+func (s *State) Do(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.absorb()
+	return f()
+}
+
+// TakeNews returns the damage and repairs found since the last call, even in appends of
+// this process.
+func (s *State) TakeNews() (news []replay.News) {
+	_ = s.Do(func() error {
+		news = s.Reader.TakeNews()
+		return nil
+	})
+	return news
+}
+
+// PlaceOf is [replay.Reader.PlaceOf] with the lock.
+func (s *State) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Reader.PlaceOf(key)
+}
+
+// Forget has the session read again.
+func (s *State) Forget() { s.stale.Store(true) }
+
+// Compact waits until no other compaction of this process runs on the session, and keeps
+// others out until free is called.
+func (s *State) Compact(ctx context.Context) (free func(), err error) {
+	select {
+	case s.compacting <- struct{}{}:
+		return func() { <-s.compacting }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// reset forgets the lines read, so that the next call reads the session again.
+// The caller holds s.mu.
+func (s *State) reset() { s.Reader, s.fresh = replay.New(&s.o.Options), nil }
+
+// absorb gives the reader the appends of this process, so that no append waits for
+// the fold. The caller holds s.mu.
+func (s *State) absorb() {
+	if s.stale.Swap(false) {
+		s.reset()
+	}
+	for _, b := range s.fresh {
+		if err := s.Own(b.Result, b.entries); err != nil {
+			s.reset() // the next read reports it
+		}
+	}
+	clear(s.fresh)
+	s.fresh, s.known = s.fresh[:0], s.Next
+}
+
+// Scan returns the function that reads the transcript.
+func (s *State) Scan(ctx context.Context) replay.Scan { return ScanOf(ctx, s.o.Driver, s.ref) }
+
+// ScanOf returns the function that reads a transcript of a driver.
+func ScanOf(ctx context.Context, drv driver.Driver, ref driver.Ref) replay.Scan {
+	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		return drv.Scan(ctx, ref, from, dir, nil)
+	}
+}
+
+// The callers of the next methods hold the lock, in the function that Do calls.
+
+// Sync reads all appends since the last time, by any process.
+func (s *State) Sync(ctx context.Context) error { return s.syncFrom(ctx, false) }
+
+// syncFrom is Sync; if whole is set and not every line was read, it reads all of
+// them.
+func (s *State) syncFrom(ctx context.Context, whole bool) (err error) {
+	s.absorb()
+	if whole && !s.Whole() {
+		s.reset()
+	}
+	for tries := range 3 { // another rewind may come in each time; the last try reads every line
+		if err = s.readOn(ctx, whole || tries == 2); !errors.Is(err, replay.ErrRewound) {
+			break
+		}
+		s.reset()
+	}
+	return err
+}
+
+// ReadAll is Sync and makes sure that all lines were read, not only those that the history
+// needs.
+func (s *State) ReadAll(ctx context.Context) error { return s.syncFrom(ctx, true) }
+
+// catchUp makes sure that the appends of this process were read. The caller
+// holds s.mu.
+func (s *State) catchUp(ctx context.Context) error {
+	s.absorb()
+	if s.Fold == nil || s.Next < s.wrote {
+		return s.Sync(ctx)
+	}
+	return nil
+}
+
+// readOn begins reading if nothing was read yet, and reads up to the end.
+func (s *State) readOn(ctx context.Context, whole bool) (err error) {
+	first := s.Fold == nil
+	defer func() {
+		// Half of a beginning cannot be continued, and unknown entries must not
+		// be skipped.
+		if err != nil && (first || errors.Is(err, rebuild.ErrNewerFormat)) {
+			s.reset()
+		}
+	}()
+	if first {
+		if err := s.start(ctx, whole); err != nil {
+			return err
+		}
+	}
+	err = s.ReadOn(s.Scan(ctx))
+	if s.known = s.Next; err != nil {
+		return err
+	}
+	if first && s.Empty() {
+		return errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
+	}
+	return nil
+}
+
+// start begins reading.
+func (s *State) start(ctx context.Context, whole bool) error {
+	row, err := s.o.Driver.Get(ctx, s.ref)
+	if err != nil {
+		return err
+	}
+	row.ID, row.Agent = s.ref.ID, s.ref.Agent
+	if s.rowAt.IsZero() {
+		s.rowAt = row.UpdatedAt
+	}
+	return s.Begin(s.Scan(ctx), row, whole)
+}
+
+// Reread is Sync after the lines may have been replaced.
+func (s *State) Reread(ctx context.Context) error {
+	s.reset()
+	return s.Sync(ctx)
+}
+
+// Row returns the row of the session as it was read. It reads the lines that the row lacks.
+func (s *State) Row(ctx context.Context) (driver.Row, error) { return s.Reader.Row(s.Scan(ctx)) }
+
+// Writable returns the reason why the session takes no appends, if there is one.
+func (s *State) Writable(ctx context.Context) error {
+	if s.Fold == nil {
+		if err := s.Sync(ctx); err != nil {
+			return err
+		}
+	}
+	if s.o.ReadOnly {
+		return driver.ErrReadOnly
+	}
+	return s.Reader.Writable()
+}

@@ -1,0 +1,394 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Reader turns the lines of one transcript into the fold of its history and the
+// row of its index. It decodes every line once and in order. Begin starts it,
+// with the lines that the history needs; ReadOn and Own continue it. A Reader is for one
+// goroutine at a time.
+//
+// The row is exact once every line has been counted. A reader that began after
+// the first line takes the older lines from the row in the index. Where that row
+// is too old, Row reads the lines between.
+type Reader struct {
+	Fold   *rebuild.Fold       // nil until Begin
+	Next   driver.Cursor       // after the last record that was read
+	Damage []transcript.Damage // in the lines that were read
+
+	opts    *Options
+	batcher transcript.Batcher
+	from    driver.Cursor // where the history begins; 0 if all lines were read
+	summary
+	counted driver.Cursor // the index counted the lines before it
+
+	// statuses holds the statuses of calls that have a tool_status line; it may be
+	// nil.
+	statuses map[string]string
+
+	stored  rebuild.Tally // tokens of the history for the store's counter
+	trigger rebuild.Tally // and for the counter of Options.Compact, if set
+
+	keys    keys
+	keyedAt driver.Cursor // where the last line with an idempotency key begins
+
+	cut  map[string]int // entries of incomplete batches, by idempotency key
+	news []News
+}
+
+// News is damage that was found, or the number of entries of a cut batch that a later one
+// supersedes.
+type News struct {
+	Damage     transcript.Damage
+	Superseded int
+}
+
+// New returns a Reader that has read nothing.
+func New(opts *Options) Reader {
+	return Reader{
+		opts: opts, cut: map[string]int{},
+		stored: rebuild.Tally{Counter: opts.Counter}, trigger: rebuild.Tally{Counter: opts.Trigger},
+	}
+}
+
+// ErrRewound means that a rewind or a compaction refers to a line before the
+// lines in memory. The reader must begin anew.
+var ErrRewound = errors.New("the history refers to older lines: read the session again")
+
+// Begin reads the lines that the history needs, or all of them if whole is set. Known is
+// the row in the index; its Size is 0 if it holds only the ID and the key. Every line is
+// read at most twice. Half of a beginning cannot be continued.
+func (r *Reader) Begin(scan Scan, known driver.Row, whole bool) error {
+	err := r.begin(scan, known, whole)
+	if err == nil && r.counted > r.Next { // the row is about lines that the transcript lacks
+		*r = New(r.opts)
+		err = r.begin(scan, driver.Row{ID: known.ID, Agent: known.Agent, Key: known.Key, Gen: known.Gen}, whole)
+	}
+	return err
+}
+
+func (r *Reader) begin(scan Scan, known driver.Row, whole bool) error {
+	w := walk{id: known.ID}
+	if !whole {
+		if err := w.run(scan); err != nil {
+			return err
+		}
+	}
+	r.row = driver.Row{ID: known.ID, Agent: known.Agent, Key: known.Key, Gen: known.Gen}
+	if w.from > 0 {
+		header, err := firstEntry(scan)
+		if err != nil {
+			return err
+		}
+		h, ok := header.Body.(transcript.Header)
+		switch {
+		case !ok || header.ID != known.ID || h.Version > transcript.Version, h.Base.Session != "" && w.bare:
+			w = walk{} // something is odd, or the header of a fork holds its state: read every line
+		case known.Size > 0 && known.Rev == h.Rev:
+			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
+			r.row.Owner = h.Owner
+		default:
+			if err := r.note(header); err != nil {
+				return err
+			}
+		}
+	}
+	r.from = w.from
+	r.Fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.from > 0})
+	var err error
+	for _, rec := range slices.Backward(w.records) {
+		if err == nil {
+			err = r.take(rec)
+		}
+	}
+	if err == nil && len(w.records) == 0 {
+		return r.ReadOn(scan)
+	}
+	if err == nil {
+		err = r.add(r.batcher.Break())
+	}
+	return err
+}
+
+// firstEntry returns the first entry of a transcript, the zero value if damage
+// comes first.
+func firstEntry(scan Scan) (transcript.Entry, error) {
+	for rec, err := range scan(0, driver.Forward) {
+		return rec.Entry, err
+	}
+	return transcript.Entry{}, nil
+}
+
+// ReadOn reads from Next to the end: the last batch is then all that will be there of it.
+// The error may be [ErrRewound].
+func (r *Reader) ReadOn(scan Scan) error {
+	for rec, err := range scan(r.Next, driver.Forward) {
+		if err == nil && r.refersBack(rec.Entry) {
+			err = ErrRewound
+		}
+		if err == nil {
+			err = r.take(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.add(r.batcher.Break())
+}
+
+// refersBack reports whether e makes lines part of the history, or of its turns, that
+// were not read.
+func (r *Reader) refersBack(e transcript.Entry) bool {
+	if r.from == 0 {
+		return false
+	}
+	switch b := e.Body.(type) {
+	case transcript.Rewind:
+		return true
+	case transcript.Compaction:
+		return b.TurnsBefore == 0 || !r.Fold.Live(cmp.Or(b.FirstKept, b.CoversTo))
+	}
+	return false
+}
+
+// Own folds the batches of one append of this process without reading them back, if they
+// directly follow the last line read. Otherwise Own does nothing: the next read finds
+// them in the transcript.
+func (r *Reader) Own(res driver.Result, entries []transcript.Entry) error {
+	if r.Fold == nil || res.Start != r.Next || slices.ContainsFunc(entries, r.refersBack) {
+		return nil
+	}
+	for _, e := range entries {
+		if err := r.count(e, res.Start); err != nil {
+			return err
+		}
+	}
+	r.Next, r.keyedAt = res.End, res.Start
+	for len(entries) > 0 {
+		n := max(entries[0].Batch, 1)
+		if err := r.add([]transcript.Batch{{Entries: entries[:n:n], Complete: true}}); err != nil {
+			return err
+		}
+		entries = entries[n:]
+	}
+	return nil
+}
+
+// take takes the next record. A record may have both an entry and damage: a line
+// that does not match its checksum and can be parsed.
+func (r *Reader) take(rec transcript.Record) error {
+	r.Next = max(r.Next, driver.Cursor(rec.End))
+	if rec.Damage != nil {
+		r.Damage = append(r.Damage, *rec.Damage)
+		r.news = append(r.news, News{Damage: *rec.Damage})
+	}
+	if rec.HasEntry() {
+		if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
+			return err
+		}
+		if rec.Entry.Idem != "" {
+			r.keyedAt = driver.Cursor(rec.Offset)
+		}
+	}
+	return r.add(r.batcher.Take(rec))
+}
+
+// count brings the row up to date with an entry that begins at a cursor, unless
+// the row has it already or lacks lines before it.
+func (r *Reader) count(e transcript.Entry, at driver.Cursor) error {
+	if at < r.counted || !r.Filled() {
+		return nil
+	}
+	return r.note(e)
+}
+
+// Empty reports whether the lines that were read hold no entry.
+func (r *Reader) Empty() bool { return r.version == 0 && r.row.LastID == "" }
+
+var errNoHeader = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
+
+// Writable returns the reason why this program must not append to the lines, if there is
+// one.
+func (r *Reader) Writable() error {
+	switch {
+	case r.version == 0 && r.row.Key == "":
+		return errNoHeader
+	case r.version > transcript.Version:
+		return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
+			r.version, transcript.Version, rebuild.ErrNewerFormat)
+	}
+	return nil
+}
+
+// Whole reports whether every line was read, not only those that the history needs.
+func (r *Reader) Whole() bool { return r.from == 0 }
+
+// Status returns the last status of a call that has one.
+func (r *Reader) Status(callID string) string { return r.statuses[callID] }
+
+// TakeNews returns the news since the last call.
+func (r *Reader) TakeNews() []News {
+	news := r.news
+	r.news = nil
+	return news
+}
+
+// fill reads the lines that the row lacks, if there are any.
+func (r *Reader) fill(scan Scan) error {
+	if r.Filled() {
+		return nil
+	}
+	row, copies := r.row, r.copiedLeft // entries of this process count once
+	for rec, err := range scan(r.counted, driver.Forward) {
+		if err == nil && driver.Cursor(rec.Offset) >= r.Next {
+			break
+		}
+		if err == nil && rec.Entry.Body != nil {
+			err = r.note(rec.Entry)
+		}
+		if err != nil {
+			r.row, r.copiedLeft = row, copies
+			return err
+		}
+	}
+	r.counted = r.Next
+	return nil
+}
+
+// add gives batches to the fold, and notes the cut ones and those that
+// supersede them.
+func (r *Reader) add(batches []transcript.Batch) error {
+	for _, b := range batches {
+		if key := b.Entries[0].Idem; key != "" {
+			if n := r.cut[key]; n > 0 {
+				r.news = append(r.news, News{Superseded: n})
+				delete(r.cut, key)
+			}
+			if !b.Complete {
+				r.cut[key] = len(b.Entries)
+			}
+		}
+		if b.Complete {
+			r.noteKeys(b)
+		}
+		if err := r.Fold.Add(b); err != nil {
+			return err
+		}
+		r.noteStatuses(b)
+	}
+	return nil
+}
+
+// noteKeys takes the idempotency keys of a whole batch.
+func (r *Reader) noteKeys(b transcript.Batch) {
+	if b.Entries[0].Idem != "" {
+		r.keys.add(b.Entries[0], r.keyedAt)
+	}
+	for _, e := range b.Entries {
+		r.keys.restore(e)
+	}
+}
+
+// noteStatuses takes the statuses of calls from a batch. IDs of calls occur again.
+func (r *Reader) noteStatuses(b transcript.Batch) {
+	for i := range b.Entries {
+		switch body := b.Entries[i].Body.(type) {
+		case transcript.ToolStatus:
+			if r.statuses == nil {
+				r.statuses = map[string]string{}
+			}
+			r.statuses[body.CallID] = body.Status
+		case transcript.MessageLine:
+			for _, block := range body.Content {
+				if call, ok := block.(transcript.ToolCallBlock); ok && len(r.statuses) > 0 {
+					delete(r.statuses, call.ID)
+				}
+			}
+		}
+	}
+}
+
+// HasKey reports whether a batch with an idempotency key was read, or is held.
+func (r *Reader) HasKey(key string) bool { return r.keys.has(key) }
+
+// AddKey notes that a batch with a key begins at or after a cursor.
+func (r *Reader) AddKey(key string, at driver.Cursor) { r.keys.put(key, at) }
+
+// PlaceOf returns a cursor at or before the batch of a key, and the key if it is only held.
+func (r *Reader) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) {
+	at, known := r.keys.places[maphash.String(keySeed, key)]
+	if !known {
+		held = r.keys.find(key)
+	}
+	return at, held
+}
+
+// Row makes the row of a session from its transcript. Known holds for the lines before
+// known.Size: of those only the ones that the history needs are read.
+func Row(known driver.Row, scan Scan, opts *Options) (driver.Row, error) {
+	r, err := readOf(known, scan, opts)
+	if err != nil {
+		return known, err
+	}
+	row, err := r.Row(scan)
+	if err != nil {
+		return known, err
+	}
+	return row, nil
+}
+
+// readOf reads the lines that the history of a session needs, up to the end of a scan.
+func readOf(known driver.Row, scan Scan, opts *Options) (*Reader, error) {
+	r := New(opts)
+	err := r.begin(scan, known, false)
+	if err == nil {
+		err = r.add(r.batcher.Break())
+	}
+	return &r, err
+}
+
+// NewRow makes the row of a session that is not in the store yet from its entries, the
+// header first.
+func NewRow(agent string, entries []transcript.Entry, opts *Options) (driver.Row, error) {
+	r := New(opts)
+	r.row = driver.Row{ID: entries[0].ID, Agent: agent}
+	r.Fold = rebuild.New(&rebuild.Options{Summary: opts.Summary})
+	for i, e := range entries {
+		if err := r.take(transcript.Record{Offset: int64(i), End: int64(i) + 1, Entry: e}); err != nil {
+			return r.row, err
+		}
+	}
+	if err := r.add(r.batcher.Break()); err != nil {
+		return r.row, err
+	}
+	return r.Row(nil)
+}
+
+// Row returns the row of the lines up to Next. It reads the lines that the row lacks, and
+// counts the tokens added since the last time.
+func (r *Reader) Row(scan Scan) (driver.Row, error) {
+	if err := r.fill(scan); err != nil {
+		return driver.Row{}, err
+	}
+	row := r.row
+	row.Size, row.Turns, row.TokenEstimate = int64(r.Next), r.Fold.Turns(), r.stored.Count(r.Fold)
+	return row, nil
+}
+
+// Filled reports whether the row has every line up to Next.
+func (r *Reader) Filled() bool { return r.counted >= r.from }
+
+// Owner returns the owner in the header.
+func (r *Reader) Owner() string { return r.row.Owner }
+
+// Rev returns the rev in the header.
+func (r *Reader) Rev() int { return r.row.Rev }

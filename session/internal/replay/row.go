@@ -1,0 +1,97 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/title"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A summary is the row of a session as its lines make it, one by one.
+type summary struct {
+	row        driver.Row // without Size, Turns and TokenEstimate: see [Reader.Row]
+	version    int        // of the format, from the header
+	copiedLeft int        // how many of the next lines were copied from another session
+}
+
+// note brings the row up to date with one entry.
+func (s *summary) note(e transcript.Entry) error {
+	switch b := e.Body.(type) {
+	case transcript.Header:
+		if s.version != 0 {
+			return nil // a second header is ignored
+		}
+		if e.ID != s.row.ID {
+			return fmt.Errorf("its header names session %q: the file was renamed or copied; give it back its name", e.ID)
+		}
+		s.version, s.copiedLeft = b.Version, b.Base.Lines
+		s.row.Owner, s.row.Key, s.row.CreatedAt, s.row.UpdatedAt = b.Owner, b.Key, b.Created, e.Time
+		s.row.Gen, s.row.Rev = max(s.row.Gen, b.Gen), b.Rev
+		s.row.Base, s.row.Descent, s.row.Parent = b.Base, b.Descent, b.Parent
+		ApplyMeta(&s.row, b.Meta)
+		return nil
+	case transcript.Meta:
+		if s.copiedLeft == 0 { // else it came along with a message
+			ApplyMeta(&s.row, b)
+		}
+	case transcript.Compaction:
+		if s.copiedLeft == 0 {
+			s.row.Compactions++
+		}
+	case transcript.Current:
+		s.row.Gen = max(s.row.Gen, b.Gen)
+	case transcript.MessageLine:
+		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
+			s.row.Messages++
+		}
+		if s.copiedLeft == 0 { // the base counts the others
+			spent(&s.row, b)
+		}
+		if b.Kind == transcript.TypeUser {
+			s.row.LastUserAt = e.Time
+			if s.row.Title == "" && !s.row.TitleByHand {
+				s.row.Title = title.Of(b.Message().Text())
+			}
+		}
+	}
+	s.copiedLeft = max(s.copiedLeft-1, 0)
+	if e.ID != "" {
+		s.row.LastID = e.ID
+	}
+	if transcript.IsHead(e.Type()) && e.Time.After(s.row.UpdatedAt) {
+		s.row.UpdatedAt = e.Time
+	}
+	return nil
+}
+
+// spent adds an answer to the usage of a row.
+func spent(row *driver.Row, f transcript.MessageLine) {
+	if f.Kind != transcript.TypeAssistant || f.Usage.IsZero() {
+		return
+	}
+	sum := map[string]driver.Usage{}
+	maps.Copy(sum, row.Usage)
+	sum[f.Model] = sum[f.Model].Plus(driver.Usage{
+		Answers: 1, Input: f.Usage.Input, Output: f.Usage.Output, CacheRead: f.Usage.CacheRead, CacheWrite: f.Usage.CacheWrite,
+	})
+	row.Usage = sum
+}
+
+// ApplyMeta changes a row as the metadata say.
+func ApplyMeta(row *driver.Row, m transcript.Meta) {
+	if m.Title != nil {
+		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
+	}
+	if m.Labels != nil {
+		row.Labels = slices.Clone(m.Labels)
+	}
+	if m.TTL != nil {
+		row.TTL = *m.TTL
+	}
+	if m.Keep != nil {
+		row.Keep = *m.Keep
+	}
+}

@@ -1,0 +1,113 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Rewrite replaces the lines of the session by the entries that change writes. Change gets
+// the records of the transcript, which it may range over several times, and calls no
+// method of the store. An entry that it writes as it has got it keeps its line; others get
+// a line of their own, with a checksum unless [Options].NoChecksum is set. The first one
+// is the header, and Rewrite raises its Rev. If change writes nothing, the lines stay as
+// they are. An error of change is returned, and nothing has changed.
+//
+// When the error is nil, the new lines are on stable storage, and the store holds no word
+// of the old lines that the new lines lack. The filters have removed the data that lines
+// no longer need, see [Filter].Sweep. If that or a process fails half way, Rewrite can be
+// called again, with a change that writes nothing. Until Rewrite returns, no process can append.
+// All other users of the session get [ErrReplaced] once.
+//
+// An archived session gives [ErrArchived]. The owner in the header stays as it is. Other
+// drivers than a [driver.Rewriter] give an error that matches [errors.ErrUnsupported].
+func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
+	const op = "rewrite"
+	err := s.store.table.Alone(ctx, []Ref{s.ref}, func() error { return s.rewrite(ctx, change) })
+	kept := errors.Is(err, errKept)
+	if err != nil && !kept {
+		return s.store.done(ctx, op, s.ref, err)
+	}
+	if _, err := s.store.open(ctx, op, driver.Row{Agent: s.ref.Agent, ID: s.ref.ID}); err != nil {
+		return err
+	}
+	err = s.sweepErased(ctx)
+	if !kept {
+		t := s.store.table.Acquire(s.ref)
+		defer s.store.table.Release(t)
+		t.RowDue()
+		t.PutRow(ctx, true)
+	}
+	return s.store.done(ctx, op, s.ref, err)
+}
+
+// errKept means that change has written nothing.
+var errKept = errors.New("the lines stay as they are")
+
+// rewrite is Rewrite without the filters and the row.
+func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.Record, error], func(transcript.Entry) error) error) error {
+	rewriter, err := able[driver.Rewriter](s.store.drv)
+	if err != nil {
+		return err
+	}
+	row, err := s.store.get(ctx, s.ref)
+	if err != nil {
+		return err
+	}
+	return rewriter.Rewrite(ctx, s.ref, func(recs iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		var got []byte // the line that change has got last
+		wrote := false
+		records := func(yield func(transcript.Record, error) bool) {
+			for rec, err := range recs {
+				if got = nil; rec.HasEntry() {
+					got = rec.Entry.Line()
+				}
+				if !yield(rec, err) {
+					return
+				}
+			}
+		}
+		err := change(records, func(e transcript.Entry) error {
+			if h, ok := e.Body.(transcript.Header); ok && !wrote {
+				if h.Owner != row.Owner {
+					return errOwner
+				}
+				h.Rev++
+				e.Body = h
+				e = e.WithLine(nil)
+			}
+			wrote = true
+			if !bytes.Equal(e.Line(), got) {
+				e = s.store.lines.WithChecksum(e)
+			}
+			return write(e.Line())
+		})
+		if err == nil && !wrote {
+			err = errKept
+		}
+		return err
+	})
+}
+
+// sweepErased has the filters remove what the lines of the session do not need any more,
+// while no other call can append to it.
+func (s *Session) sweepErased(ctx context.Context) error {
+	all := filters(s.store.opts.Filters)
+	if !all.sweeps() {
+		return nil
+	}
+	_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Anywhere, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
+		return nil, all.sweep(ctx, s.ref, func(yield func(transcript.Entry, error) bool) {
+			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward, nil) {
+				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
+					return
+				}
+			}
+		})
+	})
+	return err
+}
