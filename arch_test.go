@@ -72,7 +72,7 @@ var imports = map[string][]string{
 	},
 	"session/blobs/blobstest": {"session", "session/blobs"},
 	// What the lines of one session say, and the sessions that a process has in memory.
-	"session/internal/replay": {"compact", "internal/checksum", "internal/jsontext", "internal/title", "rebuild", "session/driver", "transcript", "transcript/tokens"},
+	"session/internal/replay": {"compact", "internal/checksum", "internal/jsontext", "internal/lazy", "internal/title", "rebuild", "session/driver", "transcript", "transcript/tokens"},
 	"session/internal/live":   {"rebuild", "session/driver", "session/internal/replay", "transcript"},
 	"session": {
 		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "rebuild", "session/driver", "session/internal/live",

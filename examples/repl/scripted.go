@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func reply(r guardtest.Request) guardtest.Answer {
 	if len(r.Tools) == 0 {
 		return summary(r)
 	}
-	text := r.UserText()
+	text := asked(r)
 	if results := r.Results(); text == "" && len(results) > 0 {
 		found := []string{"This is what I found:"}
 		for _, res := range results {
@@ -45,6 +46,22 @@ func reply(r guardtest.Request) guardtest.Answer {
 		return guardtest.Answer{Text: "Let me look.", Calls: calls}
 	}
 	return guardtest.Say(remember(r, text))
+}
+
+// asked returns what the user has typed last. A summary may stand before it in the
+// same message.
+func asked(r guardtest.Request) string {
+	if r.UserText() == "" {
+		return ""
+	}
+	for _, m := range slices.Backward(r.Messages) {
+		for _, b := range slices.Backward(m.Content) {
+			if text, ok := b.(transcript.TextBlock); ok {
+				return text.Text
+			}
+		}
+	}
+	return ""
 }
 
 // summary answers a summarizer: it lists what the user said.

@@ -2,11 +2,11 @@ package replay
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -61,7 +61,7 @@ func fits(model, answered string) int {
 		return 0
 	case version == "":
 		return 3
-	case dated.MatchString(version):
+	case dated.Get().MatchString(version):
 		return 2
 	}
 	return 0
@@ -69,7 +69,7 @@ func fits(model, answered string) int {
 
 // dated is what providers add to the name of a model in an answer: a date or
 // the number of a build.
-var dated = regexp.MustCompile(`^[-@:](\d{3,8}|\d{4}-\d\d-\d\d)$`)
+var dated = lazy.New(`^[-@:](\d{3,8}|\d{4}-\d\d-\d\d)$`)
 
 // Trigger returns a trigger for the window of the model and in the tokens of the
 // estimate.
