@@ -134,12 +134,12 @@ func TestChatWords(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", lang, most), func(t *testing.T) {
 				t.Parallel()
 				r := runWords(t, newWordsWork(wordsSeed, lang, .5, false), 32_000, 10, most)
-				line := ""
+				var line strings.Builder
 				for _, at := range []int{1, 3, 6, 10} {
 					got := r.of(at, at, core...)
-					line += fmt.Sprintf(" %.0f%%(%d)", 100*got.share(), got.asked)
+					line.WriteString(fmt.Sprintf(" %.0f%%(%d)", 100*got.share(), got.asked))
 				}
-				t.Logf("core%s; carried <= %.1f %%, verbatim %.1f %%, filled %.1f %%", line, 100*r.carried, 100*r.verbatim/float64(r.n), 100*r.filled/float64(r.n))
+				t.Logf("core%s; carried <= %.1f %%, verbatim %.1f %%, filled %.1f %%", line.String(), 100*r.carried, 100*r.verbatim/float64(r.n), 100*r.filled/float64(r.n))
 				if most > 0 {
 					require.LessOrEqual(t, r.carried, 1./12)
 				}

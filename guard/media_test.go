@@ -167,7 +167,7 @@ func TestExcerpt(t *testing.T) {
 // first call, each for its own reason.
 func TestLimitsTogether(t *testing.T) {
 	picture := func(width string, n int) transcript.Block {
-		data := []byte(fmt.Sprintf("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00%s\x00\x00\x03\x20 picture %d", width, n))
+		data := fmt.Appendf(nil, "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00%s\x00\x00\x03\x20 picture %d", width, n)
 		return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(data)}}
 	}
 	document := func(n int) transcript.Block {
@@ -180,9 +180,9 @@ func TestLimitsTogether(t *testing.T) {
 	s := &script{}
 	_, err := guard.Do(t.Context(), &guard.Guard{Takes: transcript.Takes{Images: 2, Documents: 1, Side: 2000}}, c, s.call)
 	require.NoError(t, err)
-	kinds := ""
+	var kinds strings.Builder
 	for _, b := range s.calls[0].Messages[0].Content {
-		kinds += transcript.BlockType(b) + " "
+		kinds.WriteString(transcript.BlockType(b) + " ")
 	}
-	require.Equal(t, "text text image text document ", kinds)
+	require.Equal(t, "text text image text document ", kinds.String())
 }
