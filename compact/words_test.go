@@ -137,7 +137,7 @@ func TestChatWords(t *testing.T) {
 				var line strings.Builder
 				for _, at := range []int{1, 3, 6, 10} {
 					got := r.of(at, at, core...)
-					line.WriteString(fmt.Sprintf(" %.0f%%(%d)", 100*got.share(), got.asked))
+					fmt.Fprintf(&line, " %.0f%%(%d)", 100*got.share(), got.asked)
 				}
 				t.Logf("core%s; carried <= %.1f %%, verbatim %.1f %%, filled %.1f %%", line.String(), 100*r.carried, 100*r.verbatim/float64(r.n), 100*r.filled/float64(r.n))
 				if most > 0 {

@@ -44,7 +44,7 @@ const ofEach = 4
 var (
 	tenTraits  = strings.Fields("brass copper folding galvanised hollow laminated painted portable riveted rubber sealed spare striped tapered threaded varnished welded woven zinc ceramic")
 	tenParts   = strings.Fields("bracket cleat coupling flange gasket grille hatch impeller keelson lanyard mallet nozzle oarlock pulley rudder shackle tiller trowel turnbuckle valve windlass yoke sieve crock peel paddle")
-	tenMakers  = strings.Fields("Aasen Bellweather Cormoran Duquesne Eszterhazy Fjelstad Grimaldi Halvorsen Iturbe Jagiello Kestrel Lomonosov Mankell Nazarian Oyelaran Pemberton Quiroga Rautavaara Szymborska Thorvald Ugarte Vasarely Wojnarski Xanthos Ybarra Zoltan")
+	tenMakers  = strings.Fields("Aasen Bellamy Cormoran Duquesne Eszterhazy Fjelstad Grimaldi Halvorsen Iturbe Jagiello Kestrel Lomonosov Mankell Nazarian Oyelaran Pemberton Quiroga Rautavaara Szymborska Thorvald Ugarte Vasarely Wojnarski Xanthos Ybarra Zoltan")
 	tenTowns   = strings.Fields("Alesund Bristol Coimbra Dundee Esbjerg Fremantle Gdansk Hobart Inverness Jyvaskyla Kotor Lerwick Matosinhos Narvik Oban Piran Quimper Rostock Skagen Trieste Umea Viborg Whitby Zadar")
 	tenMonths  = strings.Fields("January February March April May June July August September October November December")
 	tenTopics  = strings.Split("the hull below the waterline|the sourdough for the weekend|the chapter about crustose lichens|the wiring of the cabin|the lease of the shop|the herbarium in the attic|the sails and their seams|the oven and its thermostat|the survey of the churchyard|the insurance of the mooring|the flour from the mill|the microscope slides", "|")
