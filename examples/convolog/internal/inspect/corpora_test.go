@@ -47,7 +47,7 @@ func TestCorpora(t *testing.T) {
 		{"hazards/zyhive/04-two-compactions.jsonl", "u summary:S2 (made without S1) | a m3"},
 		{"hazards/zyhive/05-consecutive-roles.jsonl", "u try 1, try 2, try 3 | a a, [后台任务完成] ✅ **t**"},
 		{"hazards/zyhive/07-duplicate-header.jsonl", "u m1, m2"},
-		{"hazards/openviking/01-parts.jsonl", "u How do I authenticate? | a Based on docs, [resource viking://resources/docs/auth/]\nAuth guide, call call_123 | u result call_123"},
+		{"hazards/openviking/01-parts.jsonl", "u How do I authenticate? | a Based on docs, [resource viking://resources/docs/auth/]\n  Auth guide, call call_123 | u result call_123"},
 		{"hazards/openviking/02-torn-last-line.jsonl", "u one | a two"},
 		{"hazards/openviking/04-legacy-content.jsonl", "u legacy text, x"},
 		{"hazards/openviking/05-pending-tool.jsonl", "u go | a call call_123 | u result call_123"},
