@@ -143,18 +143,16 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 	case o == nil:
 		return CreateOptions{}, nil
 	case o.TTL < 0:
-		return *o, fmt.Errorf("TTL %v is negative", o.TTL)
+		return *o, &InputError{"ttl", "it is negative"}
 	case o.Parent != (transcript.Link{}):
 		if err := driver.CheckRef(Ref{Agent: cmp.Or(o.Parent.Agent, "-"), ID: o.Parent.Session}); err != nil {
 			return *o, err
 		}
 	}
-	for _, name := range append([]string{o.Owner}, o.Labels...) { // a line would have another one in its place
-		if !utf8.ValidString(name) {
-			return *o, fmt.Errorf("the owner or label %q is not valid UTF-8: nothing was written", name)
-		}
+	if !utf8.ValidString(o.Owner) { // a line would have another one in its place
+		return *o, &InputError{"owner", fmt.Sprintf("%q is not valid UTF-8", o.Owner)}
 	}
-	return *o, nil
+	return *o, checkMeta(transcript.Meta{Title: &o.Title, Labels: o.Labels})
 }
 
 // header makes the header of a new session, without its gen.

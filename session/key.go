@@ -29,7 +29,7 @@ func inMain(ref Ref) Ref { return Ref{Agent: cmp.Or(ref.Agent, "main"), ID: ref.
 // Channel and Peer are required, except in [Store.Create]; an empty Agent means "main". The
 // name of an agent must not begin with '_': such agents belong to the library, see
 // [Store.Create]. Kind is the kind of the peer (direct, group, ...); it is required if
-// Account or Thread is set.
+// Account or Thread is set. The printed form has at most 1,024 bytes.
 type Key struct {
 	Agent   string `json:"agent,omitempty"`
 	Channel string `json:"channel,omitempty"`
@@ -62,6 +62,9 @@ func (k Key) check() error {
 		return fmt.Errorf("%w: Channel and Peer must be set in %#v", ErrKey, k)
 	case k.Kind == "" && (k.Account != "" || k.Thread != ""):
 		return fmt.Errorf("%w: Kind must be set in %#v, as Account or Thread is", ErrKey, k)
+	}
+	if n := len(k.String()); n > maxKey {
+		return fmt.Errorf("%w: %w", ErrKey, tooLong("key", n, maxKey))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/convolog/convolog/rebuild"
@@ -134,12 +133,14 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 	return s.store.done(ctx, "make current", s.ref, err)
 }
 
-// SetMeta changes the metadata of the session; nil fields stay unchanged. A
+// SetMeta changes the metadata of the session; nil fields stay unchanged. A title of more
+// than 1,024 bytes, more than 64 labels and a label of more than 256 bytes give an
+// [InputError], here, in [Session.Append] and in [Store.Create]. A
 // title set here is never replaced by an automatic one. The index is updated
 // when SetMeta returns.
 func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 	if m.Title == nil && m.Labels == nil && m.TTL == nil && m.Keep == nil {
-		return s.store.wrap("set meta", s.ref, errors.New("no field is set: nothing was written"))
+		return s.store.wrap("set meta", s.ref, &InputError{"", "no field is set"})
 	}
 	_, err := s.Append(ctx, m)
 	return err

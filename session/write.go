@@ -34,6 +34,13 @@ func (s *Session) submit(op string, t *live.State, j *live.Job) error {
 // build makes the entries of items and passes them to the filters. No lock is held: filters
 // may take their time.
 func (s *Session) build(ctx context.Context, at time.Time, newID func() string, items []transcript.Item) ([]transcript.Entry, error) {
+	for _, item := range items {
+		if m, ok := item.(transcript.Meta); ok {
+			if err := checkMeta(m); err != nil {
+				return nil, err
+			}
+		}
+	}
 	newBatch := transcript.NewBatchWithChecksums
 	if s.store.opts.NoChecksum {
 		newBatch = transcript.NewBatch

@@ -1,8 +1,8 @@
 package words
 
 import (
+	"context"
 	"errors"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -12,7 +12,7 @@ import (
 // A Query does not change and may be used by several goroutines.
 type Query struct {
 	items []*needle
-	re    *regexp.Regexp
+	re    *Pattern
 	lit   *needle // that every match of re has; nil if none is known
 	some  bool    // one of the items is enough
 	odd   oddity  // for any of the items, if some is set
@@ -81,9 +81,9 @@ func (q *Query) add(n *needle) {
 	}
 }
 
-// Compile reads a regular expression of package regexp.
+// Compile reads a regular expression, see [NewPattern].
 func Compile(expr string) (*Query, error) {
-	re, err := regexp.Compile(expr)
+	re, err := NewPattern(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +118,9 @@ func literal(re *syntax.Regexp) (best string) {
 	}
 	return best
 }
+
+// MaxItems is how many items a query of a search may have, which bounds its work.
+const MaxItems = 64
 
 // Items returns how many words and phrases the query has; 1 for a regular
 // expression.
@@ -157,11 +160,11 @@ type Fit struct {
 
 // Look looks for the query in texts that belong together and reports whether they
 // fit it. Each item is counted up to most; if that is 0, Look stops as soon as the
-// answer is certain.
-func (q *Query) Look(texts []string, most int) (f Fit, fits bool) {
+// answer is certain. Once ctx is done the result has no meaning, see [Pattern.Find].
+func (q *Query) Look(ctx context.Context, texts []string, most int) (f Fit, fits bool) {
 	if q.re != nil {
 		for i, text := range texts {
-			if at := q.re.FindStringIndex(text); at != nil {
+			if at := q.re.Find(ctx, text); at != nil {
 				return Fit{Counts: []int{1}, First: []Match{{i, at[0], at[1]}}}, true
 			}
 		}

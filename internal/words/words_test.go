@@ -59,7 +59,7 @@ func TestQuery(t *testing.T) {
 	} {
 		q, err := words.Parse(tt.query, false)
 		require.NoError(t, err)
-		f, ok := q.Look([]string{tt.text}, 0)
+		f, ok := q.Look(t.Context(), []string{tt.text}, 0)
 		got := ""
 		if ok {
 			got = tt.text[f.First[0].Start:f.First[0].End]
@@ -77,7 +77,7 @@ func TestQueryAny(t *testing.T) {
 	q, err := words.Parse("the数据库 password the", true)
 	require.NoError(t, err)
 	require.Equal(t, 4, q.Items())
-	f, ok := q.Look([]string{"The 据库 of", "the other 据库, breathe"}, 9)
+	f, ok := q.Look(t.Context(), []string{"The 据库 of", "the other 据库, breathe"}, 9)
 	require.True(t, ok)
 	require.Equal(t, []int{2, 0, 2, 0}, f.Counts)
 	require.Equal(t, words.Match{Text: 0, Start: 4, End: 10}, f.First[2])
@@ -147,13 +147,13 @@ func checkQuery(t *testing.T, query, text string, how byte) {
 	}
 	raw := written(t, text, how)
 	check := func(q *words.Query) {
-		g, fits := q.Look([]string{"", text}, 0)
+		g, fits := q.Look(t.Context(), []string{"", text}, 0)
 		if !fits {
 			return
 		}
 		require.True(t, q.MayFit(raw), "%q has %q", raw, query)
 		require.True(t, q.MayFit([]byte("{}\n"+string(raw)+"\n{}")))
-		_, again := q.Look([]string{text}, 9)
+		_, again := q.Look(t.Context(), []string{text}, 9)
 		require.True(t, again)
 		for _, m := range g.First {
 			require.True(t, utf8.ValidString(text[m.Start:m.End]))
@@ -168,7 +168,7 @@ func checkQuery(t *testing.T, query, text string, how byte) {
 		check(q)
 	}
 	if q, err := words.Compile("x?" + regexp.QuoteMeta(query) + "(y|z)*"); err == nil && query != "" && strings.Contains(text, query) {
-		_, fits := q.Look([]string{text}, 0)
+		_, fits := q.Look(t.Context(), []string{text}, 0)
 		require.True(t, fits)
 		check(q)
 	}
@@ -178,7 +178,7 @@ func checkQuery(t *testing.T, query, text string, how byte) {
 		!unicode.IsMark(first) {
 		q, err := words.Parse(`"`+query+`"`, false)
 		require.NoError(t, err)
-		_, fits := q.Look([]string{text}, 0)
+		_, fits := q.Look(t.Context(), []string{text}, 0)
 		if !strings.Contains(query, " ") {
 			require.Equal(t, simple(query, text), fits, "%q in %q", query, text)
 		}

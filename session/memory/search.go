@@ -162,18 +162,27 @@ type finding struct {
 	profile *Memory
 }
 
+// firstBytes cuts a text to at most n bytes of whole characters.
+func firstBytes(text string, n int) string {
+	if n >= len(text) {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
 // newFinding returns what nothing was found for so far. A query without a word is an
 // error; it finds nothing.
 func newFinding(query string) (*finding, error) {
 	f := &finding{used: map[string]bool{}}
-	if len(query) > maxQuery {
-		end := maxQuery
-		for end > 0 && !utf8.RuneStart(query[end]) {
-			end--
-		}
-		query = query[:end]
-	}
+	query = firstBytes(query, maxQuery)
 	q, err := words.Parse(query, true)
+	for err == nil && q.Items() > words.MaxItems {
+		query = firstBytes(query, len(query)*words.MaxItems/q.Items())
+		q, err = words.Parse(query, true)
+	}
 	if err != nil {
 		return f, fmt.Errorf("%w: %w", search.ErrQuery, err)
 	}
@@ -190,7 +199,7 @@ func (f *finding) add(d document) {
 	if f.words == nil {
 		return
 	}
-	fit, fits := f.words.Look(d.texts, words.MostOnce)
+	fit, fits := f.words.Look(context.Background(), d.texts, words.MostOnce)
 	size := d.size()
 	f.ranking.Add(fit, size)
 	if !fits {

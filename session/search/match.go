@@ -110,16 +110,16 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (m 
 			list = append(list, p)
 		}
 	}
-	fit, ok := r.words.Look(textsOf(list), most)
-	if !ok {
-		return m, false, nil
+	fit, ok := r.words.Look(ctx, textsOf(list), most)
+	if err := ctx.Err(); err != nil || !ok {
+		return m, false, err
 	}
 	rest, err := r.filter(ctx, rec.Offset, list)
 	if err != nil {
 		return m, false, err
 	}
 	if len(rest) < len(list) { // again without those that it turned out not to be about
-		if fit, ok = r.words.Look(textsOf(rest), most); !ok {
+		if fit, ok = r.words.Look(ctx, textsOf(rest), most); !ok {
 			return m, false, nil
 		}
 	}

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session"
 )
 
@@ -19,7 +19,7 @@ type Slice struct {
 	To   int `json:"to,omitempty"`
 	// Offset is where to begin, in bytes, if From is not set.
 	Offset int `json:"offset,omitempty"`
-	// Match is a regular expression: only lines that it matches, and Around lines
+	// Match is a regular expression, limited like [Query].Regexp: only lines that it matches, and Around lines
 	// before and after each.
 	Match  string `json:"match,omitempty"`
 	Around int    `json:"around,omitempty"`
@@ -63,14 +63,14 @@ func Read(ctx context.Context, s *session.Session, entryID string, slice Slice) 
 			texts = append(texts, p.text)
 		}
 	}
-	if p, err = slice.of(strings.Join(texts, "\n")); err != nil {
+	if p, err = slice.of(ctx, strings.Join(texts, "\n")); err != nil {
 		return Part{}, &session.Error{Op: "read", Session: s.Ref(), Err: err}
 	}
 	p.Entry = entryID
 	return p, nil
 }
 
-func (s Slice) of(text string) (Part, error) {
+func (s Slice) of(ctx context.Context, text string) (Part, error) {
 	p := Part{Bytes: len(text), Lines: strings.Count(text, "\n") + 1}
 	most := cmp.Or(s.Max, maxPart)
 	from, to := min(s.Offset, len(text)), len(text)
@@ -92,12 +92,12 @@ func (s Slice) of(text string) (Part, error) {
 	}
 	to = max(to, from)
 	if s.Match != "" {
-		re, err := regexp.Compile(s.Match)
+		pattern, err := words.NewPattern(s.Match)
 		if err != nil {
 			return Part{}, fmt.Errorf("%w: %w", ErrQuery, err)
 		}
-		p.Text, p.Matches = matching(text, from, to, re, s.Around, most)
-		return p, nil
+		p.Text, p.Matches = matching(ctx, text, from, to, pattern, s.Around, most)
+		return p, ctx.Err()
 	}
 	if to-from > most {
 		if to = runeEnd(text, from+most); to == from { // no room for a character
@@ -112,12 +112,15 @@ func (s Slice) of(text string) (Part, error) {
 
 // matching returns the lines between two places of a text that an expression
 // matches, with some around them and their numbers, until the room is used up.
-func matching(text string, from, to int, re *regexp.Regexp, around, most int) (found string, matches int) {
+func matching(ctx context.Context, text string, from, to int, pattern *words.Pattern, around, most int) (found string, matches int) {
 	all := strings.Split(text, "\n")
 	var hits []int
 	at := 0
 	for i, line := range all {
-		if at+len(line) >= from && at < max(to, 1) && re.MatchString(line) {
+		if ctx.Err() != nil {
+			break
+		}
+		if at+len(line) >= from && at < max(to, 1) && pattern.Find(ctx, line) != nil {
 			hits = append(hits, i)
 		}
 		at += len(line) + 1

@@ -75,7 +75,7 @@ func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 			"Searches earlier parts of this conversation that are no longer shown, and returns the best excerpts with the IDs of their entries. "+
 				"Use it before saying that something is not known: for a date, an amount, a name, a decision, who said what. "+
 				"Give words that were probably used; further searches with other words find more. The text of an entry is indented by two spaces.",
-			`"query":{"type":"string","description":"Words. Double quotes around a phrase, * at the end of the beginning of a word."},`+
+			`"query":{"type":"string","maxLength":4096,"description":"Words. Double quotes around a phrase, * at the end of the beginning of a word."},`+
 				`"role":{"type":"string","enum":["user","assistant","tool"],"description":"Only what the user said, the assistant said, or tools returned."},`+
 				`"since":{"type":"string","description":"Only from this time on: 2026-11-20 or 2026-11-20T08:00:00Z."},`+
 				`"until":{"type":"string","description":"Only before this time."},`+
@@ -93,7 +93,7 @@ func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 			`"entry":{"type":"string","description":"ID of the entry."},`+
 				`"from":{"type":"integer","description":"First line, from 1."},"to":{"type":"integer","description":"Last line."},`+
 				`"offset":{"type":"integer","description":"Where to go on, in bytes."},`+
-				`"match":{"type":"string","description":"Regular expression: only lines that match."},`+
+				`"match":{"type":"string","maxLength":2048,"description":"Regular expression: only lines that match."},`+
 				`"around":{"type":"integer","description":"Lines to show around each that matches."}`,
 			"entry", r.read),
 	}

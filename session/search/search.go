@@ -28,11 +28,13 @@ type Query struct {
 	// is found anywhere. An emoji is a word. Case does not matter, nor do forms by NFKC
 	// of Unicode 15, rare ones excepted, curly apostrophes, soft hyphens, characters
 	// without width, points of Arabic and Hebrew, and the color of an emoji. Accents do:
-	// cafe does not find café. An entry must have all words. If Ranked is set one is
+	// cafe does not find café. An entry must have all words, of which 64 in 4 kB of text
+	// are allowed; phrases count as words. If Ranked is set one is
 	// enough, and neighbouring characters of scripts without spaces count in pairs.
 	Text string `json:"text,omitempty"`
 	// Regexp is a regular expression of package regexp. It sees one block of an
-	// entry at a time, with its case and width.
+	// entry at a time, with its case and width. At most 2 kB are allowed, and 1,000
+	// instructions of its program, to which repetitions like x{500} add most.
 	Regexp string `json:"regexp,omitempty"`
 	// Ranked asks for the best entries instead of the newest, by BM25: a line is a
 	// document, and how rare a word is goes by the lines of the chosen sessions that
@@ -92,6 +94,9 @@ type Hit struct {
 // ErrQuery reports a [Query] that cannot be searched for. The error has the
 // reason.
 var ErrQuery = errors.New("the query cannot be used")
+
+// maxText is the most bytes of a Query.Text.
+const maxText = 4 << 10
 
 // rankedLimit is the Limit of a Ranked search that has none.
 const rankedLimit = 20
@@ -206,10 +211,14 @@ func newSearch(q Query) (*search, error) {
 		err = fmt.Errorf("the limit is %d", q.Limit)
 	case q.Regexp != "" && q.Ranked:
 		err = errors.New("a regular expression cannot be ranked: give words, or ask for the newest")
+	case len(q.Text) > maxText:
+		err = fmt.Errorf("the text has %d bytes; %d are allowed", len(q.Text), maxText)
 	case q.Regexp != "":
 		s.words, err = words.Compile(q.Regexp)
 	default:
-		s.words, err = words.Parse(q.Text, q.Ranked)
+		if s.words, err = words.Parse(q.Text, q.Ranked); err == nil && s.words.Items() > words.MaxItems {
+			err = fmt.Errorf("the text has %d words; %d are allowed", s.words.Items(), words.MaxItems)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrQuery, err)

@@ -104,13 +104,17 @@ func (sv *Server) log(what string, s *session.Session, err error) {
 // answerAll answers until nothing is queued.
 func (sv *Server) answerAll(s *session.Session) error {
 	for {
-		t, err := sv.begin(s)
+		info, err := s.Info(sv.life)
+		if err != nil {
+			return err
+		}
+		t, err := sv.begin(s, info.Owner)
 		if err != nil {
 			return err
 		}
 		said, err := sv.oneTurn(s, t)
 		err = errors.Join(err, t.End())
-		sv.slots.Release(1)
+		sv.slots.give(info.Owner, 1)
 		if err != nil || !said {
 			return err
 		}
@@ -121,18 +125,18 @@ func (sv *Server) answerAll(s *session.Session) error {
 const maxPause = time.Second
 
 // begin begins a turn, which closes the drafts of turns that are over, and takes one of
-// the slots of this server. It waits for both, but holds no slot while another server
+// the slots of this server for the owner. It waits for both, but holds no slot while another server
 // has the turn.
-func (sv *Server) begin(s *session.Session) (*turn.Turn, error) {
+func (sv *Server) begin(s *session.Session, owner string) (*turn.Turn, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, maxPause) {
-		if err := sv.slots.Acquire(sv.life, 1); err != nil {
+		if err := sv.slots.take(sv.life, owner, 1); err != nil {
 			return nil, err
 		}
 		t, err := turn.TryBegin(sv.life, s)
 		if err == nil {
 			return t, nil
 		}
-		sv.slots.Release(1)
+		sv.slots.give(owner, 1)
 		if !errors.Is(err, session.ErrBusy) {
 			return nil, err
 		}

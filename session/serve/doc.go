@@ -36,8 +36,8 @@
 // [New] wants Options.Auth, or Options.Open for a server that serves its own machine
 // alone: it checks both addresses and the Host, and refuses requests that were
 // forwarded. Web pages of other sites are refused, also for GET, except for
-// Options.Origins. Bodies must be JSON and are bounded in size and time, even before the
-// sender is known; [Server.HTTPServer] bounds headers, and Options.Requests the open
+// Options.Origins. Bodies must be JSON and are read once the sender is known, and are
+// bounded in size and time, each of them and all together; [Server.HTTPServer] bounds headers, and Options.Requests the open
 // requests of one owner, streams and searches included. A session of another owner is
 // answered like one that does not exist, except that an ID in use cannot be taken.
 // Problems (RFC 9457) have stable codes; neither they nor the log name paths, keys or

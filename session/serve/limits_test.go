@@ -2,6 +2,8 @@ package serve_test
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -204,4 +206,55 @@ func TestHostileBodies(t *testing.T) {
 		require.Equal(t, http.StatusUnsupportedMediaType, status, "%s: %s", media, answer)
 	}
 	require.Equal(t, before, state(t, s))
+}
+
+// Routes that need no key take no body, so nobody fills the memory without one. With a
+// key the bodies of all requests together are bounded.
+func TestBodiesTogether(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	ts, store, _ := served(t, &serve.Options{Surfaces: []serve.Surface{serve.Page()}, MaxBody: most, Patience: soon, Auth: serve.Keys(map[string]serve.Principal{
+		"bob-key": {Owner: "bob"}, "alice-key": {Owner: "alice"},
+	})})
+	talk(t, store, "one")
+	addr := strings.TrimPrefix(ts.URL, "http://")
+	head := fmt.Sprintf("HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ", addr)
+	for _, path := range []string{"/page", "/page/key"} {
+		refused(t, raw(t, addr, "GET "+path+" "+head+"10\r\n\r\n0123456789"), "400", path)
+	}
+
+	// One owner's slow bodies leave room for others, and do not stay.
+	var slow []net.Conn
+	for range 20 {
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST /v1/store/sessions %s%d\r\nX-Api-Key: bob-key\r\n\r\n{", head, most)
+		require.NoError(t, err)
+		slow = append(slow, conn)
+	}
+	body := strings.Repeat(" ", most-2) + "{}"
+	alice := newAsker(t, ts, "alice-key")
+	status, answer := alice.raw("POST", "/v1/store/sessions", "application/json", []byte(body))
+	require.Equal(t, http.StatusOK, status, "%s", answer)
+	// Bob's next one waits until they are gone.
+	bob := func(patience time.Duration) (status int) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, "POST", ts.URL+"/v1/store/sessions", strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("X-Api-Key", "bob-key")
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0
+		}
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	require.Eventually(t, func() bool { return bob(200*time.Millisecond) == 0 }, soon, time.Millisecond)
+	for _, conn := range slow {
+		require.NoError(t, conn.Close())
+	}
+	require.Equal(t, http.StatusOK, bob(soon))
 }

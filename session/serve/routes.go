@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -53,6 +54,7 @@ type Request struct {
 	w    *writer
 	sv   *Server
 	data []byte // the body
+	size int64  // the part of all bytes under way that it holds
 	busy bool   // it counts among the requests of the principal
 }
 
@@ -123,7 +125,10 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit finds out who asks, and reads the body.
 func (q *Request) admit(route Route) (err error) {
 	if route.public {
-		return q.read()
+		if q.hasBody() {
+			return Invalid("the route takes no body")
+		}
+		return nil
 	}
 	if q.sv.isCrossSite(q.Request) {
 		return errCrossSite
@@ -178,6 +183,7 @@ func (q *Request) enter() error {
 }
 
 func (q *Request) leave() {
+	q.drop()
 	if !q.busy {
 		return
 	}
@@ -188,13 +194,42 @@ func (q *Request) leave() {
 	}
 }
 
+func (q *Request) hasBody() bool { return q.Body != nil && q.Body != http.NoBody }
+
+// hold takes a part of the bytes that all bodies may have. It waits for as long as a
+// client may take to send a body.
+func (q *Request) hold(size int64) error {
+	ctx, cancel := context.WithTimeout(q.Context(), q.sv.opts.Patience)
+	defer cancel()
+	if err := q.sv.bytes.take(ctx, q.Principal.account(), size); err != nil {
+		return errFull
+	}
+	q.size = size
+	return nil
+}
+
+// drop gives up the body.
+func (q *Request) drop() {
+	if q.size > 0 {
+		q.sv.bytes.give(q.Principal.account(), q.size)
+	}
+	q.size, q.data = 0, nil
+}
+
 // read reads the body. Afterwards the client may wait without limit.
 func (q *Request) read() (err error) {
-	if q.Body == nil || q.Body == http.NoBody {
+	if !q.hasBody() {
 		return nil
 	}
 	if q.ContentLength > q.sv.opts.MaxBody {
 		return errTooLarge
+	}
+	size := q.ContentLength
+	if size < 0 { // the client names no length
+		size = q.sv.opts.MaxBody
+	}
+	if err := q.hold(size); err != nil {
+		return err
 	}
 	var data bytes.Buffer
 	data.Grow(int(min(max(q.ContentLength, 0), 64<<10)) + bytes.MinRead) // a client may say more than it sends

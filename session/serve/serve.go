@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
@@ -85,12 +83,17 @@ type Options struct {
 	// for them get 501.
 	ChannelLogs func(context.Context, ChannelQuery) (any, error)
 
-	MaxBody     int64         // bytes of a request; 0 is 32 MiB
-	Generations int           // answers that are made at once; 0 is 64. Others wait
-	Queue       int           // texts that may wait in one session; 0 is 8. Then it is 503
-	Requests    int           // of one owner at once, streams included; 0 is 1024. More are 503
-	Timeout     time.Duration // for one answer; 0 is 30 minutes
-	Heartbeat   time.Duration // of silence after which a stream gets a comment; 0 is 15 seconds
+	// MaxBody is how many bytes a request may have; 0 is 4 MiB. All bodies under way may
+	// have 16 times as many, and the bodies of one owner three quarters of these.
+	MaxBody int64
+	// Generations is how many answers are made at once; 0 is 64. Others wait. The sessions
+	// of one owner get three quarters, and the owners take turns.
+	Generations int
+
+	Queue     int           // texts that may wait in one session; 0 is 8. Then it is 503
+	Requests  int           // of one owner at once, streams included; 0 is 1024. More are 503
+	Timeout   time.Duration // for one answer; 0 is 30 minutes
+	Heartbeat time.Duration // of silence after which a stream gets a comment; 0 is 15 seconds
 	// Patience is how long a client may take to read an event or to send a body; 0 is
 	// 30 seconds.
 	Patience time.Duration
@@ -104,8 +107,9 @@ type Server struct {
 	routes []Route
 	mux    *http.ServeMux
 	cross  *http.CrossOriginProtection
-	slots  *semaphore.Weighted // of answers
-	paged  bool                // [Page] is served
+	slots  *shares // of answers
+	bytes  *shares // of bodies
+	paged  bool    // [Page] is served
 
 	closing context.Context //nolint:containedctx // done once Close was called
 	close   context.CancelFunc
@@ -130,7 +134,7 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	}
 	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}, busy: map[string]int{}}
 	o := &sv.opts
-	o.MaxBody, o.Generations, o.Queue = or(o.MaxBody, 32<<20), or(o.Generations, 64), or(o.Queue, 8)
+	o.MaxBody, o.Generations, o.Queue = or(o.MaxBody, 4<<20), or(o.Generations, 64), or(o.Queue, 8)
 	o.Requests = or(o.Requests, 1024)
 	o.Timeout, o.Heartbeat, o.Patience = or(o.Timeout, 30*time.Minute), or(o.Heartbeat, 15*time.Second), or(o.Patience, 30*time.Second)
 	if o.Logger == nil {
@@ -141,7 +145,7 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 			return nil, fmt.Errorf("serve: Options.Origins: %w", err)
 		}
 	}
-	sv.slots = semaphore.NewWeighted(int64(o.Generations))
+	sv.slots, sv.bytes = newShares(int64(o.Generations)), newShares(16*o.MaxBody)
 	sv.closing, sv.close = context.WithCancel(context.Background())
 	sv.life, sv.end = context.WithCancelCause(context.Background())
 	for _, surface := range sv.surfaces() {

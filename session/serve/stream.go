@@ -91,6 +91,7 @@ func (st *stream) beat(ctx context.Context, every time.Duration, end context.Can
 // with the server. While both are there, an error of f is sent as a problem, in a last
 // event named end.
 func (q *Request) Stream(f func(ctx context.Context, send func(id, name string, data any) error) error) {
+	q.drop() // a stream may be long
 	st := newStream(q.w)
 	ctx, cancel := context.WithCancel(q.Context())
 	defer cancel()
