@@ -23,6 +23,12 @@ type Principal struct {
 	Admin bool
 }
 
+// A Demand is a request that Options.Admit decides on.
+type Demand struct {
+	Route Route
+	Body  int64 // bytes; Options.MaxBody if the client names no length
+}
+
 // May reports whether the principal may use an agent. Agents whose names begin with '_'
 // belong to the library: no principal may use them.
 func (p Principal) May(agent string) bool {

@@ -38,7 +38,8 @@
 // forwarded. Web pages of other sites are refused, also for GET, except for
 // Options.Origins. Bodies must be JSON and are read once the sender is known, and are
 // bounded in size and time, each of them and all together; [Server.HTTPServer] bounds headers, and Options.Requests the open
-// requests of one owner, streams and searches included. A session of another owner is
+// requests of one owner, streams and searches included. One owner's bodies and answers
+// leave a quarter to others, and Options.Admit adds quotas of the application. A session of another owner is
 // answered like one that does not exist, except that an ID in use cannot be taken.
 // Problems (RFC 9457) have stable codes; neither they nor the log name paths, keys or
 // texts. Every answer forbids browsers to take it for a page.

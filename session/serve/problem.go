@@ -55,6 +55,7 @@ var (
 	errLines       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be " + mediaLines}
 	errDiverged    = &Problem{Status: http.StatusConflict, Code: "DIVERGED", Title: exchange.ErrDiverged.Error()}
 	errForce       = &Problem{Status: http.StatusPreconditionFailed, Code: "FORCE_NEEDED", Title: retain.ErrForce.Error()}
+	errQuota       = &Problem{Status: http.StatusTooManyRequests, Code: "RESOURCE_EXHAUSTED", Title: "it would be more than the one who asks may have"}
 	errFull        = &Problem{Status: http.StatusServiceUnavailable, Code: "UNAVAILABLE", Title: "too much is waiting, or the server is being stopped: try again later"}
 	errSlow        = &Problem{Status: http.StatusGatewayTimeout, Code: "DEADLINE_EXCEEDED", Title: "it took too long"}
 	errNoResponder = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "this server gives no answers"}

@@ -148,6 +148,14 @@ func (q *Request) admit(route Route) (err error) {
 	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
 		return Invalid("the idempotency key is longer than 255 bytes, or not UTF-8")
 	}
+	if admit := q.sv.opts.Admit; admit != nil {
+		if err := admit(q.Context(), q.Principal, Demand{route, q.length()}); err != nil {
+			if p, ok := errors.AsType[*Problem](err); ok {
+				return p
+			}
+			return errQuota
+		}
+	}
 	q.Store = q.sv.store
 	if !q.Principal.Admin {
 		if q.Store, err = q.sv.store.Scope(q.Principal.Owner); err != nil {
@@ -194,6 +202,17 @@ func (q *Request) leave() {
 	}
 }
 
+// length returns how many bytes the body may have.
+func (q *Request) length() int64 {
+	switch {
+	case !q.hasBody():
+		return 0
+	case q.ContentLength < 0: // the client names none
+		return q.sv.opts.MaxBody
+	}
+	return q.ContentLength
+}
+
 func (q *Request) hasBody() bool { return q.Body != nil && q.Body != http.NoBody }
 
 // hold takes a part of the bytes that all bodies may have. It waits for as long as a
@@ -224,11 +243,7 @@ func (q *Request) read() (err error) {
 	if q.ContentLength > q.sv.opts.MaxBody {
 		return errTooLarge
 	}
-	size := q.ContentLength
-	if size < 0 { // the client names no length
-		size = q.sv.opts.MaxBody
-	}
-	if err := q.hold(size); err != nil {
+	if err := q.hold(q.length()); err != nil {
 		return err
 	}
 	var data bytes.Buffer

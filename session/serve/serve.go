@@ -63,6 +63,9 @@ type Options struct {
 	// Auth finds the sender of a request; any error is answered with 401. It must
 	// be set unless Open is, see [Keys].
 	Auth func(*http.Request) (Principal, error)
+	// Admit, if set, may refuse a request whose sender is known, before its body is read:
+	// for quotas of the application. A [Problem] is sent as it is, any other error as 429.
+	Admit func(context.Context, Principal, Demand) error
 	// Open serves every client that can reach the server as an administrator. It is
 	// for one person's machine: requests must come over the loopback interface, be
 	// for a loopback host, and not have been forwarded.
