@@ -179,7 +179,7 @@ func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 				return err
 			}
 			if !v.Fold().Has(b.To) {
-				return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", b.To)
+				return fmt.Errorf("%w: it has no %q to rewind to", ErrNoEntry, b.To)
 			}
 		case transcript.MessageLine:
 			if b.Made.After == "" {

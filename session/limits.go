@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -23,8 +24,11 @@ func checkMeta(m transcript.Meta) error {
 		return &InputError{"labels", fmt.Sprintf("%d labels; %d are allowed", n, maxLabels)}
 	}
 	for i, label := range m.Labels {
-		if len(label) > maxLabel {
-			return tooLong(fmt.Sprint("labels/", i), len(label), maxLabel)
+		switch member := fmt.Sprint("labels/", i); {
+		case len(label) > maxLabel:
+			return tooLong(member, len(label), maxLabel)
+		case !utf8.ValidString(label):
+			return &InputError{member, fmt.Sprintf("%q is not valid UTF-8", label)}
 		}
 	}
 	return nil

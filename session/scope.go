@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"unicode/utf8"
@@ -37,4 +36,4 @@ func (st *Store) Scope(owner string) (*Store, error) {
 // Owner returns the owner of a scope, and "" of a store that is not a scope.
 func (st *Store) Owner() string { return st.owner }
 
-var errOwner = errors.New("it would have another owner: nothing was written")
+var errOwner = &InputError{"owner", "it would have another owner"}

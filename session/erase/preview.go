@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -34,9 +33,9 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	case what.Owner != "" && scope != "" && what.Owner != scope:
 		return p, errForeign
 	case what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil:
-		return p, errors.New("the erasure names nothing: nothing was erased; set one of its fields")
+		return p, &session.InputError{Reason: "the erasure names nothing: nothing was erased; set one of its fields"}
 	case !utf8.ValidString(what.Owner):
-		return p, fmt.Errorf("the owner %q is not valid UTF-8", what.Owner)
+		return p, &session.InputError{Member: "owner", Reason: fmt.Sprintf("%q is not valid UTF-8", what.Owner)}
 	}
 	p = Plan{ID: newID(), At: time.Now().UTC(), subject: &transcript.Subject{Owner: what.Owner, Match: what.Match}}
 	if what.Match != nil {

@@ -75,9 +75,9 @@ func (r *run) start(ctx context.Context, also []transcript.Eraser) (err error) {
 	p := r.plan
 	switch {
 	case p.ID == "":
-		return errors.New("the plan was not made by Preview: nothing was erased")
+		return &session.InputError{Reason: "the plan was not made by Preview: nothing was erased"}
 	case len(also) > 0 && p.subject == nil:
-		return errors.New("the plan was read back from JSON and has no subject for the Erasers: nothing was erased; plan again")
+		return &session.InputError{Reason: "the plan was read back from JSON and has no subject for the Erasers: nothing was erased; plan again"}
 	}
 	if scope := r.st.Owner(); scope != "" && p.subject != nil { // another owner may have made the plan
 		own := *p.subject

@@ -33,16 +33,25 @@
 //
 // # Keep others out
 //
-// [New] wants Options.Auth, or Options.Open for a server that serves its own machine
-// alone: it checks both addresses and the Host, and refuses requests that were
-// forwarded. Web pages of other sites are refused, also for GET, except for
-// Options.Origins. Bodies must be JSON and are read once the sender is known, and are
-// bounded in size and time, each of them and all together; [Server.HTTPServer] bounds headers, and Options.Requests the open
-// requests of one owner, streams and searches included. One owner's bodies and answers
-// leave a quarter to others, and Options.Admit adds quotas of the application. A session of another owner is
-// answered like one that does not exist, except that an ID in use cannot be taken.
-// Problems (RFC 9457) have stable codes; neither they nor the log name paths, keys or
-// texts. Every answer forbids browsers to take it for a page.
+// [New] wants Options.Auth, or Options.Open for a machine of one user without a proxy.
+// Open checks both addresses, the Host and the headers that proxies may add. A plain
+// proxy adds none: nginx with proxy_pass alone, an SSH tunnel or a published port of a
+// container makes every client an administrator. Give Options.Auth one random key
+// instead, as the example programs do. A proxy must use TLS, limit guesses at keys and
+// pass on the Host.
+//
+// Web pages of other sites are refused, also for GET, except for Options.Origins. Bodies
+// must be JSON. They are read once the sender is known, and are bounded in size and time,
+// each of them and all together. [Server.HTTPServer] bounds headers, and
+// Options.Requests the open requests of one owner, streams and searches included. The
+// bodies and answers of one owner leave a quarter to others, and Options.Admit adds quotas
+// of the application. A session of another owner is answered like one that does not exist,
+// except that an ID in use cannot be taken. Problems (RFC 9457) have stable codes and
+// name the member that is wrong; neither they nor the log name paths, keys or texts. Every
+// answer forbids browsers to take it for a page.
+//
+// Options.Auth is asked for every request, so a function that reads the keys anew rotates
+// and revokes them. Open streams of a revoked key continue until they end.
 //
 // # Show a page
 //

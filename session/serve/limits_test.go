@@ -234,9 +234,6 @@ func TestBodiesTogether(t *testing.T) {
 		slow = append(slow, conn)
 	}
 	body := strings.Repeat(" ", most-2) + "{}"
-	alice := newAsker(t, ts, "alice-key")
-	status, answer := alice.raw("POST", "/v1/store/sessions", "application/json", []byte(body))
-	require.Equal(t, http.StatusOK, status, "%s", answer)
 	// Bob's next one waits until they are gone.
 	bob := func(patience time.Duration) (status int) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -253,6 +250,9 @@ func TestBodiesTogether(t *testing.T) {
 		return resp.StatusCode
 	}
 	require.Eventually(t, func() bool { return bob(200*time.Millisecond) == 0 }, soon, time.Millisecond)
+	alice := newAsker(t, ts, "alice-key")
+	status, answer := alice.raw("POST", "/v1/store/sessions", "application/json", []byte(body))
+	require.Equal(t, http.StatusOK, status, "%s", answer)
 	for _, conn := range slow {
 		require.NoError(t, conn.Close())
 	}

@@ -15,7 +15,8 @@ var documentRoutes = []Route{{Method: "GET", Path: "/openapi.json", Summary: "De
 // made from their table and from the Go types that they take and answer.
 func (q *Request) document() error {
 	doc := openAPI(q.sv.routes, q.sv.opts.Auth != nil)
-	if prefix := strings.TrimSuffix(q.RequestURI, "/openapi.json"); strings.HasPrefix(prefix, "/") {
+	path, _, _ := strings.Cut(q.RequestURI, "?")
+	if prefix := strings.TrimSuffix(path, "/openapi.json"); strings.HasPrefix(prefix, "/") {
 		doc["servers"] = []object{{"url": prefix}} // of http.StripPrefix
 	}
 	q.JSON(http.StatusOK, doc)
@@ -65,8 +66,12 @@ func (all schemas) operation(r Route) object {
 	switch r.out.(type) {
 	case none:
 		op["responses"] = object{"204": object{"description": "It is done."}, "default": ref("responses/Problem")}
-	case done, nil:
-		answer["content"] = object{media: object{}}
+	case done, nil: // text, or the JSON of another program
+		schema := object{}
+		if media != "application/json" {
+			schema["type"] = "string"
+		}
+		answer["content"] = object{media: object{"schema": schema}}
 	}
 	switch in := reflect.TypeOf(r.in); {
 	case in == reflect.TypeFor[lines]():
@@ -81,6 +86,9 @@ func (all schemas) operation(r Route) object {
 		}
 	case r.Method != http.MethodGet && in != reflect.TypeFor[none]():
 		op["requestBody"] = object{"content": object{"application/json": object{"schema": all.of(in)}}}
+	}
+	if r.public {
+		op["security"] = []object{}
 	}
 	if r.Admin {
 		op["description"] = "For administrators."

@@ -177,3 +177,23 @@ func TestNoRoute(t *testing.T) {
 		}
 	}
 }
+
+// Public routes need no key in the document, and its servers are the prefix alone.
+func TestOpenAPIServers(t *testing.T) {
+	t.Parallel()
+	_, _, sv := served(t, &serve.Options{Surfaces: []serve.Surface{serve.Page()}, Auth: serve.Keys(map[string]serve.Principal{"key": {Admin: true}})})
+	for uri, want := range map[string]any{"/below/openapi.json?x=1": []any{map[string]any{"url": "/below"}}, "/openapi.json?x=1": nil} {
+		req := httptest.NewRequest(http.MethodGet, uri, http.NoBody)
+		req.Header.Set("X-Api-Key", "key")
+		answer := httptest.NewRecorder()
+		http.StripPrefix(strings.TrimSuffix(req.URL.Path, "/openapi.json"), sv).ServeHTTP(answer, req)
+		var doc struct {
+			Servers any
+			Paths   map[string]map[string]struct{ Security any }
+		}
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &doc))
+		require.Equal(t, want, doc.Servers)
+		require.Equal(t, []any{}, doc.Paths["/page"]["get"].Security)
+		require.Nil(t, doc.Paths["/page/key"]["post"].Security)
+	}
+}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/convolog/convolog/rebuild"
@@ -110,7 +111,7 @@ type ownSessions struct {
 func (q *Request) ownList(opts session.ListOptions) (page ownSessions, err error) {
 	opts.Limit = clamp(opts.Limit, 100, 1000)
 	infos, err := q.Store.List(q.Context(), &opts)
-	if err == nil && len(infos) == opts.Limit {
+	if err == nil && len(infos) > 0 && len(infos) == opts.Limit {
 		page.Next = infos[len(infos)-1].Cursor
 	}
 	page.Sessions = []session.Info{}
@@ -122,8 +123,8 @@ func (q *Request) ownList(opts session.ListOptions) (page ownSessions, err error
 	return page, err
 }
 
-// clamp is n, other if it is 0, and at most limit.
-func clamp(n, other, limit int) int { return max(0, min(or(n, other), limit)) }
+// clamp is n, other if it is 0 or less, and at most limit.
+func clamp(n, other, limit int) int { return min(or(max(n, 0), other), limit) }
 
 func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	opts.After, opts.Limit = "", 0
@@ -224,7 +225,9 @@ func (q *Request) ownRewind(s *session.Session, r struct {
 	case r.Entry != "" && r.Turns == 0:
 		err = s.Rewind(q.Context(), r.Entry)
 	case r.Entry == "" && r.Turns > 0:
-		err = turn.Undo(q.Context(), s, r.Turns)
+		if err = turn.Undo(q.Context(), s, r.Turns); errors.Is(err, rebuild.ErrFewTurns) {
+			err = &session.InputError{Member: "turns", Reason: "the history has fewer"}
+		}
 	default:
 		err = Invalid("give an entry, or a number of turns")
 	}

@@ -3,8 +3,11 @@ package serve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/session"
@@ -26,13 +29,37 @@ func (q *Request) take(v any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil || d.More() {
-		if q.Method == http.MethodGet {
-			return errParameter
-		}
-		return errNotJSON
+	err := d.Decode(v)
+	if err == nil && !d.More() {
+		return nil
 	}
-	return nil
+	p := *problemOf(errNotJSON)
+	if q.Method == http.MethodGet {
+		p = *problemOf(errParameter)
+	}
+	p.Pointer = misfit(err, data, reflect.TypeOf(v).Elem())
+	return &p
+}
+
+// misfit points to the member of an object that a type does not have or has in another
+// form, if it is easily found.
+func misfit(err error, data []byte, t reflect.Type) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		path := strings.Split(wrong.Field, ".")
+		path = slices.DeleteFunc(path, func(name string) bool { return name != "" && name[0] < 'a' }) // an embedded struct
+		return "#/" + strings.Join(path, "/")
+	}
+	var object map[string]json.RawMessage
+	if t.Kind() != reflect.Struct || json.Unmarshal(data, &object) != nil {
+		return ""
+	}
+	known := members(t)
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if !slices.ContainsFunc(known, func(m member) bool { return strings.EqualFold(m.name, name) }) {
+			return "#/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		}
+	}
+	return ""
 }
 
 var errParameter = Invalid("a parameter is not one that the route takes, or not of its type")

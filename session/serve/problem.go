@@ -23,6 +23,9 @@ type Problem struct {
 	Code   string `json:"code"` // stable
 	Title  string `json:"title"`
 	Detail string `json:"detail,omitempty"` // of a request that cannot be used
+	// Pointer leads to the member of the body, or the parameter, that cannot be used, in
+	// the form of RFC 6901: #/title.
+	Pointer string `json:"pointer,omitempty"`
 }
 
 // Error returns the title.
@@ -32,6 +35,15 @@ func (p *Problem) Error() string { return p.Title }
 func Invalid(detail string) error {
 	p := *errInvalid
 	p.Detail = detail
+	return &p
+}
+
+// unusable is the problem of an argument.
+func unusable(e *session.InputError) *Problem {
+	p := *errInvalid
+	if p.Detail = e.Reason; e.Member != "" {
+		p.Pointer = "#/" + e.Member
+	}
 	return &p
 }
 
@@ -95,6 +107,9 @@ var problems = []struct {
 func problemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
+	}
+	if e, ok := errors.AsType[*session.InputError](err); ok {
+		return unusable(e)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge

@@ -285,7 +285,7 @@ func (q *Request) has(media string) bool {
 // refuse answers with a problem, and logs the cause of an internal one.
 func (e endpoint) refuse(q *Request, err error) {
 	p := problemOf(err)
-	if p == errInternal {
+	if p == errInternal && q.Context().Err() == nil { // else the client has left
 		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
 	}
 	if q.w.begun { // the client sees that the answer is not whole

@@ -68,7 +68,8 @@ type Options struct {
 	Admit func(context.Context, Principal, Demand) error
 	// Open serves every client that can reach the server as an administrator. It is
 	// for one person's machine: requests must come over the loopback interface, be
-	// for a loopback host, and not have been forwarded.
+	// for a loopback host, and have no header of a proxy. No proxy of any kind may stand
+	// before it, as most add no header.
 	Open bool
 	// Memory, if set, learns from the chapters of a commit, in the time of the request,
 	// and forgets an owner who is erased. Surfaces may search it.

@@ -33,7 +33,7 @@ func Pin(ctx context.Context, s *session.Session, entryID string) error {
 			return nil, err
 		}
 		if size += len(text); size > maxPinned {
-			return nil, fmt.Errorf("all pinned texts would have %d bytes, the limit is %d: nothing was written; unpin others first", size, maxPinned)
+			return nil, &session.InputError{Member: "entry", Reason: fmt.Sprintf("all pinned texts would have %d bytes, the limit is %d: unpin others first", size, maxPinned)}
 		}
 		return []transcript.Item{transcript.Pin{Entry: entryID, Text: text}}, nil
 	})
@@ -74,7 +74,7 @@ func textOf(ctx context.Context, s *session.Session, entryID string) (string, er
 		}
 		f, ok := rec.Entry.Body.(transcript.MessageLine)
 		if !ok {
-			return "", fmt.Errorf("entry %s is not a message: nothing was written", entryID)
+			return "", &session.InputError{Member: "entry", Reason: "it is not a message"}
 		}
 		text := f.Message().Text()
 		if len(f.Content) == 1 {
@@ -83,7 +83,7 @@ func textOf(ctx context.Context, s *session.Session, entryID string) (string, er
 			}
 		}
 		if text == "" {
-			return "", fmt.Errorf("entry %s has no text: nothing was written", entryID)
+			return "", &session.InputError{Member: "entry", Reason: "it has no text"}
 		}
 		return text, nil
 	}

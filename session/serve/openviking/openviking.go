@@ -175,6 +175,9 @@ func used(q *serve.Request, s *session.Session) error {
 	if k := body.Skill; k != nil {
 		uses = append(uses, memory.Use{Type: "skill", URI: k.URI, Input: k.Input, Output: k.Output, Success: k.Success})
 	}
+	if len(uses) == 0 {
+		return serve.Invalid("name contexts or a skill")
+	}
 	if err := memory.RecordUse(q.Context(), s, uses...); err != nil {
 		return err
 	}
