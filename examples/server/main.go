@@ -1,18 +1,21 @@
 // Server serves conversations over HTTP, and answers survive it: kill it while it
 // answers, start it again, and clients continue where they were.
 //
-//	go run ./examples/server
-//	curl -N localhost:8080/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json'
+//	go run ./examples/server -token your-key
+//	curl -N localhost:8080/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json' -H 'X-API-Key: your-key'
 //
 // Without -url it needs no network: a scripted model inside the program streams
 // its answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible
-// endpoint answers. Without -keys it serves this machine alone. The same server on
-// several machines is examples/shared.
+// endpoint answers. Without -keys it serves this machine alone, and the client that
+// sends the token, which is printed unless it is given. The same server on several
+// machines is examples/shared.
 package main
 
 import (
 	"context"
+	"crypto/rand"
 	"flag"
+	"fmt"
 
 	"github.com/convolog/convolog/examples/internal/server"
 	"github.com/convolog/convolog/session"
@@ -25,6 +28,10 @@ func main() {
 	dir := flag.String("dir", ".convolog", "`folder` that the conversations are kept in")
 	mask := flag.Bool("mask", false, "mask secrets before they are stored; the store remembers it")
 	flag.Parse()
+	if c.Keys == "" && c.Token == "" { // a proxy, or another user, would be the administrator
+		c.Token = rand.Text()
+		fmt.Println("token", c.Token)
+	}
 	var opts session.Options
 	if *mask {
 		opts.Filters = []session.Filter{session.Redact(redact.Secrets)}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -101,15 +102,16 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	_ = erase.Resume(ctx, store) // as openFolder does
+	token := c.key
+	if token == "" { // a proxy, or another user, would be the administrator
+		token = rand.Text()
+	}
 	opts := &serve.Options{
-		Open: c.key == "", Renderers: renderers,
+		Auth: serve.Keys(map[string]serve.Principal{token: {Admin: true}}), Renderers: renderers,
 		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
 	}
 	if c.page {
 		opts.Surfaces = append(opts.Surfaces, serve.Page())
-	}
-	if !opts.Open {
-		opts.Auth = serve.Keys(map[string]serve.Principal{c.key: {Admin: true}})
 	}
 	sv, err := serve.New(store, opts)
 	if err != nil {
@@ -119,14 +121,22 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	if addr, ok := listener.Addr().(*net.TCPAddr); opts.Open && (!ok || !addr.IP.IsLoopback()) {
+	if addr, ok := listener.Addr().(*net.TCPAddr); c.key == "" && (!ok || !addr.IP.IsLoopback()) {
 		return errors.Join(c.wrong("without a key the address must be of this machine, such as 127.0.0.1:1933"), listener.Close())
 	}
 	server := sv.HTTPServer(c.addr)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	where := map[string]string{"url": "http://" + listener.Addr().String(), "dir": c.dir}
-	if err := c.value(where, func() { c.say("%s serves %s; Ctrl-C ends it.", where["url"], c.dir) }); err != nil {
+	if c.key == "" {
+		where["token"] = token
+	}
+	if err := c.value(where, func() {
+		c.say("%s serves %s; Ctrl-C ends it.", where["url"], c.dir)
+		if c.key == "" {
+			c.say("Clients send the token %s: set CONVOLOG_KEY to it.", token)
+		}
+	}); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	select {

@@ -83,6 +83,9 @@ type body struct {
 // medias are the types of all good answers.
 var medias = []string{"application/json", "application/jsonl", "text/event-stream", "text/plain"}
 
+// straight follows no redirect, which would send the key to another host.
+var straight = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 // open makes a request, and returns the answer if it is good.
 func (r *remote) open(ctx context.Context, method, path string, b body) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.base+"/v1/store"+path, bytes.NewReader(b.data))
@@ -98,7 +101,7 @@ func (r *remote) open(ctx context.Context, method, path string, b body) (*http.R
 	if r.key != "" {
 		req.Header.Set("X-API-Key", r.key)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := straight.Do(req)
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no server answers: %w (convolog serve starts one)", err)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -318,6 +319,18 @@ func TestScreen(t *testing.T) {
 	require.NotContains(t, out+errs, "\x1b")
 }
 
+// A server that redirects gets the key, and the host that it names does not.
+func TestNoRedirectWithKey(t *testing.T) {
+	got := ""
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = "a request " + r.Header.Get("X-Api-Key") }))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(strings.Replace(other.URL, "127.0.0.1", "localhost", 1), http.StatusTemporaryRedirect))
+	defer server.Close()
+	sh := &shell{TB: t, store: []string{"--url", server.URL}, env: map[string]string{"CONVOLOG_KEY": "secret"}}
+	sh.must(exitAbsent, "session", "list")
+	require.Empty(t, got)
+}
+
 // The other commands can use the server that serve starts; cancelling ends it.
 func TestServe(t *testing.T) {
 	for _, key := range []string{"", "secret"} {
@@ -331,9 +344,10 @@ func TestServe(t *testing.T) {
 			args := append([]string{"serve", "--addr", "127.0.0.1:0", "--json", "--page=" + strconv.FormatBool(key == "")}, sh.store...)
 			code <- run(ctx, args, sh.console(w, io.Discard))
 		}()
-		var said struct{ URL string }
+		var said struct{ URL, Token string }
 		require.NoError(t, json.NewDecoder(r).Decode(&said))
-		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: sh.env}
+		require.Equal(t, key == "", said.Token != "", "without a key there is a token")
+		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: map[string]string{"CONVOLOG_KEY": cmp.Or(key, said.Token)}}
 		require.Contains(t, remote.must(0, "session", "list"), "alpha")
 		require.Contains(t, remote.must(0, "export", "--as", "html", "alpha"), "<title>")
 		page, err := http.Get(said.URL + "/page")
@@ -342,7 +356,7 @@ func TestServe(t *testing.T) {
 		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[key == ""], page.StatusCode)
 		golden(t, "serve", steady(`{"url":"`+said.URL+`"}`+"\n"))
 		remote.env = nil
-		remote.must(map[bool]int{true: exitFailed}[key != ""], "session", "list")
+		remote.must(exitFailed, "session", "list")
 		cancel()
 		require.Zero(t, <-code)
 	}

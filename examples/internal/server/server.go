@@ -28,6 +28,7 @@ import (
 type Config struct {
 	Addr, Keys string
 	URL, Model string
+	Token      string        // of the one client, an administrator, if there are no Keys
 	Page       bool          // whether to serve it
 	Window     int           // tokens
 	Grace      time.Duration // that answers get when the server is stopped
@@ -37,6 +38,7 @@ type Config struct {
 func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Addr, "addr", "localhost:8080", "`address` to listen on")
 	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine")
+	f.StringVar(&c.Token, "token", "", "`key` of the one client, if there is no -keys")
 	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /page")
 	f.StringVar(&c.URL, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	f.StringVar(&c.Model, "model", "scripted", "`name` of the model")
@@ -65,7 +67,7 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 // Run serves a store until ctx is done. It calls ready with the address.
 func Run(ctx context.Context, c Config, store *session.Store, ready func(addr string)) (err error) {
 	opts := &serve.Options{
-		Respond: newAgent(c).respond, Open: c.Keys == "",
+		Respond: newAgent(c).respond, Open: c.Keys == "" && c.Token == "",
 		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
 	}
 	if c.Page {
@@ -77,6 +79,8 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(addr st
 			return err
 		}
 		opts.Auth = serve.Keys(keys)
+	} else if c.Token != "" {
+		opts.Auth = serve.Keys(map[string]serve.Principal{c.Token: {Admin: true}})
 	}
 	sv, err := serve.New(store, opts)
 	if err != nil {
@@ -86,7 +90,7 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(addr st
 	if err != nil {
 		return err
 	}
-	if addr, ok := listener.Addr().(*net.TCPAddr); opts.Open && (!ok || !addr.IP.IsLoopback()) {
+	if addr, ok := listener.Addr().(*net.TCPAddr); c.Keys == "" && (!ok || !addr.IP.IsLoopback()) {
 		return errors.Join(errors.New("without -keys the address must be of this machine alone, such as localhost:8080"), listener.Close())
 	}
 	server := sv.HTTPServer(c.Addr)
