@@ -3,8 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -76,21 +74,6 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("session: %s: %v", what, e.Err)
 }
-
-// An InputError reports an argument that no call accepts. It matches [fs.ErrInvalid], and
-// nothing was written.
-type InputError struct {
-	Member string // the argument by its name in JSON, such as labels/3
-	Reason string
-}
-
-// Error returns the member and the reason.
-func (e *InputError) Error() string {
-	return strings.TrimPrefix(e.Member+": ", ": ") + e.Reason
-}
-
-// Is reports whether the target is [fs.ErrInvalid].
-func (e *InputError) Is(target error) bool { return target == fs.ErrInvalid }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

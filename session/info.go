@@ -3,8 +3,6 @@ package session
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -129,21 +127,20 @@ type cursor struct {
 // cursorVersion begins every cursor.
 const cursorVersion = "1"
 
-// ErrCursor reports that a text is not an [Info].Cursor.
-var ErrCursor = errors.New("not a cursor: give an Info.Cursor, or nothing to begin at the front")
+var errCursor = &InputError{"after", "it is not a cursor: give an Info.Cursor, or nothing to begin at the front"}
 
 func parseCursor(s string) (p cursor, err error) {
 	data, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	parts := strings.SplitN(string(data), "\n", 4)
 	if err != nil || len(parts) != 4 || parts[0] != cursorVersion {
-		return p, fmt.Errorf("%w: %q", ErrCursor, s)
+		return p, errCursor
 	}
 	p.ID, p.agent = parts[2], parts[3]
 	p.UpdatedAt, err = time.Parse(time.RFC3339Nano, parts[1])
 	// The ID may be unusual: a transcript whose header cannot be read has the name of
 	// its file.
 	if err != nil || p.ID == "" || p.agent == "" || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return p, fmt.Errorf("%w: %q", ErrCursor, s)
+		return p, errCursor
 	}
 	return p, nil
 }

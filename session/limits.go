@@ -2,10 +2,27 @@ package session
 
 import (
 	"fmt"
+	"io/fs"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/transcript"
 )
+
+// An InputError reports an argument that no call accepts. It matches [fs.ErrInvalid], and
+// nothing was written.
+type InputError struct {
+	Member string // the argument by its name in JSON, such as labels/3
+	Reason string
+}
+
+// Error returns the member and the reason.
+func (e *InputError) Error() string {
+	return strings.TrimPrefix(e.Member+": ", ": ") + e.Reason
+}
+
+// Is reports whether the target is [fs.ErrInvalid].
+func (e *InputError) Is(target error) bool { return target == fs.ErrInvalid }
 
 // Limits in bytes. The index holds these texts, for all sessions of an agent.
 const (

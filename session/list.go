@@ -61,7 +61,7 @@ type ListOptions struct {
 // index, and only those transcripts that the index does not know as they are:
 // sessions in use by other processes, and sessions of killed ones. Its cost
 // depends on the page and the rows that the filter skips. A malformed cursor
-// gives an error that matches [ErrCursor], an unknown state one that matches
+// gives an [InputError], an unknown state one that matches
 // [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	now := sync.OnceValue(st.opts.Now)

@@ -211,7 +211,7 @@ func TestListCursorIsChecked(t *testing.T) {
 		base64.RawURLEncoding.EncodeToString([]byte("1\n2026-11-20T08:00:00Z\n\nb")),
 	} {
 		_, err := st.List(t.Context(), &session.ListOptions{After: bad})
-		require.ErrorIs(t, err, session.ErrCursor, bad)
+		require.ErrorIs(t, err, fs.ErrInvalid, bad)
 	}
 	require.Empty(t, storetest.ListIDs(t, st, &session.ListOptions{After: good}))
 }

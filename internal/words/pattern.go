@@ -48,7 +48,7 @@ func NewPattern(expr string) (*Pattern, error) {
 }
 
 // Find returns the place of the first match in a text, or nil. Once ctx is done the
-// result has no meaning: the caller returns the error of ctx.
+// result is meaningless: the caller returns the error of ctx.
 func (p *Pattern) Find(ctx context.Context, text string) []int {
 	if len(text) <= p.piece {
 		return p.re.FindStringIndex(text)

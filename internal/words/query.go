@@ -160,7 +160,7 @@ type Fit struct {
 
 // Look looks for the query in texts that belong together and reports whether they
 // fit it. Each item is counted up to most; if that is 0, Look stops as soon as the
-// answer is certain. Once ctx is done the result has no meaning, see [Pattern.Find].
+// answer is certain. Once ctx is done the result is meaningless, see [Pattern.Find].
 func (q *Query) Look(ctx context.Context, texts []string, most int) (f Fit, fits bool) {
 	if q.re != nil {
 		for i, text := range texts {

@@ -95,8 +95,7 @@ type Hit struct {
 // reason.
 var ErrQuery = errors.New("the query cannot be used")
 
-// maxText is the most bytes of a Query.Text.
-const maxText = 4 << 10
+const maxText = 4 << 10 // bytes of a Query.Text
 
 // rankedLimit is the Limit of a Ranked search that has none.
 const rankedLimit = 20

@@ -90,7 +90,6 @@ var problems = []struct {
 	{session.ErrArchived, errArchived},
 	{session.ErrReadOnly, errArchived},
 	{session.ErrKey, errInvalid},
-	{session.ErrCursor, errInvalid},
 	{search.ErrQuery, errInvalid},
 	{retain.ErrForce, errForce},
 	{errors.ErrUnsupported, errUnsupported},

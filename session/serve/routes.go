@@ -271,7 +271,7 @@ func (q *Request) Decode(v any) error {
 	return nil
 }
 
-// has reports whether the body has a media type. Pages of other sites can send
+// has reports whether the body is of a media type. Pages of other sites can send
 // text/plain without a preflight; this refuses them.
 func (q *Request) has(media string) bool {
 	text := q.Header.Get("Content-Type")

@@ -24,7 +24,7 @@ type queue struct {
 
 type request struct {
 	n     int64
-	taken chan struct{} // closed when the owner has the part
+	taken chan struct{} // closed when the owner holds the part
 }
 
 func newShares(amount int64) *shares {
