@@ -160,7 +160,7 @@ var (
 	}
 	topFiles = map[string]bool{
 		"ARCHITECTURE.md": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true,
-		"LICENSE": true, "README.md": true, "doc.go": true, "go.mod": true,
+		"LICENSE": true, "README.md": true, "SECURITY.md": true, "doc.go": true, "go.mod": true,
 		"go.sum": true, "go.work": true, "go.work.sum": true,
 	}
 )

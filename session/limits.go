@@ -21,8 +21,8 @@ func (e *InputError) Error() string {
 	return strings.TrimPrefix(e.Member+": ", ": ") + e.Reason
 }
 
-// Is reports whether the target is [fs.ErrInvalid].
-func (e *InputError) Is(target error) bool { return target == fs.ErrInvalid }
+// Unwrap returns [fs.ErrInvalid].
+func (e *InputError) Unwrap() error { return fs.ErrInvalid }
 
 // Limits in bytes. The index holds these texts, for all sessions of an agent.
 const (
