@@ -1,9 +1,8 @@
-// Package compact makes a history smaller: it replaces the older part by a
-// summary.
+// Package compact makes a history smaller: it replaces the older part by a summary.
 //
 // A compaction is due if the history has more tokens than [Trigger].Room;
-// session.Session.AfterTurn compares the two. The rest takes three steps, each of
-// which can be inspected and tested alone:
+// session.Session.AfterTurn compares the two, and waits if session.TooSoon or
+// session.CoolingDown applies. The rest takes three steps, each testable alone:
 //
 //   - [Plan] is pure. It returns a cut, which names the parts to summarise and
 //     to keep, or the reason why there is nothing to do.

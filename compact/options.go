@@ -23,11 +23,11 @@ type Options struct {
 	Keep Keep
 	// Trigger is when a compaction is due. Plan and Run do not ask it.
 	Trigger Trigger
-	// Room is how many tokens the history may have afterwards. Plan aims at two
-	// thirds of it, summary and all, so that no single turn makes the next
-	// compaction due; if Keep is set, at three fifths and an eighth. It cuts later
-	// than Keep asks if necessary, inside a turn if one alone is too long. 0 means
-	// unlimited, or for a session the room of Trigger, if there is one.
+	// Room is how many tokens the history may have afterwards. Plan aims at two thirds of
+	// it, summary and all, so that no single turn makes the next compaction due. If Keep is
+	// set, it aims at three fifths for the summary and the kept messages, and an eighth for
+	// carried items. It cuts later than Keep asks if necessary, inside a turn if one alone is
+	// too long. 0 means unlimited, or for a session the room of Trigger, if there is one.
 	Room int
 	// Summarizer writes the summary; nil means Extractive, which needs no
 	// model.

@@ -65,8 +65,9 @@ package session
 
 // Decisions:
 //
-// Follow keeps an offset after the last whole batch and reads from there when woken. It
-// buffers nothing, so it neither delays writers nor misses entries.
+// Concurrent appends join in internal/live/queue.go. Follow keeps an offset after the last
+// whole batch and reads from there when woken. It buffers nothing, so it neither delays
+// writers nor misses entries.
 //
 // A compaction resets the calibrations: its batch repeats those in force. The failures
 // of a summarizer are calibrations as well; its cooldown counts tokens, never time.

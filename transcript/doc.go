@@ -12,16 +12,16 @@
 //
 // An [Entry] is one line of a transcript. Entries of messages contain a [MessageLine];
 // the others change the conversation ([Compaction], [Clip], [Hide], [Rewind]) or describe it
-// ([Header], [Meta], [Used] ...). [NewBatch] turns items into the lines of one append.
-// [Scan] and [ScanBackward] read lines from an io.ReaderAt and report all other bytes
-// as [Damage]. [Batcher] groups lines into the batches they were written in.
+// ([Header], [Meta], [Used] ...). [NewBatch] turns items into the lines of one append,
+// [NewBatchWithChecksums] ends each with a checksum. [Scan] and [ScanBackward] read lines
+// from an io.ReaderAt and report all other bytes as [Damage]. [Batcher] groups lines into
+// the batches they were written in.
 //
 // The package does no I/O of its own. Values are plain data: messages, blocks and
 // entries never change once made and may be shared by goroutines. Slices passed in or
 // out are not copied; do not modify them.
 //
-// Package rebuild decides which messages a model is shown. docs/FORMAT.md lists all
-// entry types.
+// Package rebuild decides which messages a model is shown. docs/FORMAT.md lists entry types.
 package transcript
 
 // Decisions:

@@ -12,11 +12,12 @@
 // transcripts. The names of folders and files are injective encodings of agents
 // and IDs, see [EncodeName].
 //
-// A row is written when a session is made, deleted, described or made current,
-// when a turn ends, and some seconds after the last row, not at every append. A
-// list looks at the sizes of the transcripts of its page. A process names itself in
-// the index while it may append, so that others notice its death. A deletion and an
-// erase rewrite the log, so that no removed word remains in the folder.
+// A row is written when a session is made, deleted, described or made current, when a
+// turn ends, and some seconds after the last row, not at every append. A list looks at
+// the sizes of the transcripts of its page. A process names itself in the index while it
+// may append, so that others notice its death. A deletion and an erase rewrite the log, so
+// that no removed word remains in the folder. The ID of a deleted session remains in the
+// headers of its forks and of sessions that its calls have started.
 //
 // [Open] refuses the folder of another program with [driver.ErrForeign].
 //

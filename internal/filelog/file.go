@@ -129,10 +129,10 @@ func (d *diskFile) Lookup() (look, error) {
 // Sync puts the data and the size on stable storage.
 func (d *diskFile) Sync() error { return datasync(d.File) }
 
-// Mark sets or clears the mark: the sticky bit, which is meaningless on a file,
-// stays with it, needs no space, and shows in every lookup. Windows has no such
-// bit; an empty file next to it is the mark there, at the cost of another
-// lookup. FreeBSD refuses the bit to users other than root: only the process
+// Mark sets or clears the mark, which is the sticky bit of the file. The bit has no
+// other meaning on a file, stays with it, needs no space, and shows in every lookup.
+// Windows lacks the bit: an empty file next to it is the mark there, at the cost of
+// another lookup. FreeBSD refuses the bit to users other than root: only the process
 // with the failure is then aware of it.
 func (d *diskFile) Mark(on bool) error {
 	if runtime.GOOS == "windows" {

@@ -19,8 +19,8 @@ type Gemini struct {
 	Stream bool
 }
 
-// Decode reads the body of a request and judges it. Calls without an ID get one, and
-// results belong to the calls before them, in order.
+// Decode reads the body of a request and judges it. A call without an ID gets one. The
+// results of a content belong to the calls of the content before it, in the same order.
 func (g Gemini) Decode(body []byte) (Request, []Violation) {
 	c := geminiCheck{model: g.Model}
 	c.body(body)

@@ -13,12 +13,13 @@ package erase
 
 // Decisions:
 //
-// look.go passes IDs on: down to the sessions whose descent names one that holds them, and
-// up to the sessions that a line was copied from. A deleted session passes them on as well:
-// its forks name it. kin.go finds lines that repeat an entry in one session: drafts, queued
-// texts, pins, decisions. lines.go decides which lines go, in two passes, and replaces
-// summaries that have read one. run.go lists the sessions again until new ones are clean: a
-// fork is made only of a base that was not rewritten since it was read.
+// look.go passes the IDs of entries on: from a session that holds them down to its forks, by
+// the descent in their headers, and up to the sessions that its lines were copied from. They
+// also pass through a deleted session, which its forks name. kin.go finds lines that repeat
+// an entry in one session: drafts, queued texts, pins, decisions. lines.go decides which lines
+// go, in two passes, and replaces summaries that have read one. run.go lists the sessions
+// again until new ones are clean: a fork is made only of a base that was not rewritten since
+// it was read.
 //
 // A plan runs the same code without a writer. TestEraseKilled cuts an erase at every
 // call on the disk.

@@ -190,8 +190,7 @@ type importing struct {
 	owner string // of the session
 }
 
-// importTries limits the restarts of an import after appends of other
-// processes.
+// importTries is how often an import is tried while others append to the session.
 const importTries = 10
 
 // run imports the session. Taken are the sessions that others of the source
@@ -291,8 +290,8 @@ func (im *importing) try(ctx context.Context) error {
 		im.Created, im.Appended = missing, im.plan.fresh
 		return nil
 	}
-	// An empty session may be the work of an import that was killed before it
-	// made the other one current again.
+	// An import that was killed may have left the session empty, and current in
+	// place of another one: create decides again which of them is current.
 	if missing || im.there.empty() && im.plan.fresh > 0 {
 		if s, err = im.create(ctx); err != nil {
 			return err

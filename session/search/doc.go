@@ -11,8 +11,8 @@ package search
 // store.
 //
 // Sessions are read backwards, so the newest hit comes first, and compactions, clips
-// and rewinds come before the lines they change. Where answers for the hits; it reads a
-// whole session only if a line of it moves others.
+// and rewinds come before the lines they change. [session.Session.Where] finds out whether
+// hits were compacted or rewound; it reads a whole session only if a line of it moves others.
 //
 // The application fixes the sessions of the recall tools, and no input of a model names
 // others. The notice about them is stored in the clip or the summary, so no option

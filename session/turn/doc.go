@@ -9,8 +9,9 @@
 //	_, err = draft.Finish(ctx, answer)
 //	err = turn.RunTools(ctx, s, 4, run) // and ask the model again
 //
-// A program that does not stream appends the answer itself, and one that runs a single
-// turn at a time needs no Begin.
+// The [Tool] run returns a message such as transcript.ToolResult(call.Call.ID, output).
+// Begin takes the lock by [session.Session.LockTurn]. A program that does not stream appends
+// the answer itself, and one that runs a single turn at a time needs no Begin.
 //
 // After an answer that was cut, [Retry] takes it back and [Continue] keeps it: then ask the
 // model again.

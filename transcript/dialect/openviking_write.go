@@ -155,8 +155,8 @@ func (c *vikingCall) tell(status string, at time.Time) {
 	c.told = status
 }
 
-// status finds the call that a status is about. A result that comes later says
-// more.
+// status records a tool status with its call, or keeps it until the call is written.
+// A later result overrides it.
 func (v *vikingOutput) status(x *exchange, s transcript.ToolStatus, at time.Time) {
 	of := func(id string) bool { return id == s.CallID }
 	asked := slices.ContainsFunc((transcript.Message{Content: x.answer}).ToolCalls(), func(c transcript.ToolCallBlock) bool { return of(c.ID) })

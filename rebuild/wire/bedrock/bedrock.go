@@ -26,8 +26,8 @@ import (
 type Format struct {
 	// Stream asks for the answer as a stream of events, see [Format.Path].
 	Stream bool
-	// Model is what answers say as their model, since Converse does not name
-	// it: the model of the requests, or reasoning does not find the way back.
+	// Model is recorded as the model of each answer, because Converse names none. Set
+	// it to the model of the requests: reasoning is returned only to its maker.
 	Model string
 	// Thinking is additionalModelRequestFields.thinking of the request,
 	// {"type":"enabled","budget_tokens":4096} for Claude for example. Nil
