@@ -12,7 +12,7 @@ import (
 // Append implements [driver.Driver], once the index names this process as a writer.
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
-		if a.idx.by.Load() == 0 {
+		if !a.idx.named.Load() {
 			err = a.idx.openWriter(ctx)
 		}
 		if err == nil {

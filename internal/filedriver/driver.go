@@ -111,6 +111,7 @@ type index struct {
 	applied int64           // offset after the last line that was applied
 	version int             // of the file; 0 if its first line does not say
 	by      atomic.Int64    // this process as a writer; 0 before its first append
+	named   atomic.Bool     // the file names it as one
 	writers map[int64]bool  // open ones; true if found dead, and all transcripts compared
 	changes map[string]bool // sessions whose files count until their next row
 	deletes map[string]bool // begun and perhaps not finished

@@ -43,6 +43,7 @@ func (x *index) forget() error {
 	x.rows, x.writers = newRows(0), map[int64]bool{}
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	x.said, x.learned = folderTimes{}, learned{lost: true}
+	x.named.Store(false)
 	return err
 }
 
@@ -210,6 +211,9 @@ func (x *index) apply(l line) {
 		}
 	case l.Open != 0:
 		x.writers[l.Open] = false
+		if l.Open == x.by.Load() {
+			x.named.Store(true)
+		}
 	case l.Closed != 0:
 		delete(x.writers, l.Closed)
 	case l.Delete != "":

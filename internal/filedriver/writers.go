@@ -202,7 +202,7 @@ func (x *index) openWriter(ctx context.Context) error {
 	defer cancel()
 	err := x.locked(short, func() error {
 		if x.by.Load() != 0 {
-			return nil
+			return x.write() // the name, if the index was lost
 		}
 		by := firstWriter + rand.Int64N(writers)
 		lockErr := x.lock.TryLock(by)
@@ -213,6 +213,7 @@ func (x *index) openWriter(ctx context.Context) error {
 		switch {
 		case err == nil:
 			x.by.Store(by)
+			x.named.Store(true)
 		case lockErr == nil:
 			_ = x.lock.Unlock(by) // a lock that stays ends with the process
 		}

@@ -90,6 +90,27 @@ func TestWriterThatCloses(t *testing.T) {
 	require.Equal(t, before, indexText(t, dir), "a process without an append is no writer")
 }
 
+// A writer that finds an index without its name, because the one before was lost, adds it
+// again before its next append: others notice if it is killed.
+func TestWriterOfALostIndex(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	add(t, d, ref, "1")
+	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
+	other := open(t, dir, nil)
+	create(t, other, "b", "other key")
+	require.Zero(t, strings.Count(indexText(t, dir), `{"open":`))
+	require.Len(t, list(t, d), 2)
+	add(t, d, ref, "2")
+	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
+	add(t, d, ref, "3")
+	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
+	require.NoError(t, d.Close())
+	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"closed":`))
+	require.NoError(t, other.Close())
+}
+
 // A writer whose last rows could not be written stays in the index, so that others
 // find a dead writer.
 func TestWriterThatCannotClose(t *testing.T) {
