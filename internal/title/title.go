@@ -46,15 +46,17 @@ func Clean(text string) string {
 	}, strings.ToValidUTF8(text, "\ufffd"))
 }
 
-// afterBlock returns the text after a block that it begins with.
+// afterBlock returns the text after a block that a trimmed one begins with.
 func afterBlock(text string) (rest string, ok bool) {
+	switch {
+	case text == "":
+		return "", false
+	case text[0] == '<': // there may be many in a long line
+		return afterTag(text)
+	}
 	line, rest, _ := strings.Cut(text, "\n")
 	line = strings.TrimSpace(line)
 	switch {
-	case line == "":
-		return "", false
-	case line[0] == '<':
-		return afterTag(text)
 	case line[0] == '#':
 		return afterTag(strings.TrimSpace(rest))
 	case line[0] == '[':

@@ -3,6 +3,7 @@ package title_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,6 +43,13 @@ func TestOf(t *testing.T) {
 	} {
 		require.Equal(t, want, title.Of(text), "%.60q", text)
 	}
+}
+
+// The time for a long line of blocks grows with its length, not with its square.
+func TestOfBlocksInALine(t *testing.T) {
+	began := time.Now()
+	require.Equal(t, "hello", title.Of(strings.Repeat("<a></a>", 300_000)+"hello"))
+	require.Less(t, time.Since(began), 10*time.Second)
 }
 
 func TestClean(t *testing.T) {

@@ -181,6 +181,9 @@ func (n *needle) in(text string, from int, slow bool) (start, end int) {
 // fits returns where the needle ends if it begins at a place of a text; -1 if it
 // does not.
 func (n *needle) fits(text string, at int) int {
+	if len(n.key) > 0 && n.fold.isInside(text[at:], n.key[0]) {
+		return -1
+	}
 	if n.begins && !Boundary(text, at) {
 		return -1
 	}

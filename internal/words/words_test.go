@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -202,4 +203,19 @@ func written(t *testing.T, text string, how byte) []byte {
 		}
 	}
 	return []byte(`{"content":"` + sb.String() + `"}`)
+}
+
+// The time for a run of characters without width, or of accents, grows with its length,
+// not with its square.
+func TestLongRuns(t *testing.T) {
+	for _, mark := range []string{"\u00ad", "\u200b", "\u0301", "\u0344"} {
+		for _, text := range []string{"cafe", "café", `"café x"`} {
+			q, err := words.Parse(text, false)
+			require.NoError(t, err)
+			began := time.Now()
+			_, fits := q.Look([]string{strings.Repeat(mark, 50_000) + " cafe\u0301 x"}, 0)
+			require.Equal(t, text != "cafe", fits)
+			require.Less(t, time.Since(began), 5*time.Second, "%q", mark)
+		}
+	}
 }

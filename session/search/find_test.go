@@ -67,7 +67,7 @@ func TestByPrefix(t *testing.T) {
 		if amb, ok := errors.AsType[*search.AmbiguousError](err); !ok || len(amb.Matches) != 2 {
 			t.Errorf("Find(0) = %v, want an AmbiguousError with two matches", err)
 		}
-		for _, query := range []string{"zzz", ""} {
+		for _, query := range []string{"zzz", "", "\u200b"} {
 			if _, err := search.ByPrefix(t.Context(), st, query, nil); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("Find(%q) = %v, want fs.ErrNotExist", query, err)
 			}

@@ -45,8 +45,9 @@ func ByPrefix(ctx context.Context, st *session.Store, text string, opts *session
 		return session.Info{}, fmt.Errorf("find %q: %w", text, err)
 	}
 	exactly := func(i session.Info) bool { return i.ID == text || i.Current && i.Key == text && i.Owner == st.Owner() }
+	folded := words.Fold(text) // empty for characters that nobody sees
 	begins := func(i session.Info) bool {
-		return strings.HasPrefix(i.ID, text) || i.Current && strings.HasPrefix(i.Key, text) || strings.HasPrefix(words.Fold(i.Title), words.Fold(text))
+		return strings.HasPrefix(i.ID, text) || i.Current && strings.HasPrefix(i.Key, text) || folded != "" && strings.HasPrefix(words.Fold(i.Title), folded)
 	}
 	for _, fits := range []func(session.Info) bool{exactly, begins} {
 		var found []session.Info

@@ -41,6 +41,7 @@ func (t RecallTool) Call(ctx context.Context, input json.RawMessage) (string, er
 const (
 	recallMost   = 8_000
 	recallHits   = 10
+	mostSkipped  = 1_000
 	mostInWindow = 44
 )
 
@@ -123,7 +124,7 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	if err := decode(input, &args); err != nil {
 		return "", err
 	}
-	limit, skip := cmp.Or(min(max(args.Limit, 0), 20), recallHits), min(max(args.Offset, 0), 1_000)
+	limit, skip := cmp.Or(min(max(args.Limit, 0), 20), recallHits), min(max(args.Offset, 0), mostSkipped)
 	q := Query{Text: args.Query, Role: args.Role, Ranked: true, Limit: skip + limit + 1}
 	if err := cmp.Or(parseTime(args.Since, &q.Since), parseTime(args.Until, &q.Until)); err != nil {
 		return "", err
@@ -153,6 +154,8 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 		return "There are no more.", nil
 	case len(list) == 0:
 		return "Nothing that is no longer shown has any of these words. Try others.", nil
+	case len(list) > limit && skip == mostSkipped:
+		return pageOf(list[:limit]) + "\n[more entries have some of the words; use rarer ones]", nil
 	case len(list) > limit:
 		return pageOf(list[:limit]) + fmt.Sprintf("\n[more entries have some of the words; go on with offset %d]", skip+limit), nil
 	}
@@ -190,7 +193,7 @@ func (e recalled) within(most int) (text string, whole bool) {
 	if text = quote.Lines(strings.TrimSpace(e.text)); len(text) <= most {
 		return text, true
 	}
-	for size := most; size > 0; size -= len(text) - most { // the indentation takes room
+	for size := most; size > 0; size = min(size-1, size*most/len(text)) { // the indentation takes room
 		part, _, _ := words.Excerpt(e.text, e.start, e.end, size)
 		if text = quote.Lines(strings.TrimSpace(part)); len(text) <= most {
 			return text, false

@@ -337,4 +337,19 @@ func TestRecallLimits(t *testing.T) {
 		require.LessOrEqual(t, len(got), 8_001)
 		require.Equal(t, 2*around+1, strings.Count(got, "in part]\n"))
 	}
+	for _, text := range []string{"z\n", "z\n\n", "z\u2028"} {
+		id := storetest.Add(t, other, transcript.UserText(strings.Repeat(text, 9_000)))[0]
+		got, err = ask(t, tools, recalltool.Window, map[string]any{"entry": id, "before": 0, "after": 0})
+		require.NoError(t, err)
+		require.Greater(t, len(got), 7_500, "short lines, which indentation makes twice as long")
+		require.LessOrEqual(t, len(got), 8_001)
+	}
+	many := make([]transcript.Item, 1_010)
+	for i := range many {
+		many[i] = transcript.UserText("giraffe")
+	}
+	storetest.Add(t, other, many...)
+	got, err = ask(t, tools, recalltool.Search, map[string]any{"query": "giraffe", "limit": 5, "offset": 1_005})
+	require.NoError(t, err)
+	require.NotContains(t, got, "go on with offset", "it would be the same page")
 }

@@ -3,6 +3,7 @@ package redact_test
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -43,6 +44,20 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%q becomes %q the second time", got, again)
 		}
 	}
+}
+
+// Blocks of YAML do not copy the text behind each of them.
+func TestManyBlocks(t *testing.T) {
+	memory := func(n int) uint64 {
+		text := strings.Repeat("password: |\n  abc\n", n)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		require.Equal(t, strings.Repeat("password: |\n  [masked]\n", n), redact.Secrets(t.Context(), text))
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	memory(1)
+	require.Less(t, memory(2_000), 30*memory(200))
 }
 
 // Masking twice is masking once, and JSON stays JSON, with its names and numbers.

@@ -208,6 +208,11 @@ func maskBlocks(text string) string {
 	}
 	var out strings.Builder
 	lines := strings.SplitAfter(text, "\n")
+	last := len(lines) - 1
+	for last > 0 && strings.TrimSpace(lines[last]) == "" {
+		last--
+	}
+	cut := drawn(lines[last])
 	for i := 0; i < len(lines); i++ {
 		out.WriteString(lines[i])
 		if !strings.ContainsAny(lines[i], "|>") || !block.Get().MatchString(lines[i]) || i+1 == len(lines) || strings.TrimSpace(lines[i+1]) == "" {
@@ -218,7 +223,11 @@ func maskBlocks(text string) string {
 		for end < len(lines) && indent != "" && strings.HasPrefix(lines[end], indent) {
 			end++
 		}
-		if drawn(strings.Join(lines[end:], "")) {
+		next := end
+		for cut && next < last && strings.TrimSpace(lines[next]) == "" {
+			next++
+		}
+		if cut && next == last {
 			end = len(lines)
 		}
 		out.WriteString(indent + mask)
@@ -230,8 +239,8 @@ func maskBlocks(text string) string {
 	return out.String()
 }
 
-// drawn reports whether the rest of a text is one random word. After a block it may be a
-// further line of it, in a text that is cut there.
+// drawn reports whether the last line of a text is one random word. Directly after a block
+// it may be a further line of it, in a text that is cut there.
 func drawn(rest string) bool {
 	rest = strings.TrimSpace(rest)
 	return len(rest) < 32 && random(rest) && !strings.ContainsAny(rest, " \t\n")
