@@ -3,7 +3,6 @@ package title_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,11 +44,10 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// The time for a long line of blocks grows with its length, not with its square.
+// The time for a long line of blocks grows with its length. If it grew with the square
+// of it, this test would take an hour.
 func TestOfBlocksInALine(t *testing.T) {
-	began := time.Now()
-	require.Equal(t, "hello", title.Of(strings.Repeat("<a></a>", 300_000)+"hello"))
-	require.Less(t, time.Since(began), 10*time.Second)
+	require.Equal(t, "hello", title.Of(strings.Repeat("<a></a>", 2_000_000)+"hello"))
 }
 
 func TestClean(t *testing.T) {

@@ -101,6 +101,10 @@ func low(r rune) rune {
 	return r
 }
 
+// mostMarks is how many marks of a letter are sorted together, the most that a
+// stream-safe text of Unicode has. All at once would take quadratic time.
+const mostMarks = 30
+
 // next appends the key of the first character of a text and of the marks on it,
 // and returns their size. The key is empty if the text begins with an ignored one.
 func (t *folding) next(key []rune, text string) (_ []rune, size int) {
@@ -117,6 +121,10 @@ func (t *folding) next(key []rune, text string) (_ []rune, size int) {
 	}
 	if unicode.IsSpace(r) {
 		return key, size
+	}
+	marks := len(key) // the place of the first accent
+	for marks > from && isAccent(key[marks-1]) {
+		marks--
 	}
 	for size < len(text) && text[size] >= utf8.RuneSelf {
 		m, n := utf8.DecodeRuneInString(text[size:])
@@ -137,7 +145,8 @@ func (t *folding) next(key []rune, text string) (_ []rune, size int) {
 			}
 			for _, m := range accent {
 				key = append(key, m)
-				for i := len(key) - 1; i > from && isAccent(key[i-1]) && key[i-1] > m; i-- {
+				i := len(key) - 1
+				for group := i - (i-marks)%mostMarks; i > group && key[i-1] > m; i-- {
 					key[i-1], key[i] = m, key[i-1]
 				}
 			}
@@ -206,8 +215,8 @@ func syllable(base, part rune) rune {
 // without case, compatibility forms and characters composed as by NFKC of Unicode
 // 15.0.0, one sign for the apostrophes and one for the hyphens. Left out are soft
 // hyphens, characters without width, marks of direction, points of Arabic and Hebrew,
-// and the tones and variants of emoji. The order of the marks on a letter does not
-// count. internal/wordstest lists the characters that stay as they are.
+// and the tones and variants of emoji. The order of up to 30 marks on a letter
+// does not count. internal/wordstest lists the characters that stay as they are.
 func Fold(text string) string {
 	dst := make([]byte, 0, len(text))
 	var buf [16]rune
