@@ -75,7 +75,7 @@ func fuzzRound(t *testing.T, seed uint64) {
 	for range 600 {
 		method, path, _ := strings.Cut(operations[z.IntN(len(operations))], " ")
 		op := doc.Paths[path][method]
-		query := ""
+		var query strings.Builder
 		for _, p := range op.Parameters {
 			if p.In == "path" {
 				value := map[string]string{"agent": "main", "id": "one", "entry": page[1].ID}[p.Name]
@@ -84,7 +84,7 @@ func fuzzRound(t *testing.T, seed uint64) {
 				}
 				path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(value))
 			} else if z.IntN(3) == 0 {
-				query += "&" + p.Name + "=" + url.QueryEscape(fmt.Sprint(z.value(nil, 9)))
+				query.WriteString("&" + p.Name + "=" + url.QueryEscape(fmt.Sprint(z.value(nil, 9))))
 			}
 		}
 		body, media := []byte(nil), ""
@@ -94,8 +94,8 @@ func fuzzRound(t *testing.T, seed uint64) {
 				body[z.IntN(len(body))] = byte(z.IntN(256))
 			}
 		}
-		what := fmt.Sprintf("seed %d: %s %s?%s %s", seed, method, path, query, body)
-		req, err := http.NewRequestWithContext(t.Context(), strings.ToUpper(method), ts.URL+path+"?"+query, bytes.NewReader(body))
+		what := fmt.Sprintf("seed %d: %s %s?%s %s", seed, method, path, query.String(), body)
+		req, err := http.NewRequestWithContext(t.Context(), strings.ToUpper(method), ts.URL+path+"?"+query.String(), bytes.NewReader(body))
 		require.NoError(t, err, what)
 		req.Header.Set("Content-Type", media)
 		req.Header.Set("X-Api-Key", []string{"alice-key", "bob-key", "admin-key"}[z.IntN(3)])
