@@ -57,8 +57,8 @@ func TestLongHeader(t *testing.T) {
 	longLines(t)
 	st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
 	defer storetest.Close(t, st)
-	title := strings.Repeat("t", transcript.DefaultMaxLine)
-	_, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: title})
+	owner := strings.Repeat("o", transcript.DefaultMaxLine)
+	_, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: owner})
 	require.Error(t, err)
 	require.Contains(t, err.Error(), "limit")
 	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) > 0 {
