@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -447,6 +449,8 @@ func TestBadDecisions(t *testing.T) {
 	require.NoError(t, err)
 	admin.ask(409, "POST", at+"/calls/"+unheld+"/decision", yes, nil)
 	open := holdCall(t, s, "c4")
-	alice.ask(200, "POST", at+"/archive", nil, nil)
+	require.Eventually(t, func() bool { // what a decision has started may hold the turn
+		return retain.Archive(t.Context(), store, s.Ref()) == nil
+	}, time.Minute, time.Millisecond)
 	alice.ask(412, "POST", at+"/calls/"+open+"/decision", yes, nil)
 }
