@@ -15,7 +15,7 @@ import (
 
 // A nested module that has a replace line cannot be installed, and one that requires
 // another version than the coming one is released with it. go.work finds all of them
-// here, so that nobody needs replace lines.
+// here without replace lines.
 func TestModules(t *testing.T) { report(t, checkModules(os.DirFS("."))) }
 
 func TestModulesFlags(t *testing.T) {

@@ -91,7 +91,7 @@ func copiesIn(entries []transcript.Entry) int {
 	return max(0, min(h.Base.Lines, len(entries)-1))
 }
 
-// filters are those of [Options].Filters.
+// filters holds [Options].Filters.
 type filters []Filter
 
 // write passes entries to the filters before they are written.

@@ -106,8 +106,8 @@ func (t *Table) due(agent string) (all []*State) {
 	return all
 }
 
-// Forget has a session read again. A state in use stays that of its session, so that there
-// is one queue.
+// Forget makes the next use of a session read it again. The session keeps a state that
+// is in use, and with it its queue.
 func (t *Table) Forget(ref driver.Ref) {
 	s := t.Acquire(ref)
 	s.Forget()
