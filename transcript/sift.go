@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// siftBlock is the size of a read, in bytes, unless a line is longer. If keep
-// accepts a block, it is tried on parts of about siftPart bytes and then on single
-// lines.
+// siftBlock is the size of a read, in bytes, unless a line is longer. The first one has
+// siftPart, because some loops want the last line only. If keep accepts a block, it is
+// tried on parts of about siftPart bytes and then on single lines.
 const (
 	siftBlock = 256 << 10
 	siftPart  = 8 << 10
@@ -41,8 +41,9 @@ func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool,
 				siftBuffers.Put(&s.buf)
 			}
 		}()
-		for end := size; end > s.From; {
-			block, start, err := s.blockBefore(end)
+		n := int64(siftPart)
+		for end := size; end > s.From; n = siftBlock {
+			block, start, err := s.blockBefore(end, n)
 			if err != nil {
 				yield(Record{}, err)
 				return
@@ -63,10 +64,10 @@ type sifter struct {
 	recs []Record // of one line
 }
 
-// blockBefore reads whole lines that end at an offset: as many as fit into a
-// block, or one that is longer. There is no block of a line above the limit.
-func (s *sifter) blockBefore(end int64) (block []byte, start int64, err error) {
-	for n := int64(siftBlock); ; n *= 2 {
+// blockBefore reads whole lines that end at an offset: as many as fit into n bytes, or
+// one that is longer. There is no block of a line above the limit.
+func (s *sifter) blockBefore(end, n int64) (block []byte, start int64, err error) {
+	for ; ; n *= 2 {
 		n = min(n, end-s.From)
 		if n > int64(s.MaxLine)+siftBlock {
 			start, err = s.lineStart(end)
@@ -75,8 +76,10 @@ func (s *sifter) blockBefore(end int64) (block []byte, start int64, err error) {
 		if block, err = s.read(end-n, n); err != nil {
 			return nil, 0, err
 		}
-		first := bytes.IndexByte(block[:n-1], '\n') + 1
-		if first > 0 || end-n == s.From {
+		if end-n == s.From {
+			return block, s.From, nil
+		}
+		if first := bytes.IndexByte(block[:n-1], '\n') + 1; first > 0 {
 			return block[first:], end - n + int64(first), nil
 		}
 	}

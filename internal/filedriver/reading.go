@@ -170,6 +170,16 @@ func (r *reading) sift(from int64, keep driver.Keep) error {
 			return transcript.Sift(in, size, keep, opts)
 		}
 	}
+	scan := sift(func(offset int64, lines []byte) bool {
+		// Once the search must end, the next line is kept: scan returns the error before it.
+		return r.ctx.Err() != nil || r.d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
+	})
+	// Most transcripts have no line that keep accepts. The scan leaves out an unfinished one.
+	if r.sure || endsLine(r.in, r.size) {
+		if err := r.scan(scan, from, r.size, func(transcript.Record) error { return errStopped }); err == nil {
+			return nil
+		}
+	}
 	// All records before the last decided one are decided. No line is decoded ahead.
 	end, last := int64(0), *r
 	last.back = sift(func(int64, []byte) bool { return true })
@@ -181,10 +191,6 @@ func (r *reading) sift(from int64, keep driver.Keep) error {
 		return err
 	}
 	r.size, r.sure = last.size, last.sure
-	scan := sift(func(offset int64, lines []byte) bool {
-		// Once the search must end, the next line is kept: scan returns the error before it.
-		return r.ctx.Err() != nil || r.d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
-	})
 	return r.attempt(func() error {
 		return r.scan(scan, from, min(end, r.size), func(rec transcript.Record) error {
 			end = rec.Offset

@@ -1,6 +1,7 @@
 package filedriver_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -108,6 +109,21 @@ func TestSiftThatIsEnded(t *testing.T) {
 			require.Equal(t, 1, blocks)
 		})
 	}
+}
+
+// A search finds a last line whose newline was lost, though it wants no other line.
+func TestSiftOfALineWithoutNewline(t *testing.T) {
+	d := open(t, t.TempDir(), nil)
+	ref := create(t, d, "a", "k").Ref()
+	add(t, d, ref, "1")
+	add(t, d, ref, "2")
+	info, err := os.Stat(d.Path(ref))
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(d.Path(ref), info.Size()-1))
+	ids, _ := readAll(t, d.Scan(t.Context(), ref, 0, driver.Backward, func(_ driver.Cursor, lines []byte) bool {
+		return bytes.Contains(lines, []byte(`"id":"2"`))
+	}))
+	require.Equal(t, []string{"2"}, ids)
 }
 
 // A driver that only reads leaves out a line that somebody is writing, in every kind

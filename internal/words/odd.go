@@ -50,13 +50,13 @@ func (o *oddity) add(r rune) {
 // isOdd reports whether a text has one of the characters.
 func isOdd[T string | []byte](o *oddity, text T) bool {
 	const high = 0x8080808080808080
-	at := 0
-	for ; at+32 <= len(text); at += 32 {
-		t := text[at : at+32]
-		if (bytes8(t, 0)|bytes8(t, 8)|bytes8(t, 16)|bytes8(t, 24))&high == 0 {
+	for len(text) >= 64 {
+		t := text[:64]
+		if (bytes8(t, 0)|bytes8(t, 8)|bytes8(t, 16)|bytes8(t, 24)|bytes8(t, 32)|bytes8(t, 40)|bytes8(t, 48)|bytes8(t, 56))&high == 0 {
+			text = text[64:]
 			continue
 		}
-		for i := 0; i < 32; i += 8 {
+		for i := 0; i < 64; i += 8 {
 			// The first bit of a byte of m is set if the byte may be a first one: b6 to b0
 			// have its other bits there.
 			w := bytes8(t, i)
@@ -66,13 +66,14 @@ func isOdd[T string | []byte](o *oddity, text T) bool {
 			b6, b5, b4, b3, b2, b1, b0 := w<<1, w<<2, w<<3, w<<4, w<<5, w<<6, w<<7
 			rare := b4 | ^((b3^b2)&^o.e4 | b1&b0&^(b3|b2)&^o.e3)
 			for m := w & b6 & high & (b5&rare | ^b5&(^b4|o.d)); m != 0; m &= m - 1 {
-				if first := at + i + bits.TrailingZeros64(m)>>3; o.leads[text[first]] && hasAt(o, text, first) {
+				if first := i + bits.TrailingZeros64(m)>>3; o.leads[text[first]] && hasAt(o, text, first) {
 					return true
 				}
 			}
 		}
+		text = text[64:]
 	}
-	for ; at < len(text); at++ {
+	for at := range len(text) {
 		if o.leads[text[at]] && hasAt(o, text, at) {
 			return true
 		}

@@ -157,8 +157,8 @@ const (
 // Keep reports whether a scan wants the records on lines. Its arguments are one line or
 // several whole ones, without the last newline, and the place of the first. It must
 // accept several lines if it accepts one of them; it is then called for each alone. Lines
-// come in the order of the scan, each only when the loop has taken the records before. It
-// must not retain or modify them.
+// come in the order of the scan, each only when the loop has taken the records before;
+// before the first record they may come twice. It must not retain or modify them.
 type Keep func(at Cursor, lines []byte) bool
 
 // Keeps reports whether a scan with keep yields a record. It yields every record without
