@@ -7,15 +7,14 @@
 // Without -url it needs no network: a scripted model inside the program streams
 // its answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible
 // endpoint answers. Without -keys it serves this machine alone, and the client that
-// sends the token, which is printed unless it is given. The same server on several
-// machines is examples/shared.
+// sends the token, which is printed unless it is given, and is in a file of the folder
+// for the commands of examples/convolog. With -page the address has the token, so the page
+// opens signed in. The same server on several machines is examples/shared.
 package main
 
 import (
 	"context"
-	"crypto/rand"
 	"flag"
-	"fmt"
 
 	"github.com/convolog/convolog/examples/internal/server"
 	"github.com/convolog/convolog/session"
@@ -25,16 +24,12 @@ import (
 func main() {
 	var c server.Config
 	c.Flags(flag.CommandLine)
-	dir := flag.String("dir", ".convolog", "`folder` that the conversations are kept in")
+	flag.StringVar(&c.Dir, "dir", ".convolog", "`folder` that the conversations are kept in")
 	mask := flag.Bool("mask", false, "mask secrets before they are stored; the store remembers it")
 	flag.Parse()
-	if c.Keys == "" && c.Token == "" { // a proxy, or another user, would be the administrator
-		c.Token = rand.Text()
-		fmt.Println("token", c.Token)
-	}
 	var opts session.Options
 	if *mask {
 		opts.Filters = []session.Filter{session.Redact(redact.Secrets)}
 	}
-	server.Main(c, func(context.Context) (*session.Store, error) { return session.Open(*dir, &opts) })
+	server.Main(c, func(context.Context) (*session.Store, error) { return session.Open(c.Dir, &opts) })
 }

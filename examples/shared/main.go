@@ -2,14 +2,14 @@
 // in one PostgreSQL database, and a client may talk to any of them.
 //
 //	createdb convolog
-//	go -C examples/shared run . -database postgres:///convolog -addr localhost:8081 &
-//	go -C examples/shared run . -database postgres:///convolog -addr localhost:8082 &
-//	curl -N localhost:8081/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json'
+//	go -C examples/shared run . -database postgres:///convolog -addr localhost:8081 -token your-key &
+//	go -C examples/shared run . -database postgres:///convolog -addr localhost:8082 -token your-key &
+//	curl -N localhost:8081/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json' -H 'X-API-Key: your-key'
 //
 // Cut curl off, or kill the first replica, and continue at the other one with
 // the session and the last ID seen:
 //
-//	curl -N 'localhost:8082/api/agents/main/chat/stream?sessionId=SESSION' -H 'Last-Event-ID: ID'
+//	curl -N 'localhost:8082/api/agents/main/chat/stream?sessionId=SESSION' -H 'Last-Event-ID: ID' -H 'X-API-Key: your-key'
 //
 // An answer belongs to the replica that has begun it, and continues without clients.
 // If that replica is killed, the others take over its conversations when its lease has

@@ -111,7 +111,7 @@ func start(t *testing.T, m *model, schema string) *replica {
 
 func (r *replica) run() {
 	r.t.Helper()
-	r.cmd = exec.Command(os.Args[0], "-addr", "localhost:0", "-database", database.URL, "-schema", r.schema, "-lease", lease.String(), "-url", r.model.url) //nolint:gosec // this test again
+	r.cmd = exec.Command(os.Args[0], "-addr", "localhost:0", "-token", "your-key", "-database", database.URL, "-schema", r.schema, "-lease", lease.String(), "-url", r.model.url) //nolint:gosec // this test again
 	r.cmd.Env = append(os.Environ(), "CONVOLOG_REPLICA=1")
 	r.cmd.Stderr = os.Stderr
 	out, err := r.cmd.StdoutPipe()
@@ -172,6 +172,7 @@ func (c *client) once(ctx context.Context, url string, left int) (over bool, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", c.key)
+	req.Header.Set("X-Api-Key", "your-key")
 	if n := len(c.seen); n > 0 {
 		req.Header.Set("Last-Event-ID", c.seen[n-1].id)
 	}

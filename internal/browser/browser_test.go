@@ -225,7 +225,7 @@ func served(t *testing.T, opts *serve.Options) (string, *session.Store) {
 	require.NoError(t, err)
 	opts.Surfaces, opts.Logger = []serve.Surface{serve.Page(), zyhive.New(), openviking.New("main")}, slog.New(slog.DiscardHandler)
 	if opts.Auth == nil {
-		opts.Open = true
+		opts.Auth = func(*http.Request) (serve.Principal, error) { return serve.Principal{Admin: true}, nil }
 	}
 	sv, err := serve.New(store, opts)
 	require.NoError(t, err)

@@ -342,4 +342,14 @@ func TestSignIn(t *testing.T) {
 	tb.js(`document.getElementById("words").focus()`)
 	tb.press("line 77\r")
 	tb.until(`document.querySelectorAll("#feed article").length === 1`)
+
+	// The link of a server has the token, and the page drops it.
+	tb = newTab(t, 1200, "light")
+	tb.visit(url + "/page#token=alice-key")
+	tb.until(`document.querySelectorAll("#list li").length === 1`)
+	require.Equal(t, "", tb.js(`location.hash`))
+	tb = newTab(t, 1200, "light")
+	tb.visit(url + "/page#token=wrong")
+	tb.until(`document.getElementById("sign").open`)
+	require.Contains(t, fmt.Sprint(tb.errors()), "401")
 }

@@ -143,7 +143,7 @@ func TestHeaders(t *testing.T) {
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	patience := 300 * time.Millisecond
-	ts, _, _ := served(t, &serve.Options{Open: true, Patience: patience, Respond: serve.Responder(
+	ts, _, _ := served(t, &serve.Options{Auth: anyone, Patience: patience, Respond: serve.Responder(
 		func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 			select {
 			case <-time.After(3 * patience):
@@ -161,7 +161,7 @@ func TestSlowReader(t *testing.T) {
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	defer store.Close()
-	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Patience: 300 * time.Millisecond, Logger: quiet})
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Patience: 300 * time.Millisecond, Logger: quiet})
 	require.NoError(t, err)
 	var working atomic.Int64
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -203,7 +203,7 @@ func TestSlowReader(t *testing.T) {
 func TestCloseLeavesNothing(t *testing.T) { //nolint:paralleltest // see above
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: echo, Logger: quiet})
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Respond: echo, Logger: quiet})
 	require.NoError(t, err)
 	ts := httptest.NewServer(sv)
 	talk(t, store, "one")

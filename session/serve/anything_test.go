@@ -21,7 +21,7 @@ import (
 func TestStreamAnything(t *testing.T) {
 	t.Parallel()
 	seeds := map[string]uint64{"short": 1, "gate": 2, "long": 25}[*faults]
-	ts, store, _ := served(t, &serve.Options{Open: true})
+	ts, store, _ := served(t, &serve.Options{Auth: anyone})
 	for seed := range seeds {
 		key := session.Key{Agent: "main", Channel: "test", Peer: fmt.Sprint(seed)}
 		s, err := store.Create(t.Context(), key, nil)

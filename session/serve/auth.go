@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -84,17 +82,10 @@ func keyOf(r *http.Request) string {
 
 var (
 	errNobody    = errors.New("the principal is neither an owner nor an administrator")
-	errNotLocal  = errors.New("this server is for its own machine: use its loopback address, and nothing that forwards")
 	errCrossSite = errors.New("the request comes from a web page of another site")
 )
 
 func (sv *Server) principal(r *http.Request) (Principal, error) {
-	if sv.opts.Open {
-		if !isLocal(r) {
-			return Principal{}, errNotLocal
-		}
-		return Principal{Admin: true}, nil
-	}
 	if sv.paged {
 		r = signedIn(r)
 	}
@@ -103,21 +94,6 @@ func (sv *Server) principal(r *http.Request) (Principal, error) {
 		err = errNobody
 	}
 	return who, err
-}
-
-// forwarding are headers that proxies add, in addition to X-Forwarded headers.
-var forwarding = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Original-Host", "True-Client-Ip", "Cf-Connecting-Ip"}
-
-// isLocal reports whether a request has come from this machine, for this machine: a
-// page whose name was made to resolve to the loopback address has another Host.
-func isLocal(r *http.Request) bool {
-	for name := range r.Header {
-		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(forwarding, name) {
-			return false
-		}
-	}
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return ok && isLoopback(local.String()) && isLoopback(r.RemoteAddr) && isLoopback(r.Host)
 }
 
 // isCrossSite reports whether a web page of another site makes a request. The rule of
@@ -143,19 +119,4 @@ func (sv *Server) preflight(w http.ResponseWriter, r *http.Request) (done bool) 
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-API-Key")
 	w.WriteHeader(http.StatusNoContent)
 	return true
-}
-
-// isLoopback reports whether an address, with or without a port, is one of this
-// machine alone.
-func isLoopback(addr string) bool {
-	host := addr
-	if h, _, err := net.SplitHostPort(addr); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

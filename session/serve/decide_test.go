@@ -200,7 +200,7 @@ func (k *talker) last() string {
 // carefulServer is a server whose responder is careful.
 func carefulServer(t *testing.T) *talker {
 	t.Helper()
-	ts, store, _ := served(t, &serve.Options{Open: true, Respond: careful})
+	ts, store, _ := served(t, &serve.Options{Auth: anyone, Respond: careful})
 	return newTalker(t, ts.URL, store)
 }
 
@@ -247,7 +247,7 @@ func TestDecideLater(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	var server atomic.Pointer[serve.Server]
 	start := func() *serve.Server {
-		sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: careful, Logger: quiet})
+		sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Respond: careful, Logger: quiet})
 		require.NoError(t, err)
 		require.NoError(t, sv.Resume(t.Context(), nil))
 		server.Store(sv)
@@ -297,7 +297,7 @@ func newServer(t *testing.T, server *atomic.Pointer[serve.Server]) (url string) 
 func TestDecidedAndStopped(t *testing.T) {
 	t.Parallel()
 	var failures atomic.Int32
-	ts, store, _ := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
+	ts, store, _ := served(t, &serve.Options{Auth: anyone, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		h, err := s.History(ctx)
 		if err != nil || lastSaid(h.Messages[len(h.Messages)-1]) == "fail" {
 			failures.Add(1)
@@ -322,7 +322,7 @@ func TestDecidedAndStopped(t *testing.T) {
 func TestDecidedAndKilled(t *testing.T) {
 	t.Parallel()
 	asked := false
-	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(context.Context, *session.Session, *turn.Turn) error {
+	ts, store, sv := served(t, &serve.Options{Auth: anyone, Respond: serve.Responder(func(context.Context, *session.Session, *turn.Turn) error {
 		asked = true
 		return nil
 	})})
@@ -380,7 +380,7 @@ func TestCutShort(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	var server atomic.Pointer[serve.Server]
 	start := func() *serve.Server {
-		sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: careful, Logger: quiet})
+		sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Respond: careful, Logger: quiet})
 		require.NoError(t, err)
 		server.Store(sv)
 		return sv

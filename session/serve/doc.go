@@ -33,12 +33,11 @@
 //
 // # Keep others out
 //
-// [New] wants Options.Auth, or Options.Open for a machine of one user without a proxy.
-// Open checks both addresses, the Host and the headers that proxies may add. A plain
-// proxy adds none: nginx with proxy_pass alone, an SSH tunnel or a published port of a
-// container makes every client an administrator. Give Options.Auth one random key
-// instead, as the example programs do. A proxy must use TLS, limit guesses at keys and
-// pass on the Host.
+// [New] wants Options.Auth, and nothing is trusted for its address: requests of a proxy, a
+// tunnel or another user come from this machine too. A program for one person makes one
+// random key when it starts, as the example programs do: [crypto/rand.Text]. A link to
+// the page may have it, /page#token=KEY, as browsers send no fragment. A proxy must use
+// TLS, limit guesses at keys and pass on the Host.
 //
 // Web pages of other sites are refused, also for GET, except for Options.Origins. Bodies
 // must be JSON. They are read once the sender is known, and are bounded in size and time,

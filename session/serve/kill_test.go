@@ -71,7 +71,7 @@ func serveFolder(dir, addr string) error {
 	if err != nil {
 		return err
 	}
-	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: slowly, Logger: quiet, Queue: 1000})
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Respond: slowly, Logger: quiet, Queue: 1000})
 	if err != nil {
 		return err
 	}

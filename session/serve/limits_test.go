@@ -1,11 +1,17 @@
 package serve_test
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,10 +190,36 @@ func TestKeyOfTwoOwners(t *testing.T) {
 	require.Equal(t, before, state(t, s))
 }
 
+// An idempotency key of another owner leads nowhere: nothing that one makes beforehand
+// or at the same time stands in the way of the other.
+func TestIdempotencyKeyOfTwoOwners(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := withKeys(t)
+	bob := newAsker(t, ts, "bob-key")
+	sum := sha256.Sum256([]byte("alice\x00main\x00order-1")) // the ID that it once had
+	bob.ask(200, "POST", "/v1/store/sessions", map[string]string{"id": "ses-" + hex.EncodeToString(sum[:16])}, nil)
+	bob.ask(200, "POST", "/v1/store/sessions", map[string]string{"key": "main:http:once order-1"}, nil)
+	ids := map[string]string{}
+	for range 2 {
+		for _, owner := range []string{"bob", "alice"} {
+			all := chat(t, ts.URL, map[string]any{"message": "of " + owner}, "Idempotency-Key", "order-1", "X-Api-Key", owner+"-key")
+			require.Equal(t, "of "+owner, text(all))
+			id := all[len(all)-1].data["sessionId"].(string)
+			require.Equal(t, id, cmp.Or(ids[owner], id), "the same request, the same session")
+			ids[owner] = id
+		}
+	}
+	infos, err := store.List(t.Context(), &session.ListOptions{Owner: "alice"})
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	require.Equal(t, []any{ids["alice"], 2}, []any{infos[0].ID, infos[0].Messages})
+	require.NotContains(t, ids["alice"], "ses-")
+}
+
 // Bodies other than JSON of the route change nothing.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
-	ts, store, _ := served(t, &serve.Options{Open: true})
+	ts, store, _ := served(t, &serve.Options{Auth: anyone})
 	s := talk(t, store, "one")
 	before := state(t, s)
 	a := newAsker(t, ts, "")
@@ -213,7 +245,7 @@ func TestHostileBodies(t *testing.T) {
 func TestBodiesTogether(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
-	ts, store, _ := served(t, &serve.Options{Surfaces: []serve.Surface{serve.Page()}, MaxBody: most, Patience: soon, Auth: serve.Keys(map[string]serve.Principal{
+	ts, store, _ := served(t, &serve.Options{Surfaces: []serve.Surface{serve.Page()}, MaxBody: most, Patience: time.Hour, Auth: serve.Keys(map[string]serve.Principal{
 		"bob-key": {Owner: "bob"}, "alice-key": {Owner: "alice"},
 	})})
 	talk(t, store, "one")
@@ -234,13 +266,12 @@ func TestBodiesTogether(t *testing.T) {
 		slow = append(slow, conn)
 	}
 	body := strings.Repeat(" ", most-2) + "{}"
-	// Bob's next one waits until they are gone.
-	bob := func(patience time.Duration) (status int) {
+	post := func(key string, patience time.Duration) (status int) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, "POST", ts.URL+"/v1/store/sessions", strings.NewReader(body))
 		require.NoError(t, err)
-		req.Header.Set("X-Api-Key", "bob-key")
+		req.Header.Set("X-Api-Key", key)
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -249,12 +280,58 @@ func TestBodiesTogether(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
 	}
-	require.Eventually(t, func() bool { return bob(200*time.Millisecond) == 0 }, soon, time.Millisecond)
-	alice := newAsker(t, ts, "alice-key")
-	status, answer := alice.raw("POST", "/v1/store/sessions", "application/json", []byte(body))
-	require.Equal(t, http.StatusOK, status, "%s", answer)
+	// Bob's next one waits until they are gone.
+	require.Eventually(t, func() bool { return post("bob-key", 200*time.Millisecond) == 0 }, soon, time.Millisecond)
+	require.Equal(t, http.StatusOK, post("alice-key", soon))
 	for _, conn := range slow {
 		require.NoError(t, conn.Close())
 	}
-	require.Equal(t, http.StatusOK, bob(soon))
+	require.Equal(t, http.StatusOK, post("bob-key", soon))
+}
+
+// Connections without a key that send large bodies to a public route take no memory. It
+// is not parallel to other tests, which take some.
+func TestBodiesOfStrangers(t *testing.T) { //nolint:paralleltest // see above
+	ts, _, _ := served(t, &serve.Options{Surfaces: []serve.Surface{serve.Page()}, MaxBody: 32 << 20, Auth: anyone})
+	addr := strings.TrimPrefix(ts.URL, "http://")
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapInuse)
+	}
+	runtime.GC()
+	before, most := heap(), int64(0)
+	part := make([]byte, 64<<10)
+	var sending sync.WaitGroup
+	for range 40 {
+		sending.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(soon))
+			_, err = fmt.Fprintf(conn, "GET /page HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", addr, 32<<20)
+			for n := 0; err == nil && n < 31<<20; n += len(part) {
+				_, err = conn.Write(part)
+			}
+			_, _ = io.ReadAll(conn) // until the server hangs up
+		})
+	}
+	sent := make(chan struct{})
+	go func() {
+		sending.Wait()
+		close(sent)
+	}()
+	for tick := time.NewTicker(5 * time.Millisecond); sent != nil; {
+		select {
+		case <-tick.C:
+			most = max(most, heap()-before)
+		case <-sent:
+			tick.Stop()
+			sent = nil
+		}
+	}
+	t.Logf("40 bodies of 31 MiB took %d KiB", most>>10)
+	require.Less(t, most, int64(64<<20))
 }

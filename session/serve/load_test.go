@@ -31,7 +31,7 @@ func TestLoad(t *testing.T) {
 	}
 	var words atomic.Int64
 	enough := make(chan struct{})
-	ts, store, _ := served(t, &serve.Options{Open: true, Generations: generations, Respond: serve.Responder(
+	ts, store, _ := served(t, &serve.Options{Auth: anyone, Generations: generations, Respond: serve.Responder(
 		func(ctx context.Context, _ *session.Session, tn *turn.Turn) error {
 			d := tn.Draft("test", "slow", transcript.Made{})
 			text := ""

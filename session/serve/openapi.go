@@ -14,7 +14,7 @@ var documentRoutes = []Route{{Method: "GET", Path: "/openapi.json", Summary: "De
 // document answers with an OpenAPI 3.1 document of the routes that are served. It is
 // made from their table and from the Go types that they take and answer.
 func (q *Request) document() error {
-	doc := openAPI(q.sv.routes, q.sv.opts.Auth != nil)
+	doc := openAPI(q.sv.routes)
 	path, _, _ := strings.Cut(q.RequestURI, "?")
 	if prefix := strings.TrimSuffix(path, "/openapi.json"); strings.HasPrefix(prefix, "/") {
 		doc["servers"] = []object{{"url": prefix}} // of http.StripPrefix
@@ -26,7 +26,7 @@ func (q *Request) document() error {
 // object is one of JSON.
 type object = map[string]any
 
-func openAPI(routes []Route, keys bool) object {
+func openAPI(routes []Route) object {
 	types := schemas{}
 	problem := object{"description": "A problem: RFC 9457, or the error of the surface.", "content": object{"application/problem+json": object{"schema": types.of(reflect.TypeFor[Problem]())}}}
 	paths := map[string]object{}
@@ -36,17 +36,12 @@ func openAPI(routes []Route, keys bool) object {
 		}
 		paths[r.Path][strings.ToLower(r.Method)] = types.operation(r)
 	}
-	doc := object{
+	schemes := object{"bearer": object{"type": "http", "scheme": "bearer"}, "key": object{"type": "apiKey", "in": "header", "name": "X-API-Key"}}
+	return object{
 		"openapi": "3.1.0", "info": object{"title": "Convolog", "version": "1"}, "paths": paths,
-		"components": object{"schemas": types, "responses": object{"Problem": problem}},
+		"components": object{"schemas": types, "responses": object{"Problem": problem}, "securitySchemes": schemes},
+		"security":   []object{{"bearer": []string{}}, {"key": []string{}}},
 	}
-	if keys {
-		doc["components"].(object)["securitySchemes"] = object{ //nolint:forcetypeassert // see above
-			"bearer": object{"type": "http", "scheme": "bearer"}, "key": object{"type": "apiKey", "in": "header", "name": "X-API-Key"},
-		}
-		doc["security"] = []object{{"bearer": []string{}}, {"key": []string{}}}
-	}
-	return doc
 }
 
 // schemas maps named types to their schemas.

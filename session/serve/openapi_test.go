@@ -85,7 +85,7 @@ func TestOpenAPI(t *testing.T) {
 				surfaces = append(surfaces, s)
 			}
 		}
-		ts, _, sv := served(t, &serve.Options{Open: true, Surfaces: surfaces})
+		ts, _, sv := served(t, &serve.Options{Auth: anyone, Surfaces: surfaces})
 		resp := call(t, "GET", ts.URL+"/openapi.json", nil)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		raw := decode(t, resp)

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -54,9 +53,6 @@ func (q *Request) asks(_ none) (a asking, err error) {
 		return a, errCrossSite
 	}
 	who, err := q.sv.principal(q.Request)
-	if errors.Is(err, errNotLocal) {
-		return a, err
-	}
 	a.Known = err == nil
 	a.Cookie = a.Known && signedIn(q.Request) != q.Request
 	a.ChannelLogs = a.Known && who.mayAll() && q.sv.opts.ChannelLogs != nil

@@ -217,7 +217,7 @@ func TestChannelLogs(t *testing.T) {
 // The document lists the routes of the page.
 func TestPageDocument(t *testing.T) {
 	t.Parallel()
-	ts, _, sv := served(t, &serve.Options{Open: true, Surfaces: []serve.Surface{serve.Page()}})
+	ts, _, sv := served(t, &serve.Options{Auth: anyone, Surfaces: []serve.Surface{serve.Page()}})
 	raw := decode(t, call(t, "GET", ts.URL+"/openapi.json", nil))
 	paths := raw["paths"].(map[string]any)
 	for _, r := range sv.Routes() {

@@ -59,7 +59,7 @@ func TestUnknownPlaces(t *testing.T) {
 // A rewind ends the streams of a turn at once, and the answer can still be stopped.
 func TestRewindWhileStreaming(t *testing.T) {
 	t.Parallel()
-	ts, store, _ := served(t, &serve.Options{Open: true, Respond: echo})
+	ts, store, _ := served(t, &serve.Options{Auth: anyone, Respond: echo})
 	s := talk(t, store, "one")
 	page, err := search.Page(t.Context(), s, "", 2)
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestRewindWhileStreaming(t *testing.T) {
 func TestRetriedDraft(t *testing.T) {
 	t.Parallel()
 	var next func(context.Context, *session.Session, *turn.Draft) error
-	ts, _, _ := served(t, &serve.Options{Open: true, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
+	ts, _, _ := served(t, &serve.Options{Auth: anyone, Respond: serve.Responder(func(ctx context.Context, s *session.Session, tn *turn.Turn) error {
 		var d *turn.Draft
 		for _, text := range []string{"cut of", "whole"} {
 			d = tn.Draft("test", "model", transcript.Made{})

@@ -98,7 +98,6 @@ var problems = []struct {
 	{errClosed, errFull},
 	{errUnauthorized, errWho},
 	{errNobody, errWho},
-	{errNotLocal, errForbidden},
 	{errCrossSite, errForbidden},
 	{context.DeadlineExceeded, errSlow},
 }

@@ -19,7 +19,7 @@ func replica(t *testing.T, dir string) (string, *serve.Server) {
 	t.Helper()
 	store, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: echo, Logger: quiet})
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Respond: echo, Logger: quiet})
 	require.NoError(t, err)
 	ts := httptest.NewServer(sv)
 	t.Cleanup(func() {
@@ -102,7 +102,7 @@ func TestServerOutlivesAnother(t *testing.T) {
 	store, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	defer store.Close()
-	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Open: true, Respond: echo, Logger: quiet, Generations: 1})
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Respond: echo, Logger: quiet, Generations: 1})
 	require.NoError(t, err)
 	ts := httptest.NewServer(sv)
 	defer ts.Close()

@@ -134,10 +134,7 @@ func (q *Request) admit(route Route) (err error) {
 		return errCrossSite
 	}
 	if q.Principal, err = q.sv.principal(q.Request); err != nil {
-		if !errors.Is(err, errNotLocal) {
-			err = errors.Join(errUnauthorized, err)
-		}
-		return err
+		return errors.Join(errUnauthorized, err)
 	}
 	if route.Admin && !q.Principal.mayAll() {
 		return errForbidden

@@ -60,17 +60,13 @@ func (sv *Server) surfaces() []Surface {
 type Options struct {
 	// Respond answers what users say. Without it requests for an answer get 501.
 	Respond Responder
-	// Auth finds the sender of a request; any error is answered with 401. It must
-	// be set unless Open is, see [Keys].
+	// Auth finds the sender of a request; any error is answered with 401. It must be
+	// set, see [Keys]. It is called for every request, so a key that it takes no more is
+	// revoked.
 	Auth func(*http.Request) (Principal, error)
 	// Admit, if set, may refuse a request whose sender is known, before its body is read:
 	// for quotas of the application. A [Problem] is sent as it is, any other error as 429.
 	Admit func(context.Context, Principal, Demand) error
-	// Open serves every client that can reach the server as an administrator. It is
-	// for one person's machine: requests must come over the loopback interface, be
-	// for a loopback host, and have no header of a proxy. No proxy of any kind may stand
-	// before it, as most add no header.
-	Open bool
 	// Memory, if set, learns from the chapters of a commit, in the time of the request,
 	// and forgets an owner who is erased. Surfaces may search it.
 	Memory *memory.Store
@@ -126,14 +122,14 @@ type Server struct {
 }
 
 var (
-	errNoAuth = errors.New("serve: set Options.Auth, or Options.Open for a server that only this machine can reach")
+	errNoAuth = errors.New("serve: set Options.Auth")
 	errClosed = errors.New("the server is being stopped: try again later")
 )
 
 // New makes a handler for a store, which stays the caller's to close after the
 // server. Nil opts are an error, as they admit no client.
 func New(store *session.Store, opts *Options) (*Server, error) {
-	if opts == nil || opts.Auth == nil && !opts.Open || opts.Auth != nil && opts.Open {
+	if opts == nil || opts.Auth == nil {
 		return nil, errNoAuth
 	}
 	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}, busy: map[string]int{}}
@@ -171,13 +167,16 @@ func or[T comparable](value, other T) T {
 
 // HTTPServer returns a server for the handler, with limits for headers and for how
 // long they may take. The time of an answer is unlimited: streams are long, and
-// the handler limits the rest.
+// the handler limits the rest. Its Shutdown lets answers end; [Server.Close] afterwards
+// cancels those that take too long.
 func (sv *Server) HTTPServer(addr string) *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Addr: addr, Handler: sv,
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(sv.opts.Logger.Handler(), slog.LevelWarn),
 	}
+	server.RegisterOnShutdown(func() { _ = sv.Close(context.Background()) })
+	return server
 }
 
 // Close stops taking requests for answers and waits for unfinished ones. When ctx

@@ -37,7 +37,7 @@ func TestTabs(t *testing.T) {
 // A session in which too much waits takes no more.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	ts, store, _ := served(t, &serve.Options{Open: true, Queue: 1, Respond: echo})
+	ts, store, _ := served(t, &serve.Options{Auth: anyone, Queue: 1, Respond: echo})
 	s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "x"}, nil)
 	require.NoError(t, err)
 	tn, err := turn.Begin(t.Context(), s) // another user

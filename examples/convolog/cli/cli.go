@@ -137,7 +137,7 @@ func (c *call) open(ctx context.Context) (backend, error) {
 		return &folder{Store: store}, err
 	}
 	if c.url != "" {
-		return newRemote(c.url, c.key)
+		return newRemote(c.url, c.token, c.dir)
 	}
 	_, err := os.Stat(filepath.Join(c.dir, "agents"))
 	absent := err != nil && c.command.access != makes

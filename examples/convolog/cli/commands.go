@@ -68,7 +68,7 @@ func commands() []command {
 		{"inspect", "FILE|FOLDER...", "", files, "Inspect transcripts of any program: entries, damage, the request for a model.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
-		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for this machine, or for holders of the key.", serveFolder},
+		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for holders of the token. Without one, make it.", serveFolder},
 	}
 }
 
@@ -101,7 +101,7 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
 
 Sessions are named by ID, the beginning of one, or key. With every command:
   --dir FOLDER, --url [URL]   the store: .convolog, http://localhost:1933
-  --key KEY                   for the server; or CONVOLOG_KEY
+  --token TOKEN               of the server; or CONVOLOG_TOKEN
   --json                      for scripts
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 found by doctor
 `

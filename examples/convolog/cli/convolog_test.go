@@ -53,7 +53,7 @@ func overURL(t testing.TB) *shell {
 		require.NoError(t, sv.Close(context.Background()))
 		require.NoError(t, store.Close())
 	})
-	sh.store, sh.env = []string{"--url", server.URL}, map[string]string{"CONVOLOG_KEY": "secret"}
+	sh.store, sh.env = []string{"--url", server.URL}, map[string]string{"CONVOLOG_TOKEN": "secret"}
 	return sh
 }
 

@@ -3,18 +3,19 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/examples/convolog/internal/inspect"
+	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/serve"
@@ -102,12 +103,23 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	_ = erase.Resume(ctx, store) // as openFolder does
-	token := c.key
-	if token == "" { // a proxy, or another user, would be the administrator
-		token = rand.Text()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // the server has closed it
+	if addr, ok := listener.Addr().(*net.TCPAddr); c.token == "" && (!ok || !addr.IP.IsLoopback()) {
+		return c.wrong("without a token the address must be of this machine, such as 127.0.0.1:1933")
+	}
+	where, secret, file := "http://"+listener.Addr().String(), c.token, ""
+	if secret == "" { // a proxy, or another user, would be the administrator
+		if secret, file, err = token.Leave(c.dir, listener.Addr()); err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(file) }() // useless without the server
 	}
 	opts := &serve.Options{
-		Auth: serve.Keys(map[string]serve.Principal{token: {Admin: true}}), Renderers: renderers,
+		Auth: serve.Keys(map[string]serve.Principal{secret: {Admin: true}}), Renderers: renderers,
 		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
 	}
 	if c.page {
@@ -117,27 +129,23 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.addr)
-	if err != nil {
-		return err
-	}
-	if addr, ok := listener.Addr().(*net.TCPAddr); c.key == "" && (!ok || !addr.IP.IsLoopback()) {
-		return errors.Join(c.wrong("without a key the address must be of this machine, such as 127.0.0.1:1933"), listener.Close())
-	}
 	server := sv.HTTPServer(c.addr)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	where := map[string]string{"url": "http://" + listener.Addr().String(), "dir": c.dir}
-	if c.key == "" {
-		where["token"] = token
+	described := map[string]string{"url": where, "dir": c.dir}
+	if c.token == "" {
+		described["token"] = secret
 	}
-	if err := c.value(where, func() {
-		c.say("%s serves %s; Ctrl-C ends it.", where["url"], c.dir)
-		if c.key == "" {
-			c.say("Clients send the token %s: set CONVOLOG_KEY to it.", token)
+	if err := c.value(described, func() {
+		c.say("%s serves %s; Ctrl-C ends it.", where, c.dir)
+		if c.token == "" {
+			c.say("Clients send the token %s, or run in this folder.", secret)
+		}
+		if c.page && c.token == "" {
+			c.say("The page: %s/page#token=%s", where, secret)
 		}
 	}); err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, server.Close())
 	}
 	select {
 	case err = <-failed:

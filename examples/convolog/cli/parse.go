@@ -33,22 +33,22 @@ type call struct {
 
 // options are the values of all flags.
 type options struct {
-	dir, url, key string
-	json          bool
-	list          session.ListOptions
-	create        session.CreateOptions
-	retention     retain.Policy
-	query         search.Query
-	role, content string
-	last          int
-	full, regexp  bool
-	within, state string
-	as, model, to string
-	after         string
-	yes, dryRun   bool
-	repair, page  bool
-	mask          bool
-	addr          string
+	dir, url, token string
+	json            bool
+	list            session.ListOptions
+	create          session.CreateOptions
+	retention       retain.Policy
+	query           search.Query
+	role, content   string
+	last            int
+	full, regexp    bool
+	within, state   string
+	as, model, to   string
+	after           string
+	yes, dryRun     bool
+	repair, page    bool
+	mask            bool
+	addr            string
 }
 
 // filters returns the filters that the flags ask for.
@@ -66,12 +66,12 @@ type flagDef struct {
 }
 
 // everywhere are the flags of all commands.
-const everywhere = "dir url key json"
+const everywhere = "dir url token json"
 
 var flagDefs = []flagDef{
 	{"dir", "FOLDER", "the folder of the store; without it " + defaultDir, func(o *options) any { return &o.dir }},
 	{"url", "[URL]", "a server instead; without a URL " + defaultURL, nil},
-	{"key", "KEY", "the key for the server; without it CONVOLOG_KEY", func(o *options) any { return &o.key }},
+	{"token", "TOKEN", "the secret of the server; without it CONVOLOG_TOKEN", func(o *options) any { return &o.token }},
 	{"json", "", "print JSON, for scripts", func(o *options) any { return &o.json }},
 
 	{"agent", "NAME", "only sessions of this agent", func(o *options) any { return &o.list.Agent }},
@@ -180,7 +180,7 @@ func duration(text string) (time.Duration, error) {
 
 // parse reads a command line. Flags may be anywhere before --.
 func parse(args []string, con *console) (*call, error) {
-	c := &call{console: con, options: &options{dir: defaultDir, key: con.getenv("CONVOLOG_KEY"), addr: "127.0.0.1:1933"}, command: &command{}}
+	c := &call{console: con, options: &options{dir: defaultDir, token: con.getenv("CONVOLOG_TOKEN"), addr: "127.0.0.1:1933"}, command: &command{}}
 	args, literal := joinURL(args), []string(nil)
 	if i := slices.Index(args, "--"); i >= 0 {
 		args, literal = args[:i], args[i+1:]

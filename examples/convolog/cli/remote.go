@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
+	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
@@ -30,8 +31,8 @@ import (
 
 // A remote is a backend over the routes of package serve below /v1/store.
 type remote struct {
-	base string
-	key  string
+	base  string
+	token string
 }
 
 var _ backend = (*remote)(nil)
@@ -39,7 +40,7 @@ var _ backend = (*remote)(nil)
 // errNoServer reports that another kind of server answers.
 var errNoServer = errors.New("it answers, but not as a server of Convolog does: is the URL right?")
 
-func newRemote(base, key string) (*remote, error) {
+func newRemote(base, secret, dir string) (*remote, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
@@ -47,7 +48,7 @@ func newRemote(base, key string) (*remote, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, usageError{fmt.Sprintf("%q is not the URL of a server: write it as %s; the convolog of session/driver/pgdriver opens databases", base, defaultURL), "help"}
 	}
-	return &remote{strings.TrimSuffix(base, "/"), key}, nil
+	return &remote{strings.TrimSuffix(base, "/"), cmp.Or(secret, token.Find(dir, u))}, nil
 }
 
 // A problem is why the server has refused a request.
@@ -63,7 +64,7 @@ func (p *problem) Error() string {
 		text += ": " + p.Detail
 	}
 	if p.Status == http.StatusUnauthorized {
-		text += " (set CONVOLOG_KEY, or give --key)"
+		text += " (set CONVOLOG_TOKEN, or give --token)"
 	}
 	return text
 }
@@ -83,7 +84,7 @@ type body struct {
 // medias are the types of all good answers.
 var medias = []string{"application/json", "application/jsonl", "text/event-stream", "text/plain"}
 
-// straight follows no redirect, which would send the key to another host.
+// straight follows no redirect, which would send the token to another host.
 var straight = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // open makes a request, and returns the answer if it is good.
@@ -98,8 +99,8 @@ func (r *remote) open(ctx context.Context, method, path string, b body) (*http.R
 	if b.name != "" {
 		req.Header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": b.name}))
 	}
-	if r.key != "" {
-		req.Header.Set("X-API-Key", r.key)
+	if r.token != "" {
+		req.Header.Set("X-API-Key", r.token)
 	}
 	resp, err := straight.Do(req)
 	if err != nil && ctx.Err() == nil {

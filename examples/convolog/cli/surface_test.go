@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -213,10 +215,10 @@ func TestWrongServer(t *testing.T) {
 	sh.env = nil
 	_, errs, code := sh.run("session", "list")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, errs, "CONVOLOG_KEY")
-	sh.must(0, "session", "list", "--key", "secret")
+	require.Contains(t, errs, "CONVOLOG_TOKEN")
+	sh.must(0, "session", "list", "--token", "secret")
 	sh.store[1] += "/elsewhere"
-	_, errs, code = sh.run("session", "list", "--key", "secret")
+	_, errs, code = sh.run("session", "list", "--token", "secret")
 	require.Equal(t, exitAbsent, code)
 	require.Contains(t, errs, "is the URL right?")
 }
@@ -326,39 +328,85 @@ func TestNoRedirectWithKey(t *testing.T) {
 	defer other.Close()
 	server := httptest.NewServer(http.RedirectHandler(strings.Replace(other.URL, "127.0.0.1", "localhost", 1), http.StatusTemporaryRedirect))
 	defer server.Close()
-	sh := &shell{TB: t, store: []string{"--url", server.URL}, env: map[string]string{"CONVOLOG_KEY": "secret"}}
+	sh := &shell{TB: t, store: []string{"--url", server.URL}, env: map[string]string{"CONVOLOG_TOKEN": "secret"}}
 	sh.must(exitAbsent, "session", "list")
 	require.Empty(t, got)
 }
 
-// The other commands can use the server that serve starts; cancelling ends it.
+// Two people use one key over one server: each gets the own session by it, and the one
+// who sees both must choose.
+func TestKeyOfTwoOwners(t *testing.T) {
+	store, err := session.Open(filepath.Join(t.TempDir(), "store"), nil)
+	require.NoError(t, err)
+	defer store.Close()
+	sv, err := serve.New(store, &serve.Options{Auth: serve.Keys(map[string]serve.Principal{"alice": {Owner: "alice"}, "bob": {Owner: "bob"}, "admin": {Admin: true}})})
+	require.NoError(t, err)
+	server := httptest.NewServer(sv)
+	defer server.Close()
+	const key = "main:telegram:42"
+	as := func(who string) *shell { return &shell{TB: t, store: []string{"--url", server.URL, "--token", who}} }
+	for _, who := range []string{"bob", "alice"} {
+		as(who).must(exitAbsent, "show", key)
+		as(who).must(0, "session", "new", key)
+		as(who).must(0, "session", "add-message", key, "--role", "user", "--content", "words of "+who)
+	}
+	for who, other := range map[string]string{"alice": "bob", "bob": "alice"} {
+		for _, args := range [][]string{{"show", key}, {"search", "words"}, {"export", key}} {
+			out := as(who).must(0, args...)
+			require.Contains(t, out, "words of "+who)
+			require.NotContains(t, out, "words of "+other)
+		}
+	}
+	_, errs, code := as("admin").run("show", key)
+	require.NotZero(t, code, errs)
+}
+
+// The other commands can use the server that serve starts; cancelling ends it. A made token
+// is in a file of the folder, for this user alone and as long as the server runs.
 func TestServe(t *testing.T) {
-	for _, key := range []string{"", "secret"} {
+	for _, given := range []string{"", "your-key"} {
 		sh := overFolder(t)
 		sh.must(0, "session", "new", "--id", "alpha")
-		sh.env = map[string]string{"CONVOLOG_KEY": key}
 		ctx, cancel := context.WithCancel(t.Context())
 		r, w := io.Pipe()
 		code := make(chan int, 1)
 		go func() {
-			args := append([]string{"serve", "--addr", "127.0.0.1:0", "--json", "--page=" + strconv.FormatBool(key == "")}, sh.store...)
-			code <- run(ctx, args, sh.console(w, io.Discard))
+			args := []string{"serve", "--addr", "127.0.0.1:0", "--json", "--page=" + strconv.FormatBool(given == ""), "--token", given}
+			code <- run(ctx, append(args, sh.store...), sh.console(w, io.Discard))
 		}()
 		var said struct{ URL, Token string }
 		require.NoError(t, json.NewDecoder(r).Decode(&said))
-		require.Equal(t, key == "", said.Token != "", "without a key there is a token")
-		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: map[string]string{"CONVOLOG_KEY": cmp.Or(key, said.Token)}}
+		require.Equal(t, given == "", said.Token != "", "without a token one is made")
+		token := cmp.Or(given, said.Token)
+		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: map[string]string{"CONVOLOG_TOKEN": token}}
 		require.Contains(t, remote.must(0, "session", "list"), "alpha")
 		require.Contains(t, remote.must(0, "export", "--as", "html", "alpha"), "<title>")
 		page, err := http.Get(said.URL + "/page")
 		require.NoError(t, err)
 		require.NoError(t, page.Body.Close())
-		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[key == ""], page.StatusCode)
+		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[given == ""], page.StatusCode)
 		golden(t, "serve", steady(`{"url":"`+said.URL+`"}`+"\n"))
 		remote.env = nil
 		remote.must(exitFailed, "session", "list")
+		remote.must(0, "session", "list", "--token", token)
+
+		files, err := filepath.Glob(filepath.Join(sh.dir, "*.token"))
+		require.NoError(t, err)
+		if given == "" {
+			require.Len(t, files, 1)
+			info, err := os.Stat(files[0])
+			require.NoError(t, err)
+			require.Equal(t, fs.FileMode(0o600), info.Mode())
+			remote.must(0, "session", "list", "--dir", sh.dir)
+			remote.store[1] = strings.Replace(said.URL, "127.0.0.1", "localhost", 1)
+			remote.must(0, "session", "list", "--dir", sh.dir)
+		}
+		sh.must(0, "doctor")
 		cancel()
 		require.Zero(t, <-code)
+		files, err = filepath.Glob(filepath.Join(sh.dir, "*.token"))
+		require.NoError(t, err)
+		require.Empty(t, files)
 	}
 	sh := overFolder(t)
 	sh.must(exitUsage, "serve", "--addr", "0.0.0.0:0")

@@ -11,12 +11,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	neturl "net/url"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/serve"
@@ -28,7 +30,8 @@ import (
 type Config struct {
 	Addr, Keys string
 	URL, Model string
-	Token      string        // of the one client, an administrator, if there are no Keys
+	Token      string        // of the one client, an administrator, if there are no Keys; empty makes one
+	Dir        string        // the folder that a made token is left in; empty for none
 	Page       bool          // whether to serve it
 	Window     int           // tokens
 	Grace      time.Duration // that answers get when the server is stopped
@@ -37,8 +40,8 @@ type Config struct {
 // Flags defines the flags of a server.
 func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Addr, "addr", "localhost:8080", "`address` to listen on")
-	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine")
-	f.StringVar(&c.Token, "token", "", "`key` of the one client, if there is no -keys")
+	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine. It is read anew for every request")
+	f.StringVar(&c.Token, "token", "", "`key` of the one client, if there is no -keys; without it one is made")
 	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /page")
 	f.StringVar(&c.URL, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	f.StringVar(&c.Model, "model", "scripted", "`name` of the model")
@@ -56,7 +59,12 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 		if err := erase.Resume(ctx, store); err != nil {
 			fmt.Fprintln(os.Stderr, "server:", err)
 		}
-		err = errors.Join(Run(ctx, c, store, func(addr string) { fmt.Println("http://" + addr) }), store.Close())
+		err = errors.Join(Run(ctx, c, store, func(url, token string) {
+			fmt.Println(url)
+			if c.Keys == "" {
+				fmt.Println("token", token)
+			}
+		}), store.Close())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "server:", err)
@@ -64,34 +72,48 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 	}
 }
 
-// Run serves a store until ctx is done. It calls ready with the address.
-func Run(ctx context.Context, c Config, store *session.Store, ready func(addr string)) (err error) {
+// Run serves a store until ctx is done. It calls ready with the URL and the token.
+func Run(ctx context.Context, c Config, store *session.Store, ready func(url, token string)) (err error) {
 	opts := &serve.Options{
-		Respond: newAgent(c).respond, Open: c.Keys == "" && c.Token == "",
+		Respond:  newAgent(c).respond,
 		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
 	}
 	if c.Page {
 		opts.Surfaces = append(opts.Surfaces, serve.Page())
 	}
-	if c.Keys != "" {
-		keys, err := readKeys(c.Keys)
-		if err != nil {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // the server has closed it
+	if addr, ok := listener.Addr().(*net.TCPAddr); c.Keys == "" && (!ok || !addr.IP.IsLoopback()) {
+		return errors.New("without -keys the address must be of this machine alone, such as localhost:8080")
+	}
+	switch {
+	case c.Keys != "":
+		if _, err := readKeys(c.Keys); err != nil {
 			return err
 		}
-		opts.Auth = serve.Keys(keys)
-	} else if c.Token != "" {
+		opts.Auth = func(r *http.Request) (serve.Principal, error) { // keys are rotated and revoked while it runs
+			keys, err := readKeys(c.Keys)
+			if err != nil {
+				slog.Error("the keys cannot be read", "err", err)
+			}
+			return serve.Keys(keys)(r)
+		}
+	case c.Token == "":
+		var file string
+		if c.Token, file, err = token.Leave(c.Dir, listener.Addr()); err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(file) }() // useless without the server
+		fallthrough
+	default:
 		opts.Auth = serve.Keys(map[string]serve.Principal{c.Token: {Admin: true}})
 	}
 	sv, err := serve.New(store, opts)
 	if err != nil {
 		return err
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Addr)
-	if err != nil {
-		return err
-	}
-	if addr, ok := listener.Addr().(*net.TCPAddr); c.Keys == "" && (!ok || !addr.IP.IsLoopback()) {
-		return errors.Join(errors.New("without -keys the address must be of this machine alone, such as localhost:8080"), listener.Close())
 	}
 	server := sv.HTTPServer(c.Addr)
 	failed := make(chan error, 1)
@@ -99,7 +121,11 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(addr st
 	if err := sv.Resume(ctx, &session.ListOptions{Since: time.Now().Add(-24 * time.Hour)}); err != nil {
 		slog.Warn("some sessions were not resumed", "err", err)
 	}
-	ready(listener.Addr().String())
+	url := "http://" + listener.Addr().String()
+	if c.Page && c.Keys == "" {
+		url += "/page#" + neturl.Values{"token": {c.Token}}.Encode() // a browser sends no fragment
+	}
+	ready(url, c.Token)
 	select {
 	case err = <-failed:
 	case <-ctx.Done():

@@ -25,10 +25,10 @@ func started(t *testing.T, dir string, c Config) (url string, stop func() error)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	addr, done := make(chan string, 1), make(chan error, 1)
-	go func() { done <- errors.Join(Run(ctx, c, store, func(a string) { addr <- a }), store.Close()) }()
+	go func() { done <- errors.Join(Run(ctx, c, store, func(url, _ string) { addr <- url }), store.Close()) }()
 	select {
 	case a := <-addr:
-		return "http://" + a, func() error { cancel(); return <-done }
+		return a, func() error { cancel(); return <-done }
 	case err := <-done:
 		t.Fatal(err)
 	}
@@ -61,16 +61,16 @@ func say(t *testing.T, url, body string, header ...string) (events []string) {
 // A server answers, is stopped while it does, and the next one goes on.
 func TestServer(t *testing.T) {
 	t.Parallel()
-	dir, c := t.TempDir(), Config{Addr: "localhost:0", Model: "scripted", Window: 100_000, Grace: time.Minute}
+	dir, c := t.TempDir(), Config{Addr: "localhost:0", Token: "your-key", Model: "scripted", Window: 100_000, Grace: time.Minute}
 	url, stop := started(t, dir, c)
-	all := strings.Join(say(t, url, `{"message":"time"}`), "\n")
+	all := strings.Join(say(t, url, `{"message":"time"}`, "X-API-Key", "your-key"), "\n")
 	require.Contains(t, all, `"tool_call":{"id":`)
 	require.Contains(t, all, "UTC")
 	require.Contains(t, all, `"type":"done"`)
 	require.NoError(t, stop())
 
 	url, stop = started(t, dir, c)
-	events := say(t, url, `{"message":"hello"}`)
+	events := say(t, url, `{"message":"hello"}`, "X-API-Key", "your-key")
 	require.Contains(t, events[len(events)-1], `"type":"done"`)
 	require.NoError(t, stop())
 }
@@ -90,5 +90,19 @@ func TestKeys(t *testing.T) {
 	url, stop := started(t, t.TempDir(), Config{Addr: "localhost:0", Keys: file, Model: "scripted"})
 	require.Equal(t, []string{"401 Unauthorized"}, say(t, url, `{"message":"x"}`))
 	require.NotEmpty(t, say(t, url, `{"message":"x"}`, "X-API-Key", "secret"))
+
+	// Another key takes its place while the server runs; a broken file admits no key.
+	for content, want := range map[string][2]int{"new anna\n": {401, 200}, "secret anna\nnew\n": {401, 401}, "secret anna\nnew anna\n": {200, 200}} {
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		for i, key := range []string{"secret", "new"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/store/sessions", http.NoBody)
+			require.NoError(t, err)
+			req.Header.Set("X-Api-Key", key)
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, want[i], resp.StatusCode, content)
+		}
+	}
 	require.NoError(t, stop())
 }

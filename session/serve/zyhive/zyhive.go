@@ -6,11 +6,8 @@ package zyhive
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -99,23 +96,27 @@ func chat(q *serve.Request) error {
 	return show(q, s, t)
 }
 
-// chatSession returns the session with an ID, or a new one. Another request with the
-// same idempotency key finds the session of the first.
+// chatSession returns the session with an ID, or a new one. Another request of the owner
+// with the same idempotency key finds the session of the first by a key of the session,
+// which owners do not share: its ID is random.
 func chatSession(q *serve.Request, id string) (*session.Session, error) {
-	agent := q.PathValue("agent")
-	if id != "" {
+	agent, once := q.PathValue("agent"), q.Header.Get("Idempotency-Key")
+	switch {
+	case id != "":
 		return q.Session(agent, id)
+	case once == "":
+		return q.Create(agent, "")
+	case !q.Principal.May(agent):
+		return nil, fs.ErrNotExist
 	}
-	key := q.Header.Get("Idempotency-Key")
-	if key != "" {
-		sum := sha256.Sum256([]byte(q.Principal.Owner + "\x00" + agent + "\x00" + key))
-		id = "ses-" + hex.EncodeToString(sum[:16])
+	store := q.Store
+	if q.Principal.Owner != "" {
+		var err error
+		if store, err = store.Scope(q.Principal.Owner); err != nil {
+			return nil, err
+		}
 	}
-	s, err := q.Create(agent, id)
-	if key != "" && errors.Is(err, fs.ErrExist) {
-		return q.Session(agent, id)
-	}
-	return s, err
+	return store.Load(q.Context(), session.Key{Agent: agent, Channel: "http", Peer: "once " + once})
 }
 
 // about answers a request about the session in its path or its query.

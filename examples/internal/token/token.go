@@ -1,0 +1,48 @@
+// Package token keeps the secret of a server for one person in the folder of its store,
+// where the commands of that person find it and no other user of the machine can read it.
+package token
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// Leave makes a token for the server at a port. It leaves the token in a file of the
+// folder, which the caller removes when the server ends. Without a folder there is no
+// file.
+func Leave(folder string, at net.Addr) (token, file string, err error) {
+	token = rand.Text()
+	if folder == "" {
+		return token, "", nil
+	}
+	_, port, err := net.SplitHostPort(at.String())
+	if err != nil {
+		return "", "", err
+	}
+	file = name(folder, port)
+	err = os.MkdirAll(folder, 0o700)
+	if err == nil {
+		err = os.Remove(file) // of a killed server, perhaps with other rights
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.WriteFile(file, []byte(token), 0o600)
+	}
+	return token, file, err
+}
+
+// Find returns the token of the server of this machine that serves a folder at a URL, or
+// nothing.
+func Find(folder string, at *url.URL) string {
+	if at.Hostname() != "localhost" && !net.ParseIP(at.Hostname()).IsLoopback() {
+		return ""
+	}
+	token, _ := os.ReadFile(name(folder, at.Port())) // without one the server says that it wants a token
+	return string(token)
+}
+
+func name(folder, port string) string { return filepath.Join(folder, "server-"+port+".token") }
